@@ -1,0 +1,1 @@
+"""The steps of the workflow, one folder each, and what they share."""

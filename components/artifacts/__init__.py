@@ -1,0 +1,6 @@
+"""What passes between steps: folders that appear in one move and prove that they are complete."""
+
+from components.artifacts.folder import Artifact, open_artifact
+from components.artifacts.publish import Staging, adopt, publishing
+
+__all__ = ["Artifact", "Staging", "adopt", "open_artifact", "publishing"]

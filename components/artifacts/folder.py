@@ -1,0 +1,130 @@
+"""A finished artifact: a folder whose manifest lists every file with its size and CRC32C."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+
+from components.errors import KfrecError
+
+MANIFEST = "_manifest.json"
+FORMAT = 1
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class FileEntry:
+    """One file of an artifact: path relative to the folder, size in bytes, CRC32C in base64 (as in GCS)."""
+
+    path: str
+    size: int
+    crc32c: str
+
+
+@dataclass(frozen=True)
+class Artifact:
+    """A folder that a step finished.
+
+    Attributes:
+        path: the folder.
+        step: the step that wrote it.
+        files: every file in it, sorted by path.
+        rows: what was counted while writing, such as {"train": 163156, "test": 10246}.
+        inputs: input name to the digest of that artifact.
+        parameters: the parameters it was made with.
+    """
+
+    path: Path
+    step: str
+    files: tuple[FileEntry, ...]
+    rows: Mapping[str, int]
+    inputs: Mapping[str, str]
+    parameters: Mapping[str, Any]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 over the files' paths, sizes and checksums: equal content, equal digest."""
+        lines = "".join(f"{f.path}\0{f.size}\0{f.crc32c}\n" for f in self.files)
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+    def verify(self) -> None:
+        """Reads every file and compares checksums.
+
+        Raises:
+            KfrecError: a file differs from the manifest.
+        """
+        for entry in self.files:
+            if crc32c_of(self.path / entry.path) != entry.crc32c:
+                raise KfrecError(
+                    f"{self.path / entry.path}: checksum differs from {MANIFEST}; run the {self.step} step again"
+                )
+
+    def to_json(self) -> str:
+        body = {
+            "format": FORMAT,
+            "step": self.step,
+            "digest": self.digest,
+            "rows": dict(self.rows),
+            "inputs": dict(self.inputs),
+            "parameters": dict(self.parameters),
+            "files": [asdict(entry) for entry in self.files],
+        }
+        return json.dumps(body, indent=2) + "\n"
+
+
+def crc32c_of(path: Path) -> str:
+    """CRC32C of a file in base64, the form Google Cloud Storage uses."""
+    checksum = google_crc32c.Checksum()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            checksum.update(block)
+    return base64.b64encode(checksum.digest()).decode()
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """The files of an artifact folder, sorted, without its manifest."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path != folder / MANIFEST:
+            yield path
+
+
+def open_artifact(folder: Path | str) -> Artifact:
+    """Reads the manifest of a finished artifact and checks that its files are there.
+
+    Raises:
+        KfrecError: no such folder, no valid manifest, or a file is missing or of another size.
+    """
+    folder = Path(folder)
+    manifest = folder / MANIFEST
+    if not folder.is_dir():
+        raise KfrecError(f"{folder}: no such folder; run the step that writes it first")
+    try:
+        body = json.loads(manifest.read_text())
+        files = tuple(FileEntry(**entry) for entry in body["files"])
+        artifact = Artifact(folder, body["step"], files, body["rows"], body["inputs"], body["parameters"])
+        recorded = body["digest"]
+    except FileNotFoundError:
+        raise KfrecError(
+            f"{manifest}: missing, so the folder is unfinished; run the step again, or, if you brought these "
+            f"files yourself, accept them with: python -m components.artifacts {folder}"
+        ) from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise KfrecError(f"{manifest}: not a manifest ({error}); run the step that writes it again") from None
+    if recorded != artifact.digest:
+        raise KfrecError(f"{manifest}: its digest does not match its list of files; run the step again")
+    for entry in files:
+        path = folder / entry.path
+        if not path.is_file():
+            raise KfrecError(f"{path}: listed in {MANIFEST} but missing; run the {artifact.step} step again")
+        if path.stat().st_size != entry.size:
+            raise KfrecError(
+                f"{path}: {path.stat().st_size} bytes, {MANIFEST} says {entry.size}; run the {artifact.step} step again"
+            )
+    return artifact

@@ -1,0 +1,34 @@
+"""The one exception whose message a user reads.
+
+A :class:`KfrecError` is bad input or a broken environment, told in one line: the file or parameter, the value, and
+what to do about it. Anything else that escapes a step is a defect of kfrec and keeps its traceback.
+"""
+
+from __future__ import annotations
+
+import errno
+
+_OS_REMEDIES = {
+    errno.ENOSPC: "the disk is full; free some space or choose another folder",
+    errno.EDQUOT: "the disk quota is used up; free some space or choose another folder",
+    errno.EROFS: "the file system is read-only; choose another folder",
+    errno.EACCES: "permission denied; choose a folder this user may write to",
+    errno.EPERM: "operation not permitted; choose a folder this user may write to",
+}
+
+
+class KfrecError(Exception):
+    """Bad input, told in one line that names the thing, the value and the remedy."""
+
+
+def explain_os_error(error: OSError, path: object = None) -> KfrecError | None:
+    """Turns an operating-system error into one line, or None where only a traceback can explain it.
+
+    Args:
+        error: what was raised.
+        path: the file or folder concerned, where the error itself names none.
+    """
+    remedy = _OS_REMEDIES.get(error.errno or 0)
+    if remedy is None:
+        return None
+    return KfrecError(f"{error.filename or path or 'output folder'}: {remedy}")

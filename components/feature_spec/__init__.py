@@ -1,0 +1,5 @@
+"""feature_spec.yaml: what the records hold and which model channel each feature feeds."""
+
+from components.feature_spec.spec import Channel, Chunk, Feature, FeatureSpec, load_feature_spec
+
+__all__ = ["Channel", "Chunk", "Feature", "FeatureSpec", "load_feature_spec"]

@@ -1,0 +1,177 @@
+"""The Dataset Feature Specification of the public recommender examples, as typed data.
+
+The file has four sections: ``feature_spec`` (features and their metadata), ``source_spec`` (files of each split),
+``channel_spec`` (model channel to features) and ``metadata``, where kfrec keeps what speeds up reading:
+
+    metadata:
+      train: {rows: 163156, prebatch_size: 0, rows_per_file: [...]}
+      test: {rows: 10246, prebatch_size: 0, rows_per_file: [...]}
+      vocabulary: {uid: vocabulary/uid.parquet, ...}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from components.errors import KfrecError
+
+FILENAME = "feature_spec.yaml"
+
+
+class Channel:
+    """Names of the channels that sequential models read."""
+
+    LABEL = "label"
+    USER = "user_features"
+    TARGET = "target_item_features"
+    POSITIVE = "positive_history"
+    NEGATIVE = "negative_history"
+
+
+@dataclass(frozen=True)
+class Feature:
+    """One feature of a sample.
+
+    Attributes:
+        name: key in the records.
+        dtype: "int64" or "bool"; both travel as int64 lists.
+        cardinality: largest id (0 is padding), None where the feature is not categorical.
+        length: values a sample holds, None for a single one; shorter lists are left-padded with 0.
+    """
+
+    name: str
+    dtype: str
+    cardinality: int | None = None
+    length: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"dtype": self.dtype}
+        if self.cardinality is not None:
+            body["cardinality"] = self.cardinality
+        if self.length is not None:
+            body["dimensions"] = [self.length]
+        return body
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Record files that hold the same features; the order of the files is the order of the rows."""
+
+    features: tuple[str, ...]
+    files: tuple[str, ...]
+    type: str = "tfrecord"
+
+
+@dataclass(frozen=True)
+class FeatureSpec:
+    """A parsed feature_spec.yaml.
+
+    Attributes:
+        features: name to feature.
+        sources: split ("train", "test") to its one chunk of record files, paths relative to the folder.
+        channels: channel to feature names.
+        metadata: the free section.
+        folder: where the file was read from.
+    """
+
+    features: Mapping[str, Feature]
+    sources: Mapping[str, Chunk]
+    channels: Mapping[str, tuple[str, ...]]
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    folder: Path = Path()
+
+    def channel(self, name: str) -> tuple[Feature, ...]:
+        """The features of a channel, in order.
+
+        Raises:
+            KfrecError: the specification has no such channel.
+        """
+        if name not in self.channels:
+            raise KfrecError(
+                f"{self.folder / FILENAME}: channel_spec has no {name}; it has {', '.join(self.channels) or 'none'}"
+            )
+        return tuple(self.features[feature] for feature in self.channels[name])
+
+    def files(self, split: str) -> tuple[Path, ...]:
+        """Full paths of a split's record files.
+
+        Raises:
+            KfrecError: the specification has no such split.
+        """
+        if split not in self.sources:
+            raise KfrecError(f"{self.folder / FILENAME}: source_spec has no {split} split; add one with its files")
+        return tuple(self.folder / name for name in self.sources[split].files)
+
+    def prebatch_size(self, split: str) -> int:
+        """Samples in one record of a split; 0 means one plain Example a sample."""
+        return int(self.metadata.get(split, {}).get("prebatch_size", 0))
+
+    def to_yaml(self) -> str:
+        body = {
+            "feature_spec": {name: feature.to_dict() for name, feature in self.features.items()},
+            "source_spec": {
+                split: [{"type": chunk.type, "features": list(chunk.features), "files": list(chunk.files)}]
+                for split, chunk in self.sources.items()
+            },
+            "channel_spec": {name: list(features) for name, features in self.channels.items()},
+            "metadata": dict(self.metadata),
+        }
+        return yaml.safe_dump(body, sort_keys=False)
+
+
+def load_feature_spec(folder: Path | str, filename: str = FILENAME) -> FeatureSpec:
+    """Reads and checks a specification.
+
+    Raises:
+        KfrecError: the file is missing, is not a specification, or contradicts itself.
+    """
+    path = Path(folder) / filename
+    try:
+        body = yaml.safe_load(path.read_text())
+    except FileNotFoundError:
+        raise KfrecError(f"{path}: missing; give a folder that the tfrecord step wrote, or add the file") from None
+    except yaml.YAMLError as error:
+        raise KfrecError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(body, dict):
+        raise KfrecError(f"{path}: not a feature specification: expected sections, found {type(body).__name__}")
+    for section in ("feature_spec", "source_spec", "channel_spec"):
+        if not isinstance(body.get(section), dict):
+            raise KfrecError(f"{path}: section {section} is missing; see the docs on bringing your own data")
+    features = {name: _feature(path, name, entry) for name, entry in body["feature_spec"].items()}
+    sources = {split: _chunk(path, split, chunks, features) for split, chunks in body["source_spec"].items()}
+    channels = {name: tuple(listed or ()) for name, listed in body["channel_spec"].items()}
+    for channel, listed in channels.items():
+        for name in listed:
+            if name not in features:
+                raise KfrecError(f"{path}: channel {channel} names {name}, which feature_spec does not describe")
+    return FeatureSpec(features, sources, channels, body.get("metadata") or {}, Path(folder))
+
+
+def _feature(path: Path, name: str, entry: Any) -> Feature:
+    entry = entry or {}
+    dimensions = entry.get("dimensions")
+    if dimensions is not None and (not isinstance(dimensions, list) or len(dimensions) != 1 or dimensions[0] < 1):
+        raise KfrecError(f"{path}: feature {name} has dimensions {dimensions!r}; give one length, such as [100]")
+    cardinality = entry.get("cardinality")
+    if cardinality is not None and (not isinstance(cardinality, int) or cardinality < 1):
+        raise KfrecError(f"{path}: feature {name} has cardinality {cardinality!r}; give the largest id")
+    return Feature(name, str(entry.get("dtype", "int64")), cardinality, dimensions[0] if dimensions else None)
+
+
+def _chunk(path: Path, split: str, chunks: Any, features: Mapping[str, Feature]) -> Chunk:
+    if not isinstance(chunks, list) or len(chunks) != 1:
+        raise KfrecError(f"{path}: split {split} must list one chunk with all features; merge its chunks")
+    chunk = chunks[0]
+    if chunk.get("type") != "tfrecord":
+        raise KfrecError(f"{path}: split {split} is of type {chunk.get('type')!r}; only tfrecord can be trained on")
+    if not chunk.get("files"):
+        raise KfrecError(f"{path}: split {split} lists no files")
+    for name in chunk.get("features", ()):
+        if name not in features:
+            raise KfrecError(f"{path}: split {split} names {name}, which feature_spec does not describe")
+    return Chunk(tuple(chunk["features"]), tuple(chunk["files"]))

@@ -1,0 +1,41 @@
+"""One JSON object a line on stdout, for ``kfrec run``, which shows all steps on one screen.
+
+A step emits events only when KFREC_EVENTS is set; run by hand it draws its own bars. The events:
+
+    {"kfrec": "progress", "label": ..., "unit": ..., "done": n, "total": n or null}
+    {"kfrec": "finished", "step": ..., "seconds": s, "rows": {...}, "outputs": {name: path}}
+    {"kfrec": "error", "step": ..., "message": one line}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+VARIABLE = "KFREC_EVENTS"
+_MARK = '{"kfrec": '
+
+
+def emitting() -> bool:
+    """Whether the process that started this one reads events."""
+    return bool(os.environ.get(VARIABLE))
+
+
+def emit(kind: str, **fields: Any) -> None:
+    """Writes one event, if anyone reads them."""
+    if emitting():
+        sys.stdout.write(json.dumps({"kfrec": kind, **fields}) + "\n")
+        sys.stdout.flush()
+
+
+def parse(line: str) -> dict[str, Any] | None:
+    """The event on a line of a step's output, or None where the line is ordinary output."""
+    start = line.find(_MARK)
+    if start < 0:
+        return None
+    try:
+        return json.loads(line[start:])
+    except ValueError:
+        return None

@@ -1,0 +1,267 @@
+"""Every parameter of every step, and what each step reads and writes: the one place that says so.
+
+The command lines, the KFP components, the pipeline's inputs and the docs are all made from these classes. Names and
+defaults of the training parameters are those of the public SIM documentation.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from components.steps.parameter import Ints, param
+
+# Parameters that several steps share.
+SEED = param(12345, "Seed of everything random in the data", at_least=0)
+EXPERIMENT = param("kfrec", "MLflow experiment")
+RUN_ID = param(
+    "", "Pipeline run whose MLflow run this step joins; empty joins MLFLOW_RUN_ID or starts a run of its own"
+)
+EVALUATION_BATCH_SIZE = param(16_384, "Samples scored at a time", unit="samples", at_least=1)
+_PREBATCH = "0 is one Example a sample where records are written, and what the data says where they are read"
+PREBATCH_TRAIN_SIZE = param(0, f"Samples in one training record; {_PREBATCH}", unit="samples", at_least=0)
+PREBATCH_TEST_SIZE = param(0, f"Samples in one test record; {_PREBATCH}", unit="samples", at_least=0)
+
+AFFINITIES = (
+    "socket",
+    "single",
+    "single_unique",
+    "socket_unique_interleaved",
+    "socket_unique_continuous",
+    "disabled",
+)
+
+
+@dataclass(frozen=True)
+class DownloadParameters:
+    """Where the raw logs come from; the synthetic_* ones shape the built-in data set."""
+
+    source: str = param(
+        "synthetic",
+        "Where the raw files are: a folder, an http(s):// prefix, gs://, s3://, or the word synthetic",
+    )
+    files: str = param(
+        "",
+        "Names of the files to fetch, separated by commas; empty means every reviews_* and meta_* file there, "
+        "or the two Amazon Books 2014 files where the source cannot be listed",
+    )
+    cache_dir: str = param("", "Folder that keeps fetched files between runs; empty keeps none")
+    attempts: int = param(5, "Tries per file before giving up", unit="tries", at_least=1)
+    timeout: float = param(
+        60.0, "Longest silence of a server before a try counts as failed", unit="seconds", at_least=1
+    )
+    synthetic_users: int = param(4000, "Users of the synthetic data set", unit="users", at_least=1)
+    synthetic_items: int = param(3000, "Items of the synthetic data set", unit="items", at_least=2)
+    synthetic_categories: int = param(30, "Categories of the synthetic data set", unit="categories", at_least=1)
+    synthetic_reviews_per_user: int = param(
+        25, "Mean number of reviews a synthetic user writes", unit="reviews", at_least=1
+    )
+    synthetic_shuffled_labels: bool = param(
+        False, "Draw synthetic items without regard to the user, so that there is nothing to learn (a control)"
+    )
+    seed: int = SEED
+
+
+@dataclass(frozen=True)
+class PreprocessParameters:
+    """How reviews become training samples."""
+
+    max_sequence_length: int = param(100, "Longest positive history of a sample", unit="items", at_least=2)
+    negative_sequence_length: int = param(
+        10, "Length of the negative history, which stands beside the newest items", unit="items", at_least=1
+    )
+    shortest_sequence_for_user: int = param(20, "Users with fewer reviews are dropped", unit="reviews", at_least=2)
+    shortest_sequence_for_training: int = param(
+        1, "Training samples with a shorter history are dropped", unit="items", at_least=1
+    )
+    reviews_per_partition: int = param(
+        500_000, "Reviews held in memory at a time by one worker", unit="reviews", at_least=1
+    )
+    workers: int = param(
+        0,
+        "Dask workers on this machine; 0 means one per core",
+        unit="processes",
+        at_least=0,
+        pipeline_name="preprocess_workers",
+    )
+    scheduler: str = param("", "Address of a running Dask scheduler to use instead of local workers")
+    malformed_limit: float = param(
+        0.01, "Largest accepted share of lines that are not valid reviews", at_least=0, at_most=1
+    )
+    workflow: str = param(
+        "", "A fitted workflow to encode with (the workflow folder of an earlier output); empty fits a new one"
+    )
+    seed: int = SEED
+
+
+@dataclass(frozen=True)
+class TfrecordParameters:
+    """How samples become record files."""
+
+    number_of_user_features: int = param(
+        1, "Columns after the label that describe the user", unit="columns", at_least=0
+    )
+    prebatch_train_size: int = PREBATCH_TRAIN_SIZE
+    prebatch_test_size: int = PREBATCH_TEST_SIZE
+    samples_per_shard: int = param(262_144, "Largest number of samples in one file", unit="samples", at_least=1)
+    workers: int = param(
+        0,
+        "Processes that convert; 0 means one per core",
+        unit="processes",
+        at_least=0,
+        pipeline_name="tfrecord_workers",
+    )
+    seed: int = SEED
+
+
+@dataclass(frozen=True)
+class TrainParameters:
+    """The public SIM training parameters, and what else a run needs."""
+
+    # model
+    model_type: str = param("sim", "Model to train", choices=("sim", "din", "dien"))
+    embedding_dim: int = param(16, "Width of one feature's embedding", unit="floats", at_least=1)
+    stage_one_mlp_dims: Ints = param((200,), "Hidden layers of SIM's general search classifier", at_least=1)
+    stage_two_mlp_dims: Ints = param((200, 80), "Hidden layers of the classifier", at_least=1)
+    aux_mlp_dims: Ints = param((100, 50), "Hidden layers of the auxiliary loss network", at_least=1)
+    long_seq_length: int = param(
+        90, "Oldest items of a history that form the long history; the rest is the short one", unit="items", at_least=1
+    )
+    # training
+    optimizer: str = param("adam", "Optimizer", choices=("adam", "lazy_adam", "sgd"))
+    lr: float = param(0.01, "Learning rate", at_least=0)
+    weight_decay: float = param(0.0, "Decoupled weight decay a step, as a share of the learning rate", at_least=0)
+    epochs: int = param(3, "Passes over the training samples", unit="epochs", at_least=1)
+    global_batch_size: int = param(131_072, "Samples a step over all workers", unit="samples", at_least=1)
+    dropout_rate: float = param(-1.0, "Dropout of the classifiers' hidden layers; below 0 is none", at_most=0.99)
+    amp: bool = param(False, "Mixed precision with dynamic loss scaling")
+    xla: bool = param(False, "Compile the training step with XLA")
+    # input
+    feature_spec: str = param("feature_spec.yaml", "Name of the feature specification in the data folder")
+    drop_remainder: bool = param(False, "Drop the last, smaller batch of an epoch")
+    disable_cache: bool = param(False, "Read records from disk in every epoch instead of keeping them in memory")
+    repeat_count: int = param(0, "Times the training samples are repeated within an epoch; 0 is once", at_least=0)
+    prefetch_train_size: int = param(-1, "Batches prepared ahead in training; -1 chooses", unit="batches", at_least=-1)
+    prefetch_test_size: int = param(-1, "Batches prepared ahead in evaluation; -1 chooses", unit="batches", at_least=-1)
+    prebatch_train_size: int = PREBATCH_TRAIN_SIZE
+    prebatch_test_size: int = PREBATCH_TEST_SIZE
+    # results
+    load_checkpoint_path: str = param("", "Folder of checkpoints to start from; empty starts fresh")
+    checkpoint_steps: int = param(
+        0, "Steps between checkpoints, beside one every epoch; 0 is none", unit="steps", at_least=0
+    )
+    log_steps: int = param(10, "Steps between two reads of the loss", unit="steps", at_least=1)
+    # run
+    affinity: str = param("socket_unique_interleaved", "How ranks are bound to cores", choices=AFFINITIES)
+    inter_op_parallelism: int = param(0, "TensorFlow threads between operations; 0 chooses", unit="threads", at_least=0)
+    intra_op_parallelism: int = param(
+        0, "TensorFlow threads within an operation; 0 chooses", unit="threads", at_least=0
+    )
+    seed: int = param(
+        -1,
+        "Seed of weights, dropout and batch order; -1 draws one and records it",
+        at_least=-1,
+        pipeline_name="train_seed",
+    )
+
+
+@dataclass(frozen=True)
+class WorkerParameters(TrainParameters):
+    """One Horovod process: what the public training script is called with, beside the folder of data."""
+
+    mode: str = param("train", "What to do", choices=("train", "inference"))
+    benchmark: bool = param(False, "Measure throughput and latency instead of training to the end")
+    benchmark_warmup_steps: int = param(20, "Steps before a benchmark starts to measure", unit="steps", at_least=0)
+    benchmark_steps: int = param(200, "Steps that a benchmark measures", unit="steps", at_least=1)
+    results_dir: str = param("/tmp/sim", "Folder for the model and the logs")
+    log_filename: str = param("log.json", "Name of the per-step log in results_dir")
+    save_checkpoint_path: str = param("", "Folder for checkpoints; empty is the folder checkpoint in results_dir")
+    train_dataset_size: int = param(
+        11_796_480, "Accepted for the public command lines; the true size is read from the data", unit="samples"
+    )
+
+
+@dataclass(frozen=True)
+class LaunchParameters(TrainParameters):
+    """The train step: what the workers are told and how many of them to start."""
+
+    workers: int = param(1, "Horovod processes that train together", unit="processes", at_least=1)
+    launcher: str = param(
+        "gloo",
+        "How the processes are started and talk: horovodrun over Gloo, or mpirun over MPI",
+        choices=("gloo", "mpi"),
+    )
+    experiment: str = EXPERIMENT
+    run_id: str = RUN_ID
+
+
+@dataclass(frozen=True)
+class EvaluateParameters:
+    """How the model is judged on the test split."""
+
+    evaluation_batch_size: int = EVALUATION_BATCH_SIZE
+    calibration_bins: int = param(20, "Bins of the calibration curve", unit="bins", at_least=2)
+    experiment: str = EXPERIMENT
+    run_id: str = RUN_ID
+
+
+@dataclass(frozen=True)
+class RegisterParameters:
+    """When a model becomes the champion."""
+
+    registered_model: str = param("kfrec-ctr", "Name in the MLflow model registry")
+    auc_floor: float = param(0.6, "A first model needs a test AUC above this to become champion", at_least=0, at_most=1)
+    promotion_margin: float = param(
+        0.001, "A challenger must beat the champion's test AUC by this much", at_least=0, at_most=1
+    )
+    bootstrap_samples: int = param(1000, "Resamples of the confidence interval", unit="resamples", at_least=100)
+    confidence: float = param(0.95, "Level of the confidence interval", at_least=0.5, at_most=0.9999)
+    evaluation_batch_size: int = EVALUATION_BATCH_SIZE
+    experiment: str = EXPERIMENT
+    run_id: str = RUN_ID
+    seed: int = SEED
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the workflow.
+
+    Attributes:
+        name: folder under components/ and name of the KFP task.
+        summary: one sentence for --help and the KFP UI.
+        parameters: its dataclass of parameters.
+        inputs: folders it reads, name to description.
+        outputs: folders it writes, name to description.
+    """
+
+    name: str
+    summary: str
+    parameters: type
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+
+
+RAW = "raw reviews_*.json[.gz] and meta_*.json[.gz]"
+PARQUET = "samples in parquet, cardinalities, vocabulary and fitted workflow"
+TFRECORD = "record files with feature_spec.yaml"
+MODEL = "SavedModel, checkpoint, training log"
+EVALUATION = "metrics.json, predictions, curves and report.html"
+REGISTRATION = "registration.json: version, alias and reason"
+
+STEPS: dict[str, Step] = {
+    step.name: step
+    for step in (
+        Step("download", "Fetch raw interaction logs, or generate synthetic ones.",
+             DownloadParameters, {}, {"raw": RAW}),
+        Step("preprocess", "Turn raw reviews into training samples with NVTabular.",
+             PreprocessParameters, {"raw": RAW}, {"parquet": PARQUET}),
+        Step("tfrecord", "Turn samples in parquet into shuffled TFRecord files.",
+             TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}),
+        Step("train", "Train a model with Horovod and export it.",
+             LaunchParameters, {"tfrecord": TFRECORD}, {"model": MODEL}),
+        Step("evaluate", "Score the test split and report metrics.",
+             EvaluateParameters, {"tfrecord": TFRECORD, "model": MODEL}, {"evaluation": EVALUATION}),
+        Step("register", "Register the model and promote it if it beats the champion.",
+             RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
+             {"registration": REGISTRATION}),
+    )
+}  # fmt: skip

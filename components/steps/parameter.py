@@ -1,0 +1,162 @@
+"""Typed parameters: declared once as dataclass fields, read from the command line, from KFP and from the docs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar, get_type_hints
+
+from components.errors import KfrecError
+
+P = TypeVar("P")
+Ints = tuple[int, ...]
+
+
+def param(
+    default: Any,
+    help: str,
+    *,
+    unit: str = "",
+    at_least: float | None = None,
+    at_most: float | None = None,
+    choices: tuple[str, ...] = (),
+    pipeline_name: str = "",
+) -> Any:
+    """Declares a parameter as a dataclass field.
+
+    Args:
+        default: value when nothing is given; its type is the field's annotation.
+        help: one sentence, shown on the command line and in the KFP UI.
+        unit: what the number counts ("samples", "seconds", "bytes"), empty for a pure number.
+        at_least: smallest accepted value.
+        at_most: largest accepted value.
+        choices: the accepted words, for a text parameter.
+        pipeline_name: name at the level of the pipeline, where two steps use the same name for different things.
+    """
+    metadata = dict(
+        help=help, unit=unit, at_least=at_least, at_most=at_most, choices=choices, pipeline_name=pipeline_name
+    )
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclasses.dataclass(frozen=True)
+class Parameter:
+    """One parameter as the command line, KFP and the docs see it."""
+
+    name: str
+    value_type: type
+    default: Any
+    help: str
+    unit: str
+    at_least: float | None
+    at_most: float | None
+    choices: tuple[str, ...]
+    pipeline_name: str
+
+    @property
+    def plain_type(self) -> type:
+        """The type outside Python: lists of integers travel as text such as "200,80"."""
+        return str if self.value_type is tuple else self.value_type
+
+    @property
+    def plain_default(self) -> Any:
+        return plain(self.default)
+
+    @property
+    def description(self) -> str:
+        """Help, unit, accepted values and default in one line."""
+        notes = [f"in {self.unit}"] if self.unit else []
+        if self.choices:
+            notes.append("one of " + ", ".join(self.choices))
+        notes.append(f"default {self.plain_default!r}" if self.plain_default != "" else "default empty")
+        return f"{self.help} ({'; '.join(notes)})"
+
+    def parse(self, value: Any) -> Any:
+        """Returns ``value`` as this parameter's type.
+
+        Raises:
+            KfrecError: the value is not of the type or out of range.
+        """
+        try:
+            parsed = _PARSERS[self.value_type](value)
+        except (TypeError, ValueError):
+            wanted = {int: "a whole number", float: "a number", bool: "true or false"}.get(
+                self.value_type, "whole numbers separated by commas"
+            )
+            raise KfrecError(f"parameter {self.name}={value!r} is not {wanted}: {self.description}") from None
+        numbers = parsed if isinstance(parsed, tuple) else (parsed,)
+        below = self.at_least is not None and any(n < self.at_least for n in numbers)
+        above = self.at_most is not None and any(n > self.at_most for n in numbers)
+        if below or above or (self.choices and parsed not in self.choices):
+            bounds = [f"at least {self.at_least:g}"] if self.at_least is not None else []
+            bounds += [f"at most {self.at_most:g}"] if self.at_most is not None else []
+            bounds += ["one of " + ", ".join(self.choices)] if self.choices else []
+            raise KfrecError(f"parameter {self.name}={value!r} must be {' and '.join(bounds)}")
+        return parsed
+
+
+def plain(value: Any) -> Any:
+    """A parameter's value as JSON, YAML and KFP carry it."""
+    return ",".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+def _parse_bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+    return words[str(value).strip().lower()] if str(value).strip().lower() in words else _refuse(value)
+
+
+def _refuse(value: Any) -> Any:
+    raise ValueError(value)
+
+
+def _parse_int(value: Any) -> int:
+    if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
+        raise ValueError(value)
+    return int(value)
+
+
+def _parse_ints(value: Any) -> Ints:
+    parts = value if isinstance(value, (tuple, list)) else [part for part in str(value).split(",") if part.strip()]
+    return tuple(int(part) for part in parts)
+
+
+_PARSERS: dict[type, Any] = {int: _parse_int, float: float, bool: _parse_bool, str: str, tuple: _parse_ints}
+
+
+def parameters_of(group: type) -> Iterator[Parameter]:
+    """The parameters that a dataclass declares, in order."""
+    hints = get_type_hints(group)
+    for field in dataclasses.fields(group):
+        hint = hints[field.name]
+        metadata = dict(field.metadata)
+        metadata["pipeline_name"] = metadata["pipeline_name"] or field.name
+        yield Parameter(name=field.name, value_type=tuple if hint == Ints else hint, default=field.default, **metadata)
+
+
+def build(group: type[P], values: Mapping[str, Any]) -> P:
+    """Makes the dataclass ``group`` from untyped values, checking each one.
+
+    Raises:
+        KfrecError: an unknown name, a value of the wrong type, or one out of range.
+    """
+    known = {parameter.name: parameter for parameter in parameters_of(group)}
+    for name in values:
+        if name not in known:
+            raise KfrecError(unknown_parameter(name, list(known)))
+    return group(**{name: known[name].parse(value) for name, value in values.items()})
+
+
+def unknown_parameter(name: str, known: list[str]) -> str:
+    """The line for a parameter nobody declared, with the nearest declared name."""
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else "see --help for the list"
+    return f"unknown parameter {name}: {hint}"
+
+
+def as_plain(parameters: Any) -> dict[str, Any]:
+    """A parameter dataclass as a JSON-ready dictionary."""
+    return {p.name: plain(getattr(parameters, p.name)) for p in parameters_of(type(parameters))}

@@ -1,0 +1,1 @@
+"""What runs after what: the pipeline definitions and the ``kfrec`` command."""
