@@ -1,0 +1,34 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components.models import build_model
+from components.models.dien import Dien
+
+
+@pytest.fixture
+def model(spec, parameters) -> Dien:
+    return build_model(parameters("dien"), spec)
+
+
+def test_only_the_newest_items_matter(model, make_batch):
+    features, _ = make_batch(5, history=[8] * 5)
+    before = model.logits(features)
+    features["item_pos"][:, :5] = 1
+    np.testing.assert_array_equal(model.logits(features), before)
+    features["item_pos"][:, 5:] = 1
+    assert not np.allclose(model.logits(features), before)
+
+
+def test_the_classifier_reads_target_interest_and_user(model, make_batch):
+    features, _ = make_batch(5)
+    batch = model.inputs(features)
+    interest, _ = model.evolution(batch.short, batch.short_mask, batch.target)
+    expected = model.classifier(tf.concat([batch.target, interest, batch.user], 1))
+    np.testing.assert_array_equal(model.logits(features), expected)
+
+
+def test_the_auxiliary_loss_counts_items_that_followed_another_step(model, make_batch):
+    # Short histories of 0, 1, 2 and 3 items hold 0, 1, 2 and 2 items after the first step.
+    _, terms = model.loss_terms(*make_batch(4, history=[0, 1, 2, 3]))
+    assert float(terms["auxiliary"].count) == 5.0

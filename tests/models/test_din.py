@@ -1,0 +1,33 @@
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components.models.din import Din
+
+
+def _softmax(x):
+    e = np.exp(x - x.max())
+    return e / e.sum()
+
+
+@pytest.mark.parametrize("interaction", ["dot", "activation_unit"])
+def test_the_logits_are_those_of_the_description(spec, parameters, make_batch, interaction):
+    model = Din(parameters("din"), spec, 1, interaction)
+    features, _ = make_batch(9)
+    items, categories, users = (model.inputs.embedding.table(i).numpy() for i in range(3))
+    rows = []
+    for b in range(9):
+        target = np.concatenate([items[features["item_trgt"][b]], categories[features["cat_trgt"][b]]])
+        history = np.concatenate([items[features["item_pos"][b]], categories[features["cat_pos"][b]]], 1)
+        history = history[features["item_pos"][b] > 0]
+        interest = np.zeros_like(target)
+        if len(history):
+            scores = (
+                history @ target
+                if model.unit is None
+                else model.unit(tf.constant(history), tf.constant(target[None])).numpy()
+            )
+            interest = _softmax(scores) @ history
+        rows.append(np.concatenate([target, interest, users[features["uid"][b]]]))
+    expected = model.classifier(tf.constant(np.stack(rows)))
+    np.testing.assert_allclose(model.logits(features), expected, atol=1e-6)

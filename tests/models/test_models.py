@@ -1,0 +1,157 @@
+"""What every model promises."""
+
+import importlib
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components.models import LossTerm, build_model, make_optimizer
+from components.models.loss import loss_of
+from components.steps.catalog import TrainParameters
+from components.steps.parameter import parameters_of
+
+MODELS = next(p.choices for p in parameters_of(TrainParameters) if p.name == "model_type")
+
+
+def _loss_and_gradients(model, features, labels):
+    with tf.GradientTape() as tape:
+        logits, terms = model.loss_terms(features, tf.convert_to_tensor(labels))
+        loss = loss_of(terms.values())
+    gradients = tape.gradient(loss, model.trainable_variables)
+    return logits, loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
+
+
+@pytest.mark.parametrize("model_type", MODELS)
+def test_every_model_type_of_the_catalog_has_a_module(model_type):
+    assert callable(importlib.import_module(f"components.models.{model_type}").build)
+
+
+@pytest.mark.parametrize("model_type", MODELS)
+def test_scoring_needs_no_negatives_and_no_labels(model_type, spec, parameters, make_batch):
+    model = build_model(parameters(model_type), spec)
+    features, labels = make_batch(9)
+    served = {name: tf.constant(features[name], tf.int64) for name in model.serving_features}
+    scores = model.logits(served)
+    assert (scores.dtype, scores.shape) == (tf.float32, (9,))
+    np.testing.assert_allclose(scores, model.loss_terms(features, labels)[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("model_type", MODELS)
+def test_the_terms_of_two_halves_add_up_to_those_of_the_batch(model_type, spec, parameters, make_batch):
+    model = build_model(parameters(model_type), spec)
+    features, labels = make_batch(11)
+    _, whole = model.loss_terms(features, labels)
+    halves = [
+        model.loss_terms({name: values[part] for name, values in features.items()}, labels[part])[1]
+        for part in (slice(0, 4), slice(4, 11))
+    ]
+    for name, term in whole.items():
+        np.testing.assert_allclose(term.total, halves[0][name].total + halves[1][name].total, rtol=1e-5)
+        assert float(term.count) == float(halves[0][name].count + halves[1][name].count)
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3], ids=["no rows", "one row", "only padding"])
+@pytest.mark.parametrize("model_type", MODELS)
+def test_gradients_are_finite_where_there_is_nothing_to_attend_to(model_type, rows, spec, parameters, make_batch):
+    model = build_model(parameters(model_type), spec)
+    _, loss, gradients = _loss_and_gradients(model, *make_batch(rows, history=[0] * rows))
+    assert np.isfinite(loss)
+    for gradient, variable in zip(gradients, model.trainable_variables, strict=True):
+        assert np.isfinite(gradient).all(), variable.name
+        if rows == 0:
+            assert not np.any(gradient), variable.name
+
+
+@pytest.mark.parametrize("model_type", MODELS)
+def test_every_weight_learns(model_type, spec, parameters, make_batch):
+    model = build_model(parameters(model_type), spec)
+    _, _, gradients = _loss_and_gradients(model, *make_batch(40))
+    for gradient, variable in zip(gradients, model.trainable_variables, strict=True):
+        assert np.any(gradient), variable.name
+
+
+@pytest.mark.parametrize("model_type", MODELS)
+def test_weights_depend_on_the_seed_alone(model_type, spec, parameters):
+    def weights(seed):
+        return [v.numpy() for v in build_model(parameters(model_type), spec, seed=seed).trainable_variables]
+
+    first = weights(3)
+    tf.random.normal([5])
+    for one, again in zip(first, weights(3), strict=True):
+        np.testing.assert_array_equal(one, again)
+    assert any(not np.allclose(one, other) for one, other in zip(first, weights(4), strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model_type", MODELS)
+def test_training_lowers_the_loss(model_type, spec, parameters, make_batch):
+    model = build_model(parameters(model_type), spec)
+    optimizer = make_optimizer(parameters(model_type, lr=0.02))
+    optimizer.build(model.trainable_variables)
+    features, _ = make_batch(64)
+    labels = (features["cat_trgt"] % 2).astype(np.float32)
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            _, terms = model.loss_terms(features, tf.constant(labels))
+            loss = loss_of(terms.values())
+        variables = model.trainable_variables
+        optimizer.apply(zip(tape.gradient(loss, variables), variables, strict=True))
+        return loss
+
+    losses = [float(step()) for _ in range(50)]
+    # The auxiliary loss of random histories cannot fall below log(2); the rest can fall to 0.
+    assert losses[-1] < losses[0] - 0.4
+
+
+@pytest.mark.parametrize("model_type", MODELS)
+def test_mixed_precision_gives_finite_single_precision_logits_and_gradients(model_type, spec, parameters, make_batch):
+    features, labels = make_batch(9)
+    logits, _, gradients = _loss_and_gradients(build_model(parameters(model_type, amp=True), spec), features, labels)
+    assert logits.dtype == tf.float32
+    assert all(gradient.dtype == tf.float32 and np.isfinite(gradient).all() for gradient in gradients)
+    single = build_model(parameters(model_type), spec).logits(features)
+    np.testing.assert_allclose(logits, single, atol=5e-3)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("model_type", MODELS)
+def test_xla_compiles_the_step_and_agrees(model_type, spec, parameters, make_batch):
+    model = build_model(parameters(model_type), spec)
+    features, labels = make_batch(9)
+
+    @tf.function(jit_compile=True)
+    def compiled(features, labels):
+        return _loss_and_gradients(model, features, labels)
+
+    features = {name: tf.constant(values) for name, values in features.items()}
+    for ours, plain in zip(
+        tf.nest.flatten(compiled(features, labels)),
+        tf.nest.flatten(_loss_and_gradients(model, features, labels)),
+        strict=True,
+    ):
+        np.testing.assert_allclose(ours, plain, atol=1e-5)
+
+
+@pytest.mark.parametrize("model_type", MODELS)
+def test_a_saved_model_scores_batches_of_any_size(model_type, spec, parameters, make_batch, tmp_path):
+    model = build_model(parameters(model_type), spec)
+    signature = {
+        name: tf.TensorSpec([None] if spec.features[name].length is None else [None, spec.features[name].length],
+                            tf.int64, name)
+        for name in model.serving_features
+    }  # fmt: skip
+    serve = tf.function(lambda **features: {"logits": model.logits(features)})
+    tf.saved_model.save(model, str(tmp_path), signatures=serve.get_concrete_function(**signature))
+    served = tf.saved_model.load(str(tmp_path)).signatures["serving_default"]
+    for rows in (0, 5):
+        features, _ = make_batch(rows)
+        wanted = {name: tf.constant(features[name], tf.int64) for name in model.serving_features}
+        np.testing.assert_allclose(served(**wanted)["logits"], model.logits(features), atol=1e-6)
+
+
+def test_a_loss_term_passes_through_a_compiled_function():
+    term = tf.function(lambda: LossTerm(tf.constant(6.0), tf.constant(3.0), 0.5))()
+    assert [float(value) for value in term] == [6.0, 3.0, 0.5]
