@@ -1,7 +1,7 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast lint format compile ui clean
+.PHONY: help setup run test test-fast lint format compile reference ui clean
 
 UV_VERSION := 0.13.8
 UV := .uv/bin/uv
@@ -47,6 +47,9 @@ format: $(READY) ## format the code
 
 compile: $(READY) ## write the pipeline as KFP's IR YAML to build/
 	@.venv/bin/kfrec compile
+
+reference: $(READY) ## write docs/parameters.md from the catalog
+	@.venv/bin/python -m components.steps.reference > docs/parameters.md
 
 ui: $(READY) ## look at the runs in MLflow
 	@.venv/bin/kfrec ui
