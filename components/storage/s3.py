@@ -76,7 +76,7 @@ class S3Store(Store):
             code = error.response.get("Error", {}).get("Code", "")
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             raise _explained(url, code, status) from error
-        except (boto.HTTPClientError, boto.IncompleteReadError) as error:
+        except (boto.ConnectionError, boto.HTTPClientError, boto.IncompleteReadError) as error:
             raise Unavailable("could not connect, or the connection broke off") from error
         except boto.BotoCoreError as error:
             raise KfrecError(f"{url}: {error}; check the AWS settings of this account") from error
