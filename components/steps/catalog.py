@@ -45,7 +45,7 @@ class DownloadParameters:
         "or the two Amazon Books 2014 files where the source cannot be listed",
     )
     cache_dir: str = param("", "Folder that keeps fetched files between runs; empty keeps none")
-    attempts: int = param(5, "Tries per file before giving up", unit="tries", at_least=1)
+    attempts: int = param(5, "Tries in a row that bring nothing before a file is given up", unit="tries", at_least=1)
     timeout: float = param(
         60.0, "Longest silence of a server before a try counts as failed", unit="seconds", at_least=1
     )
