@@ -1,0 +1,91 @@
+"""One optimizer step that is the same for any number of ranks.
+
+The loss is the sum over terms of weight * total / count, with totals and counts taken over the whole global batch. So
+the counts are summed over the ranks first; each rank then differentiates its own share of the true loss, and the
+shares' gradients, summed once, are the gradient of the true loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from components.train.auc import LogitHistogram
+from components.train.loss_scale import LossScale
+from components.train.ranks import Ranks
+from components.train.reduction import Gradient, sum_gradients
+
+Features = Mapping[str, tf.Tensor]
+
+
+class TrainingStep:
+    """Computes the loss of a batch, differentiates, sums over the ranks and updates the model.
+
+    Args:
+        model: what to train (see components.models).
+        optimizer: has ``apply(gradients_and_variables)``.
+        ranks: who trains together.
+        histogram: collects this rank's logits for the training AUC.
+        loss_scale: enabled under mixed precision.
+        signature: feature name (and label) to [None] or [None, length] int32.
+        label: name of the label feature.
+        keep_sparse: the optimizer leaves untouched table rows alone, so slices stay slices.
+        xla: compile the forward and backward pass; reductions and updates stay outside.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any,
+        ranks: Ranks,
+        histogram: LogitHistogram,
+        loss_scale: LossScale,
+        signature: Mapping[str, tf.TensorSpec],
+        label: str,
+        keep_sparse: bool,
+        xla: bool,
+    ) -> None:
+        self._model, self._optimizer, self._ranks = model, optimizer, ranks
+        self._histogram, self._loss_scale, self._label, self._keep_sparse = (
+            histogram,
+            loss_scale,
+            label,
+            keep_sparse,
+        )
+        self._variables = list(model.trainable_variables)
+        self._differentiate = tf.function(self._loss_and_gradients, jit_compile=True if xla else None)
+        self.run = tf.function(self._run, input_signature=[dict(signature)])
+
+    def _run(self, batch: Features) -> tf.Tensor:
+        """Trains on this rank's share of a global batch and returns the loss of the whole one, float32."""
+        features = {name: value for name, value in batch.items() if name != self._label}
+        labels = tf.cast(batch[self._label], tf.float32)
+        share, logits, gradients = self._differentiate(features, labels, self._shares(features, labels))
+        gradients, (loss,) = sum_gradients(self._ranks, gradients, [share], self._keep_sparse)
+        self._loss_scale.apply(gradients, self._update)
+        self._histogram.update(labels, logits)
+        return loss
+
+    def _shares(self, features: Features, labels: tf.Tensor) -> tf.Tensor:
+        """weight / count of each term, counts summed over the ranks, [terms] float32.
+
+        Only the counts are used of this pass over the model: the graph drops all the rest of it.
+        """
+        _, terms = self._model.loss_terms(features, labels, training=False)
+        weights = tf.constant([term.weight for term in terms.values()], tf.float32)
+        (counts,) = self._ranks.sum([tf.stack([term.count for term in terms.values()])], name="counts")
+        return tf.math.divide_no_nan(weights, tf.stop_gradient(counts))
+
+    def _loss_and_gradients(
+        self, features: Features, labels: tf.Tensor, shares: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
+        with tf.GradientTape() as tape:
+            logits, terms = self._model.loss_terms(features, labels, training=True)
+            loss = tf.tensordot(shares, tf.stack([term.total for term in terms.values()]), 1)
+            scaled = loss * self._loss_scale.factor
+        return loss, logits, tape.gradient(scaled, self._variables)
+
+    def _update(self, gradients: Sequence[Gradient]) -> None:
+        self._optimizer.apply(list(zip(gradients, self._variables, strict=True)))
