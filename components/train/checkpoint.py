@@ -6,7 +6,6 @@ interrupted save leaves the one before it in force.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,11 @@ import tensorflow as tf
 
 from components.errors import KfrecError
 from components.train.loss_scale import LossScale
+from components.train.results import CHECKPOINT
 from components.train.standing import Standing, StandingState
+from components.train.state import state_of
 
 KEEP = 3
-FOLDER = "checkpoint"
 _STATE_KEY = "state/.ATTRIBUTES/py_state"
 
 
@@ -69,7 +69,7 @@ def find_checkpoint(path: str) -> str:
     Raises:
         KfrecError: there is none.
     """
-    for folder in (Path(path), Path(path) / FOLDER):
+    for folder in (Path(path), Path(path) / CHECKPOINT):
         latest = tf.train.latest_checkpoint(str(folder)) if folder.is_dir() else None
         if latest is not None:
             return latest
@@ -99,19 +99,19 @@ def restore_weights(prefix: str, model: Any) -> None:
     tf.train.Checkpoint(model=model).restore(prefix).expect_partial()
 
 
-def described(variables: Sequence[tf.Variable]) -> list[list[Any]]:
-    """(name, shape) of variables, as a :class:`Standing` keeps them."""
-    return [[variable.name, variable.shape.as_list()] for variable in variables]
+def described(model: Any) -> list[list[Any]]:
+    """(name, shape) of a model's variables, as a :class:`Standing` keeps them."""
+    return [[variable.name, variable.shape.as_list()] for variable in state_of(model)]
 
 
-def require_same_model(prefix: str, standing: Standing, variables: Sequence[tf.Variable]) -> None:
+def require_same_model(prefix: str, standing: Standing, model: Any) -> None:
     """Compares the model of a checkpoint with the one at hand.
 
     Raises:
         KfrecError: they differ; the line names the first difference.
     """
     remedy = "use the parameters and data of the training that wrote it"
-    mine = described(variables)
+    mine = described(model)
     for (theirs_name, theirs_shape), (name, shape) in zip(standing.variables, mine, strict=False):
         if theirs_shape != shape:
             raise KfrecError(f"{prefix}: its {theirs_name} has shape {theirs_shape}, this model's has {shape}; {remedy}")

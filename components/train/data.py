@@ -13,6 +13,7 @@ from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.records import Records
 from components.steps.catalog import TrainParameters
+from components.train.batch_size import require_divisible
 from components.train.memory import cache_bytes
 from components.train.ranks import Ranks
 
@@ -131,15 +132,6 @@ def label_of(spec: FeatureSpec) -> str:
     """Name of the one feature in the label channel."""
     (label,) = spec.channel(Channel.LABEL)
     return label.name
-
-
-def require_divisible(global_batch_size: int, size: int) -> None:
-    if global_batch_size % size:
-        lower, higher = global_batch_size // size * size, -(-global_batch_size // size) * size
-        nearest = f"{lower} or {higher}" if lower else str(higher)
-        raise KfrecError(
-            f"global_batch_size {global_batch_size} cannot be divided evenly over {size} workers; use {nearest}"
-        )
 
 
 def _channel_features(spec: FeatureSpec) -> tuple[str, ...]:

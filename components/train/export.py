@@ -33,7 +33,7 @@ def export(model: Any, shapes: Mapping[str, tf.TensorSpec], folder: Path) -> Non
             {"probability": [None] float32}.
     """
 
-    @tf.function
+    @tf.function(autograph=False)
     def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
         ids = {name: tf.cast(values, tf.int32) for name, values in features.items()}
         return {PROBABILITY: tf.sigmoid(model.logits(ids, training=False))}

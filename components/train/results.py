@@ -6,15 +6,19 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
-from components.train.standing import Standing
+
+if TYPE_CHECKING:
+    from components.train.standing import Standing
 
 PARAMETERS = "parameters.json"
 TRAINING = "training.json"
 VOCABULARY = "vocabulary"
+CHECKPOINT = "checkpoint"
+LOG = "log.json"
 
 
 def training_results(standing: Standing, workers: int, train_rows: int, test_rows: int) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a worker sets up before the first operation: quiet logs, cores, threads, devices, precision and seeds."""
+"""What a worker sets up before the first operation: quiet logs, cores, threads, devices and the seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def quiet_tensorflow() -> None:
 
 
 def configure(parameters: WorkerParameters, ranks: Ranks) -> None:
-    """Binds this rank to its cores and its GPU, and sets threads and precision."""
+    """Binds this rank to its cores and its GPU, and sets threads."""
     import tensorflow as tf
 
     from components.train.affinity import bind
@@ -31,8 +31,6 @@ def configure(parameters: WorkerParameters, ranks: Ranks) -> None:
         mine = gpus[ranks.local_rank % len(gpus)]
         tf.config.set_visible_devices(mine, "GPU")
         tf.config.experimental.set_memory_growth(mine, True)
-    if parameters.amp:
-        tf.keras.mixed_precision.set_global_policy("mixed_float16")
 
 
 def drawn_seed(seed: int) -> int:

@@ -79,8 +79,7 @@ def open_session(folder: Path, parameters: WorkerParameters, ranks: Ranks, seed:
     Raises:
         KfrecError: see :func:`components.train.data.open_data`.
     """
-    tf.keras.utils.set_random_seed(seed)
-    model = build_model(parameters, load_feature_spec(folder, parameters.feature_spec))
+    model = build_model(parameters, load_feature_spec(folder, parameters.feature_spec), seed=seed)
     data = open_data(folder, parameters, ranks, model.serving_features)
     signature = data.signature((data.label, *model.serving_features))
     return Session(parameters, ranks, data, model, Scorer(model, ranks, signature, data.label, parameters.xla))

@@ -13,7 +13,6 @@ import tensorflow as tf
 from components.models import make_optimizer
 from components.train.auc import LogitHistogram, auc_of
 from components.train.checkpoint import (
-    FOLDER,
     Checkpoints,
     described,
     find_checkpoint,
@@ -25,8 +24,10 @@ from components.train.log import TrainingLog
 from components.train.loss_scale import LossScale
 from components.train.meter import Meter
 from components.train.ranks import SharedError, together
+from components.train.results import CHECKPOINT
 from components.train.session import Session
 from components.train.standing import Standing
+from components.train.state import state_of
 from components.train.training_step import TrainingStep
 
 
@@ -35,13 +36,12 @@ class Training:
 
     Args:
         session: what to train on what.
-        seed: of dropout and batch order, drawn already.
-        log: written by the first rank.
+        seed: of weights and batch order, drawn already; a checkpoint brings its own.
     """
 
-    def __init__(self, session: Session, seed: int, log: TrainingLog) -> None:
+    def __init__(self, session: Session, seed: int) -> None:
         parameters, data = session.parameters, session.data
-        self._session, self._log = session, log
+        self._session = session
         self._ranks, self._data, self._parameters = session.ranks, data, parameters
         self._optimizer = make_optimizer(parameters)
         self._optimizer.build(session.model.trainable_variables)
@@ -53,13 +53,11 @@ class Training:
             global_batch_size=parameters.global_batch_size,
             steps_per_epoch=data.steps_per_epoch,
             optimizer=parameters.optimizer,
-            variables=described(session.model.variables),
+            variables=described(session.model),
         )
-        folder = Path(parameters.save_checkpoint_path or Path(parameters.results_dir) / FOLDER)
+        folder = Path(parameters.save_checkpoint_path or Path(parameters.results_dir) / CHECKPOINT)
         self._checkpoints = Checkpoints(folder, session.model, self._optimizer, self._loss_scale)
         self._begin()
-        # Ranks must not drop the same units; weights come from the first rank and are not affected.
-        tf.random.set_seed(self.standing.seed + self._ranks.rank)
         self.step = TrainingStep(
             session.model,
             self._optimizer,
@@ -72,15 +70,18 @@ class Training:
             xla=parameters.xla,
         )
 
-    def run(self) -> None:
+    def run(self, log: TrainingLog) -> None:
         """Trains; afterwards ``standing`` holds the results.
+
+        Args:
+            log: gets a record a step and one an epoch.
 
         Raises:
             SharedError: the loss is not finite.
             KfrecError: a record is broken.
         """
         while self.standing.epoch < self._parameters.epochs:
-            self._epoch()
+            self._epoch(log)
 
     def _begin(self) -> None:
         """Restores the checkpoint asked for on the first rank, then gives every rank the first one's state."""
@@ -90,23 +91,22 @@ class Training:
             # The counts of all ranks go on in the first one; summed at the end of the epoch they are complete.
             if self._session.is_first and counts.size:
                 self._histogram.counts.assign(counts)
-        self._ranks.copy_variables(
-            [*self._session.model.variables, *self._optimizer.variables, *self._loss_scale.variables]
-        )
+        for part in (self._session.model, self._optimizer, self._loss_scale):
+            self._ranks.copy_variables(state_of(part))
 
     def _restore(self) -> tuple[Standing, np.ndarray]:
         if not self._session.is_first:
             return self.standing, np.zeros(0)
         prefix = find_checkpoint(self._parameters.load_checkpoint_path)
         standing = read_standing(prefix)
-        require_same_model(prefix, standing, self._session.model.variables)
+        require_same_model(prefix, standing, self._session.model)
         require_same_run(prefix, standing, self.standing, self._parameters.seed)
         standing, histogram = self._checkpoints.restore(prefix)
         standing.steps_per_epoch = self.standing.steps_per_epoch
         standing.global_batch_size = self.standing.global_batch_size
         return standing, histogram
 
-    def _epoch(self) -> None:
+    def _epoch(self, log: TrainingLog) -> None:
         standing, every = self.standing, self._parameters.checkpoint_steps
         self._meter.next_epoch()
         earlier, began = standing.epoch_seconds, time.monotonic()
@@ -122,15 +122,15 @@ class Training:
                 is_last = standing.step == standing.steps_per_epoch
                 is_saved = bool(every) and standing.global_step % every == 0 and not is_last
                 if is_last or is_saved or standing.step % self._parameters.log_steps == 0 or self._meter.is_cold:
-                    self._read(pending)
+                    self._read(pending, log)
                     pending = []
                 if is_saved:
                     standing.epoch_seconds = earlier + time.monotonic() - began
                     self._save()
                     self._meter.start()
-        self._finish_epoch(earlier, began)
+        self._finish_epoch(earlier, began, log)
 
-    def _read(self, pending: list[tf.Tensor]) -> None:
+    def _read(self, pending: list[tf.Tensor], log: TrainingLog) -> None:
         """Reads the losses of the steps since the last read, and logs them."""
         standing = self.standing
         losses = tf.stack(pending).numpy()
@@ -143,11 +143,11 @@ class Training:
                     f"epoch {standing.epoch + 1} step {step}: the loss is {loss}; lower lr ({self._parameters.lr:g})"
                     " or look at the data"
                 )
-            self._log.write([standing.epoch + 1, step], {"loss": loss, **speed})
-        self._log.flush()
+            log.write([standing.epoch + 1, step], {"loss": loss, **speed})
+        log.flush()
         standing.loss_sum += float(losses.sum(dtype=np.float64))
 
-    def _finish_epoch(self, earlier: float, began: float) -> None:
+    def _finish_epoch(self, earlier: float, began: float, log: TrainingLog) -> None:
         standing = self.standing
         train_auc = auc_of(self._summed_histogram())
         score = self._session.test_score()
@@ -168,8 +168,8 @@ class Training:
         standing.seconds += seconds
         standing.epoch, standing.step, standing.loss_sum, standing.epoch_seconds = standing.epoch + 1, 0, 0.0, 0.0
         self._histogram.reset()
-        self._log.write([standing.epoch], {name: value for name, value in result.items() if name != "epoch"})
-        self._log.flush()
+        log.write([standing.epoch], {name: value for name, value in result.items() if name != "epoch"})
+        log.flush()
         self._save()
         if self._session.is_first:
             print(_told(result, self._parameters.epochs), flush=True)

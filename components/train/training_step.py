@@ -55,35 +55,44 @@ class TrainingStep:
             keep_sparse,
         )
         self._variables = list(model.trainable_variables)
-        self._differentiate = tf.function(self._loss_and_gradients, jit_compile=True if xla else None)
-        self.run = tf.function(self._run, input_signature=[dict(signature)])
+        self._xla = xla
+        compiled = {"jit_compile": True} if xla else {}
+        self._differentiate = tf.function(self._loss_and_gradients, autograph=False, **compiled)
+        self._counts = tf.function(self._term_counts, autograph=False, **compiled)
+        self.run = tf.function(self._run, input_signature=[dict(signature)], autograph=False)
 
     def _run(self, batch: Features) -> tf.Tensor:
         """Trains on this rank's share of a global batch and returns the loss of the whole one, float32."""
         features = {name: value for name, value in batch.items() if name != self._label}
         labels = tf.cast(batch[self._label], tf.float32)
-        share, logits, gradients = self._differentiate(features, labels, self._shares(features, labels))
+        # A compiled function cannot hold a reduction, so the counts come from a pass of their own, of which the compiler
+        # keeps little more than the masks.
+        shares = self._shares(self._counts(features, labels)) if self._xla else None
+        share, logits, gradients = self._differentiate(features, labels, shares)
         gradients, (loss,) = sum_gradients(self._ranks, gradients, [share], self._keep_sparse)
         self._loss_scale.apply(gradients, self._update)
         self._histogram.update(labels, logits)
         return loss
 
-    def _shares(self, features: Features, labels: tf.Tensor) -> tf.Tensor:
-        """weight / count of each term, counts summed over the ranks, [terms] float32.
-
-        Only the counts are used of this pass over the model: the graph drops all the rest of it.
-        """
+    def _term_counts(self, features: Features, labels: tf.Tensor) -> tf.Tensor:
         _, terms = self._model.loss_terms(features, labels, training=False)
-        weights = tf.constant([term.weight for term in terms.values()], tf.float32)
-        (counts,) = self._ranks.sum([tf.stack([term.count for term in terms.values()])], name="counts")
-        return tf.math.divide_no_nan(weights, tf.stop_gradient(counts))
+        return tf.stack([tf.stop_gradient(term.count) for term in terms.values()])
+
+    def _shares(self, counts: tf.Tensor) -> tf.Tensor:
+        """1 / count of each term, counts summed over the ranks, [terms] float32; 0 where nothing was counted."""
+        (summed,) = self._ranks.sum([counts], name="counts")
+        return tf.math.divide_no_nan(1.0, summed)
 
     def _loss_and_gradients(
-        self, features: Features, labels: tf.Tensor, shares: tf.Tensor
+        self, features: Features, labels: tf.Tensor, shares: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
+        """This rank's share of the loss, its logits, and the gradients of its share, scaled."""
         with tf.GradientTape() as tape:
             logits, terms = self._model.loss_terms(features, labels, training=True)
-            loss = tf.tensordot(shares, tf.stack([term.total for term in terms.values()]), 1)
+            if shares is None:
+                shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))
+            weighted = tf.stack([term.weight * term.total for term in terms.values()])
+            loss = tf.tensordot(shares, weighted, 1)
             scaled = loss * self._loss_scale.factor
         return loss, logits, tape.gradient(scaled, self._variables)
 

@@ -38,8 +38,9 @@ class Scorer:
         self._ranks, self._label = ranks, label
         self._histogram = LogitHistogram()
         self._logloss = tf.Variable(0.0, dtype=tf.float64, trainable=False, name="logloss_sum")
-        self._logits = tf.function(lambda features: model.logits(features, training=False), jit_compile=xla or None)
-        self.add = tf.function(self._add, input_signature=[dict(signature)])
+        compiled = {"jit_compile": True} if xla else {}
+        self._logits = tf.function(lambda features: model.logits(features, training=False), autograph=False, **compiled)
+        self.add = tf.function(self._add, input_signature=[dict(signature)], autograph=False)
 
     def score(self, batches: Iterable[Mapping[str, tf.Tensor]]) -> Score:
         """Scores a split; every rank gives its share and gets the whole result."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,12 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Only now: importing TensorFlow takes seconds, and --help must not.
     import tensorflow as tf
 
-    from components.train.ranks import SharedError, connect, together
+    from components.train.ranks import SharedError, connect
 
     ranks = connect()
     try:
-        parameters = together(ranks, lambda: build(WorkerParameters, given))
-        _run(folder, parameters, ranks)
+        _run(folder, _parameters(given), ranks)
         return 0
     except SharedError as error:
         return _fail(str(error), told=ranks.rank == 0)
@@ -56,6 +55,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"rank {ranks.rank}: stopped, because another rank did", file=sys.stderr, flush=True)
         return ABANDONED
+
+
+def _parameters(given: Mapping[str, str]) -> WorkerParameters:
+    from components.train.ranks import SharedError
+
+    try:
+        return build(WorkerParameters, given)
+    except KfrecError as error:
+        raise SharedError(str(error)) from None  # every rank was given the same arguments
 
 
 def _run(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> None:
