@@ -49,7 +49,7 @@ class DownloadParameters:
     timeout: float = param(
         60.0, "Longest silence of a server before a try counts as failed", unit="seconds", at_least=1
     )
-    synthetic_users: int = param(4000, "Users of the synthetic data set", unit="users", at_least=1)
+    synthetic_users: int = param(2500, "Users of the synthetic data set", unit="users", at_least=1)
     synthetic_items: int = param(3000, "Items of the synthetic data set", unit="items", at_least=2)
     synthetic_categories: int = param(30, "Categories of the synthetic data set", unit="categories", at_least=1)
     synthetic_reviews_per_user: int = param(

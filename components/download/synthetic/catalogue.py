@@ -42,8 +42,7 @@ class Catalogue:
 
     def categories(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
         """Draws categories by popularity: int64 of ``shape``."""
-        drawn = np.searchsorted(self.category_start, rng.random(shape), side="right") - 1
-        return drawn
+        return np.searchsorted(self.category_start, rng.random(shape), side="right") - 1
 
     def _at(self, position: np.ndarray) -> np.ndarray:
         return np.minimum(np.searchsorted(self.cumulative, position, side="right"), len(self.cumulative) - 1)

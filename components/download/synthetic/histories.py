@@ -1,8 +1,8 @@
 """What the users of the synthetic shop buy, and when.
 
 A user has a few interests at a time, out of a row of categories that the user's interests drift along. Reviews come in
-runs: most stay with one interest until the user turns to another of the current ones, and one in ten is about anything.
-So the recent history says which category comes next, and the older history says what else may.
+runs: most stay with one interest until the user turns to another of the current ones, and about one in seven is about
+anything. So the recent history says which category comes next, and the older history says what else may.
 
 Interests are drawn by the popularity of the categories, and items by their popularity within a category. The popularity
 of an item is therefore the same over all reviews, over any user's last ones, and in the control without interests,
@@ -23,7 +23,7 @@ REVIEWS_PER_DRIFT = 12
 """Reviews after which the oldest of the current interests gives way to a new one."""
 STAY = 0.75
 """Probability that a review stays with the interest of the one before."""
-STRAY = 0.1
+STRAY = 0.15
 """Share of reviews about an item of any category."""
 
 _SHORT_USERS = 0.05
