@@ -21,7 +21,16 @@ from dask import dataframe, delayed
 from dask.delayed import Delayed
 
 from components.errors import KfrecError
-from components.preprocess.nvtabular_quiet import ColumnSchema, Dataset, Schema, Workflow, cudf, dispatch, ops
+from components.preprocess.nvtabular_quiet import (
+    ColumnSchema,
+    ColumnSelector,
+    Dataset,
+    Schema,
+    Workflow,
+    cudf,
+    dispatch,
+    ops,
+)
 from components.preprocess.popularity import PairCounts, count_pairs
 
 NAMES = ("uid", "item", "cat")
@@ -63,7 +72,7 @@ def fit(reviews: Dataset, folder: Path) -> Workflow:
     Workflow(ids).fit(reviews)
     for name in NAMES:
         _settle_ties(_vocabulary_file(folder, name), name)
-    histories = [ids, "user_key", "position"] >> ops.Groupby(
+    histories = (ids + ColumnSelector(["user_key", "position"])) >> ops.Groupby(
         groupby_cols=["user_key"], sort_cols=["position"], aggs={"uid": "max", "item": "list", "cat": "list"}
     )
     return Workflow(histories).fit_schema(_REVIEWS)

@@ -2,7 +2,7 @@
 
 ``ast.literal_eval`` is slow. Nearly all lines are of a plain form, which one regular expression recognises as a whole
 ten times as fast. Its grammar is a subset of Python's literals, so a line that matches means the same to both; a line
-that does not match (another spacing, escapes in an asin, deeper nesting) goes to ``ast.literal_eval``.
+that does not match (unusual spacing, escapes in an asin, deeper nesting) goes to ``ast.literal_eval``.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _TEXT = rf"""(?:'{_PLAIN}*(?:{_ESCAPE}{_PLAIN}*)*'|"[^"\\\n\r\0]*(?:{_ESCAPE}[^"
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?"
 _ATOM = rf"(?:{_TEXT}|{_NUMBER}|None|True|False)"
 # The first form is the usual list of asins; to name it halves the time.
-_LIST = rf"(?:\[(?:'{_PLAIN}*', )*(?:'{_PLAIN}*')?\]|\[(?:{_ATOM}(?:, {_ATOM})*)?\])"
-_LISTS = rf"\[(?:{_LIST}(?:, {_LIST})*)?\]"
+_LIST = rf"(?:\[(?:'{_PLAIN}*', ?)*(?:'{_PLAIN}*')?\]|\[(?:{_ATOM}(?:, ?{_ATOM})*)?\])"
+_LISTS = rf"\[(?:{_LIST}(?:, ?{_LIST})*)?\]"
 _FLAT = rf"(?:{_ATOM}|{_LIST})"
-_DICT = rf"\{{(?:{_TEXT}: {_FLAT}(?:, {_TEXT}: {_FLAT})*)?\}}"
+_DICT = rf"\{{(?:{_TEXT}: ?{_FLAT}(?:, ?{_TEXT}: ?{_FLAT})*)?\}}"
 _OTHER_KEY = rf"'(?!asin'|categories'){_PLAIN}*'"
 # A group inside a repetition keeps its last match, as a dictionary keeps the last of equal keys.
-_ENTRY = rf"(?:'asin': '({_PLAIN}+)'|'categories': ({_LISTS})|{_OTHER_KEY}: (?:{_ATOM}|{_LISTS}|{_LIST}|{_DICT}))"
-_PLAIN_LINE = re.compile(rf"\{{(?:{_ENTRY}(?:, |(?=\}})))+\}}")
+_ENTRY = rf"(?:'asin': ?'({_PLAIN}+)'|'categories': ?({_LISTS})|{_OTHER_KEY}: ?(?:{_ATOM}|{_LISTS}|{_LIST}|{_DICT}))"
+_PLAIN_LINE = re.compile(rf"\{{(?:{_ENTRY}(?:, ?|(?=\}})))+\}}")
 
 
 def parse_item(line: str) -> tuple[str, str | None]:

@@ -21,6 +21,7 @@ if _without_tensorflow:
 try:
     from merlin.core import dispatch
     from merlin.core.compat import cudf, cupy
+    from merlin.dag import ColumnSelector
     from merlin.io import Dataset
     from merlin.schema import ColumnSchema, Schema
     from nvtabular import Workflow, ops
@@ -28,4 +29,4 @@ finally:
     if _without_tensorflow:
         del sys.modules["tensorflow"]
 
-__all__ = ["ColumnSchema", "Dataset", "Schema", "Workflow", "cudf", "cupy", "dispatch", "ops"]
+__all__ = ["ColumnSchema", "ColumnSelector", "Dataset", "Schema", "Workflow", "cudf", "cupy", "dispatch", "ops"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from components.preprocess.columns import array_module, flat_lists, list_column
-from components.preprocess.nvtabular_quiet import ColumnSchema, Schema, Workflow, ops
+from components.preprocess.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, ops
 from components.preprocess.popularity import load_popularity
 from components.preprocess.random_draws import draws
 from components.steps.catalog import PreprocessParameters
@@ -36,7 +36,7 @@ def test_samples(parameters: PreprocessParameters, popularity: Path) -> Workflow
     newest = ["item_list", "cat_list"] >> ops.ListSlice(-(parameters.max_sequence_length + 1))
     windows = SlidingWindows(parameters.max_sequence_length, last_only=True)
     negatives = SampleNegatives(popularity, parameters.negative_sequence_length, parameters.seed, TEST)
-    return Workflow([newest, "user_key", "uid"] >> windows >> negatives).fit_schema(HISTORIES)
+    return Workflow((newest + ColumnSelector(["user_key", "uid"])) >> windows >> negatives).fit_schema(HISTORIES)
 
 
 class SlidingWindows(ops.Operator):
