@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from components.steps.command import component
 
 
 def log_to_kfp(evaluation_folder: Path | str, metrics: Any, classification_metrics: Any, report: Any) -> None:
@@ -28,3 +31,18 @@ def log_to_kfp(evaluation_folder: Path | str, metrics: Any, classification_metri
     classification_metrics.log_confusion_matrix(["not clicked", "clicked"], found["confusion"]["matrix"])
     Path(report.path).parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(folder / "report.html", report.path)
+
+
+def evaluate_for_kfp(arguments: Mapping[str, Any]) -> None:
+    """Runs the evaluate step inside its KFP component and shows the result in the UI.
+
+    Args:
+        arguments: the component function's arguments by name.
+    """
+    component("evaluate", arguments)
+    log_to_kfp(
+        arguments["evaluation"].path,
+        arguments["metrics"],
+        arguments["classification_metrics"],
+        arguments["report"],
+    )

@@ -43,7 +43,8 @@ class Benchmark:
 
     def told(self, mode: str) -> str:
         return (
-            f"{mode} benchmark of {self.steps} steps: {self.throughput:,.0f} samples/s (std {self.throughput_std:,.0f}), "
+            f"{mode} benchmark of {self.steps} steps: "
+            f"{self.throughput:,.0f} samples/s (std {self.throughput_std:,.0f}), "
             f"latency {self.latency_mean:.2f} ms (p90 {self.latency_p90:.2f}, p95 {self.latency_p95:.2f}, "
             f"p99 {self.latency_p99:.2f})"
         )

@@ -114,7 +114,9 @@ def require_same_model(prefix: str, standing: Standing, model: Any) -> None:
     mine = described(model)
     for (theirs_name, theirs_shape), (name, shape) in zip(standing.variables, mine, strict=False):
         if theirs_shape != shape:
-            raise KfrecError(f"{prefix}: its {theirs_name} has shape {theirs_shape}, this model's has {shape}; {remedy}")
+            raise KfrecError(
+                f"{prefix}: its {theirs_name} has shape {theirs_shape}, this model's has {shape}; {remedy}"
+            )
         if theirs_name != name:
             raise KfrecError(f"{prefix}: holds {theirs_name} where this model has {name}; {remedy}")
     if len(standing.variables) != len(mine):

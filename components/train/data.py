@@ -83,7 +83,7 @@ class TrainingData:
         """Shapes of a batch with these features, int32, rows unknown."""
         lengths = {name: self.spec.features[name].length for name in records_features}
         return {
-            name: tf.TensorSpec([None] if length is None else [None, length], tf.int32, name=name)
+            name: tf.TensorSpec((None,) if length is None else (None, length), tf.int32, name=name)
             for name, length in lengths.items()
         }
 
@@ -93,7 +93,9 @@ class TrainingData:
         return (self.label, *_channel_features(self.spec))
 
 
-def open_data(folder: Path, parameters: TrainParameters, ranks: Ranks, serving_features: tuple[str, ...]) -> TrainingData:
+def open_data(
+    folder: Path, parameters: TrainParameters, ranks: Ranks, serving_features: tuple[str, ...]
+) -> TrainingData:
     """Opens a data set and checks that this training can use it.
 
     Args:

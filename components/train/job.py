@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from components.models import Model, build_model
-
 from components.steps.catalog import WorkerParameters
 from components.steps.parameter import as_plain
 from components.train.benchmark import Benchmark, benchmark_inference, benchmark_training

@@ -90,4 +90,6 @@ class LocalLauncher:
             raise KfrecError(relay.error)
         if status:
             lines = "\n".join(relay.last_words()[-_TAIL_LINES:])
-            raise WorkerCrashed(f"the workers ended with status {status}; the last lines of the one that failed:\n{lines}")
+            raise WorkerCrashed(
+                f"the workers ended with status {status}; the last lines of the one that failed:\n{lines}"
+            )

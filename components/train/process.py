@@ -15,12 +15,11 @@ from typing import IO
 _GRACE_SECONDS = 15
 
 
-def run_process(
-    command: Sequence[str], environment: Mapping[str, str], line: Callable[[str, str], None]
-) -> int:
+def run_process(command: Sequence[str], environment: Mapping[str, str], line: Callable[[str, str], None]) -> int:
     """Runs a command to its end, handing over every line it writes.
 
-    When this process is asked to stop (SIGTERM, Ctrl-C) or ``line`` raises, the child and its children are stopped first.
+    When this process is asked to stop (SIGTERM, Ctrl-C) or ``line`` raises, the child and its children are stopped
+    first.
 
     Args:
         command: program and arguments.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Union
+from typing import Any
 
 import tensorflow as tf
 
 from components.train.ranks import Ranks
 
-Gradient = Union[tf.Tensor, tf.IndexedSlices]
+Gradient = Any  # tf.Tensor or tf.IndexedSlices
 
 # A table up to this size (4 MiB) costs less to sum whole than its rows cost to find, send and merge.
 DENSE_ELEMENTS = 1 << 20
@@ -46,4 +46,7 @@ def sum_gradients(
 
 
 def _is_small_table(gradient: Gradient) -> bool:
-    return isinstance(gradient, tf.IndexedSlices) and (gradient.shape.num_elements() or DENSE_ELEMENTS + 1) <= DENSE_ELEMENTS
+    return (
+        isinstance(gradient, tf.IndexedSlices)
+        and (gradient.shape.num_elements() or DENSE_ELEMENTS + 1) <= DENSE_ELEMENTS
+    )

@@ -32,8 +32,8 @@ def training_results(standing: Standing, workers: int, train_rows: int, test_row
 
     Returns:
         ``epochs`` and, of the last one, train_auc, test_auc and test_logloss; train_samples_per_second without
-        evaluation, checkpoints and the compilation of the graph; time_to_train in seconds from the first step to the last
-        evaluation.
+        evaluation, checkpoints and the compilation of the graph; time_to_train in seconds from the first step to the
+        last evaluation.
     """
     last = standing.epochs[-1]
     speeds = [epoch["samples_per_second"] for epoch in standing.epochs]

@@ -57,7 +57,9 @@ class StandingState(tf.train.experimental.PythonState):
     def serialize(self) -> str:
         assert self.standing is not None
         occupied = np.flatnonzero(self.histogram)
-        packed = np.stack([occupied.astype(np.float64), self.histogram[occupied]]) if occupied.size else np.zeros((2, 0))
+        packed = (
+            np.stack([occupied.astype(np.float64), self.histogram[occupied]]) if occupied.size else np.zeros((2, 0))
+        )
         body = {
             "standing": asdict(self.standing),
             "bins": int(self.histogram.size),

@@ -176,7 +176,9 @@ class Training:
 
     def _save(self) -> None:
         histogram = self._summed_histogram()
-        together(self._ranks, lambda: self._checkpoints.save(self.standing, histogram) if self._session.is_first else None)
+        together(
+            self._ranks, lambda: self._checkpoints.save(self.standing, histogram) if self._session.is_first else None
+        )
 
     def _summed_histogram(self) -> np.ndarray:
         (counts,) = self._ranks.sum([self._histogram.counts.value()], name="training_histogram")

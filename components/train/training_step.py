@@ -65,8 +65,8 @@ class TrainingStep:
         """Trains on this rank's share of a global batch and returns the loss of the whole one, float32."""
         features = {name: value for name, value in batch.items() if name != self._label}
         labels = tf.cast(batch[self._label], tf.float32)
-        # A compiled function cannot hold a reduction, so the counts come from a pass of their own, of which the compiler
-        # keeps little more than the masks.
+        # A compiled function cannot hold a reduction, so the counts come from a pass of their own, of which the
+        # compiler keeps little more than the masks.
         shares = self._shares(self._counts(features, labels)) if self._xla else None
         share, logits, gradients = self._differentiate(features, labels, shares)
         gradients, (loss,) = sum_gradients(self._ranks, gradients, [share], self._keep_sparse)
