@@ -1,0 +1,94 @@
+"""One partition's reviews, ready for NVTabular: users with enough reviews, in the order they wrote them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from components.preprocess.user_runs import UserRange
+
+NO_CATEGORY = "no_category"
+HISTORY = pa.schema(
+    [
+        ("user_key", pa.int64()),
+        ("position", pa.int32()),
+        ("uid", pa.string()),
+        ("item", pa.string()),
+        ("cat", pa.string()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Histories:
+    """What came of a partition.
+
+    Attributes:
+        path: a parquet file of the schema ``HISTORY``, sorted by user and position; None where no user is left.
+        users: users that were kept.
+        reviews: reviews of theirs.
+        with_category: those among them whose item has a category.
+        longest: reviews of the most active user, kept or not.
+    """
+
+    path: Path | None
+    users: int
+    reviews: int
+    with_category: int
+    longest: int
+
+
+def write_histories(users: UserRange, items: Path, shortest: int, output: Path) -> Histories:
+    """Drops users with fewer than ``shortest`` reviews, sorts each user's reviews by (time, asin), adds the category.
+
+    Args:
+        users: the partition.
+        items: Arrow file of the schema ``items.ITEM``; the first row of an item counts.
+        shortest: reviews a user needs.
+        output: parquet file to write.
+    """
+    reviews = users.read().combine_chunks()
+    names = reviews["reviewerID"].combine_chunks().dictionary_encode().indices.to_numpy()
+    lengths = np.bincount(names) if len(names) else np.zeros(0, np.int64)
+    longest = int(lengths.max(initial=0))
+    if longest < shortest:
+        return Histories(None, 0, 0, 0, longest)
+    reviews = reviews.filter(pa.array(lengths[names] >= shortest))
+    reviews = reviews.take(pa.array(_by_user_and_time(reviews))).combine_chunks()
+
+    keys = reviews["user_key"].to_numpy()
+    starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+    position = np.arange(len(keys)) - np.repeat(starts, np.diff(np.r_[starts, len(keys)]))
+    categories = _categories(reviews["asin"], items)
+    columns = [
+        reviews["user_key"],
+        pa.array(position, pa.int32()),
+        reviews["reviewerID"],
+        reviews["asin"],
+        categories.fill_null(NO_CATEGORY),
+    ]
+    pq.write_table(pa.table(columns, schema=HISTORY), output)
+    return Histories(output, len(starts), len(keys), len(keys) - categories.null_count, longest)
+
+
+def _by_user_and_time(reviews: pa.Table) -> np.ndarray:
+    asins = reviews["asin"].combine_chunks().dictionary_encode()
+    rank = np.empty(len(asins.dictionary), np.int32)
+    rank[pc.array_sort_indices(asins.dictionary).to_numpy()] = np.arange(len(rank), dtype=np.int32)
+    return np.lexsort(
+        (rank[asins.indices.to_numpy()], reviews["unixReviewTime"].to_numpy(), reviews["user_key"].to_numpy())
+    )
+
+
+def _categories(asins: pa.ChunkedArray, items: Path) -> pa.Array:
+    """The category of each asin, null where the item is unknown or has none."""
+    known = pa.ipc.open_file(pa.memory_map(str(items))).read_all()
+    wanted = asins.combine_chunks().dictionary_encode()
+    rows = pc.index_in(wanted.dictionary, value_set=known["asin"])
+    categories = known["category"].take(rows).combine_chunks().cast(pa.string())
+    return categories.take(wanted.indices)

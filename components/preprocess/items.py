@@ -1,0 +1,43 @@
+"""The category of every item, from the metadata files."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+
+from components.preprocess.metadata_line import parse_item
+from components.preprocess.quarantine import BadLine
+from components.preprocess.raw_files import Block
+
+ITEM = pa.schema([("asin", pa.string()), ("category", pa.dictionary(pa.int32(), pa.string()))])
+
+
+def write_items(tables: Iterable[pa.Table], output: Path) -> None:
+    """Writes all items to one Arrow file. An item listed twice keeps both rows: readers take the first."""
+    items = pa.concat_tables([ITEM.empty_table(), *tables]).unify_dictionaries().combine_chunks()
+    with pa.ipc.new_file(output, ITEM) as writer:
+        writer.write_table(items)
+
+
+def parse_items(block: Block) -> tuple[pa.Table, list[BadLine]]:
+    """Asin and category of the items of a block, and the lines that are no item.
+
+    The category is the last entry of the first path of ``categories``, null where there is none.
+    """
+    asins: list[str] = []
+    categories: list[str | None] = []
+    bad: list[BadLine] = []
+    for number, line in enumerate(io.BytesIO(block.text), start=block.first_line):
+        if line.isspace():
+            continue
+        try:
+            asin, category = parse_item(line.decode("utf-8", "replace").strip())
+        except ValueError as error:
+            bad.append(BadLine(number, str(error), line.rstrip(b"\r\n")))
+            continue
+        asins.append(asin)
+        categories.append(category)
+    return pa.table([pa.array(asins, pa.string()), pa.array(categories, ITEM[1].type)], schema=ITEM), bad

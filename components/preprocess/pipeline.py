@@ -1,0 +1,147 @@
+"""The three passes over the partitions: select users, encode their histories, write samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dask import delayed
+from dask.delayed import Delayed
+
+from components.errors import KfrecError
+from components.preprocess import encoding, samples
+from components.preprocess.histories import Histories, write_histories
+from components.preprocess.popularity import PairCounts, PopularityCounter
+from components.preprocess.raw_files import RawFiles
+from components.preprocess.sample_files import write_samples
+from components.preprocess.user_runs import UserRange
+from components.preprocess.workers import Workers
+from components.progress import progress
+from components.steps.catalog import PreprocessParameters
+
+
+@dataclass(frozen=True)
+class EncodedData:
+    """All histories as ids.
+
+    Attributes:
+        histories: one file a partition.
+        reviews: in each of them.
+        popularity: file of the distribution that negatives are drawn from.
+        cardinalities: the largest id of uid, item and cat, in that order.
+    """
+
+    histories: tuple[Path, ...]
+    reviews: tuple[int, ...]
+    popularity: Path
+    cardinalities: dict[str, int]
+
+
+def select_histories(
+    workers: Workers,
+    partitions: Sequence[UserRange],
+    items: Path,
+    files: RawFiles,
+    parameters: PreprocessParameters,
+    scratch: Path,
+) -> list[Histories]:
+    """The histories of users with enough reviews; one file for each partition that has any.
+
+    Raises:
+        KfrecError: no user is left, no training sample would be, or no item has a category.
+    """
+    task = delayed(write_histories, pure=False)
+    shortest = parameters.shortest_sequence_for_user
+    tasks = [
+        task(users, items, shortest, scratch / f"histories-{index}.parquet") for index, users in enumerate(partitions)
+    ]
+    with progress("sorting histories", len(partitions), "partitions") as bar:
+        found = _in_order(workers, tasks, lambda place, histories: bar.advance())
+    folder, longest = files.reviews[0].parent, max(histories.longest for histories in found)
+    if longest < shortest:
+        raise KfrecError(
+            f"{folder}: no user has {shortest} reviews, the most active one has {longest}; "
+            f"lower shortest_sequence_for_user to {longest} or less"
+        )
+    if longest - 2 < parameters.shortest_sequence_for_training:
+        raise KfrecError(
+            f"{folder}: no training sample is left: the longest history has {longest} reviews, and a sample needs "
+            f"{parameters.shortest_sequence_for_training} before its target and the test target after it; "
+            f"lower shortest_sequence_for_training"
+        )
+    if not any(histories.with_category for histories in found):
+        raise KfrecError(
+            f"{files.metadata[0]}: gives no reviewed item a category; is it the metadata of these reviews, "
+            "with lists of lists under categories?"
+        )
+    return [histories for histories in found if histories.path is not None]
+
+
+def encode_histories(
+    workers: Workers, histories: Sequence[Histories], workflow: str, output: Path, scratch: Path
+) -> EncodedData:
+    """Encodes all histories, and writes the workflow and the vocabulary to the folder ``output``.
+
+    Args:
+        workers: run the tasks.
+        histories: one for each partition.
+        workflow: folder of a fitted workflow to encode with; empty fits a new one.
+        output: the artifact's folder.
+        scratch: folder for the encoded histories.
+    """
+    reviews = sum(part.reviews for part in histories)
+    dataset = encoding.reviews_dataset([part.path for part in histories if part.path])
+    with progress("fitting the vocabulary", reviews, "reviews") as bar:
+        fitted = encoding.load(Path(workflow)) if workflow else encoding.fit(dataset, scratch)
+        fitted.save(output / "workflow")
+        cardinalities = encoding.write_vocabulary(output / "workflow", output / "vocabulary")
+        bar.advance(reviews)
+
+    outputs = [scratch / f"encoded-{index}.parquet" for index in range(len(histories))]
+    counter = PopularityCounter()
+    with progress("encoding", reviews, "reviews") as bar:
+
+        def ended(place: int, popularity: PairCounts) -> None:
+            counter.add(popularity)
+            bar.advance(histories[place].reviews)
+
+        _in_order(workers, encoding.encoding_tasks(fitted, dataset, outputs), ended)
+    counter.popularity().save(scratch / "popularity.npz")
+    return EncodedData(
+        tuple(outputs), tuple(part.reviews for part in histories), scratch / "popularity.npz", cardinalities
+    )
+
+
+def write_splits(
+    workers: Workers, encoded: EncodedData, parameters: PreprocessParameters, output: Path
+) -> dict[str, int]:
+    """Writes train/part.N.parquet and test/part.N.parquet below ``output``, N being the partition.
+
+    Returns:
+        Samples of each split.
+    """
+    counts = {}
+    with progress("writing samples", 2 * sum(encoded.reviews), "reviews") as bar:
+        for split, workflow in (
+            ("train", samples.train_samples(parameters, encoded.popularity)),
+            ("test", samples.test_samples(parameters, encoded.popularity)),
+        ):
+            (output / split).mkdir()
+            task = delayed(write_samples, pure=False)
+            tasks = [
+                task(path, workflow, output / split / f"part.{index}.parquet")
+                for index, path in enumerate(encoded.histories)
+            ]
+            counts[split] = sum(_in_order(workers, tasks, lambda place, _: bar.advance(encoded.reviews[place])))
+    return counts
+
+
+def _in_order(workers: Workers, tasks: Sequence[Delayed], ended: Callable[[int, Any], None]) -> list[Any]:
+    """The results of ``tasks``, in their order; ``ended`` hears of each as it comes."""
+    results: list[Any] = [None] * len(tasks)
+    for place, result in workers.run(tasks):
+        results[place] = result
+        ended(place, result)
+    return results

@@ -1,0 +1,103 @@
+"""Finding the raw files of a folder and streaming them in blocks of whole lines."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from components.errors import KfrecError
+
+BLOCK_BYTES = 8 << 20
+
+
+@dataclass(frozen=True)
+class RawFiles:
+    """The files of a raw folder, each kind sorted by name."""
+
+    reviews: tuple[Path, ...]
+    metadata: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Whole lines of a file.
+
+    Attributes:
+        text: the lines, each but possibly the file's last one ended by a newline.
+        first_line: number of the first line in the file, from 1.
+        consumed: bytes of the file (compressed, where it is) read since the last block.
+    """
+
+    text: bytes
+    first_line: int
+    consumed: int
+
+
+def find_raw_files(folder: Path) -> RawFiles:
+    """The reviews and metadata files of ``folder``.
+
+    Raises:
+        KfrecError: a kind is missing, or the same file is there plain and compressed.
+    """
+    return RawFiles(_find(folder, "reviews"), _find(folder, "meta"))
+
+
+def _find(folder: Path, kind: str) -> tuple[Path, ...]:
+    found = sorted([*folder.glob(f"{kind}_*.json"), *folder.glob(f"{kind}_*.json.gz")])
+    if not found:
+        raise KfrecError(
+            f"{folder}: no {kind}_*.json or {kind}_*.json.gz here; put the raw files there, as download does"
+        )
+    for path in found:
+        if path.with_name(f"{path.name}.gz") in found:
+            raise KfrecError(f"{path}: is there a second time as {path.name}.gz; remove one of the two")
+    return tuple(found)
+
+
+def blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    """Streams a file; while one block is worked on, the next is decompressed.
+
+    Raises:
+        KfrecError: the gzip stream is truncated or damaged.
+    """
+    with (
+        ThreadPoolExecutor(1, thread_name_prefix="raw-reader") as reader,
+        closing(_blocks(path, block_bytes)) as source,
+    ):
+        coming = reader.submit(next, source, None)
+        while (block := coming.result()) is not None:
+            coming = reader.submit(next, source, None)
+            yield block
+
+
+def _blocks(path: Path, block_bytes: int) -> Generator[Block, None, None]:
+    first_line, told = 1, 0
+    with path.open("rb") as file, _decompressed(path, file) as stream:
+        rest = b""
+        while chunk := _read(path, stream.read, block_bytes):
+            end = chunk.rfind(b"\n") + 1
+            if not end:
+                rest += chunk
+                continue
+            text, rest = rest + chunk[:end], chunk[end:]
+            yield Block(text, first_line, file.tell() - told)
+            first_line, told = first_line + text.count(b"\n"), file.tell()
+        if rest:
+            yield Block(rest, first_line, file.tell() - told)
+
+
+def _decompressed(path: Path, file: BinaryIO) -> BinaryIO:
+    return cast(BinaryIO, gzip.GzipFile(fileobj=file)) if path.suffix == ".gz" else file
+
+
+def _read(path: Path, read: Callable[[int], bytes], count: int) -> bytes:
+    try:
+        return read(count)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise KfrecError(f"{path}: truncated or damaged gzip file ({error}); download it again") from None

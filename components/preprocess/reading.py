@@ -1,0 +1,57 @@
+"""Raw files to tables, block by block, with bad lines set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from components.preprocess.quarantine import BadLine, Quarantine
+from components.preprocess.raw_files import Block, blocks
+from components.progress import progress
+
+Parse = Callable[[Block], tuple[pa.Table, list[BadLine]]]
+
+
+@dataclass
+class RawReader:
+    """Reads raw files.
+
+    Attributes:
+        quarantine: folder for the side files of bad lines.
+        malformed_limit: largest accepted share of bad lines in a file.
+        malformed_lines: bad lines so far.
+    """
+
+    quarantine: Path
+    malformed_limit: float
+    malformed_lines: int = 0
+
+    def tables(self, files: Sequence[Path], parse: Parse, what: str, label: str) -> Iterator[pa.Table]:
+        """The tables that ``parse`` makes of the blocks of ``files``.
+
+        Args:
+            files: raw files, in the order to read them in.
+            parse: turns a block into a row a line, and tells the lines it cannot.
+            what: what a line should be, for messages.
+            label: of the progress bar.
+
+        Raises:
+            KfrecError: a damaged gzip file, or more bad lines in a file than the limit allows.
+        """
+        with progress(label, sum(path.stat().st_size for path in files), "bytes") as bar:
+            for path in files:
+                refused, lines = Quarantine(path, self.quarantine, self.malformed_limit, what), 0
+                try:
+                    for block in blocks(path):
+                        table, bad = parse(block)
+                        refused.add(bad)
+                        lines += table.num_rows + len(bad)
+                        yield table
+                        bar.advance(block.consumed)
+                finally:
+                    refused.close()
+                refused.judge(lines)
+                self.malformed_lines += refused.count

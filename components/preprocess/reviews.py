@@ -1,0 +1,89 @@
+"""Lines of a reviews file to columns: one call of Arrow's JSON reader where all is well, line by line where not."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
+
+from components.preprocess.quarantine import BadLine
+from components.preprocess.raw_files import Block
+
+REVIEW = pa.schema([("reviewerID", pa.string()), ("asin", pa.string()), ("unixReviewTime", pa.int64())])
+_PARSE = pj.ParseOptions(explicit_schema=REVIEW, unexpected_field_behavior="ignore")
+_READ = pj.ReadOptions(use_threads=True, block_size=1 << 20)
+_SMALLEST, _LARGEST = -(2**63), 2**63 - 1
+
+
+def parse_reviews(block: Block) -> tuple[pa.Table, list[BadLine]]:
+    """The reviews of a block, in order, as a table of the schema ``REVIEW``, and the lines that are none.
+
+    A review is a JSON object with a non-empty text reviewerID, a non-empty text asin and a whole number
+    unixReviewTime; other fields are ignored. Blank lines are neither.
+    """
+    table = _parse_at_once(block.text)
+    return (table, []) if table is not None else _parse_line_by_line(block)
+
+
+def _parse_at_once(text: bytes) -> pa.Table | None:
+    """The table, or None where any line needs a closer look."""
+    try:
+        table = pj.read_json(pa.BufferReader(text), read_options=_READ, parse_options=_PARSE)
+        table.validate(full=True)  # Arrow's reader does not check that text is UTF-8.
+    except pa.ArrowInvalid:
+        return None
+    lines = text.count(b"\n") + (not text.endswith(b"\n"))
+    if table.num_rows != lines or any(column.null_count for column in table.columns):
+        return None
+    if any(pc.any(pc.equal(table[name], "")).as_py() for name in ("reviewerID", "asin")):
+        return None
+    return table
+
+
+def _parse_line_by_line(block: Block) -> tuple[pa.Table, list[BadLine]]:
+    rows: list[tuple[str, str, int]] = []
+    bad: list[BadLine] = []
+    for number, line in enumerate(io.BytesIO(block.text), start=block.first_line):
+        if line.isspace():
+            continue
+        try:
+            rows.append(_review(line))
+        except ValueError as error:
+            bad.append(BadLine(number, str(error), line.rstrip(b"\r\n")))
+    columns = zip(*rows, strict=True) if rows else ((), (), ())
+    return pa.table([pa.array(c, f.type) for c, f in zip(columns, REVIEW, strict=True)], schema=REVIEW), bad
+
+
+def _review(line: bytes) -> tuple[str, str, int]:
+    try:
+        # Bytes that are not UTF-8 spoil a review's text, not the review; Arrow's reader takes them too.
+        fields = orjson.loads(line.decode("utf-8", "replace"))
+    except orjson.JSONDecodeError:
+        raise ValueError("not JSON") from None
+    if not isinstance(fields, dict):
+        raise ValueError("not a JSON object")
+    return _text(fields, "reviewerID"), _text(fields, "asin"), _whole_number(fields, "unixReviewTime")
+
+
+def _text(fields: dict[str, Any], name: str) -> str:
+    value = fields.get(name)
+    if value is None or value == "":
+        raise ValueError(f"no {name}")
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is not text")
+    return value
+
+
+def _whole_number(fields: dict[str, Any], name: str) -> int:
+    value = fields.get(name)
+    if value is None:
+        raise ValueError(f"no {name}")
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or not _SMALLEST <= value <= _LARGEST:
+        raise ValueError(f"{name} is not a whole number")
+    return value

@@ -1,0 +1,62 @@
+"""The preprocess step: raw reviews in, training samples out."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from components.artifacts import open_artifact, publishing
+from components.errors import KfrecError
+from components.preprocess.items import parse_items, write_items
+from components.preprocess.pipeline import encode_histories, select_histories, write_splits
+from components.preprocess.raw_files import find_raw_files
+from components.preprocess.reading import RawReader
+from components.preprocess.reviews import parse_reviews
+from components.preprocess.user_runs import UserRuns
+from components.preprocess.workers import dask_workers
+from components.steps.catalog import PreprocessParameters
+from components.steps.parameter import as_plain
+
+
+def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mapping[str, int]:
+    """Writes the parquet artifact.
+
+    Returns:
+        Counts: train and test samples, the users and reviews that were kept, and the lines that were left out.
+
+    Raises:
+        KfrecError: bad input; an earlier ``parquet`` stays as it was.
+    """
+    artifact = open_artifact(raw)
+    files = find_raw_files(artifact.path)
+    with (
+        publishing(parquet, step="preprocess", inputs={"raw": artifact}, parameters=as_plain(parameters)) as staging,
+        tempfile.TemporaryDirectory(prefix=".preprocess-", dir=staging.path.parent) as temporary,
+    ):
+        scratch = Path(temporary)
+        reader = RawReader(staging.path / "quarantine", parameters.malformed_limit)
+        runs = UserRuns(scratch)
+        for reviews in reader.tables(files.reviews, parse_reviews, "reviews", "reading reviews"):
+            runs.add(reviews)
+        partitions = runs.partitions(parameters.reviews_per_partition)
+        if not runs.reviews:
+            raise KfrecError(f"{files.reviews[0]}: no reviews in it; check what download fetched")
+        items = scratch / "items.arrow"
+        write_items(reader.tables(files.metadata, parse_items, "item metadata", "reading metadata"), items)
+
+        with dask_workers(parameters.workers, parameters.scheduler, len(partitions)) as workers:
+            histories = select_histories(workers, partitions, items, files, parameters, scratch)
+            encoded = encode_histories(workers, histories, parameters.workflow, staging.path, scratch)
+            samples = write_splits(workers, encoded, parameters, staging.path)
+
+        cardinalities = [{"name": name, "value": value} for name, value in encoded.cardinalities.items()]
+        (staging.path / "metadata.json").write_text(json.dumps({"cardinalities": cardinalities}, indent=2) + "\n")
+        staging.rows.update(samples)
+        staging.rows.update(
+            users=sum(part.users for part in histories),
+            reviews=sum(part.reviews for part in histories),
+            malformed_lines=reader.malformed_lines,
+        )
+    return staging.rows
