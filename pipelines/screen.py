@@ -74,7 +74,7 @@ class StepOutput(io.TextIOBase):
     def _on_finished(self, event: Mapping[str, Any]) -> None:
         self._close_bar()
         self.finished[event["step"]] = dict(event)
-        counts = ", ".join(f"{count:,} {name}" for name, count in event["rows"].items())
+        counts = ", ".join(f"{count:,} {name}" for name, count in event["counts"].items())
         print(f"{event['step']:<10} done in {duration(event['seconds'])}  {counts}", file=sys.stderr, flush=True)
 
     def _on_error(self, event: Mapping[str, Any]) -> None:

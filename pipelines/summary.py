@@ -20,7 +20,7 @@ def summarise(
     Args:
         run_id: the pipeline run.
         parameters: every pipeline parameter of the run.
-        finished: step name to its "finished" event (seconds, rows, outputs).
+        finished: step name to its "finished" event (seconds, rows, counts, outputs).
         tracking_uri: where MLflow keeps the run.
         look: the command that shows the run in MLflow.
     """
@@ -32,7 +32,7 @@ def summarise(
         "run_id": run_id,
         "parameters": dict(parameters),
         "steps": {
-            name: {"seconds": event["seconds"], "rows": sum(event["rows"].values()), "counts": event["rows"]}
+            name: {"seconds": event["seconds"], "rows": event["rows"], "counts": event["counts"]}
             for name, event in finished.items()
         },
         "metrics": {

@@ -31,8 +31,8 @@ def check_arrived(path: Path, info: ObjectInfo) -> None:
         raise Damaged(f"the {info.checksum.kind} of what arrived differs from the source's")
 
 
-def check_gzip(path: Path, label: str) -> None:
-    """Reads a .gz file to its end; other files pass.
+def count_lines(path: Path, label: str) -> int:
+    """Reads a file to its end, decompressing a .gz, and returns how many lines it has.
 
     Args:
         path: the file.
@@ -41,13 +41,15 @@ def check_gzip(path: Path, label: str) -> None:
     Raises:
         KfrecError: it is not gzip data, damaged, or ends too early.
     """
-    if not label.endswith(".gz"):
-        return
-    with path.open("rb") as file, progress(f"checking {label}", path.stat().st_size, "bytes") as bar:
+    lines, last = 0, b"\n"
+    with path.open("rb") as file, progress(f"checking {Path(label).name}", path.stat().st_size, "bytes") as bar:
         decoder = None
         ended = False
         while block := file.read(_BLOCK):
             bar.advance(len(block))
+            if not label.endswith(".gz"):
+                lines, last, ended = lines + block.count(b"\n"), block[-1:], True
+                continue
             while block:
                 if decoder is None:
                     # Zeros may pad the end; anything else must be another member.
@@ -56,17 +58,19 @@ def check_gzip(path: Path, label: str) -> None:
                         break
                     decoder = zlib.decompressobj(_GZIP)
                 try:
-                    decoder.decompress(block, _BLOCK)
+                    text = decoder.decompress(block, _BLOCK)
                 except zlib.error as error:
                     raise KfrecError(_told(label, block, ended, error)) from error
+                lines, last = lines + text.count(b"\n"), text[-1:] or last
                 block = decoder.unused_data if decoder.eof else decoder.unconsumed_tail
                 if decoder.eof:
                     decoder, ended = None, True
-        if decoder is not None or not ended:
+        if label.endswith(".gz") and (decoder is not None or not ended):
             raise KfrecError(
                 f"{label}: the gzip file is cut off after {path.stat().st_size} bytes; get a complete copy of it "
                 f"(gzip -t {Path(label).name} finds out) and run again"
             )
+    return lines + (last != b"\n")
 
 
 def _told(label: str, block: bytes, ended: bool, error: zlib.error) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from components.artifacts import publishing
+from components.download.complete import count_lines
 from components.download.fetch import Fetcher
 from components.download.retry import Retry
 from components.download.shelf import CacheShelf, EarlierOutput
@@ -22,7 +23,7 @@ def run(parameters: DownloadParameters, *, raw: Path) -> Mapping[str, int]:
     """Writes the raw artifact.
 
     Returns:
-        {"files": number of files, "bytes": their total size}
+        {"reviews": lines of the reviews files, "items": lines of the metadata files}
 
     Raises:
         KfrecError: the source is missing, incomplete, damaged or does not answer.
@@ -37,6 +38,9 @@ def run(parameters: DownloadParameters, *, raw: Path) -> Mapping[str, int]:
             with CacheShelf.opened(parameters.cache_dir, store.uri, staging.path) as shelf:
                 fetcher = Fetcher(store, retry, shelf, EarlierOutput.at(raw))
                 staging.origins.update(fetcher.fetch_all(names, staging.path))
-        sizes = [path.stat().st_size for path in staging.path.iterdir()]
-        staging.rows.update(files=len(sizes), bytes=sum(sizes))
+        staging.rows.update(reviews=0, items=0)
+        for path in sorted(staging.path.iterdir()):
+            label = str(staging.origins.get(path.name, {}).get("url", path.name))
+            kind = "reviews" if path.name.startswith("reviews_") else "items"
+            staging.rows[kind] += count_lines(path, label)
     return staging.rows

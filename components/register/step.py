@@ -57,7 +57,7 @@ def run(
         body = _registration(parameters.registered_model, int(version.version), tracked.id, decision)
         with publishing(registration, step="register", inputs=inputs, parameters=as_plain(parameters)) as staging:
             (staging.path / "registration.json").write_text(json.dumps(body, indent=2) + "\n")
-            staging.rows["version"] = body["version"]
+            staging.rows["models"] = 1
         numbers = {"champion_auc": decision.champion_auc, "auc_difference": decision.difference}
         tracked.log_metrics({name: value for name, value in numbers.items() if value is not None})
         tracked.set_tags({f"kfrec.{name}": body[name] for name in ("registered_model", "version", "alias", "reason")})

@@ -231,6 +231,7 @@ class Step:
         parameters: its dataclass of parameters.
         inputs: folders it reads, name to description.
         outputs: folders it writes, name to description.
+        rows: which of the counts it returns add up to the rows it made.
     """
 
     name: str
@@ -238,6 +239,7 @@ class Step:
     parameters: type
     inputs: dict[str, str]
     outputs: dict[str, str]
+    rows: tuple[str, ...]
 
 
 RAW = "raw reviews_*.json[.gz] and meta_*.json[.gz]"
@@ -251,17 +253,17 @@ STEPS: dict[str, Step] = {
     step.name: step
     for step in (
         Step("download", "Fetch raw interaction logs, or generate synthetic ones.",
-             DownloadParameters, {}, {"raw": RAW}),
+             DownloadParameters, {}, {"raw": RAW}, ("reviews",)),
         Step("preprocess", "Turn raw reviews into training samples with NVTabular.",
-             PreprocessParameters, {"raw": RAW}, {"parquet": PARQUET}),
+             PreprocessParameters, {"raw": RAW}, {"parquet": PARQUET}, ("train", "test")),
         Step("tfrecord", "Turn samples in parquet into shuffled TFRecord files.",
-             TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}),
+             TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}, ("train", "test")),
         Step("train", "Train a model with Horovod and export it.",
-             LaunchParameters, {"tfrecord": TFRECORD}, {"model": MODEL}),
+             LaunchParameters, {"tfrecord": TFRECORD}, {"model": MODEL}, ("train",)),
         Step("evaluate", "Score the test split and report metrics.",
-             EvaluateParameters, {"tfrecord": TFRECORD, "model": MODEL}, {"evaluation": EVALUATION}),
+             EvaluateParameters, {"tfrecord": TFRECORD, "model": MODEL}, {"evaluation": EVALUATION}, ("test",)),
         Step("register", "Register the model and promote it if it beats the champion.",
              RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
-             {"registration": REGISTRATION}),
+             {"registration": REGISTRATION}, ("models",)),
     )
 }  # fmt: skip

@@ -54,7 +54,8 @@ def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, Path]) -> 
         "finished",
         step=step.name,
         seconds=round(time.monotonic() - started, 3),
-        rows=dict(rows),
+        rows=sum(rows[name] for name in step.rows),
+        counts=dict(rows),
         outputs={name: str(folders[name]) for name in step.outputs},
     )
 
