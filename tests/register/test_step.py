@@ -1,0 +1,223 @@
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import mlflow
+import numpy as np
+import pytest
+from mlflow import MlflowClient
+
+from components.artifacts import adopt
+from components.errors import KfrecError
+from components.evaluate.step import run as evaluate
+from components.register.registry import Registry
+from components.register.step import run as register
+from components.steps.catalog import EvaluateParameters, RegisterParameters
+from tests.fakes.small_shop import NAMES, make_data, make_model, quality
+
+
+def ignorant(name: str) -> float:
+    """Knows the qualities of every second item."""
+    return quality(name) if int(name[1:]) % 2 else 0.5
+
+
+def wrong(name: str) -> float:
+    return 1 - quality(name)
+
+
+@dataclass(frozen=True)
+class Shop:
+    """Data, models for it, and their evaluations; each test has a registered model of its own."""
+
+    folder: Path
+    data: Path
+
+    def model(self, name: str, belief: Callable[[str], float]) -> None:
+        make_model(self.folder / name, self.data, belief=belief)
+        parameters = EvaluateParameters(experiment="shop", run_id=name)
+        evaluate(parameters, tfrecord=self.data, model=self.folder / name, evaluation=self.evaluation(name))
+
+    def evaluation(self, name: str) -> Path:
+        return self.folder / f"{name}-evaluation"
+
+    def register(self, registered: str, name: str, run_id: str = "", **changed: Any) -> dict[str, Any]:
+        parameters = RegisterParameters(
+            registered_model=registered, experiment="shop", run_id=run_id or f"{registered}-{name}", **changed
+        )
+        out = self.folder / f"{registered}-registration"
+        folders = dict(tfrecord=self.data, model=self.folder / name, evaluation=self.evaluation(name))
+        assert register(parameters, **folders, registration=out) == {"models": 1}
+        return json.loads((out / "registration.json").read_text())
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Shop:
+    folder = tmp_path_factory.mktemp("shop")
+    made = Shop(folder, make_data(folder / "tfrecord", rows=1500))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
+        for name, belief in (("good", quality), ("fair", ignorant), ("bad", wrong)):
+            made.model(name, belief)
+    return made
+
+
+def alias(store: str, registered: str, name: str) -> int | None:
+    found = MlflowClient(store, registry_uri=store).get_registered_model(registered).aliases.get(name)
+    return int(found) if found else None
+
+
+def test_a_first_good_model_becomes_the_champion(shop: Shop, store: str) -> None:
+    result = shop.register("first", "good")
+    assert (result["version"], result["alias"], result["champion_version_before"]) == (1, "champion", None)
+    assert alias(store, "first", "champion") == 1
+
+
+def test_a_first_bad_model_does_not(shop: Shop, store: str) -> None:
+    result = shop.register("first_bad", "bad")
+    assert result["alias"] == "challenger"
+    assert alias(store, "first_bad", "champion") is None
+    assert alias(store, "first_bad", "challenger") == 1
+
+
+def test_a_better_model_takes_over(shop: Shop, store: str) -> None:
+    shop.register("better", "fair")
+    result = shop.register("better", "good")
+    assert (result["version"], result["alias"], result["champion_version_before"]) == (2, "champion", 1)
+    assert result["auc"] - result["champion_auc"] == pytest.approx(result["difference"])
+    assert 0 < result["confidence_interval"][0] < result["difference"] < result["confidence_interval"][1]
+    assert alias(store, "better", "champion") == 2
+
+
+def test_a_worse_model_stays_a_challenger(shop: Shop, store: str) -> None:
+    shop.register("worse", "good")
+    assert shop.register("worse", "fair")["alias"] == "challenger"
+    assert (alias(store, "worse", "champion"), alias(store, "worse", "challenger")) == (1, 2)
+
+
+def test_a_margin_that_is_not_reached_keeps_the_champion(shop: Shop, store: str) -> None:
+    shop.register("margin", "fair")
+    assert "below the margin of 0.9" in shop.register("margin", "good", promotion_margin=0.9)["reason"]
+    assert alias(store, "margin", "champion") == 1
+
+
+def test_the_same_run_registers_the_same_model_once(shop: Shop, store: str) -> None:
+    first = shop.register("again", "good", run_id="again")
+    assert shop.register("again", "good", run_id="again") == first
+    assert alias(store, "again", "champion") == 1
+    assert len(MlflowClient(store, registry_uri=store).search_model_versions("name = 'again'")) == 1
+
+
+def test_a_run_that_is_repeated_after_another_champion_is_judged_against_that_one(shop: Shop, store: str) -> None:
+    shop.register("late", "fair", run_id="early")
+    shop.register("late", "good", run_id="late")
+    repeated = shop.register("late", "fair", run_id="early")
+    assert (repeated["version"], repeated["alias"], repeated["champion_version_before"]) == (1, "challenger", 2)
+    assert alias(store, "late", "champion") == 2
+
+
+def test_the_champion_loads_and_predicts_its_own_example(shop: Shop, store: str) -> None:
+    shop.register("loads", "good")
+    champion = mlflow.pyfunc.load_model("models:/loads@champion")
+    example = champion.input_example
+    found = champion.predict(example)["probability"]
+    expected = [quality(NAMES[item - 3]) for item in example["item_trgt"]]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_the_signature_describes_the_features(shop: Shop, store: str) -> None:
+    shop.register("signature", "good")
+    signature = mlflow.models.get_model_info("models:/signature@champion").signature
+    assert {spec.name: (str(spec.type), spec.shape) for spec in signature.inputs} == {
+        "uid": ("int64", (-1,)),
+        "item_trgt": ("int64", (-1,)),
+        "item_pos": ("int64", (-1, 6)),
+    }
+    assert [spec.name for spec in signature.outputs] == ["probability"]
+
+
+def test_a_champion_of_older_data_is_scored_on_the_newer_test_set(shop: Shop, store: str, tmp_path: Path) -> None:
+    shop.register("newer", "good")
+    names = ("C000", *reversed(NAMES))
+    newer = Shop(tmp_path, make_data(tmp_path / "tfrecord", rows=1500, names=names, seed=1))
+    make_model(tmp_path / "fair", newer.data, names, belief=lambda n: ignorant(n) if n in NAMES else 0.5)
+    evaluate(
+        EvaluateParameters(experiment="shop", run_id="newer"),
+        tfrecord=newer.data,
+        model=tmp_path / "fair",
+        evaluation=newer.evaluation("fair"),
+    )
+    result = newer.register("newer", "fair")
+    assert result["champion_auc"] > result["auc"] > 0.5
+    assert alias(store, "newer", "champion") == 1
+
+
+def test_a_champion_that_cannot_be_compared_stays_and_the_reason_says_why(
+    shop: Shop, store: str, tmp_path: Path
+) -> None:
+    shop.register("other", "good")
+    other = Shop(tmp_path, make_data(tmp_path / "tfrecord", vocabulary=False))
+    other.model("good", quality)
+    result = other.register("other", "good")
+    assert result["alias"] == "challenger"
+    assert "Champion version 1 cannot be scored on this test set" in result["reason"]
+    assert "has no vocabulary of item" in result["reason"]
+    assert alias(store, "other", "champion") == 1
+
+
+def test_a_champion_whose_files_are_gone_stays_and_the_reason_says_so(shop: Shop, store: str) -> None:
+    shop.register("gone", "fair")
+    champion = mlflow.models.get_model_info("models:/gone@champion")
+    location = MlflowClient(store).get_logged_model(champion.model_id).artifact_location
+    shutil.rmtree(location.removeprefix("file://"))
+    assert "its files are gone" in shop.register("gone", "good")["reason"]
+    assert alias(store, "gone", "champion") == 1
+
+
+def test_a_registration_that_fails_half_way_leaves_the_champion_and_can_be_repeated(
+    shop: Shop, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.register("half", "fair")
+
+    def interrupted(*_: object) -> None:
+        raise ConnectionResetError("the network went away")
+
+    with monkeypatch.context() as patch, pytest.raises(ConnectionResetError):
+        patch.setattr(Registry, "download", interrupted)
+        shop.register("half", "good")
+    assert alias(store, "half", "champion") == 1
+    assert alias(store, "half", "challenger") is None
+    assert shop.register("half", "good")["version"] == 2
+    assert alias(store, "half", "champion") == 2
+
+
+def test_an_evaluation_of_another_model_is_refused(shop: Shop, store: str, tmp_path: Path) -> None:
+    shutil.copytree(shop.evaluation("good"), tmp_path / "evaluation")
+    folders = dict(tfrecord=shop.data, model=shop.folder / "fair", evaluation=tmp_path / "evaluation")
+    with pytest.raises(KfrecError, match=r"not an evaluation of model .*/fair; run the evaluate step again"):
+        register(RegisterParameters(experiment="shop"), **folders, registration=tmp_path / "registration")
+
+
+def test_an_evaluation_that_someone_else_wrote_is_refused(shop: Shop, store: str, tmp_path: Path) -> None:
+    shutil.copytree(shop.evaluation("good"), tmp_path / "evaluation")
+    adopt(tmp_path / "evaluation")
+    folders = dict(tfrecord=shop.data, model=shop.folder / "good", evaluation=tmp_path / "evaluation")
+    with pytest.raises(KfrecError, match="not an evaluation of tfrecord"):
+        register(RegisterParameters(experiment="shop"), **folders, registration=tmp_path / "registration")
+
+
+def test_the_mlflow_run_says_what_was_decided(shop: Shop, store: str) -> None:
+    shop.register("tagged", "good")
+    run = MlflowClient(store).get_run(shop.register("tagged", "good")["run_id"])
+    assert (run.data.tags["kfrec.version"], run.data.tags["kfrec.alias"]) == ("1", "champion")
+    assert run.info.status == "FINISHED"
+
+
+def test_registering_says_nothing_of_mlflows_own(shop: Shop, store: str, capfd: pytest.CaptureFixture[str]) -> None:
+    shop.register("quiet", "fair")
+    out, err = capfd.readouterr()
+    assert (out, err) == ("", "")

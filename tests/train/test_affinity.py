@@ -1,0 +1,58 @@
+from pathlib import Path
+
+import pytest
+
+from components.train.affinity import Core, bind, plan, topology
+
+# Two sockets of four cores with two threads each, numbered as Linux does: threads 0-7 first, their siblings 8-15.
+CORES = [Core(core // 4, (core, core + 8)) for core in range(8)]
+
+
+def cpus(affinity: str, local_size: int) -> list[list[int] | None]:
+    planned = [plan(affinity, CORES, rank, local_size) for rank in range(local_size)]
+    return [sorted(found) if found is not None else None for found in planned]
+
+
+@pytest.mark.parametrize(
+    ("affinity", "expected"),
+    [
+        ("socket", [[0, 1, 2, 3, 8, 9, 10, 11]] * 2 + [[4, 5, 6, 7, 12, 13, 14, 15]] * 2),
+        ("single", [[0, 8], [0, 8], [4, 12], [4, 12]]),
+        ("single_unique", [[0, 8], [1, 9], [4, 12], [5, 13]]),
+        ("socket_unique_interleaved", [[0, 2, 8, 10], [1, 3, 9, 11], [4, 6, 12, 14], [5, 7, 13, 15]]),
+        ("socket_unique_continuous", [[0, 1, 8, 9], [2, 3, 10, 11], [4, 5, 12, 13], [6, 7, 14, 15]]),
+        ("disabled", [None] * 4),
+    ],
+)
+def test_four_ranks_on_two_sockets(affinity: str, expected: list[list[int] | None]) -> None:
+    assert cpus(affinity, 4) == expected
+
+
+def test_one_rank_has_the_whole_machine() -> None:
+    assert cpus("socket", 1) == [list(range(16))]
+
+
+@pytest.mark.parametrize("affinity", ["single_unique", "socket_unique_interleaved", "socket_unique_continuous"])
+def test_more_ranks_than_cores_still_get_one_each(affinity: str) -> None:
+    assert all(found for found in cpus(affinity, 20))
+
+
+def test_the_topology_comes_from_the_kernels_files_and_the_allowed_cpus(tmp_path: Path) -> None:
+    for cpu, (package, siblings) in {0: ("0", "0,2"), 1: ("1", "1,3"), 2: ("0", "0,2"), 3: ("1", "1,3")}.items():
+        folder = tmp_path / f"cpu{cpu}" / "topology"
+        folder.mkdir(parents=True)
+        (folder / "physical_package_id").write_text(package + "\n")
+        (folder / "thread_siblings_list").write_text(siblings + "\n")
+    assert topology({0, 1, 2}, tmp_path) == [Core(0, (0, 2)), Core(1, (1,))]
+
+
+def test_a_kernel_that_describes_nothing_gives_single_cores(tmp_path: Path) -> None:
+    assert topology({0, 1}, tmp_path) == [Core(0, (0,)), Core(0, (1,))]
+
+
+def test_a_kernel_that_refuses_leaves_the_process_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pid: int, mask: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr("os.sched_setaffinity", refuse)
+    assert bind("socket", 0, 1) is None

@@ -1,0 +1,94 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from components.errors import KfrecError
+from components.steps.catalog import LaunchParameters
+from components.train.arguments import worker_arguments
+from components.train.batch_size import require_divisible
+from components.train.launch import LocalLauncher
+from components.train.mpi import mpi_environment
+from components.train.process import run_process
+
+WORKER = ["/env/bin/python", "-m", "components.train.worker", "--lr=0.5"]
+
+
+def launcher(kind: str) -> LocalLauncher:
+    return LocalLauncher(kind, prefix="/env", python="/env/bin/python")
+
+
+@pytest.mark.parametrize("kind", ["gloo", "mpi"])
+def test_one_worker_needs_no_launcher(kind: str) -> None:
+    assert launcher(kind).command(1, ["--lr=0.5"]) == WORKER
+
+
+def test_several_workers_run_under_horovodrun_over_gloo() -> None:
+    start = ["/env/bin/python", "/env/bin/horovodrun", "--gloo", "-np", "3", "-H", "localhost:3"]
+    assert launcher("gloo").command(3, ["--lr=0.5"]) == start + WORKER
+
+
+def test_several_workers_run_under_mpirun_with_their_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LocalLauncher, "environment", lambda self: {"A": "1", "B": "2"})
+    flags = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--tag-output"]
+    start = ["/env/bin/mpirun", *flags, "-np", "2", "-x", "A", "-x", "B"]
+    assert launcher("mpi").command(2, ["--lr=0.5"]) == start + WORKER
+
+
+def test_workers_are_told_what_differs_from_the_defaults() -> None:
+    parameters = LaunchParameters(lr=0.1, amp=True, stage_two_mlp_dims=(8, 4), workers=2, launcher="mpi")
+    assert worker_arguments(parameters, Path("/data"), Path("/out"), Path("/ckpt")) == [
+        "--dataset_dir=/data",
+        "--results_dir=/out",
+        "--save_checkpoint_path=/ckpt",
+        "--stage_two_mlp_dims=8,4",
+        "--lr=0.1",
+        "--amp=true",
+    ]
+
+
+def test_mpi_is_found_in_the_environment_it_was_installed_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert mpi_environment(str(tmp_path)) == {}
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libmpi.so.40").touch()
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/other")
+    expected = {"OPAL_PREFIX": str(tmp_path), "LD_LIBRARY_PATH": f"{tmp_path}/lib:/other"}
+    assert mpi_environment(str(tmp_path)) == expected
+
+
+@pytest.mark.parametrize(("batch", "nearest"), [(10, "9 or 12"), (2, "3")])
+def test_a_batch_the_workers_cannot_share_names_the_nearest_that_they_can(batch: int, nearest: str) -> None:
+    with pytest.raises(KfrecError) as raised:
+        require_divisible(batch, 3)
+    assert str(raised.value) == (f"global_batch_size {batch} cannot be divided evenly over 3 workers; use {nearest}")
+
+
+def test_every_line_of_a_child_is_handed_over() -> None:
+    seen: list[tuple[str, str]] = []
+    code = "import sys; print('one'); print('two', file=sys.stderr); sys.exit(7)"
+    status = run_process([sys.executable, "-c", code], os.environ, lambda name, line: seen.append((name, line)))
+    assert status == 7
+    assert sorted(seen) == [("stderr", "two"), ("stdout", "one")]
+
+
+def test_a_terminated_step_takes_its_workers_with_it(tmp_path: Path) -> None:
+    grandchild = "import time, os; print(os.getpid(), flush=True); time.sleep(60)"
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {grandchild!r}])"
+    step = (
+        "import os, sys\nfrom components.train.process import run_process\n"
+        f"run_process([sys.executable, '-c', {child!r}], os.environ, lambda name, line: print(line, flush=True))"
+    )
+    process = subprocess.Popen([sys.executable, "-c", step], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    pid = int(process.stdout.readline())
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 128 + signal.SIGTERM
+    for _ in range(50):
+        if not Path(f"/proc/{pid}").exists():
+            return
+        time.sleep(0.1)
+    pytest.fail("the worker outlived the step")

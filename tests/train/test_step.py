@@ -1,0 +1,62 @@
+from pathlib import Path
+
+import pytest
+
+from components.artifacts import adopt, open_artifact
+from components.errors import KfrecError
+from components.steps.catalog import LaunchParameters
+from components.train.step import run
+from tests.train.dataset import ITEMS, LONG, write_dataset
+
+
+@pytest.fixture(autouse=True)
+def own_tracking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    return uri
+
+
+PARAMETERS = LaunchParameters(global_batch_size=100, long_seq_length=LONG, embedding_dim=4, epochs=1, seed=3)
+
+
+@pytest.mark.slow
+def test_the_step_publishes_a_model_and_tracks_it(tmp_path: Path, own_tracking: str) -> None:
+    from mlflow import MlflowClient
+
+    data = write_dataset(tmp_path / "tfrecord")
+    assert run(PARAMETERS, tfrecord=data, model=tmp_path / "model") == {"train": 1000, "test": 301}
+    model = open_artifact(tmp_path / "model")
+    model.verify()
+    assert model.inputs == {"tfrecord": open_artifact(data).digest}
+    top = {entry.path.split("/")[0] for entry in model.files}
+    assert {"saved_model", "checkpoint", "feature_spec.yaml", "parameters.json", "training.json", "log.json"} <= top
+    client = MlflowClient(own_tracking)
+    experiment = client.get_experiment_by_name("kfrec")
+    (tracked,) = client.search_runs([experiment.experiment_id])
+    assert tracked.data.params["embedding_dim"] == "4" and tracked.info.status == "FINISHED"
+    assert {"test_auc", "loss", "samples_per_second"} <= set(tracked.data.metrics)
+
+
+@pytest.mark.slow
+def test_ids_above_the_cardinality_stop_the_step_and_leave_the_earlier_model(tmp_path: Path) -> None:
+    data = write_dataset(tmp_path / "tfrecord")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "weights").write_text("earlier")
+    adopt(tmp_path / "model")
+    spec = data / "feature_spec.yaml"
+    spec.write_text(spec.read_text().replace(f"cardinality: {ITEMS}", "cardinality: 12"))
+    adopt(data)
+    with pytest.raises(KfrecError) as raised:
+        run(PARAMETERS, tfrecord=data, model=tmp_path / "model")
+    line = str(raised.value)
+    assert "part_0.tfrecord: record" in line and "above the cardinality 12 in feature_spec.yaml" in line
+    assert "\n" not in line
+    assert (tmp_path / "model" / "weights").read_text() == "earlier"
+
+
+def test_a_batch_that_the_workers_cannot_share_is_refused_before_any_starts(tmp_path: Path) -> None:
+    data = write_dataset(tmp_path / "tfrecord", train=10, test=10)
+    parameters = LaunchParameters(global_batch_size=10, workers=3)
+    with pytest.raises(KfrecError, match="global_batch_size 10 cannot be divided evenly over 3 workers; use 9 or 12"):
+        run(parameters, tfrecord=data, model=tmp_path / "model")
+    assert not (tmp_path / "model").exists()

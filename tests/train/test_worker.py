@@ -1,0 +1,143 @@
+"""Real workers on a small data set: alone, and two ranks under Gloo and under MPI."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components.errors import KfrecError
+from components.feature_spec import load_feature_spec
+from components.metrics import roc_auc
+from components.records import Records
+from components.train.launch import LocalLauncher
+from components.train.log import read_log
+from tests.train.dataset import LONG, write_dataset
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = dict(global_batch_size=20, long_seq_length=LONG, embedding_dim=4, seed=7, epochs=1)
+
+
+def train(data: Path, out: Path, workers: int = 1, launcher: str = "gloo", **changed: Any) -> list[dict[str, Any]]:
+    """Runs workers to their end and returns the records of the log."""
+    settings = {**SETTINGS, **changed}
+    arguments = [f"--dataset_dir={data}", f"--results_dir={out}", *(f"--{k}={v}" for k, v in settings.items())]
+    out.mkdir(parents=True, exist_ok=True)
+    LocalLauncher(launcher).run(workers, arguments, out / "worker.log")
+    return read_log(out / "log.json")
+
+
+def losses(records: list[dict[str, Any]]) -> np.ndarray:
+    return np.array([record["data"]["loss"] for record in records if len(record["step"]) == 2])
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dataset(tmp_path_factory.mktemp("data") / "tfrecord", train=1210)
+
+
+@pytest.fixture(scope="module")
+def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("alone")
+    train(data, out, epochs=2, checkpoint_steps=90)
+    return out
+
+
+def test_every_step_is_logged_and_the_model_learns(alone: Path) -> None:
+    records = read_log(alone / "log.json")
+    assert records[0]["step"] == "PARAMETER" and records[0]["data"]["seed"] == 7
+    assert [record["step"] for record in records if len(record["step"]) == 2] == [
+        [epoch, step] for epoch in (1, 2) for step in range(1, 62)
+    ]
+    curve = losses(records)
+    assert curve[-20:].mean() < 0.7 * curve[:20].mean()
+    assert json.loads((alone / "training.json").read_text())["test_auc"] > 0.9
+
+
+@pytest.mark.parametrize("launcher", ["gloo", "mpi"])
+def test_two_ranks_follow_the_loss_curve_of_one(launcher: str, data: Path, alone: Path, tmp_path: Path) -> None:
+    records = train(data, tmp_path, workers=2, launcher=launcher)
+    assert records[0]["data"]["workers"] == 2
+    np.testing.assert_allclose(losses(records)[:50], losses(read_log(alone / "log.json"))[:50], atol=1e-3)
+    # 1210 samples are 60 full batches and one of 10, and 301 test samples are an odd number: nobody waits, nothing
+    # is lost.
+    training = json.loads((tmp_path / "training.json").read_text())
+    assert (training["workers"], training["steps"], training["test_rows"]) == (2, 61, 301)
+
+
+def test_a_resumed_run_goes_on_at_the_exact_step(data: Path, alone: Path, tmp_path: Path) -> None:
+    # Step 90 lies in the second epoch: position, batch order, optimizer state and histogram must all be restored.
+    resumed = train(data, tmp_path, epochs=2, load_checkpoint_path=alone / "checkpoint" / "ckpt-90")
+    whole = read_log(alone / "log.json")
+    steps = [record["step"] for record in resumed if len(record["step"]) == 2]
+    assert (steps[0], steps[-1]) == ([2, 30], [2, 61])
+    np.testing.assert_allclose(losses(resumed), losses(whole)[90:], atol=1e-5)
+    results = [json.loads((out / "training.json").read_text()) for out in (alone, tmp_path)]
+    assert results[1]["train_auc"] == pytest.approx(results[0]["train_auc"], abs=1e-5)
+    assert results[1]["test_auc"] == pytest.approx(results[0]["test_auc"], abs=1e-5)
+    assert [epoch["epoch"] for epoch in results[1]["epochs"]] == [1, 2]
+
+
+def test_the_exported_model_scores_the_test_split_as_the_training_did(data: Path, alone: Path) -> None:
+    serve = tf.saved_model.load(str(alone / "saved_model")).signatures["serving_default"]
+    inputs = serve.structured_input_signature[1]
+    assert set(inputs) == {"uid", "item_trgt", "cat_trgt", "item_pos", "cat_pos"}
+    assert {spec.dtype for spec in inputs.values()} == {tf.int64}
+    labels, scores = [], []
+    for batch in Records(load_feature_spec(data), "test").batches(128):
+        labels.append(batch["label"])
+        scores.append(serve(**{name: tf.constant(batch[name], tf.int64) for name in inputs})["probability"].numpy())
+    training = json.loads((alone / "training.json").read_text())
+    exact = roc_auc(np.concatenate(labels), np.concatenate(scores))
+    assert exact == pytest.approx(training["test_auc"], abs=training["epochs"][-1]["auc_error_bound"] + 1e-6)
+    assert (alone / "feature_spec.yaml").is_file() and (alone / "parameters.json").is_file()
+
+
+def test_inference_is_benchmarked_on_a_trained_checkpoint(data: Path, alone: Path, tmp_path: Path) -> None:
+    measured = train(
+        data,
+        tmp_path,
+        mode="inference",
+        benchmark="true",
+        benchmark_warmup_steps=2,
+        benchmark_steps=20,
+        load_checkpoint_path=alone,
+    )[-1]["data"]
+    assert measured["throughput"] > 0 and measured["steps"] == 20
+    assert 0 < measured["latency_p90"] <= measured["latency_p95"] <= measured["latency_p99"]
+    assert "inference benchmark of 20 steps" in (tmp_path / "worker.log").read_text()
+
+
+def test_a_checkpoint_of_another_model_is_one_line(data: Path, alone: Path, tmp_path: Path) -> None:
+    with pytest.raises(KfrecError, match=r"has shape \[.*\], this model's has \[.*\]; use the parameters"):
+        train(data, tmp_path, embedding_dim=8, load_checkpoint_path=alone)
+
+
+def test_a_batch_that_two_ranks_cannot_share_ends_both_with_one_line(data: Path, tmp_path: Path) -> None:
+    arguments = [f"--dataset_dir={data}", f"--results_dir={tmp_path}", "--global_batch_size=21"]
+    launcher = LocalLauncher("gloo")
+    ended = subprocess.run(
+        launcher.command(2, [*arguments, f"--long_seq_length={LONG}"]),
+        env={**os.environ, **launcher.environment()},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    told = [line for line in ended.stderr.splitlines() if "error: train:" in line]
+    assert ended.returncode != 0
+    assert len(told) == 1 and "cannot be divided evenly over 2 workers; use 20 or 22" in told[0]
+
+
+def test_the_worker_runs_where_nothing_launched_it(tmp_path: Path) -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "components.train.worker", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    assert "--global_batch_size" in shown and "--benchmark_warmup_steps" in shown
