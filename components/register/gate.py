@@ -56,7 +56,7 @@ def not_comparable(auc: float, champion_version: int, why: str) -> Decision:
     """Decides about a model when the champion cannot be scored on its test set: nothing is proven."""
     reason = (
         f"Champion version {champion_version} cannot be scored on this test set, so the test AUC {auc:.4f} "
-        f"has nothing to be held against: {why}."
+        f"has nothing to be held against: {why.rstrip('.')}."
     )
     return Decision(CHALLENGER, reason, auc, champion_version)
 

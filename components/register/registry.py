@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
@@ -41,11 +43,14 @@ class Registry:
     def register(self, model: ExportedModel, digest: str, example: Mapping[str, np.ndarray]) -> ModelVersion:
         """Uploads the model and makes a new version of it, which has no alias yet."""
         import mlflow
+        from mlflow.exceptions import MlflowException
 
         self._use()
         inputs = {name: np.asarray(example[name], np.int64) for name in model.inputs}
         paths = (model.folder / name for name in _TRAVELS)
-        with mlflow.start_run(run_id=self.run.id):
+        with mlflow.start_run(run_id=self.run.id), warnings.catch_warnings():
+            # The signature says what the model reads; type hints could not say it better.
+            warnings.filterwarnings("ignore", message=".*Add type hints to the `predict` method")
             logged = mlflow.pyfunc.log_model(
                 name="model",
                 python_model=str(Path(__file__).with_name("served.py")),
@@ -54,8 +59,14 @@ class Registry:
                 input_example=inputs,
                 pip_requirements=_requirements(),
             )
-        made = mlflow.register_model(logged.model_uri, self.name, tags={MODEL_DIGEST: digest})
-        return self.client.get_model_version(self.name, made.version)
+        try:
+            self.client.create_registered_model(self.name)
+        except MlflowException as error:
+            if error.error_code != "RESOURCE_ALREADY_EXISTS":
+                raise
+        return self.client.create_model_version(
+            self.name, logged.model_uri, self.run.id, tags={MODEL_DIGEST: digest}, model_id=logged.model_id
+        )
 
     def champion(self) -> ModelVersion | None:
         """The version that has the alias champion, if any."""
@@ -80,11 +91,14 @@ class Registry:
         self._use()
         source = f"models:/{self.name}/{held.version}"
         try:
-            return Path(mlflow.artifacts.download_artifacts(source, dst_path=str(folder))) / "artifacts"
+            found = Path(mlflow.artifacts.download_artifacts(source, dst_path=str(folder))) / "artifacts"
         except (MlflowException, FileNotFoundError) as error:
             if is_unreachable(error):
                 raise
             raise NotComparable(f"its files cannot be fetched ({str(error).splitlines()[0]})") from error
+        if not found.is_dir():
+            raise NotComparable("its files are gone or were not written by kfrec")
+        return found
 
     def decision(self, held: ModelVersion) -> Decision | None:
         """What was decided about a version, if anything was."""
@@ -107,7 +121,7 @@ class Registry:
         import mlflow
 
         mlflow.set_tracking_uri(self.client.tracking_uri)
-        mlflow.set_registry_uri(self.client._registry_uri or self.client.tracking_uri)
+        mlflow.set_registry_uri(os.environ.get("MLFLOW_REGISTRY_URI") or self.client.tracking_uri)
 
 
 def _signature(inputs: Mapping[str, np.ndarray], model: ExportedModel):  # type: ignore[no-untyped-def]
