@@ -1,0 +1,134 @@
+"""The whole workflow as a person runs it: ``kfrec run`` in an empty folder, every step real."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.artifacts import open_artifact
+from components.steps.catalog import STEPS
+
+pytestmark = pytest.mark.slow
+
+
+@dataclass(frozen=True)
+class Run:
+    status: int
+    out: str
+    err: str
+
+    @property
+    def summary(self) -> dict[str, Any]:
+        assert self.status == 0, self.err[-3000:]
+        return json.loads(Path(self.out.splitlines()[-1]).read_text())
+
+
+def kfrec(workdir: Path, *arguments: str) -> Run:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    ended = subprocess.run(
+        [sys.executable, "-m", "pipelines.cli", "run", "--workdir", str(workdir), *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=500,
+    )
+    return Run(ended.returncode, ended.stdout, ended.stderr)
+
+
+@pytest.fixture(scope="module")
+def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("work") / "runs"
+
+
+@pytest.fixture(scope="module")
+def first(workdir: Path) -> Run:
+    return kfrec(workdir, "--set", "train_seed=1", "--set", "epochs=1")
+
+
+def test_a_model_learns_the_built_in_data(first: Run) -> None:
+    assert first.summary["metrics"]["test_auc"] >= 0.75
+
+
+def test_a_model_learns_nothing_where_there_is_nothing_to_learn(tmp_path: Path) -> None:
+    control = kfrec(
+        tmp_path, "--set", "synthetic_shuffled_labels=true", "--set", "train_seed=1", "--set", "epochs=1"
+    ).summary
+    assert control["metrics"]["test_auc"] == pytest.approx(0.5, abs=0.02)
+    # And so it does not become the champion.
+    assert control["registered"]["alias"] == "challenger"
+    assert "floor" in control["registered"]["reason"]
+
+
+def test_the_summary_tells_everything_about_the_run(first: Run) -> None:
+    summary = first.summary
+    assert set(summary["steps"]) == set(STEPS)
+    assert all(step["seconds"] > 0 and step["rows"] > 0 for step in summary["steps"].values())
+    assert summary["steps"]["preprocess"]["rows"] == summary["steps"]["tfrecord"]["rows"]
+    assert set(summary["metrics"]) == {
+        "test_auc",
+        "train_auc",
+        "test_logloss",
+        "train_samples_per_second",
+        "time_to_train",
+    }
+    assert (summary["registered"]["version"], summary["registered"]["alias"]) == (1, "champion")
+    assert summary["run_id"] and summary["parameters"]["train_seed"] == 1
+    for name in ("raw", "parquet", "tfrecord", "model", "evaluation"):
+        open_artifact(summary["artifacts"][name]).verify()
+    assert "<html" in Path(summary["artifacts"]["report"]).read_text()[:200]
+
+
+def test_artifacts_name_what_they_were_made_from(first: Run) -> None:
+    artifacts = first.summary["artifacts"]
+    digest = {name: open_artifact(artifacts[name]).digest for name in ("raw", "parquet", "tfrecord", "model")}
+    assert open_artifact(artifacts["parquet"]).inputs == {"raw": digest["raw"]}
+    assert open_artifact(artifacts["tfrecord"]).inputs == {"parquet": digest["parquet"]}
+    assert open_artifact(artifacts["model"]).inputs == {"tfrecord": digest["tfrecord"]}
+    assert open_artifact(artifacts["evaluation"]).inputs == {"tfrecord": digest["tfrecord"], "model": digest["model"]}
+
+
+def test_one_mlflow_run_holds_what_all_steps_say(first: Run) -> None:
+    from mlflow import MlflowClient
+
+    kept = first.summary["mlflow"]
+    run = MlflowClient(kept["tracking_uri"]).get_run(kept["run_id"])
+    assert run.info.status == "FINISHED"
+    assert run.data.tags["kfrec.pipeline_run"] == first.summary["run_id"]
+    assert run.data.metrics["test_auc"] == pytest.approx(first.summary["metrics"]["test_auc"], abs=1e-3)
+    assert run.data.params["global_batch_size"] == str(first.summary["parameters"]["global_batch_size"])
+
+
+def test_a_person_sees_each_step_and_one_table(first: Run) -> None:
+    for step in STEPS:
+        assert f"{step:<10} done in " in first.err
+        assert any(line.startswith(step) for line in first.out.splitlines())
+    assert "test AUC 0." in first.out and "is the champion" in first.out
+    # Nothing of the machinery shows through.
+    for noise in ("Traceback", "Warning", "tensorflow/core", "KFP Executor", "INFO"):
+        assert noise not in first.out and noise not in first.err, noise
+
+
+def test_a_challenger_that_is_no_better_leaves_the_champion(workdir: Path, first: Run) -> None:
+    assert first.summary["registered"]["alias"] == "champion"
+    second = kfrec(workdir, "--set", "train_seed=1", "--set", "epochs=1", "--set", "lr=0.0", "--workers", "2").summary
+    assert (second["registered"]["version"], second["registered"]["alias"]) == (2, "challenger")
+    assert second["parameters"]["workers"] == 2
+
+
+def test_bad_input_ends_the_run_with_one_line_naming_the_step(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / "reviews_X.json").write_text('{"reviewerID": "A", "asin": "B", "unixReviewTime": 1}\n')
+    (raw / "meta_X.json").write_text("{'asin': 'B', 'categories': [['C']]}\n")
+    ended = kfrec(tmp_path / "runs", "--source", str(raw))
+    assert ended.status == 2
+    last = ended.err.strip().splitlines()[-1]
+    assert last.startswith("error: preprocess: ") and "shortest_sequence_for_user" in last
+    assert "Traceback" not in ended.err
