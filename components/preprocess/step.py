@@ -15,7 +15,7 @@ from components.preprocess.raw_files import find_raw_files
 from components.preprocess.reading import RawReader
 from components.preprocess.reviews import parse_reviews
 from components.preprocess.user_runs import UserRuns
-from components.preprocess.workers import dask_workers
+from components.preprocess.workers import dask_workers, workers_ahead
 from components.steps.catalog import PreprocessParameters
 from components.steps.parameter import as_plain
 
@@ -40,6 +40,8 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
         runs = UserRuns(scratch)
         for reviews in reader.tables(files.reviews, parse_reviews, "reviews", "reading reviews"):
             runs.add(reviews)
+            if runs.reviews > parameters.reviews_per_partition:
+                workers_ahead(parameters.workers, parameters.scheduler)
         partitions = runs.partitions(parameters.reviews_per_partition)
         if not runs.reviews:
             raise KfrecError(f"{files.reviews[0]}: no reviews in it; check what download fetched")

@@ -6,6 +6,8 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from multiprocessing import forkserver
 from typing import Any, Protocol
 
 import dask
@@ -15,6 +17,7 @@ from components.errors import KfrecError
 from components.preprocess.nvtabular_quiet import cudf
 
 _CONNECT_SECONDS = 10
+_FORK_FROM_SERVER = {"distributed.worker.multiprocessing-method": "forkserver"}
 
 
 class Workers(Protocol):
@@ -61,11 +64,11 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
     Raises:
         KfrecError: no scheduler answers at the address.
     """
-    count = min(workers or (1 if cudf is not None else len(os.sched_getaffinity(0))), partitions)
+    count = min(_processes(workers), partitions)
     if not scheduler and count == 1:
         yield ThisProcess()
         return
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
     if scheduler:
         try:
@@ -77,17 +80,39 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
         with client:
             yield Cluster(client)
         return
-    quiet = {"distributed.worker.memory.terminate": False, "distributed.worker.memory.pause": False}
-    with (
-        dask.config.set(quiet),
-        LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            memory_limit=None,
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-            preload=["components.preprocess.nvtabular_quiet"],
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    _start_server()
+    with dask.config.set(_FORK_FROM_SERVER), _local_cluster(count) as cluster, Client(cluster) as client:
         yield Cluster(client)
+
+
+def workers_ahead(workers: int, scheduler: str) -> None:
+    """Prepares for ``dask_workers`` in the background; for when it is known that there are several partitions."""
+    if not scheduler and _processes(workers) > 1:
+        _start_server()
+
+
+def _processes(workers: int) -> int:
+    return workers or (1 if cudf is not None else len(os.sched_getaffinity(0)))
+
+
+@cache
+def _start_server() -> None:
+    """Starts the process that local workers are forked from: one pays the seconds of imports for all."""
+    with dask.config.set(_FORK_FROM_SERVER):
+        from distributed.utils import get_mp_context
+
+        get_mp_context().set_forkserver_preload(["distributed", "components.preprocess.pipeline"])
+        forkserver.ensure_running()
+
+
+def _local_cluster(workers: int) -> Any:
+    from distributed import LocalCluster
+
+    return LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        memory_limit=None,
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+        preload=["components.preprocess.nvtabular_quiet"],
+    )
