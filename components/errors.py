@@ -13,6 +13,8 @@ _OS_REMEDIES = {
     errno.EDQUOT: "the disk quota is used up; free some space or choose another folder",
     errno.EROFS: "the file system is read-only; choose another folder",
     errno.EACCES: "permission denied; choose a folder this user may write to",
+    errno.ENOTDIR: "a file stands where a folder is needed; choose another folder",
+    errno.EEXIST: "a file stands where a folder is needed; choose another folder",
     errno.EPERM: "operation not permitted; choose a folder this user may write to",
 }
 

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,8 @@ class Artifact:
         rows: what was counted while writing, such as {"train": 163156, "test": 10246}.
         inputs: input name to the digest of that artifact.
         parameters: the parameters it was made with.
+        origins: path of a fetched file to where it came from and which version of it; not part of the digest, so that
+            the same content from two places is the same data.
     """
 
     path: Path
@@ -47,6 +49,7 @@ class Artifact:
     rows: Mapping[str, int]
     inputs: Mapping[str, str]
     parameters: Mapping[str, Any]
+    origins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -74,6 +77,7 @@ class Artifact:
             "rows": dict(self.rows),
             "inputs": dict(self.inputs),
             "parameters": dict(self.parameters),
+            "origins": {path: dict(origin) for path, origin in self.origins.items()},
             "files": [asdict(entry) for entry in self.files],
         }
         return json.dumps(body, indent=2) + "\n"
@@ -108,7 +112,9 @@ def open_artifact(folder: Path | str) -> Artifact:
     try:
         body = json.loads(manifest.read_text())
         files = tuple(FileEntry(**entry) for entry in body["files"])
-        artifact = Artifact(folder, body["step"], files, body["rows"], body["inputs"], body["parameters"])
+        artifact = Artifact(
+            folder, body["step"], files, body["rows"], body["inputs"], body["parameters"], body.get("origins", {})
+        )
         recorded = body["digest"]
     except FileNotFoundError:
         raise KfrecError(

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +21,13 @@ class Staging:
     Attributes:
         path: write files here.
         rows: count here what the step produced, such as ``staging.rows["train"] = 163156``.
+        origins: note here where a fetched file came from, by its path in the folder.
         artifact: set once published.
     """
 
     path: Path
     rows: dict[str, int] = field(default_factory=dict)
+    origins: dict[str, dict[str, Any]] = field(default_factory=dict)
     artifact: Artifact | None = None
 
 
@@ -89,7 +91,7 @@ def _write_manifest(
         for path in files_below(staging.path)
     )
     digests = {name: artifact.digest for name, artifact in inputs.items()}
-    artifact = Artifact(staging.path, step, entries, staging.rows, digests, parameters)
+    artifact = Artifact(staging.path, step, entries, staging.rows, digests, parameters, staging.origins)
     written = staging.path / f"{MANIFEST}.partial"
     written.write_text(artifact.to_json())
     written.replace(staging.path / MANIFEST)
@@ -113,4 +115,4 @@ def _move_into_place(staged: Path, output: Path) -> None:
 
 
 def _at(artifact: Artifact, path: Path) -> Artifact:
-    return Artifact(path, artifact.step, artifact.files, artifact.rows, artifact.inputs, artifact.parameters)
+    return replace(artifact, path=path)

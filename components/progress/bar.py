@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from tqdm import tqdm
 
@@ -13,8 +14,21 @@ from components.progress.events import emit, emitting
 
 _EVENT_SECONDS = 0.25
 _LOG_SECONDS = 10.0
-_FORMAT = "{desc}: {percentage:3.0f}% |{bar:24}| {n_fmt}/{total_fmt} {unit} [{rate_fmt}, {remaining} left]"
-_FORMAT_UNKNOWN = "{desc}: {n_fmt} {unit} [{rate_fmt}, {elapsed} so far]"
+_FORMAT = "{desc}: {percentage:3.0f}% |{bar:24}| {n_fmt}/{total_fmt}{unit} [{rate_fmt}, {remaining} left]"
+_FORMAT_UNKNOWN = "{desc}: {n_fmt}{unit} [{rate_fmt}, {elapsed} so far]"
+
+
+def bar_options(label: str, total: int | None, unit: str) -> dict[str, Any]:
+    """How every bar looks: lively on a terminal, a line now and then in a log."""
+    return dict(
+        desc=label,
+        total=total,
+        unit=f" {unit}",
+        unit_scale=True,
+        mininterval=0.2 if sys.stderr.isatty() else _LOG_SECONDS,
+        bar_format=_FORMAT if total else _FORMAT_UNKNOWN,
+        file=sys.stderr,
+    )
 
 
 class Bar:
@@ -25,16 +39,7 @@ class Bar:
         self._last = 0.0
         self._tqdm: tqdm | None = None
         if not emitting():
-            terminal = sys.stderr.isatty()
-            self._tqdm = tqdm(
-                desc=label,
-                total=total,
-                unit=f" {unit}",
-                unit_scale=True,
-                mininterval=0.2 if terminal else _LOG_SECONDS,
-                bar_format=_FORMAT if total else _FORMAT_UNKNOWN,
-                file=sys.stderr,
-            )
+            self._tqdm = tqdm(**bar_options(label, total, unit))
         self._show(force=True)
 
     def advance(self, count: int = 1) -> None:

@@ -2,6 +2,7 @@
 
 A step emits events only when KFREC_EVENTS is set; run by hand it draws its own bars. The events:
 
+    {"kfrec": "started", "step": ..., "run_id": the pipeline run}
     {"kfrec": "progress", "label": ..., "unit": ..., "done": n, "total": n or null}
     {"kfrec": "finished", "step": ..., "seconds": s, "rows": {...}, "outputs": {name: path}}
     {"kfrec": "error", "step": ..., "message": one line}

@@ -45,11 +45,11 @@ class DownloadParameters:
         "or the two Amazon Books 2014 files where the source cannot be listed",
     )
     cache_dir: str = param("", "Folder that keeps fetched files between runs; empty keeps none")
-    attempts: int = param(5, "Tries per file before giving up", unit="tries", at_least=1)
+    attempts: int = param(5, "Tries in a row that bring nothing before a file is given up", unit="tries", at_least=1)
     timeout: float = param(
         60.0, "Longest silence of a server before a try counts as failed", unit="seconds", at_least=1
     )
-    synthetic_users: int = param(4000, "Users of the synthetic data set", unit="users", at_least=1)
+    synthetic_users: int = param(2500, "Users of the synthetic data set", unit="users", at_least=1)
     synthetic_items: int = param(3000, "Items of the synthetic data set", unit="items", at_least=2)
     synthetic_categories: int = param(30, "Categories of the synthetic data set", unit="categories", at_least=1)
     synthetic_reviews_per_user: int = param(

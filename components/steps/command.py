@@ -47,6 +47,7 @@ def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, Path]) -> 
     """Checks the parameters, runs the step and tells how long it took."""
     parameters: Any = build(step.parameters, values)
     run: Callable[..., Mapping[str, int]] = importlib.import_module(f"components.{step.name}.step").run
+    emit("started", step=step.name, run_id=values.get("run_id", ""))
     started = time.monotonic()
     rows = run(parameters, **folders)
     emit(

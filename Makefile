@@ -1,0 +1,58 @@
+# Day-to-day commands. `make` alone lists them.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help setup run test test-fast lint format compile reference ui clean
+
+UV_VERSION := 0.13.8
+UV := .uv/bin/uv
+# The first interpreter on the path that is really a Python 3.10 or 3.11.
+PYTHON ?= $(shell for p in python3.11 python3.10 python3 python; do \
+	$$p -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 11))' 2>/dev/null \
+	&& $$p -c 'import sys; print(sys.executable)' && break; done)
+READY := .venv/.ready
+export UV_PYTHON_DOWNLOADS := never
+export UV_COMPILE_BYTECODE := 1
+export UV_LINK_MODE ?= copy
+
+help: ## list the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(READY) ## install everything into .venv (the first time compiles Horovod)
+
+$(UV):
+	@test -n "$(PYTHON)" || { echo "error: no Python 3.10 or 3.11 found; install one, or say make PYTHON=/path/to/python" >&2; exit 2; }
+	@echo "setting up uv $(UV_VERSION) in .uv"
+	@$(PYTHON) -m venv .uv && .uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+
+$(READY): pyproject.toml uv.lock | $(UV)
+	@command -v c++ >/dev/null || command -v g++ >/dev/null || { echo "error: no C++ compiler found; Horovod needs one (on Debian: apt-get install g++)" >&2; exit 2; }
+	@test -d .venv/lib || echo "installing about 230 packages into .venv and compiling Horovod from source: usually 4 to 8 minutes the first time; the build is cached, so later it takes seconds"
+	@$(UV) sync --locked --all-extras --python $(PYTHON)
+	@touch $@
+
+run: $(READY) ## run the whole workflow on the built-in data set
+	@.venv/bin/kfrec run
+
+test: $(READY) ## run all tests
+	@.venv/bin/python -m pytest
+
+test-fast: $(READY) ## run the tests that take seconds
+	@.venv/bin/python -m pytest -m "not slow"
+
+lint: $(READY) ## check style, types and the lock file
+	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && $(UV) lock --check --python $(PYTHON)
+
+format: $(READY) ## format the code
+	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
+
+compile: $(READY) ## write the pipeline as KFP's IR YAML to build/
+	@.venv/bin/kfrec compile
+
+reference: $(READY) ## write docs/parameters.md from the catalog
+	@.venv/bin/python -m components.steps.reference > docs/parameters.md
+
+ui: $(READY) ## look at the runs in MLflow
+	@.venv/bin/kfrec ui
+
+clean: ## remove the environment and everything built, but no runs
+	@rm -rf .venv .uv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""The download step: raw interaction logs from storage, or synthetic ones."""

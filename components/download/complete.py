@@ -1,0 +1,75 @@
+"""Whether a fetched file is whole."""
+
+from __future__ import annotations
+
+import zlib
+from pathlib import Path
+
+from components.errors import KfrecError
+from components.progress import progress
+from components.storage import ObjectInfo
+
+_BLOCK = 1 << 20
+_GZIP = 16 + zlib.MAX_WBITS
+_MAGIC = b"\x1f\x8b"
+
+
+class Damaged(Exception):
+    """What arrived is not what the source says it holds."""
+
+
+def check_arrived(path: Path, info: ObjectInfo) -> None:
+    """Compares length and checksum with what the source says.
+
+    Raises:
+        Damaged: they differ.
+    """
+    size = path.stat().st_size
+    if info.size is not None and size != info.size:
+        raise Damaged(f"{size} bytes arrived, the source says {info.size}")
+    if info.checksum is not None and not info.checksum.matches(path):
+        raise Damaged(f"the {info.checksum.kind} of what arrived differs from the source's")
+
+
+def check_gzip(path: Path, label: str) -> None:
+    """Reads a .gz file to its end; other files pass.
+
+    Args:
+        path: the file.
+        label: its name for messages.
+
+    Raises:
+        KfrecError: it is not gzip data, damaged, or ends too early.
+    """
+    if not label.endswith(".gz"):
+        return
+    with path.open("rb") as file, progress(f"checking {label}", path.stat().st_size, "bytes") as bar:
+        decoder = None
+        ended = False
+        while block := file.read(_BLOCK):
+            bar.advance(len(block))
+            while block:
+                if decoder is None:
+                    # Zeros may pad the end; anything else must be another member.
+                    block = block.lstrip(b"\0") if ended else block
+                    if not block:
+                        break
+                    decoder = zlib.decompressobj(_GZIP)
+                try:
+                    decoder.decompress(block, _BLOCK)
+                except zlib.error as error:
+                    raise KfrecError(_told(label, block, ended, error)) from error
+                block = decoder.unused_data if decoder.eof else decoder.unconsumed_tail
+                if decoder.eof:
+                    decoder, ended = None, True
+        if decoder is not None or not ended:
+            raise KfrecError(
+                f"{label}: the gzip file is cut off after {path.stat().st_size} bytes; get a complete copy of it "
+                f"(gzip -t {Path(label).name} finds out) and run again"
+            )
+
+
+def _told(label: str, block: bytes, ended: bool, error: zlib.error) -> str:
+    if not ended and not block.startswith(_MAGIC):
+        return f"{label}: not a gzip file, or damaged ({error}); get a good copy of it and run again"
+    return f"{label}: the gzip file is damaged ({error}); get a good copy of it and run again"

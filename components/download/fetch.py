@@ -1,0 +1,128 @@
+"""Brings the files of a store into a folder, each complete or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from components.download.complete import Damaged, check_arrived, check_gzip
+from components.download.retry import Retry
+from components.download.shelf import CacheShelf, EarlierOutput, is_current, origin_of
+from components.errors import KfrecError
+from components.progress import progress
+from components.storage import Changed, ObjectInfo, Store, Unavailable
+
+
+@dataclass(frozen=True)
+class Fetcher:
+    """Fetches from one source.
+
+    Attributes:
+        store: the source.
+        retry: when to try again.
+        shelf: where files arrive, and where complete or partial ones of earlier runs may be.
+        earlier: the output of an earlier run.
+    """
+
+    store: Store
+    retry: Retry
+    shelf: CacheShelf
+    earlier: EarlierOutput
+
+    def fetch_all(self, names: Sequence[str], target: Path) -> dict[str, dict[str, Any]]:
+        """Puts every file into the folder ``target`` and returns the origin of each by its name there.
+
+        Raises:
+            KfrecError: a file is missing, damaged or cut off at the source, or the source does not answer.
+        """
+        infos = [self._stat(name) for name in names]
+        found = [self._at_hand(info) for info in infos]
+        missing = [info for info, path in zip(infos, found, strict=True) if path is None]
+        if missing:
+            sizes = [info.size for info in missing]
+            total = None if None in sizes else sum(size or 0 for size in sizes)
+            with progress(f"downloading {len(missing)} files", total, "bytes") as bar:
+                fetched = {info.name: self._fetch(info, bar.advance) for info in missing}
+        origins = {}
+        for info, path in zip(infos, found, strict=True):
+            info, path = (info, path) if path is not None else fetched[info.name]
+            local = PurePosixPath(info.name).name
+            link_or_copy(path, target / local)
+            origins[local] = origin_of(self.store.url(info.name), info)
+        return origins
+
+    def _stat(self, name: str) -> ObjectInfo:
+        return self.retry.call(self.store.url(name), lambda: self.store.stat(name))
+
+    def _at_hand(self, info: ObjectInfo) -> Path | None:
+        """The complete file where it needs no fetching: in the source's folder, the cache or the earlier output."""
+        local, url = PurePosixPath(info.name).name, self.store.url(info.name)
+        if path := self.store.path(info.name):
+            check_gzip(path, str(path))
+            return path
+        cached = self.shelf.finished(local)
+        if is_current(cached, self.shelf.origin(cached), url, info):
+            return cached
+        return self.earlier.find(local, url, info)
+
+    def _fetch(self, info: ObjectInfo, advance: Callable[[int], None]) -> tuple[ObjectInfo, Path]:
+        """Fetches one file, going on after failures where the last try ended."""
+        url, local = self.store.url(info.name), PurePosixPath(info.name).name
+        partial = self.shelf.partial(local)
+        shown = 0
+
+        def show(size: int) -> None:
+            nonlocal shown
+            advance(size - shown)
+            shown = size
+
+        failures = 0
+        while True:
+            before = self.shelf.begin(partial, origin_of(url, info))
+            show(before)
+            try:
+                self._receive(info, partial, before, show)
+                self._check(info, partial, url)
+                return info, self.shelf.finish(local)
+            except Unavailable as error:
+                failures = 0 if partial.stat().st_size > before else failures
+                failures += 1
+                self.retry.after_failure(failures, url, error)
+            except (Changed, Damaged) as error:
+                partial.unlink()
+                failures += 1
+                self.retry.after_failure(failures, url, error)
+                info = self._stat(info.name)
+
+    def _check(self, info: ObjectInfo, partial: Path, url: str) -> None:
+        check_arrived(partial, info)
+        try:
+            check_gzip(partial, url)
+        except KfrecError as error:
+            # What arrived is what the source holds, unless the source did not say how long it is.
+            if info.size is None:
+                raise Damaged(str(error)) from error
+            partial.unlink()
+            raise
+
+    def _receive(self, info: ObjectInfo, partial: Path, offset: int, show: Callable[[int], None]) -> None:
+        if offset == info.size:
+            return
+        with partial.open("ab") as file:
+            for block in self.store.read(info, offset):
+                file.write(block)
+                offset += len(block)
+                show(offset)
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Gives ``source`` a second name, or copies it where the file system does not allow that."""
+    source = source.resolve()
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)

@@ -1,0 +1,89 @@
+"""Writes the synthetic data set in the format of the 2014 Amazon files."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+
+from components.download.synthetic.catalogue import Catalogue, make_catalogue
+from components.download.synthetic.histories import Reviews, draw_reviews
+from components.errors import KfrecError
+from components.progress import progress
+from components.steps.catalog import DownloadParameters
+
+REVIEWS = "reviews_Synthetic.json.gz"
+META = "meta_Synthetic.json.gz"
+_USERS_AT_A_TIME = 4096
+_LEVEL = 4
+
+
+def write_synthetic(parameters: DownloadParameters, folder: Path) -> None:
+    """Generates reviews_Synthetic.json.gz and meta_Synthetic.json.gz in ``folder``.
+
+    The same parameters give the same bytes. A few thousand users are held in memory at a time.
+
+    Raises:
+        KfrecError: fewer items than categories.
+    """
+    items, categories, users = (
+        parameters.synthetic_items,
+        parameters.synthetic_categories,
+        parameters.synthetic_users,
+    )
+    if items < categories:
+        raise KfrecError(
+            f"parameter synthetic_items={items} is below synthetic_categories={categories}; "
+            "a category needs at least one item"
+        )
+    catalogue = make_catalogue(items, categories, np.random.default_rng([parameters.seed, 0]))
+    _write_meta(catalogue, folder / META)
+    names = np.array([f"B{number:09d}" for number in catalogue.number], dtype=object)
+    with _gzip(folder / REVIEWS) as file, progress("generating reviews", users, "users") as bar:
+        for first in range(0, users, _USERS_AT_A_TIME):
+            count = min(_USERS_AT_A_TIME, users - first)
+            reviews = draw_reviews(
+                first,
+                count,
+                parameters.synthetic_reviews_per_user,
+                parameters.synthetic_shuffled_labels,
+                catalogue,
+                np.random.default_rng([parameters.seed, 1, first]),
+            )
+            file.write(_lines(reviews, names))
+            bar.advance(count)
+
+
+def _lines(reviews: Reviews, names: np.ndarray) -> bytes:
+    columns = zip(
+        reviews.user.tolist(),
+        names[reviews.item].tolist(),
+        reviews.rating.tolist(),
+        reviews.time.tolist(),
+        strict=True,
+    )
+    return "".join(
+        f'{{"reviewerID": "A{user:013d}", "asin": "{asin}", "overall": {rating}.0, "unixReviewTime": {time}}}\n'
+        for user, asin, rating, time in columns
+    ).encode()
+
+
+def _write_meta(catalogue: Catalogue, path: Path) -> None:
+    """One Python literal a line, as in the real files, in the order of the items' names."""
+    width = len(str(len(catalogue.category_share)))
+    with _gzip(path) as file:
+        for item in np.argsort(catalogue.number):
+            if catalogue.has_metadata[item]:
+                category = f"Interest {catalogue.category[item] + 1:0{width}d}"
+                line = {"asin": f"B{catalogue.number[item]:09d}", "categories": [["Synthetic", category]]}
+                file.write(f"{line!r}\n".encode())
+
+
+@contextmanager
+def _gzip(path: Path) -> Iterator[gzip.GzipFile]:
+    """A .gz file whose bytes depend on its content alone: its header tells neither name nor time."""
+    with path.open("wb") as raw, gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
+        yield file

@@ -1,0 +1,118 @@
+"""What the users of the synthetic shop buy, and when.
+
+A user has a few interests at a time, out of a row of categories that the user's interests drift along. Reviews come in
+runs: most stay with one interest until the user turns to another of the current ones, and about one in seven is about
+anything. So the recent history says which category comes next, and the older history says what else may.
+
+Interests are drawn by the popularity of the categories, and items by their popularity within a category. The popularity
+of an item is therefore the same over all reviews, over any user's last ones, and in the control without interests,
+at any time: nothing but the history tells a true target from a negative drawn by popularity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from components.download.synthetic.catalogue import Catalogue
+
+INTERESTS = (2, 4)
+"""Fewest and most interests that a user has at a time."""
+REVIEWS_PER_DRIFT = 12
+"""Reviews after which the oldest of the current interests gives way to a new one."""
+STAY = 0.75
+"""Probability that a review stays with the interest of the one before."""
+STRAY = 0.15
+"""Share of reviews about an item of any category."""
+
+_SHORT_USERS = 0.05
+_SHORT_SHARE = 0.6
+_FEWEST_SHARE = 0.8
+_TAIL_SIGMA = 1.2
+_MOST_SHARE = 20
+_DAY = 86_400
+_OPENING = 832_550_400 // _DAY  # 1996-05-20, the first day of the 2014 data
+_DAYS = 6_600  # to July 2014
+
+
+@dataclass(frozen=True)
+class Reviews:
+    """Reviews, one array element each, in order of time.
+
+    Attributes:
+        user: int64, number of the user, from 0.
+        item: int64, number of the item in the catalogue.
+        time: int64, seconds since 1970; a user never writes two reviews at the same time.
+        rating: int64, 1 to 5 stars.
+    """
+
+    user: np.ndarray
+    item: np.ndarray
+    time: np.ndarray
+    rating: np.ndarray
+
+
+def draw_reviews(
+    first_user: int, users: int, mean: int, shuffled: bool, catalogue: Catalogue, rng: np.random.Generator
+) -> Reviews:
+    """Draws all reviews of the users ``first_user`` to ``first_user + users - 1``.
+
+    Args:
+        first_user: number of the first user.
+        users: how many users.
+        mean: mean number of reviews a user.
+        shuffled: draw items without regard to the user's interests (the control).
+        catalogue: the items.
+        rng: source of all that is random here.
+    """
+    lengths = _lengths(users, mean, rng)
+    owner = np.repeat(np.arange(users), lengths)
+    position = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    if shuffled:
+        item = catalogue.any_items(len(owner), rng)
+    else:
+        item = catalogue.items_of(_categories(owner, position, users, catalogue, rng), rng)
+        stray = rng.random(len(owner)) < STRAY
+        item[stray] = catalogue.any_items(int(stray.sum()), rng)
+    time = _times(lengths, owner, rng)
+    rating = rng.choice(np.arange(1, 6), len(owner), p=(0.06, 0.06, 0.10, 0.20, 0.58))
+    order = np.argsort(time, kind="stable")
+    return Reviews(first_user + owner[order], item[order], time[order], rating[order])
+
+
+def _lengths(users: int, mean: int, rng: np.random.Generator) -> np.ndarray:
+    """Reviews of each user: most have a little more than the fewest, a few very many, and one in twenty only some."""
+    short = rng.random(users) < _SHORT_USERS
+    few = 1 + np.floor(rng.random(users) * max(1.0, _SHORT_SHARE * mean)).astype(np.int64)
+    fewest = np.ceil(_FEWEST_SHARE * mean)
+    long_mean = (mean - _SHORT_USERS * (1 + _SHORT_SHARE * mean) / 2) / (1 - _SHORT_USERS)
+    # The mean of a log-normal is exp(mu + sigma^2 / 2); rounding to the nearest keeps it.
+    tail = np.exp(rng.normal(-(_TAIL_SIGMA**2) / 2, _TAIL_SIGMA, users)) * max(0.0, long_mean - fewest)
+    many = np.minimum(fewest + np.rint(tail), _MOST_SHARE * mean).astype(np.int64)
+    return np.where(short, few, np.maximum(many, 1))
+
+
+def _categories(
+    owner: np.ndarray, position: np.ndarray, users: int, catalogue: Catalogue, rng: np.random.Generator
+) -> np.ndarray:
+    """The category of the interest behind each review."""
+    begins = (rng.random(len(owner)) >= STAY) | (position == 0)
+    run = np.cumsum(begins) - 1
+    starts = np.flatnonzero(begins)
+    phase = rng.integers(0, REVIEWS_PER_DRIFT, users)
+    drift = (position[starts] + phase[owner[starts]]) // REVIEWS_PER_DRIFT
+    at_a_time = rng.integers(INTERESTS[0], INTERESTS[1] + 1, users)
+    slot = drift + np.floor(rng.random(len(starts)) * at_a_time[owner[starts]]).astype(np.int64)
+    row = catalogue.categories((users, int(slot.max()) + 1), rng)
+    return row[owner[starts], slot][run]
+
+
+def _times(lengths: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """When each review was written: days apart, a user's always later than the one before."""
+    longest_gap = np.minimum(30.0, (_DAYS / 2) / lengths)
+    start = _OPENING + np.floor(rng.random(len(lengths)) * _DAYS / 2).astype(np.int64)
+    gap = 1 + np.floor(rng.random(len(owner)) * longest_gap[owner]).astype(np.int64)
+    total = np.cumsum(gap)
+    before = np.repeat(total[np.cumsum(lengths) - lengths], lengths)
+    return (start[owner] + total - before) * _DAY

@@ -1,0 +1,147 @@
+"""Charts as plain SVG: no script, no font, no network, readable in light and dark.
+
+Colours and line styles are CSS classes of :mod:`components.evaluate.style`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+
+WIDTH, HEIGHT = 460, 320
+LEFT, RIGHT, TOP, BOTTOM = 54, 14, 14, 46
+_TICKS = 5
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a chart.
+
+    Attributes:
+        name: shown in the legend; empty shows none.
+        x: positions, rising.
+        y: values.
+        style: CSS class, "one", "two" or "rule" (thin and dashed, for a reference).
+        area: fill the space below the line.
+        dots: mark each point; hovering over one shows its values.
+    """
+
+    name: str
+    x: Sequence[float]
+    y: Sequence[float]
+    style: str = "one"
+    area: bool = False
+    dots: bool = False
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A linear axis: what it shows, its range, and where its ticks are (chosen where none are given)."""
+
+    title: str
+    low: float
+    high: float
+    ticks: tuple[float, ...] = ()
+
+    def marks(self) -> tuple[float, ...]:
+        return self.ticks or tuple(_round_numbers(self.low, self.high))
+
+    def at(self, value: float) -> float:
+        return (value - self.low) / ((self.high - self.low) or 1.0)
+
+
+def spanning(title: str, values: Sequence[float], *, ticks: tuple[float, ...] = ()) -> Axis:
+    """An axis with a little room around the values."""
+    low, high = min(values), max(values)
+    room = (high - low) * 0.12 or abs(high) * 0.05 or 0.5
+    return Axis(title, low - room, high + room, ticks)
+
+
+def line_chart(lines: Sequence[Line], x: Axis, y: Axis) -> str:
+    """Lines over a grid."""
+    body = [_grid(x, y)]
+    for line in lines:
+        points = [(_x(x, a), _y(y, b)) for a, b in zip(line.x, line.y, strict=True)]
+        path = " ".join(f"{a:.1f},{b:.1f}" for a, b in points)
+        if line.area and points:
+            base = _y(y, max(y.low, 0.0))
+            body.append(
+                f'<polygon class="area {line.style}" points="{points[0][0]:.1f},{base:.1f} {path} '
+                f'{points[-1][0]:.1f},{base:.1f}"/>'
+            )
+        body.append(f'<polyline class="line {line.style}" points="{path}"/>')
+        if line.dots:
+            for (a, b), u, v in zip(points, line.x, line.y, strict=True):
+                told = f"{line.name}: {x.title} {u:.4g}, {y.title} {v:.4f}"
+                body.append(
+                    f'<circle class="dot {line.style}" cx="{a:.1f}" cy="{b:.1f}" r="4">'
+                    f"<title>{escape(told)}</title></circle>"
+                )
+    return _svg(body) + _legend(lines)
+
+
+def bar_chart(names: Sequence[str], values: Sequence[float | None], notes: Sequence[str], x: str, y: Axis) -> str:
+    """Bars from the axis' low end, each with its value on top and a note below its name."""
+    body = [_grid(None, y)]
+    slot = (WIDTH - LEFT - RIGHT) / max(len(names), 1)
+    for index, (name, value, note) in enumerate(zip(names, values, notes, strict=True)):
+        middle = LEFT + slot * (index + 0.5)
+        if value is not None:
+            top, foot, width = _y(y, value), _y(y, y.low), min(slot * 0.6, 64)
+            told = escape(f"{name}: {value:.4f}, {note}")
+            body.append(
+                f'<rect class="bar" x="{middle - width / 2:.1f}" y="{top:.1f}" width="{width:.1f}" '
+                f'height="{max(foot - top, 0):.1f}" rx="3"><title>{told}</title></rect>'
+                f'<text class="value" x="{middle:.1f}" y="{top - 6:.1f}">{value:.3f}</text>'
+            )
+        body.append(f'<text class="tick" x="{middle:.1f}" y="{HEIGHT - BOTTOM + 16}">{escape(name)}</text>')
+        body.append(f'<text class="note" x="{middle:.1f}" y="{HEIGHT - BOTTOM + 29}">{escape(note)}</text>')
+    body.append(f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 2}">{escape(x)}</text>')
+    return _svg(body)
+
+
+def _grid(x: Axis | None, y: Axis) -> str:
+    parts = []
+    for mark in y.marks():
+        height = _y(y, mark)
+        parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height:.1f}" y2="{height:.1f}"/>')
+        parts.append(f'<text class="tick left" x="{LEFT - 7}" y="{height + 4:.1f}">{_number(mark)}</text>')
+    middle = (TOP + HEIGHT - BOTTOM) / 2
+    parts.append(f'<text class="axis" transform="translate(13 {middle}) rotate(-90)">{escape(y.title)}</text>')
+    if x is not None:
+        for mark in x.marks():
+            parts.append(f'<text class="tick" x="{_x(x, mark):.1f}" y="{HEIGHT - BOTTOM + 17}">{_number(mark)}</text>')
+        parts.append(f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}">{escape(x.title)}</text>')
+    return "".join(parts)
+
+
+def _svg(body: Sequence[str]) -> str:
+    return f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img">{"".join(body)}</svg>'
+
+
+def _legend(lines: Sequence[Line]) -> str:
+    keys = [f'<span class="key {line.style}">{escape(line.name)}</span>' for line in lines if line.name]
+    return f'<div class="legend">{"".join(keys)}</div>' if len(keys) > 1 else ""
+
+
+def _x(axis: Axis, value: float) -> float:
+    return LEFT + axis.at(value) * (WIDTH - LEFT - RIGHT)
+
+
+def _y(axis: Axis, value: float) -> float:
+    return HEIGHT - BOTTOM - axis.at(value) * (HEIGHT - TOP - BOTTOM)
+
+
+def _number(value: float) -> str:
+    return f"{value:.6f}".rstrip("0").rstrip(".") if abs(value) < 1e4 else f"{value:,.0f}"
+
+
+def _round_numbers(low: float, high: float) -> list[float]:
+    """Multiples of 1, 2 or 5 times a power of ten, about five of them between two values."""
+    raw = (high - low) / _TICKS or 1.0
+    power = 10.0 ** math.floor(math.log10(raw))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    return [round(index * step, 10) for index in range(first, last + 1)]

@@ -1,0 +1,82 @@
+"""The evaluate step: TFRecord test split and model in, metrics, curves and report out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components.artifacts import Artifact, open_artifact, publishing
+from components.evaluate.measure import Measured, check_both_classes, measure
+from components.evaluate.predictions import write_predictions
+from components.evaluate.report import Facts, render
+from components.feature_spec import FeatureSpec, load_feature_spec
+from components.scoring import load_model, score_split, translation
+from components.steps.catalog import EvaluateParameters
+from components.steps.parameter import as_plain
+from components.tracking import TrackedRun, tracked_run
+
+
+def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluation: Path) -> Mapping[str, int]:
+    """Scores the test split in ``tfrecord`` with ``model`` and writes the ``evaluation`` folder.
+
+    Returns:
+        Samples scored, as ``test``.
+
+    Raises:
+        KfrecError: an input is unfinished, they do not fit each other, or the test split lacks a class.
+    """
+    inputs = {"tfrecord": open_artifact(tfrecord), "model": open_artifact(model)}
+    with tracked_run(parameters.experiment, parameters.run_id) as tracked:
+        exported = load_model(model)
+        spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))
+        scores = score_split(
+            spec, exported, batch_size=parameters.evaluation_batch_size, lookups=translation(spec, exported)
+        )
+        check_both_classes(scores.labels, tfrecord)
+        measured = measure(scores, parameters.calibration_bins)
+        facts = _facts(spec, exported.parameters, model, inputs, parameters.run_id or tracked.id)
+        with publishing(evaluation, step="evaluate", inputs=inputs, parameters=as_plain(parameters)) as staging:
+            _write_json(staging.path / "metrics.json", measured.metrics)
+            for name, curve in measured.curves.items():
+                _write_json(staging.path / f"{name}.json", curve)
+            write_predictions(staging.path / "predictions.parquet", scores)
+            (staging.path / "report.html").write_text(render(measured, facts))
+            staging.rows["test"] = len(scores.labels)
+        _track(tracked, measured, evaluation)
+    return staging.rows
+
+
+def _facts(
+    spec: FeatureSpec, trained_with: Mapping[str, Any], model: Path, inputs: Mapping[str, Artifact], run_id: str
+) -> Facts:
+    training = model / "training.json"
+    data = {f"{name} ids": f"{feature.cardinality:,}" for name, feature in spec.features.items() if feature.cardinality}
+    trained_rows = spec.metadata.get("train", {}).get("rows")
+    if trained_rows is not None:
+        data["train rows"] = f"{trained_rows:,}"
+    origins = {name: artifact.digest for name, artifact in inputs.items()}
+    origins |= {f"{name} ← {of}": digest for name, artifact in inputs.items() for of, digest in artifact.inputs.items()}
+    return Facts(
+        title=str(trained_with.get("model_type", "model")),
+        run=run_id,
+        parameters=trained_with,
+        training=json.loads(training.read_text()) if training.is_file() else {},
+        data=data,
+        origins=origins,
+    )
+
+
+def _track(run: TrackedRun, measured: Measured, evaluation: Path) -> None:
+    """Logs every number; AUC by history length becomes a curve over the longest history of each bucket."""
+    numbers = {n: v for n, v in measured.metrics.items() if isinstance(v, (int, float)) and n != "test_auc_confidence"}
+    run.log_metrics(numbers)
+    buckets = measured.metrics.get("by_history_length") or ()
+    run.log_series([(b["to"], {"test_auc_by_history_length": b["auc"]}) for b in buckets if b["auc"] is not None])
+    for name in ("report.html", "metrics.json"):
+        run.log_artifact(evaluation / name, "evaluation")
+
+
+def _write_json(path: Path, body: Any) -> None:
+    path.write_text(json.dumps(body, indent=2, allow_nan=False) + "\n")

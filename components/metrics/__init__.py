@@ -1,0 +1,29 @@
+"""How good scores are: ranking, calibration, and how sure one can be of a difference, over numpy arrays.
+
+Throughout, ``labels`` are 0 or 1, ``scores`` grow with the belief in 1, and both have one entry a sample.
+"""
+
+from components.metrics.bootstrap import Interval, auc_difference_interval, auc_interval
+from components.metrics.calibration import Calibration, calibration
+from components.metrics.grouped import GroupedAuc, auc_by_bucket, grouped_auc
+from components.metrics.log_loss import log_loss
+from components.metrics.precision_recall import average_precision, precision_recall_curve
+from components.metrics.roc import auc_of_histograms, histogram_auc, roc_auc, roc_curve
+
+__all__ = [
+    "Calibration",
+    "GroupedAuc",
+    "Interval",
+    "auc_by_bucket",
+    "auc_difference_interval",
+    "auc_interval",
+    "auc_of_histograms",
+    "average_precision",
+    "calibration",
+    "grouped_auc",
+    "histogram_auc",
+    "log_loss",
+    "precision_recall_curve",
+    "roc_auc",
+    "roc_curve",
+]

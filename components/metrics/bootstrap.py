@@ -1,0 +1,128 @@
+"""How sure one can be of an AUC, or of the difference of two: the paired bootstrap."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its confidence interval.
+
+    Attributes:
+        estimate: the value on all samples.
+        low: lower end of the interval.
+        high: upper end of the interval.
+    """
+
+    estimate: float
+    low: float
+    high: float
+
+
+def auc_interval(
+    labels: np.ndarray,
+    scores: np.ndarray,
+    *,
+    samples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    clusters: np.ndarray | None = None,
+) -> Interval:
+    """Percentile bootstrap interval of one AUC; the arguments are those of :func:`auc_difference_interval`."""
+    return _interval(labels, (scores,), samples, confidence, seed, clusters)
+
+
+def auc_difference_interval(
+    labels: np.ndarray,
+    scores: np.ndarray,
+    rival_scores: np.ndarray,
+    *,
+    samples: int = 1000,
+    confidence: float = 0.95,
+    seed: int = 0,
+    clusters: np.ndarray | None = None,
+) -> Interval:
+    """Percentile bootstrap interval of AUC(scores) - AUC(rival_scores) on the same samples.
+
+    Each resample draws samples with replacement and measures both on the same draw, so what makes a sample hard for
+    both cancels. The sort is done once; a resample only reweights it: with w the number of times that each sample
+    was drawn,
+
+        AUC_w = sum_{i+} w_i * (W-(s_i) + W-[s_i]) / 2 / (W+ * W-)
+
+    where W-(s) and W-[s] are the weights of the negatives below s and at or below s. That is exact, ties included,
+    and linear in the number of samples.
+
+    Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 13 and 8 (clusters).
+
+    Args:
+        labels: 0 or 1, both present.
+        scores: scores of the model that is judged.
+        rival_scores: scores of the other model, for the same samples.
+        samples: number of resamples.
+        confidence: level of the interval, such as 0.95.
+        seed: seed of the draws.
+        clusters: the user of each sample; whole users are drawn then, because a user's samples are not independent.
+            None draws single samples.
+    """
+    return _interval(labels, (scores, rival_scores), samples, confidence, seed, clusters)
+
+
+class _RankedPairs:
+    """The part of an AUC that does not depend on the weights.
+
+    Works in arrays of its own: memory fresh from the system costs more here than the arithmetic.
+    """
+
+    def __init__(self, labels: np.ndarray, scores: np.ndarray) -> None:
+        positive, negative = np.flatnonzero(labels > 0), np.flatnonzero(labels <= 0)
+        self.positive = positive[np.argsort(scores[positive], kind="stable")]
+        self.negative = negative[np.argsort(scores[negative], kind="stable")]
+        below, above = scores[self.negative], scores[self.positive]
+        self.beaten = np.searchsorted(below, above, side="left")
+        self.beaten_or_tied = np.searchsorted(below, above, side="right")
+        self.tied = bool(np.any(self.beaten != self.beaten_or_tied))
+        self._own, self._won = np.empty(len(positive)), np.empty(len(positive))
+        self._drawn, self._up_to = np.empty(len(negative)), np.zeros(len(negative) + 1)
+
+    def auc(self, weights: np.ndarray) -> float:
+        """AUC with sample i counted ``weights[i]`` times; nan where a class has no weight."""
+        own, up_to = weights.take(self.positive, out=self._own, mode="clip"), self._up_to
+        np.cumsum(weights.take(self.negative, out=self._drawn, mode="clip"), out=up_to[1:])
+        pairs = own.sum() * up_to[-1]
+        if pairs == 0:
+            return float("nan")
+        won = own @ up_to.take(self.beaten, out=self._won, mode="clip")
+        if self.tied:
+            won = (won + own @ up_to.take(self.beaten_or_tied, out=self._won, mode="clip")) / 2
+        return float(won / pairs)
+
+
+def _interval(
+    labels: np.ndarray,
+    rivals: tuple[np.ndarray, ...],
+    samples: int,
+    confidence: float,
+    seed: int,
+    clusters: np.ndarray | None,
+) -> Interval:
+    labels = np.asarray(labels)
+    ranked = [_RankedPairs(labels, np.asarray(scores)) for scores in rivals]
+
+    def measure(weights: np.ndarray) -> float:
+        aucs = [pairs.auc(weights) for pairs in ranked]
+        return aucs[0] - aucs[1] if len(aucs) == 2 else aucs[0]
+
+    unit = np.arange(len(labels)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    units = int(unit.max()) + 1
+    random = np.random.default_rng(seed)
+    times, weights, drawn = np.empty(units), np.empty(len(labels)), np.empty(samples)
+    for index in range(samples):
+        times[:] = np.bincount(random.integers(0, units, units, dtype=np.uint32), minlength=units)
+        drawn[index] = measure(times.take(unit, out=weights, mode="clip") if clusters is not None else times)
+    tail = (1 - confidence) / 2
+    low, high = np.nanquantile(drawn, [tail, 1 - tail])
+    return Interval(measure(np.ones(len(labels))), float(low), float(high))

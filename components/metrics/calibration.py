@@ -1,0 +1,55 @@
+"""Whether a predicted 10 % happens one time in ten."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Predicted against observed rates.
+
+    Attributes:
+        error: expected calibration error, in units of probability.
+        ratio: observed positives over predicted positives; 1 is right on average, below 1 predicts too much.
+        predicted: mean probability of each bin that has samples.
+        observed: share of positives of the same bin.
+        rows: samples of the same bin.
+    """
+
+    error: float
+    ratio: float
+    predicted: tuple[float, ...]
+    observed: tuple[float, ...]
+    rows: tuple[int, ...]
+
+
+def calibration(labels: np.ndarray, probabilities: np.ndarray, bins: int = 20, by: str = "quantile") -> Calibration:
+    """Compares mean prediction and observed rate in bins of similar predictions:
+
+        ECE = sum_b n_b / n * |observed_b - predicted_b|
+
+    Sources: Naeini et al., "Obtaining well calibrated probabilities using Bayesian binning", AAAI 2015; bins of
+    equal mass as in Nixon et al., "Measuring calibration in deep learning", 2019.
+
+    Args:
+        labels: 0 or 1, at least one sample.
+        probabilities: predictions in [0, 1].
+        bins: number of bins; fewer come out where predictions tie, as equal ones share a bin.
+        by: "quantile" for bins of equal mass, "width" for bins of equal width.
+    """
+    p, y = np.asarray(probabilities, np.float64), np.asarray(labels) > 0
+    steps = np.linspace(0, 1, bins + 1)[1:-1]
+    edges = steps if by == "width" else np.unique(np.quantile(p, steps))
+    bin_of = np.searchsorted(edges, p, side="left")
+    rows = np.bincount(bin_of, minlength=bins)
+    used = rows > 0
+    predicted = np.bincount(bin_of, weights=p, minlength=bins)[used] / rows[used]
+    observed = np.bincount(bin_of, weights=y, minlength=bins)[used] / rows[used]
+    error = rows[used] @ np.abs(observed - predicted) / len(p)
+    ratio = y.sum() / p.sum() if p.sum() > 0 else float("nan")
+    return Calibration(
+        float(error), float(ratio), tuple(predicted.tolist()), tuple(observed.tolist()), tuple(rows[used].tolist())
+    )

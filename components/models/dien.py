@@ -1,0 +1,76 @@
+"""DIEN, the Deep Interest Evolution Network: the interest is where a recurrence over the newest items ends."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from components.feature_spec import FeatureSpec
+from components.models.channels import read_channels, short_length
+from components.models.inputs import EmbeddedBatch, SequenceInputs
+from components.models.layers.classifier import Classifier
+from components.models.layers.interest_evolution import UNITS_PER_EMBEDDING, InterestEvolution
+from components.models.layers.next_item import NextItemNetwork
+from components.models.layers.weights import Weights
+from components.models.loss import LossTerm, cross_entropy
+from components.steps.catalog import TrainParameters
+
+
+class Dien(tf.Module):
+    """Interest evolution over the short history, then a classifier over [target, interest, user].
+
+    The loss is the cross-entropy plus the auxiliary loss of the next item.
+
+    Args:
+        parameters: embedding_dim, stage_two_mlp_dims (the classifier), aux_mlp_dims, long_seq_length, dropout_rate and
+            amp.
+        spec: the features.
+        seed: of the weights.
+
+    References:
+        Zhou et al., Deep Interest Evolution Network, https://arxiv.org/abs/1809.03672
+    """
+
+    def __init__(self, parameters: TrainParameters, spec: FeatureSpec, seed: int) -> None:
+        super().__init__()
+        weights = Weights(seed)
+        channels = read_channels(spec, negatives=True)
+        self.serving_features = channels.serving_features
+        self.inputs = SequenceInputs(
+            weights,
+            channels,
+            short_length=short_length(spec, channels, parameters.long_seq_length),
+            embedding_dim=parameters.embedding_dim,
+            dtype=tf.float16 if parameters.amp else tf.float32,
+        )
+        item, user = self.inputs.item_width, self.inputs.user_width
+        units = UNITS_PER_EMBEDDING * parameters.embedding_dim
+        self.evolution = InterestEvolution(weights.scope("evolution"), item, units)
+        self.next_item = NextItemNetwork(weights.scope("next_item"), units, item, parameters.aux_mlp_dims)
+        self.classifier = Classifier(
+            weights.scope("classifier"), item + units + user, parameters.stage_two_mlp_dims, parameters.dropout_rate
+        )
+
+    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+        return self._forward(self.inputs(features, long=False), training)[0]
+
+    def loss_terms(
+        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
+    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
+        batch = self.inputs(features, long=False, negatives=True)
+        logits, states = self._forward(batch, training)
+        return logits, {
+            "cross_entropy": cross_entropy(labels, logits),
+            "auxiliary": self.next_item.loss(states, batch.candidates, batch.short_mask),
+        }
+
+    def _forward(self, batch: EmbeddedBatch, training: bool) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Logits ``[B]`` and the S states of the interest extraction, ``[B, units]``."""
+        interest, states = self.evolution(batch.short, batch.short_mask, batch.target)
+        return self.classifier(tf.concat([batch.target, interest, batch.user], -1), training), states
+
+
+def build(parameters: TrainParameters, spec: FeatureSpec, seed: int) -> Dien:
+    """DIEN over the short history."""
+    return Dien(parameters, spec, seed)

@@ -1,0 +1,77 @@
+"""DIN, the Deep Interest Network: the interest is the history, weighted by how well each item fits the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import tensorflow as tf
+
+from components.feature_spec import FeatureSpec
+from components.models.channels import read_channels
+from components.models.inputs import SequenceInputs
+from components.models.layers.activation_unit import ActivationUnit
+from components.models.layers.attention import dot_scores, masked_softmax, pool
+from components.models.layers.classifier import Classifier
+from components.models.layers.weights import Weights
+from components.models.loss import LossTerm, cross_entropy
+from components.steps.catalog import TrainParameters
+
+
+class Din(tf.Module):
+    """Attention of the target over the whole history, then a classifier over [target, interest, user].
+
+    Args:
+        parameters: embedding_dim, stage_two_mlp_dims (the classifier), dropout_rate and amp.
+        spec: the features.
+        seed: of the weights.
+        interaction: how the target meets an item of the history: their dot product, or DIN's activation unit.
+
+    References:
+        Zhou et al., Deep Interest Network, https://arxiv.org/abs/1706.06978
+    """
+
+    def __init__(
+        self,
+        parameters: TrainParameters,
+        spec: FeatureSpec,
+        seed: int,
+        interaction: Literal["dot", "activation_unit"] = "dot",
+    ) -> None:
+        super().__init__()
+        weights = Weights(seed)
+        channels = read_channels(spec, negatives=False)
+        self.serving_features = channels.serving_features
+        self.inputs = SequenceInputs(
+            weights,
+            channels,
+            short_length=0,
+            embedding_dim=parameters.embedding_dim,
+            dtype=tf.float16 if parameters.amp else tf.float32,
+        )
+        item, user = self.inputs.item_width, self.inputs.user_width
+        self.unit = ActivationUnit(weights.scope("attention"), item) if interaction == "activation_unit" else None
+        self.classifier = Classifier(
+            weights.scope("classifier"), 2 * item + user, parameters.stage_two_mlp_dims, parameters.dropout_rate
+        )
+
+    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+        batch = self.inputs(features)
+        if self.unit is None:
+            scores = dot_scores(batch.long, batch.target)
+        else:
+            scores = self.unit(batch.long, batch.target[:, tf.newaxis])
+        attention = masked_softmax(scores, batch.long_mask)
+        interest = pool(attention[:, tf.newaxis], batch.long)[:, 0]
+        return self.classifier(tf.concat([batch.target, interest, batch.user], -1), training)
+
+    def loss_terms(
+        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
+    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
+        logits = self.logits(features, training)
+        return logits, {"cross_entropy": cross_entropy(labels, logits)}
+
+
+def build(parameters: TrainParameters, spec: FeatureSpec, seed: int) -> Din:
+    """DIN with the dot product."""
+    return Din(parameters, spec, seed)

@@ -1,0 +1,54 @@
+"""DIN's local activation unit: how much an item of the history matters for the target."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from components.models.layers.dense import Dense, project
+from components.models.layers.weights import Weights
+
+FIRST, SECOND = 80, 40
+
+
+class ActivationUnit(tf.Module):
+    """An MLP 80-40-1 with sigmoids over ``[item, target, item - target, item * target]``.
+
+    Its first layer is linear in the four parts, so that the target's share is computed once a sample rather than once a
+    position, and nothing is tiled or concatenated:
+
+        W1 i + W2 t + W3 (i - t) + W4 (i * t)  =  (W1 + W3) i + (W2 - W3) t + W4 (i * t)
+
+    Args:
+        weights: source of fresh weights.
+        width: size of an item and of the target.
+
+    References:
+        Zhou et al., Deep Interest Network, https://arxiv.org/abs/1706.06978
+    """
+
+    def __init__(self, weights: Weights, width: int) -> None:
+        super().__init__()
+        self._width = width
+        self.kernel = weights.glorot("first/kernel", (4 * width, FIRST))
+        self.bias = weights.constant("first/bias", (FIRST,))
+        self.second = Dense(weights.scope("second"), FIRST, SECOND)
+        self.output = Dense(weights.scope("output"), SECOND, 1)
+
+    def __call__(self, items: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
+        """Scores items.
+
+        Args:
+            items: ``[..., width]``.
+            target: the same, with 1 for the axis of time.
+
+        Returns:
+            float32 ``[...]``, one score an item, before any softmax.
+        """
+        of_item, of_target, of_difference, of_product = tf.split(self.kernel, 4)
+        first = (
+            project(items, of_item + of_difference)
+            + tf.nn.bias_add(project(target, of_target - of_difference), tf.cast(self.bias, target.dtype))
+            + project(items * target, of_product)
+        )
+        hidden = tf.sigmoid(self.second(tf.sigmoid(first)))
+        return tf.cast(tf.squeeze(self.output(hidden), -1), tf.float32)

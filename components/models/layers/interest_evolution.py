@@ -1,0 +1,56 @@
+"""DIEN's two recurrences: what the user is interested in, and where that is going."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from components.models.layers.activation_unit import ActivationUnit
+from components.models.layers.attention import masked_softmax
+from components.models.layers.dense import Dense
+from components.models.layers.prelu import PReLU
+from components.models.layers.recurrence import GatedRecurrence
+from components.models.layers.weights import Weights
+
+# Units a float of one feature's embedding, as in the authors' code.
+UNITS_PER_EMBEDDING = 6
+
+
+class InterestEvolution(tf.Module):
+    """GRU over the history, attention of its states to the target, AUGRU over the states.
+
+    Args:
+        weights: source of fresh weights.
+        inputs: width of an item and of the target.
+        units: width of the states.
+
+    References:
+        Zhou et al., Deep Interest Evolution Network, https://arxiv.org/abs/1809.03672
+    """
+
+    def __init__(self, weights: Weights, inputs: int, units: int) -> None:
+        super().__init__()
+        self.extraction = GatedRecurrence(weights.scope("extraction"), inputs, units)
+        self.target = Dense(weights.scope("target"), inputs, units)
+        self.target_activation = PReLU(weights.scope("target"), units)
+        self.attention = ActivationUnit(weights.scope("attention"), units)
+        self.evolution = GatedRecurrence(weights.scope("evolution"), units, units, gate_bias=1.0)
+
+    def __call__(self, items: tf.Tensor, mask: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """Follows the interest.
+
+        Args:
+            items: ``[T, B, inputs]``, oldest first; time comes first.
+            mask: bool ``[B, T]``, false at padding.
+            target: ``[B, inputs]``.
+
+        Returns:
+            The last state of the AUGRU and the state of the GRU after each step, all ``[B, units]``.
+        """
+        present = tf.cast(tf.transpose(mask), items.dtype)
+        extracted = self.extraction(items * present[..., tf.newaxis])
+        states = tf.stack(extracted)
+        wanted = self.target_activation(self.target(target))
+        scores = self.attention(states, wanted[tf.newaxis])
+        attention = masked_softmax(tf.transpose(scores), mask)
+        evolved = self.evolution(states, tf.transpose(attention))
+        return evolved[-1], extracted

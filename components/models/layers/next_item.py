@@ -1,0 +1,67 @@
+"""The network of DIEN's auxiliary loss: does this item come next?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import tensorflow as tf
+
+from components.models.layers.dense import Dense, project
+from components.models.layers.weights import Weights
+from components.models.loss import LossTerm, next_item_loss
+
+
+class NextItemNetwork(tf.Module):
+    """An MLP with sigmoids over ``[state t, item t+1]``, for the item that came next and for a sampled one.
+
+    The first layer is linear in its two parts, so that the state's share is computed once for both items.
+
+    Args:
+        weights: source of fresh weights.
+        state: width of a state.
+        item: width of an item's embedding.
+        hidden: widths of the hidden layers, such as (100, 50).
+
+    References:
+        Zhou et al., Deep Interest Evolution Network, https://arxiv.org/abs/1809.03672
+    """
+
+    def __init__(self, weights: Weights, state: int, item: int, hidden: Sequence[int]) -> None:
+        super().__init__()
+        self._state = state
+        self.kernel = weights.glorot("first/kernel", (state + item, hidden[0]))
+        self.bias = weights.constant("first/bias", (hidden[0],))
+        widths = (*hidden, 1)
+        self.rest = [Dense(weights.scope(f"layer_{i}"), n, m) for i, (n, m) in enumerate(pairwise(widths))]
+
+    def __call__(self, states: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
+        """Scores what may follow each state.
+
+        Args:
+            states: ``[T, B, state]``.
+            candidates: ``[N, T, B, item]``: N items for each step, which stand one step after the state.
+
+        Returns:
+            Logits, float32 ``[N, T, B]``.
+        """
+        of_state, of_item = self.kernel[: self._state], self.kernel[self._state :]
+        shared = tf.nn.bias_add(project(states, of_state), tf.cast(self.bias, states.dtype))
+        hidden = shared + project(candidates, of_item)
+        for layer in self.rest:
+            hidden = layer(tf.sigmoid(hidden))
+        return tf.cast(tf.squeeze(hidden, -1), tf.float32)
+
+    def loss(self, states: Sequence[tf.Tensor], candidates: tf.Tensor, mask: tf.Tensor) -> LossTerm:
+        """The auxiliary loss of a short history.
+
+        Args:
+            states: ``[B, state]`` after each of S items.
+            candidates: ``[2, S - 1, B, item]``: from the second item on, the one that came and a sampled one.
+            mask: bool ``[B, S]``, false at padding.
+        """
+        following = tf.transpose(mask)[1:]
+        if len(states) < 2:
+            return next_item_loss(*[tf.zeros_like(following, tf.float32)] * 2, following)
+        clicked, unclicked = tf.unstack(self(tf.stack(states[:-1]), candidates))
+        return next_item_loss(clicked, unclicked, following)

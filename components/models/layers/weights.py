@@ -1,0 +1,58 @@
+"""Fresh weights that depend on a seed and their own name, and on nothing else."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+
+class Weights:
+    """Makes float32 variables.
+
+    Each variable draws from a counter-based generator keyed by ``(seed, crc32(name))``: the same name and seed give the
+    same values on every device and rank, in whatever order variables are made.
+
+    Args:
+        seed: any integer.
+        scope: prefix of the names.
+
+    Example:
+        >>> Weights(seed=1).scope("classifier").glorot("kernel", (80, 200)).shape
+        TensorShape([80, 200])
+    """
+
+    def __init__(self, seed: int, scope: str = "") -> None:
+        self.seed = seed
+        self._scope = scope
+
+    def scope(self, name: str) -> Weights:
+        """The same seed for the part ``name``."""
+        return Weights(self.seed, f"{self._scope}{name}/")
+
+    def uniform(self, name: str, shape: Sequence[int], limit: float) -> tf.Variable:
+        """Uniform in ±limit."""
+        return tf.Variable(self.uniform_values(name, shape, limit), name=self._scope + name)
+
+    def uniform_values(self, name: str, shape: Sequence[int], limit: float) -> tf.Tensor:
+        """What :meth:`uniform` starts from, as a tensor."""
+        return tf.random.stateless_uniform(shape, self._key(name), -limit, limit)
+
+    def glorot(self, name: str, shape: Sequence[int]) -> tf.Variable:
+        """Uniform in ±sqrt(6 / (inputs + outputs)), the last two axes; Glorot and Bengio 2010."""
+        return self.uniform(name, shape, math.sqrt(6.0 / (shape[-2] + shape[-1])))
+
+    def orthogonal(self, name: str, shape: Sequence[int]) -> tf.Variable:
+        """Square matrices (the last two axes) with orthonormal rows, evenly distributed; Saxe et al. 2013."""
+        normal = tf.random.stateless_normal(shape, self._key(name))
+        q, r = tf.linalg.qr(normal)
+        return tf.Variable(q * tf.sign(tf.linalg.diag_part(r))[..., tf.newaxis, :], name=self._scope + name)
+
+    def constant(self, name: str, shape: Sequence[int], value: float = 0.0) -> tf.Variable:
+        """One value everywhere."""
+        return tf.Variable(tf.fill(shape, value), name=self._scope + name)
+
+    def _key(self, name: str) -> tf.Tensor:
+        return tf.constant([self.seed, zlib.crc32((self._scope + name).encode())], tf.int64)

@@ -1,0 +1,65 @@
+"""Losses as sums, so that any number of ranks adds up to exactly the loss of one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+class LossTerm(NamedTuple):
+    """One term of a loss on one rank's part of a batch.
+
+    The loss of the whole batch is ``sum_t weight_t * total_t / count_t``, with the totals and the counts of all ranks
+    added up first.
+
+    Attributes:
+        total: scalar float32, the sum over what is counted.
+        count: scalar float32, how many were summed; 0 where there was nothing.
+        weight: the term's share of the loss.
+    """
+
+    total: tf.Tensor
+    count: tf.Tensor
+    weight: float
+
+
+def loss_of(terms: Iterable[LossTerm]) -> tf.Tensor:
+    """The loss where one process holds the whole batch: ``sum_t weight_t * total_t / count_t``, 0 for an empty term."""
+    import tensorflow as tf
+
+    return tf.add_n([term.weight * tf.math.divide_no_nan(term.total, term.count) for term in terms])
+
+
+def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0) -> LossTerm:
+    """Binary cross-entropy: ``-y log(sigmoid(x)) - (1 - y) log(1 - sigmoid(x))``, added up over the samples.
+
+    Args:
+        labels: float32 ``[B]``, 0 or 1.
+        logits: float32 ``[B]``.
+        weight: the term's share of the loss.
+    """
+    import tensorflow as tf
+
+    losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+    return LossTerm(tf.reduce_sum(losses), tf.cast(tf.size(losses), tf.float32), weight)
+
+
+def next_item_loss(clicked: tf.Tensor, unclicked: tf.Tensor, mask: tf.Tensor, weight: float = 1.0) -> LossTerm:
+    """DIEN's auxiliary loss: the mean of two log losses over the positions that have a next item.
+
+    ``(-log(sigmoid(clicked)) - log(1 - sigmoid(unclicked))) / 2``
+
+    Args:
+        clicked: float32 ``[...]``, logits of the items that came next.
+        unclicked: float32 ``[...]``, logits of the sampled items that did not.
+        mask: bool ``[...]``, where the next item is not padding.
+        weight: the term's share of the loss.
+    """
+    import tensorflow as tf
+
+    valid = tf.cast(mask, tf.float32)
+    losses = (tf.nn.softplus(-clicked) + tf.nn.softplus(unclicked)) * (0.5 * valid)
+    return LossTerm(tf.reduce_sum(losses), tf.reduce_sum(valid), weight)

@@ -1,0 +1,79 @@
+"""Adam."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-7
+
+
+class Adam(tf.Module):
+    """Adam with decoupled weight decay.
+
+        m = b1 m + (1 - b1) g
+        v = b2 v + (1 - b2) g²
+        w = w - lr * decay * w - lr * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + 1e-7)
+
+    A sparse gradient counts as 0 in the rows it does not name, so that every row moves in every step.
+
+    Args:
+        learning_rate: lr.
+        weight_decay: decay.
+
+    References:
+        Kingma and Ba, https://arxiv.org/abs/1412.6980; Loshchilov and Hutter, https://arxiv.org/abs/1711.05101
+    """
+
+    def __init__(self, learning_rate: float, weight_decay: float = 0.0) -> None:
+        super().__init__()
+        self._learning_rate = learning_rate
+        self._weight_decay = weight_decay
+        self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
+        self.moments: list[tuple[tf.Variable, tf.Variable]] = []
+
+    def build(self, variables: Sequence[tf.Variable]) -> None:
+        """Makes the two moments of every variable."""
+        with tf.init_scope():
+            self.moments = [
+                (tf.Variable(tf.zeros_like(v), trainable=False), tf.Variable(tf.zeros_like(v), trainable=False))
+                for v in variables
+            ]
+
+    def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]]) -> None:
+        """Takes one step; the variables come in the same order in every call."""
+        pairs = list(gradients_and_variables)
+        if not self.moments:
+            self.build([variable for _, variable in pairs])
+        self.steps.assign_add(1)
+        step = tf.cast(self.steps, tf.float32)
+        powers = tf.pow(BETA_1, step), tf.pow(BETA_2, step)
+        for (gradient, variable), (first, second) in zip(pairs, self.moments, strict=True):
+            self._update(variable, gradient, first, second, powers)
+
+    def _update(
+        self,
+        variable: tf.Variable,
+        gradient: Any,
+        first: tf.Variable,
+        second: tf.Variable,
+        powers: tuple[tf.Tensor, tf.Tensor],
+    ) -> None:
+        if self._weight_decay:
+            variable.assign(variable * (1.0 - self._learning_rate * self._weight_decay))
+        # The fused kernel reads and writes each row once; a dense gradient for it is cheaper than sparse passes over
+        # the moments.
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=first.handle,
+            v=second.handle,
+            beta1_power=powers[0],
+            beta2_power=powers[1],
+            lr=self._learning_rate,
+            beta1=BETA_1,
+            beta2=BETA_2,
+            epsilon=EPSILON,
+            grad=tf.convert_to_tensor(gradient),
+        )

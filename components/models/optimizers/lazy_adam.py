@@ -1,0 +1,38 @@
+"""Adam that leaves alone the rows a batch does not touch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tensorflow as tf
+
+from components.models.optimizers.adam import BETA_1, BETA_2, EPSILON, Adam
+from components.models.optimizers.rows import sum_by_row
+
+
+class LazyAdam(Adam):
+    """Adam whose sparse updates read and write only the rows in the gradient.
+
+    Moments and weight decay of the other rows stand still, which differs from Adam's formula (there they fade) and
+    makes a step independent of the size of the table. Dense gradients are treated as by :class:`Adam`.
+    """
+
+    def _update(
+        self,
+        variable: tf.Variable,
+        gradient: Any,
+        first: tf.Variable,
+        second: tf.Variable,
+        powers: tuple[tf.Tensor, tf.Tensor],
+    ) -> None:
+        if not isinstance(gradient, tf.IndexedSlices):
+            super()._update(variable, gradient, first, second, powers)
+            return
+        rows, values = sum_by_row(gradient)
+        weights, m, v = (tf.gather(table, rows) for table in (variable, first, second))
+        m = BETA_1 * m + (1.0 - BETA_1) * values
+        v = BETA_2 * v + (1.0 - BETA_2) * tf.square(values)
+        rate = self._learning_rate * tf.sqrt(1.0 - powers[1]) / (1.0 - powers[0])
+        decayed = weights * (1.0 - self._learning_rate * self._weight_decay)
+        for table, new in ((first, m), (second, v), (variable, decayed - rate * m / (tf.sqrt(v) + EPSILON))):
+            table.scatter_update(tf.IndexedSlices(new, rows))

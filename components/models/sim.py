@@ -1,0 +1,110 @@
+"""SIM, the Search-based Interest Model: search a long history for what fits the target, then look closely."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from components.feature_spec import FeatureSpec
+from components.models.channels import read_channels, short_length
+from components.models.inputs import EmbeddedBatch, SequenceInputs
+from components.models.layers.attention import dot_scores, masked_softmax, pool, top_k_mask
+from components.models.layers.classifier import Classifier
+from components.models.layers.interest_evolution import UNITS_PER_EMBEDDING, InterestEvolution
+from components.models.layers.next_item import NextItemNetwork
+from components.models.layers.weights import Weights
+from components.models.loss import LossTerm, cross_entropy
+from components.steps.catalog import TrainParameters
+
+# Items that the general search unit hands to the exact one.
+FOUND_ITEMS = 50
+STAGE_WEIGHT = 0.5
+
+
+class _Forward(NamedTuple):
+    stage_one_logits: tf.Tensor
+    stage_two_logits: tf.Tensor
+    states: list[tf.Tensor]
+
+
+class Sim(tf.Module):
+    """General search over the long history, exact search over what was found, interest evolution over the short one.
+
+    - Stage one: dot attention over the long history; classifier over [target, interest, user].
+    - Stage two: dot attention over the 50 items with the highest attention in stage one, and their mean
+      (sum / (count + 1)); DIEN's interest over the short history; classifier over
+      [attention, mean, target, interest, user].
+    - Loss: half the cross-entropy of each stage, plus DIEN's auxiliary loss. The prediction is that of stage two.
+
+    The items found are a mask over the long history, so that the attention of both stages and the mean are three
+    weightings of one history, made by one product.
+
+    Args:
+        parameters: embedding_dim, the three mlp_dims, long_seq_length, dropout_rate and amp.
+        spec: the features.
+        seed: of the weights.
+
+    References:
+        Qi et al., Search-based User Interest Modeling, https://arxiv.org/abs/2006.05639
+    """
+
+    def __init__(self, parameters: TrainParameters, spec: FeatureSpec, seed: int) -> None:
+        super().__init__()
+        weights = Weights(seed)
+        channels = read_channels(spec, negatives=True)
+        self.serving_features = channels.serving_features
+        self.inputs = SequenceInputs(
+            weights,
+            channels,
+            short_length=short_length(spec, channels, parameters.long_seq_length),
+            embedding_dim=parameters.embedding_dim,
+            dtype=tf.float16 if parameters.amp else tf.float32,
+        )
+        item, user = self.inputs.item_width, self.inputs.user_width
+        units = UNITS_PER_EMBEDDING * parameters.embedding_dim
+        self.evolution = InterestEvolution(weights.scope("evolution"), item, units)
+        self.next_item = NextItemNetwork(weights.scope("next_item"), units, item, parameters.aux_mlp_dims)
+        self.stage_one = Classifier(
+            weights.scope("stage_one"), 2 * item + user, parameters.stage_one_mlp_dims, parameters.dropout_rate
+        )
+        self.stage_two = Classifier(
+            weights.scope("stage_two"), 3 * item + units + user, parameters.stage_two_mlp_dims, parameters.dropout_rate
+        )
+
+    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+        return self._forward(self.inputs(features), training).stage_two_logits
+
+    def loss_terms(
+        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
+    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
+        batch = self.inputs(features, negatives=True)
+        forward = self._forward(batch, training)
+        return forward.stage_two_logits, {
+            "stage_one": cross_entropy(labels, forward.stage_one_logits, STAGE_WEIGHT),
+            "stage_two": cross_entropy(labels, forward.stage_two_logits, STAGE_WEIGHT),
+            "auxiliary": self.next_item.loss(forward.states, batch.candidates, batch.short_mask),
+        }
+
+    def _forward(self, batch: EmbeddedBatch, training: bool) -> _Forward:
+        searched, attended, mean = self._search(batch)
+        stage_one = self.stage_one(tf.concat([batch.target, searched, batch.user], -1), training)
+        interest, states = self.evolution(batch.short, batch.short_mask, batch.target)
+        stage_two = self.stage_two(tf.concat([attended, mean, batch.target, interest, batch.user], -1), training)
+        return _Forward(stage_one, stage_two, states)
+
+    @staticmethod
+    def _search(batch: EmbeddedBatch) -> list[tf.Tensor]:
+        """Stage one's interest, and the attention and the mean over the items it found, each ``[B, D]``."""
+        scores = dot_scores(batch.long, batch.target)
+        attention = masked_softmax(scores, batch.long_mask)
+        found = top_k_mask(attention, FOUND_ITEMS)
+        ones = tf.cast(found, tf.float32)
+        mean = ones / (tf.reduce_sum(ones, -1, keepdims=True) + 1.0)
+        return tf.unstack(pool(tf.stack([attention, masked_softmax(scores, found), mean], 1), batch.long), axis=1)
+
+
+def build(parameters: TrainParameters, spec: FeatureSpec, seed: int) -> Sim:
+    """SIM as published."""
+    return Sim(parameters, spec, seed)

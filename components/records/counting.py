@@ -1,0 +1,63 @@
+"""How many samples each record of a foreign file holds, told by how many values one of its features has."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from components.records.compiled import kernel
+from components.records.decoding import ABSENT, MISSING, Layout, example
+from components.records.framing import FOOTER, HEADER, read_range
+from components.records.problems import explain
+
+_WINDOW = 32 << 20
+
+
+@kernel
+def _count_values(data, offsets, keys, key_ends, room, scratch, counts, problem):  # type: ignore[no-untyped-def]
+    """Counts the values of the one feature in ``keys`` in each frame of ``data``; whether all have it."""
+    found = np.empty(1, np.int64)
+    start = np.zeros(1, np.int64)
+    for record in range(len(counts)):
+        problem[1] = record
+        begin = offsets[record] - offsets[0] + HEADER
+        end = offsets[record + 1] - offsets[0] - FOOTER
+        found[0] = ABSENT
+        problem[0] = example(data, begin, end, 1, keys, key_ends, room, scratch, start, 0, found, problem)
+        if problem[0] == 0 and found[0] == ABSENT:
+            problem[0] = MISSING
+        if problem[0] != 0:
+            return False
+        counts[record] = found[0]
+    return True
+
+
+def count_samples(path: Path, offsets: np.ndarray, layout: Layout) -> np.ndarray:
+    """Samples in each record of a file, int64 [records], by reading it once.
+
+    Args:
+        path: the file.
+        offsets: its index, see :func:`framing.load_index`.
+        layout: of one feature that every sample has.
+
+    Raises:
+        KfrecError: a record is not an Example or lacks the feature.
+    """
+    counts = np.empty(len(offsets) - 1, np.int64)
+    if not len(counts):
+        return counts
+    room = np.array([int(np.diff(offsets).max())])  # a value takes at least one byte
+    scratch = np.empty(int(room[0]), np.int32)
+    problem = np.zeros(5, np.int64)
+    with path.open("rb", buffering=0) as file:
+        begin = 0
+        while begin < len(counts):
+            end = max(int(np.searchsorted(offsets, offsets[begin] + _WINDOW, side="right")) - 1, begin + 1)
+            part = np.array(offsets[begin : end + 1])
+            data = read_range(file.fileno(), path, int(part[0]), int(part[-1] - part[0]))
+            found = counts[begin:end]
+            if not _count_values(data, part, layout.keys, layout.key_ends, room, scratch, found, problem):
+                raise explain(path, begin, layout, problem)
+            begin = end
+    return np.maximum(counts // int(layout.lengths[0]), 1)

@@ -1,0 +1,271 @@
+"""From framed tf.train.Example records to int32 arrays, checking every value on the way.
+
+Any Example of int64 lists will do: features in any order, packed or not, unknown ones skipped. A record holds one
+sample, or several with each feature flattened (prebatched). Lists shorter than the specification's length are padded
+with 0 on the left. The values of a feature end up side by side: the flat output holds, feature after feature, all
+samples of that feature.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from components.feature_spec import Channel, Feature, FeatureSpec
+from components.records.compiled import kernel
+from components.records.crc32c import masked_crc32c
+from components.records.framing import FOOTER, HEADER, frame_size
+from components.records.varint import LARGEST, MALFORMED, TOO_MANY, read_packed, read_varint, saturated
+from components.records.words import load_u64
+
+# What a record can have wrong; problems.py puts it into words.
+FRAME, CHECKSUM, NOT_AN_EXAMPLE, MISSING, NOT_INT64, TOO_LONG, WRONG_COUNT, OUT_OF_RANGE = range(1, 9)
+
+ABSENT = -1
+_FRAME_BYTES = HEADER + FOOTER
+_INT64_LIST = np.uint64(3 << 3 | 2)
+_OTHER_LISTS = (np.uint64(1 << 3 | 2), np.uint64(2 << 3 | 2))
+_FIRST_BYTES = np.uint64(1 << 3 | 2)
+_SECOND_BYTES = np.uint64(2 << 3 | 2)
+_FIRST_VARINT = np.uint64(1 << 3)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The features to decode, as arrays.
+
+    Attributes:
+        features: in the order of the output.
+        keys: their UTF-8 names, one behind the other.
+        key_ends: where each name ends in ``keys``; the first entry is 0.
+        lengths: values a sample has of each.
+        padded: whether the feature is a list, which may be shorter than its length.
+        limits: largest accepted value of each.
+    """
+
+    features: tuple[Feature, ...]
+    keys: np.ndarray
+    key_ends: np.ndarray
+    lengths: np.ndarray
+    padded: np.ndarray
+    limits: np.ndarray
+
+    @property
+    def width(self) -> int:
+        """int32 values in one sample."""
+        return int(self.lengths.sum())
+
+    def starts(self, rows: int) -> np.ndarray:
+        """Where each feature starts in the flat output of ``rows`` samples, and its end."""
+        return np.concatenate(([0], np.cumsum(self.lengths))) * rows
+
+
+def layout_of(spec: FeatureSpec, names: Sequence[str]) -> Layout:
+    """The layout of the features ``names``. Labels must be 0 or 1, ids at most their cardinality."""
+    features = tuple(spec.features[name] for name in names)
+    labels = spec.channels.get(Channel.LABEL, ())
+    keys = [feature.name.encode() for feature in features]
+    limits = [1 if f.name in labels else (f.cardinality or LARGEST - 1) for f in features]
+    return Layout(
+        features,
+        np.frombuffer(b"".join(keys), np.uint8).copy(),
+        np.cumsum([0, *map(len, keys)]),
+        np.array([f.length or 1 for f in features], np.int64),
+        np.array([f.length is not None for f in features]),
+        np.array(limits, np.int64),
+    )
+
+
+@kernel
+def decode(data, offsets, samples, keys, key_ends, lengths, padded, limits, out, starts, row, problem):  # type: ignore[no-untyped-def]
+    """Decodes the records of ``data`` to ``out``, the first sample to ``row``.
+
+    Args:
+        data: uint8, consecutive frames, with words.SLACK bytes behind them.
+        offsets: int64 [records + 1], where each frame begins; the first is that of ``data[0]``.
+        samples: int64 [records], samples in each record.
+        keys, key_ends, lengths, padded, limits: the :class:`Layout`.
+        out: int32, flat.
+        starts: where each feature starts in ``out``.
+        row: sample index in ``out`` of the first record.
+        problem: int64 [5], filled where the result is False: kind, record, feature, value, count.
+
+    Returns:
+        Whether all records are good.
+    """
+    found = np.empty(len(lengths), np.int64)
+    for record in range(len(samples)):
+        problem[1] = record
+        at = offsets[record] - offsets[0]
+        size = offsets[record + 1] - offsets[record] - _FRAME_BYTES
+        if frame_size(data, at) != size:
+            problem[0] = FRAME
+            return False
+        at += HEADER
+        stored = load_u64(data, at + size) & np.uint64(0xFFFFFFFF)
+        if masked_crc32c(data, at, at + size) != stored:
+            problem[0] = CHECKSUM
+            return False
+        found[:] = ABSENT
+        kind = example(data, at, at + size, samples[record], keys, key_ends, lengths, out, starts, row, found, problem)
+        if kind == 0:
+            kind = _complete(samples[record], lengths, padded, limits, out, starts, row, found, problem)
+        if kind != 0:
+            problem[0] = kind
+            return False
+        row += samples[record]
+    return True
+
+
+@kernel
+def example(data, at, end, samples, keys, key_ends, lengths, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
+    """Decodes Example { Features features = 1; }; ``found`` gets the number of values of each feature."""
+    while at < end:
+        tag, first, at = _field(data, at, end)
+        if at < 0:
+            return NOT_AN_EXAMPLE
+        if tag == _FIRST_BYTES:
+            inner = first
+            while inner < at:  # Features { map<string, Feature> feature = 1; }
+                tag, entry, inner = _field(data, inner, at)
+                if inner < 0:
+                    return NOT_AN_EXAMPLE
+                if tag == _FIRST_BYTES:
+                    kind = _entry(
+                        data, entry, inner, samples, keys, key_ends, lengths, out, starts, row, found, problem
+                    )
+                    if kind != 0:
+                        return kind
+    return 0
+
+
+@kernel
+def _entry(data, at, end, samples, keys, key_ends, lengths, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
+    """Entry { string key = 1; Feature value = 2; }"""
+    key = key_end = value = value_end = 0
+    while at < end:
+        tag, first, at = _field(data, at, end)
+        if at < 0:
+            return NOT_AN_EXAMPLE
+        if tag == _FIRST_BYTES:
+            key, key_end = first, at
+        elif tag == _SECOND_BYTES:
+            value, value_end = first, at
+    feature = _named(data, key, key_end, keys, key_ends)
+    if feature < 0:
+        return 0
+    problem[2] = feature
+    room = samples * lengths[feature]
+    to = starts[feature] + row * lengths[feature]
+    count = 0
+    while value < value_end:  # Feature { oneof kind { BytesList = 1; FloatList = 2; Int64List = 3; } }
+        tag, first, value = _field(data, value, value_end)
+        if value < 0:
+            return NOT_AN_EXAMPLE
+        if tag == _OTHER_LISTS[0] or tag == _OTHER_LISTS[1]:
+            return NOT_INT64
+        if tag == _INT64_LIST:
+            read = _int64_list(data, first, value, out, to + count, room - count)
+            if read == MALFORMED:
+                return NOT_AN_EXAMPLE
+            if read == TOO_MANY:
+                return TOO_LONG if samples == 1 else WRONG_COUNT
+            count += read
+    found[feature] = count
+    return 0
+
+
+@kernel
+def _int64_list(data, at, end, out, to, room):  # type: ignore[no-untyped-def]
+    """Int64List { repeated int64 value = 1 [packed = true]; }: the number of values, TOO_MANY or MALFORMED."""
+    count = 0
+    while at < end:
+        begin = at
+        tag, first, at = _field(data, at, end)
+        if at < 0:
+            return MALFORMED
+        if tag == _FIRST_BYTES:
+            read = read_packed(data, first, at, out, to + count, room - count)
+            if read < 0:
+                return read
+            count += read
+        elif tag == _FIRST_VARINT:
+            if count == room:
+                return TOO_MANY
+            out[to + count] = saturated(read_varint(data, begin + 1)[0])
+            count += 1
+    return count
+
+
+@kernel
+def _field(data, at, end):  # type: ignore[no-untyped-def]
+    """The field at ``data[at]``: its tag, where its bytes begin, where it ends (MALFORMED if not by ``end``)."""
+    tag, at = read_varint(data, at)
+    if at < 0 or at >= end:
+        return tag, at, MALFORMED
+    wire = tag & np.uint64(7)
+    first = at
+    if wire == 2:
+        size, first = read_varint(data, at)
+        if first < 0 or first > end or size > np.uint64(end - first):
+            return tag, first, MALFORMED
+        at = first + np.int64(size)
+    elif wire == 0:
+        at = read_varint(data, at)[1]
+    elif wire == 1:
+        at += 8
+    elif wire == 5:
+        at += 4
+    else:
+        return tag, first, MALFORMED
+    if at > end:
+        at = MALFORMED
+    return tag, first, at
+
+
+@kernel
+def _named(data, at, end, keys, key_ends):  # type: ignore[no-untyped-def]
+    """The index of the feature whose name is ``data[at:end]``, or -1."""
+    for feature in range(len(key_ends) - 1):
+        begin = key_ends[feature]
+        if key_ends[feature + 1] - begin == end - at:
+            same = True
+            for i in range(end - at):
+                if data[at + i] != keys[begin + i]:
+                    same = False
+                    break
+            if same:
+                return feature
+    return -1
+
+
+@kernel
+def _complete(samples, lengths, padded, limits, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
+    """Pads short lists and checks that everything is there and in range."""
+    for feature in range(len(lengths)):
+        count = found[feature]
+        room = samples * lengths[feature]
+        begin = starts[feature] + row * lengths[feature]
+        problem[2] = feature
+        problem[3] = count
+        if count == ABSENT or (count == 0 and not padded[feature]):
+            return MISSING
+        if count < room:
+            if samples != 1:
+                return WRONG_COUNT
+            for i in range(count - 1, -1, -1):
+                out[begin + room - count + i] = out[begin + i]
+            out[begin : begin + room - count] = 0
+        limit = np.uint32(limits[feature])
+        outside = 0
+        for i in range(begin, begin + room):
+            outside += np.uint32(out[i]) > limit
+        if outside:
+            problem[4] = outside
+            for i in range(begin, begin + room):
+                if np.uint32(out[i]) > limit:
+                    problem[3] = out[i]
+                    return OUT_OF_RANGE
+    return 0

@@ -1,0 +1,101 @@
+"""One record file: where its samples are, and how to read a run of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from components.errors import KfrecError
+from components.feature_spec import FeatureSpec
+from components.feature_spec.spec import FILENAME
+from components.records.counting import count_samples
+from components.records.decoding import Layout, decode, layout_of
+from components.records.framing import load_index, read_range
+from components.records.problems import explain
+
+
+@dataclass(frozen=True)
+class RecordFile:
+    """A file of framed records.
+
+    Attributes:
+        path: the file.
+        offsets: int64 [records + 1], where each frame begins, and the size of the file.
+        first_rows: int64 [records + 1], the number of samples before each record; None where a record is a sample.
+    """
+
+    path: Path
+    offsets: np.ndarray
+    first_rows: np.ndarray | None
+
+    @property
+    def rows(self) -> int:
+        """Samples in the file."""
+        return int(self.first_rows[-1]) if self.first_rows is not None else len(self.offsets) - 1
+
+    def record_rows(self, begin: int, end: int) -> np.ndarray:
+        """Samples in each of the records from ``begin`` to before ``end``."""
+        if self.first_rows is None:
+            return np.ones(end - begin, np.int64)
+        return np.diff(self.first_rows[begin : end + 1])
+
+    def decode(self, layout: Layout, begin: int, end: int, out: np.ndarray, starts: np.ndarray, row: int) -> None:
+        """Decodes whole records to the flat ``out``, the first sample to ``row``; see :func:`decoding.decode`.
+
+        Raises:
+            KfrecError: the file is gone or corrupt, or a record breaks the specification.
+        """
+        offsets = np.array(self.offsets[begin : end + 1])
+        samples = self.record_rows(begin, end)
+        try:
+            with self.path.open("rb", buffering=0) as file:
+                data = read_range(file.fileno(), self.path, int(offsets[0]), int(offsets[-1] - offsets[0]))
+        except FileNotFoundError:
+            raise KfrecError(f"{self.path}: missing; run the tfrecord step again, or restore the file") from None
+        problem = np.zeros(5, np.int64)
+        checks = (layout.keys, layout.key_ends, layout.lengths, layout.padded, layout.limits)
+        if not decode(data, offsets, samples, *checks, out, starts, row, problem):
+            raise explain(self.path, begin, layout, problem)
+
+
+def open_files(spec: FeatureSpec, split: str) -> list[RecordFile]:
+    """The record files of a split, with their places; foreign files without metadata are read through once.
+
+    Raises:
+        KfrecError: a file is missing or damaged, or holds another number of samples than feature_spec.yaml says.
+    """
+    paths = spec.files(split)
+    rows = spec.metadata.get(split, {}).get("rows_per_file")
+    if rows is not None and len(rows) != len(paths):
+        raise KfrecError(
+            f"{spec.folder / FILENAME}: metadata of split {split} counts the rows of {len(rows)} files, but "
+            f"{len(paths)} are listed; run the tfrecord step again, or remove rows_per_file"
+        )
+    if rows is None:
+        return [_foreign(spec, split, path) for path in paths]
+    prebatch = spec.prebatch_size(split)
+    return [_known(path, int(count), prebatch) for path, count in zip(paths, rows, strict=True)]
+
+
+def _known(path: Path, rows: int, prebatch: int) -> RecordFile:
+    offsets = load_index(path)
+    records = -(-rows // prebatch) if prebatch else rows
+    if len(offsets) - 1 != records:
+        raise KfrecError(
+            f"{path}: holds {len(offsets) - 1} records, {FILENAME} says {records}; run the tfrecord step again"
+        )
+    if not prebatch:
+        return RecordFile(path, offsets, None)
+    return RecordFile(path, offsets, np.minimum(np.arange(records + 1, dtype=np.int64) * prebatch, rows))
+
+
+def _foreign(spec: FeatureSpec, split: str, path: Path) -> RecordFile:
+    offsets = load_index(path)
+    features = [spec.features[name] for name in spec.sources[split].features]
+    counted = min(features, key=lambda feature: feature.length or 0)  # a single value a sample counts best
+    samples = count_samples(path, offsets, layout_of(spec, [counted.name]))
+    if (samples == 1).all():
+        return RecordFile(path, offsets, None)
+    return RecordFile(path, offsets, np.concatenate(([0], np.cumsum(samples))))

@@ -1,0 +1,129 @@
+"""TFRecord frames: length (uint64), masked CRC of the length, data, masked CRC of the data.
+
+Beside ``part_0.tfrecord`` the converter leaves ``part_0.tfrecord.index``: a .npy of int64 with the place of each frame
+and, as last entry, the size of the file. Where it is missing the frames are walked through once.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from components.errors import KfrecError
+from components.records.compiled import kernel
+from components.records.crc32c import masked_crc32c
+from components.records.words import SLACK, load_u64, store_u64
+
+HEADER = 12
+FOOTER = 4
+_WINDOW = 32 << 20
+_REMEDY = "run the tfrecord step again, or replace the file"
+
+
+def index_path(records: Path) -> Path:
+    """Where the index of a record file is kept."""
+    return records.with_name(records.name + ".index")
+
+
+@kernel
+def frame_size(data, at):  # type: ignore[no-untyped-def]
+    """Bytes of data in the frame at ``data[at]``, or -1 where no frame begins."""
+    stored = load_u64(data, at + 8) & np.uint64(0xFFFFFFFF)
+    if masked_crc32c(data, at, at + 8) != stored:
+        return -1
+    return np.int64(load_u64(data, at))
+
+
+@kernel
+def write_frame(out, at, end):  # type: ignore[no-untyped-def]
+    """Puts header and footer around the data already at ``out[at + HEADER : end]``; the place behind the frame."""
+    low_half = np.uint64(0xFFFFFFFF)
+    header = load_u64(out, at + HEADER)  # the CRC below is stored as a word and would reach into the data
+    store_u64(out, at, np.uint64(end - at - HEADER))
+    store_u64(out, at + 8, masked_crc32c(out, at, at + 8) & low_half)
+    store_u64(out, at + HEADER, header)
+    store_u64(out, end, masked_crc32c(out, at + HEADER, end) & low_half)
+    return end + FOOTER
+
+
+@kernel
+def _walk(data, size, offsets):  # type: ignore[no-untyped-def]
+    """Notes where the whole frames of ``data[:size]`` begin; their number, the place behind, and the wanted size."""
+    at = 0
+    count = 0
+    while size - at >= HEADER and count < len(offsets):
+        inside = frame_size(data, at)
+        if inside < 0 or inside + HEADER + FOOTER > size - at:
+            return count, at, inside
+        offsets[count] = at
+        count += 1
+        at += inside + HEADER + FOOTER
+    return count, at, 0
+
+
+def load_index(records: Path) -> np.ndarray:
+    """Places of the frames of a record file, int64 [records + 1].
+
+    Raises:
+        KfrecError: the file is missing, truncated, not made of frames, or differs from its index.
+    """
+    try:
+        size = records.stat().st_size
+    except FileNotFoundError:
+        raise KfrecError(
+            f"{records}: missing, but feature_spec.yaml lists it; restore it, or run the tfrecord step again"
+        ) from None
+    index = index_path(records)
+    if not index.exists():
+        return scan_frames(records)
+    try:
+        offsets = np.load(index, mmap_mode="r")
+    except (ValueError, EOFError):
+        raise KfrecError(f"{index}: not an index; delete it, or run the tfrecord step again") from None
+    if offsets.ndim != 1 or offsets.dtype != np.int64 or not len(offsets) or offsets[-1] != size:
+        raise KfrecError(f"{records}: {size} bytes do not match {index.name}; {_REMEDY}")
+    return offsets
+
+
+def scan_frames(records: Path) -> np.ndarray:
+    """Walks through the frames of a record file; as :func:`load_index`, without the index."""
+    chunks = [np.zeros(1, np.int64)]
+    size = records.stat().st_size
+    done = 0
+    window = _WINDOW
+    with records.open("rb") as file:
+        while done < size:
+            data = read_range(file.fileno(), records, done, min(window, size - done))
+            offsets = np.empty(len(data) // (HEADER + FOOTER), np.int64)
+            count, _, inside = _walk(data, len(data) - SLACK, offsets)
+            if count:
+                ends = np.append(offsets[1:count], _)
+                chunks.append(ends + done)
+                done += int(_)
+                continue
+            record = sum(map(len, chunks)) - 1
+            if inside < 0:
+                raise KfrecError(f"{records}: record {record}: no TFRecord frame at byte {done}; {_REMEDY}")
+            if size - done < inside + HEADER + FOOTER or size - done < HEADER:
+                raise KfrecError(
+                    f"{records}: truncated: record {record} begins at byte {done} and the file ends at byte {size}, "
+                    f"within it; {_REMEDY}"
+                )
+            window = int(inside) + HEADER + FOOTER  # one record larger than the window
+    return np.concatenate(chunks)
+
+
+def read_range(descriptor: int, path: Path, begin: int, size: int) -> np.ndarray:
+    """``size`` bytes of an open file as uint8, with words.SLACK zero bytes behind them."""
+    data = np.empty(size + SLACK, np.uint8)
+    data[size:] = 0
+    view = data.data[:size]
+    done = 0
+    while done < size:
+        read = os.preadv(descriptor, [view[done:]], begin + done)
+        if read == 0:
+            raise KfrecError(f"{path}: ends at byte {begin + done}, {size - done} bytes early; {_REMEDY}")
+        done += read
+    return data

@@ -1,0 +1,62 @@
+"""Preparing the next items of an iterator in a thread while the present one is used."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterable, Iterator
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+_POLL_SECONDS = 0.1
+
+
+def prefetched(items: Iterable[T], size: int) -> Iterator[T]:
+    """Yields ``items`` in order, with up to ``size`` of them ready ahead.
+
+    What ``items`` raises is raised here, after the items before it. Closing the iterator, or leaving it to the garbage
+    collector, ends the thread.
+
+    Args:
+        items: drawn from in one background thread.
+        size: items held ready; 0 draws them one by one, without a thread.
+    """
+    if size <= 0:
+        yield from items
+        return
+    ready: queue.Queue[tuple[str, Any]] = queue.Queue(size)
+    closed = threading.Event()
+    thread = threading.Thread(target=_fill, args=(items, ready, closed), name="prefetch", daemon=True)
+    thread.start()
+    try:
+        while True:
+            kind, value = ready.get()
+            if kind == "end":
+                return
+            if kind == "error":
+                raise value
+            yield value
+    finally:
+        closed.set()
+        thread.join()
+
+
+def _fill(items: Iterable[Any], ready: queue.Queue[tuple[str, Any]], closed: threading.Event) -> None:
+    try:
+        for item in items:
+            if not _offer(ready, ("item", item), closed):
+                return
+        _offer(ready, ("end", None), closed)
+    except BaseException as error:  # handed over to the thread that reads
+        _offer(ready, ("error", error), closed)
+
+
+def _offer(ready: queue.Queue[tuple[str, Any]], entry: tuple[str, Any], closed: threading.Event) -> bool:
+    while not closed.is_set():
+        try:
+            ready.put(entry, timeout=_POLL_SECONDS)
+            return True
+        except queue.Full:
+            continue
+    return False

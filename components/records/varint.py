@@ -1,0 +1,106 @@
+"""Protocol buffer varints, read and written a machine word at a time.
+
+Sample values are int32; on the wire they are int64. What does not fit is saturated so that the range check sees it:
+negative values read as -1, larger ones as LARGEST.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from components.records.compiled import kernel
+from components.records.words import load_u64, store_u64, trailing_zeros
+
+LARGEST = np.int32(2**31 - 1)
+TOO_MANY = -1
+MALFORMED = -2
+
+_ONE, _TWO, _THREE, _FOUR, _SEVEN = (np.uint64(n) for n in (1, 2, 3, 4, 7))
+_STOPS = np.uint64(0x8080808080808080)
+_EVERY_BYTE = np.uint64(0x007F007F007F007F)
+_EVERY_PAIR = np.uint64(0x0000FFFF0000FFFF)
+_EVERY_FOUR = np.uint64(0x00000000FFFFFFFF)
+_LIMIT = np.uint64(2**31)
+
+
+@kernel
+def squeeze(word):  # type: ignore[no-untyped-def]
+    """Joins the low seven bits of each byte."""
+    word = (word & _EVERY_BYTE) | ((word >> _ONE) & (_EVERY_BYTE << _SEVEN))
+    word = (word & _EVERY_PAIR) | ((word >> _TWO) & (_EVERY_PAIR << np.uint64(14)))
+    return (word & _EVERY_FOUR) | ((word >> _FOUR) & (_EVERY_FOUR << np.uint64(28)))
+
+
+@kernel
+def read_varint(data, at):  # type: ignore[no-untyped-def]
+    """The unsigned 64-bit varint at ``data[at]`` and the place behind it; MALFORMED for the place if it never ends."""
+    word = load_u64(data, at)
+    stops = ~word & _STOPS
+    if stops != 0:
+        size = np.int64(trailing_zeros(stops) >> _THREE) + 1
+        return squeeze(word & (stops ^ (stops - _ONE))), at + size
+    value = squeeze(word)
+    if data[at + 8] < 128:
+        return value | np.uint64(data[at + 8]) << np.uint64(56), at + 9
+    if data[at + 9] < 128:
+        return value | np.uint64(data[at + 8] & 127) << np.uint64(56) | np.uint64(data[at + 9]) << np.uint64(
+            63
+        ), at + 10
+    return value, MALFORMED
+
+
+@kernel
+def saturated(value):  # type: ignore[no-untyped-def]
+    """A 64-bit value as int32."""
+    if value < _LIMIT:
+        return np.int32(value)
+    return np.int32(-1) if value >> np.uint64(63) else LARGEST
+
+
+@kernel
+def read_packed(data, at, end, out, to, room):  # type: ignore[no-untyped-def]
+    """Decodes the varints of ``data[at:end]`` to ``out[to:]``; their number, TOO_MANY above ``room``, or MALFORMED."""
+    begin = to
+    stop_at = to + room
+    # Two at a time: the next load waits for one chain of bit operations instead of two.
+    while end - at >= 8 and stop_at - to >= 2:
+        word = load_u64(data, at)
+        stops = ~word & _STOPS
+        later = stops & (stops - _ONE)
+        if later == 0:
+            break
+        bits = trailing_zeros(stops) + _ONE
+        first = stops ^ (stops - _ONE)
+        both = later ^ (later - _ONE)
+        out[to] = saturated(squeeze(word & first))
+        out[to + 1] = saturated(squeeze((word & both) >> bits))
+        to += 2
+        at += np.int64((trailing_zeros(later) + _ONE) >> _THREE)
+    while at < end:
+        if to == stop_at:
+            return TOO_MANY
+        value, at = read_varint(data, at)
+        if at < 0 or at > end:
+            return MALFORMED
+        out[to] = saturated(value)
+        to += 1
+    return to - begin
+
+
+@kernel
+def varint_size(value):  # type: ignore[no-untyped-def]
+    """Bytes of a value from 0 to 2**31 - 1 as a varint."""
+    return 1 + (value >= 1 << 7) + (value >= 1 << 14) + (value >= 1 << 21) + (value >= 1 << 28)
+
+
+@kernel
+def write_varint(out, at, value):  # type: ignore[no-untyped-def]
+    """Writes a value from 0 to 2**31 - 1 to ``out[at:]`` ; the place behind it. May touch seven bytes more."""
+    word = np.uint64(value)
+    word = (word & _EVERY_FOUR >> _FOUR) | (word << _FOUR & (_EVERY_FOUR << np.uint64(32)))
+    word = (word & np.uint64(0x00003FFF00003FFF)) | (word << _TWO & np.uint64(0x3FFF00003FFF0000))
+    word = (word & _EVERY_BYTE) | (word << _ONE & (_EVERY_BYTE << np.uint64(8)))
+    size = varint_size(value)
+    more = _STOPS & ((_ONE << np.uint64(8 * (size - 1))) - _ONE)
+    store_u64(out, at, word | more)
+    return at + size

@@ -1,0 +1,68 @@
+"""Machine words in byte arrays: loads and stores at any address, and the bit tricks varints need.
+
+None of these checks bounds; a caller keeps SLACK bytes behind what it reads or writes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite.binding
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+SLACK = 16
+HAS_CRC32C = llvmlite.binding.get_host_cpu_features().get("sse4.2", False)
+
+_U64 = ir.IntType(64)
+
+
+def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [index]), _U64.as_pointer())
+
+
+@intrinsic
+def load_u64(typing_context: Any, data: Any, index: Any) -> Any:
+    """The eight bytes at ``data[index]`` as a little-endian word."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(_address(context, builder, signature.args[0], *arguments), align=1)
+
+    return types.uint64(data, types.intp), generate
+
+
+@intrinsic
+def store_u64(typing_context: Any, data: Any, index: Any, word: Any) -> Any:
+    """Writes a little-endian word to the eight bytes at ``data[index]``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, at, value = arguments
+        builder.store(value, _address(context, builder, signature.args[0], array, at), align=1)
+        return context.get_dummy_value()
+
+    return types.void(data, types.intp, types.uint64), generate
+
+
+@intrinsic
+def trailing_zeros(typing_context: Any, word: Any) -> Any:
+    """Number of zero bits below the lowest one bit; 64 for 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def crc32c_u64(typing_context: Any, crc: Any, word: Any) -> Any:
+    """One step of the CPU's CRC32C instruction over eight bytes; only where HAS_CRC32C."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        instruction = ir.FunctionType(_U64, [_U64, _U64])
+        name = "llvm.x86.sse42.crc32.64.64"
+        return builder.call(cgutils.get_or_insert_function(builder.module, instruction, name), arguments)
+
+    return types.uint64(types.uint64, types.uint64), generate

@@ -1,0 +1,1 @@
+"""Puts the model into the MLflow registry and decides whether it becomes the champion."""

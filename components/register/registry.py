@@ -1,0 +1,129 @@
+"""The MLflow model registry: versions, what travels with them, and the aliases."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from components.feature_spec.spec import FILENAME
+from components.register.gate import CHALLENGER, CHAMPION, Decision
+from components.scoring.model import OUTPUT, SAVED_MODEL, ExportedModel
+from components.scoring.translation import NotComparable
+from components.tracking import TrackedRun
+from components.tracking.store import is_unreachable
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
+MODEL_DIGEST = "kfrec.model_digest"
+DECISION = "kfrec.decision"
+# What of a model folder is needed to serve it and, later, to score it on newer data.
+_TRAVELS = (SAVED_MODEL, FILENAME, "vocabulary", "parameters.json", "training.json")
+
+
+class Registry:
+    """One registered model, seen from one MLflow run."""
+
+    def __init__(self, name: str, run: TrackedRun) -> None:
+        self.name, self.run, self.client = name, run, run.client
+
+    def registered(self, digest: str) -> ModelVersion | None:
+        """The version that this run has already made of the model with this digest, if any."""
+        found = self.client.search_model_versions(f"name = '{self.name}' and run_id = '{self.run.id}'")
+        return next((version for version in found if version.tags.get(MODEL_DIGEST) == digest), None)
+
+    def register(self, model: ExportedModel, digest: str, example: Mapping[str, np.ndarray]) -> ModelVersion:
+        """Uploads the model and makes a new version of it, which has no alias yet."""
+        import mlflow
+
+        self._use()
+        inputs = {name: np.asarray(example[name], np.int64) for name in model.inputs}
+        paths = (model.folder / name for name in _TRAVELS)
+        with mlflow.start_run(run_id=self.run.id):
+            logged = mlflow.pyfunc.log_model(
+                name="model",
+                python_model=str(Path(__file__).with_name("served.py")),
+                artifacts={path.stem: str(path) for path in paths if path.exists()},
+                signature=_signature(inputs, model),
+                input_example=inputs,
+                pip_requirements=_requirements(),
+            )
+        made = mlflow.register_model(logged.model_uri, self.name, tags={MODEL_DIGEST: digest})
+        return self.client.get_model_version(self.name, made.version)
+
+    def champion(self) -> ModelVersion | None:
+        """The version that has the alias champion, if any."""
+        from mlflow.exceptions import MlflowException
+
+        try:
+            return self.client.get_model_version_by_alias(self.name, CHAMPION)
+        except MlflowException as error:
+            if error.error_code not in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"):
+                raise
+            return None
+
+    def download(self, held: ModelVersion, folder: Path) -> Path:
+        """Fetches a version's files and returns its model folder.
+
+        Raises:
+            NotComparable: the files are gone.
+        """
+        import mlflow
+        from mlflow.exceptions import MlflowException
+
+        self._use()
+        source = f"models:/{self.name}/{held.version}"
+        try:
+            return Path(mlflow.artifacts.download_artifacts(source, dst_path=str(folder))) / "artifacts"
+        except (MlflowException, FileNotFoundError) as error:
+            if is_unreachable(error):
+                raise
+            raise NotComparable(f"its files cannot be fetched ({str(error).splitlines()[0]})") from error
+
+    def decision(self, held: ModelVersion) -> Decision | None:
+        """What was decided about a version, if anything was."""
+        noted = held.tags.get(DECISION)
+        return Decision.from_dict(json.loads(noted)) if noted else None
+
+    def apply(self, held: ModelVersion, decision: Decision) -> None:
+        """Notes the decision at the version and then sets its alias, in that order and last of all.
+
+        Whatever fails before leaves a version without an alias, and the earlier champion in its place.
+        """
+        self.client.update_model_version(self.name, held.version, description=decision.reason)
+        self.client.set_model_version_tag(self.name, held.version, DECISION, json.dumps(decision.to_dict()))
+        self.client.set_registered_model_alias(self.name, decision.alias, held.version)
+        if decision.alias == CHAMPION and CHALLENGER in held.aliases:
+            self.client.delete_registered_model_alias(self.name, CHALLENGER)
+
+    def _use(self) -> None:
+        """Points mlflow's own functions, which know no client, to the same store."""
+        import mlflow
+
+        mlflow.set_tracking_uri(self.client.tracking_uri)
+        mlflow.set_registry_uri(self.client._registry_uri or self.client.tracking_uri)
+
+
+def _signature(inputs: Mapping[str, np.ndarray], model: ExportedModel):  # type: ignore[no-untyped-def]
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, Schema, TensorSpec
+
+    specs: list[ColSpec | TensorSpec] = [
+        TensorSpec(np.dtype(np.int64), (-1, *ids.shape[1:]), name) for name, ids in inputs.items()
+    ]
+    return ModelSignature(Schema(specs), Schema([TensorSpec(np.dtype(np.float32), (-1,), OUTPUT)]))
+
+
+def _requirements() -> list[str]:
+    """What a server has to install to load the model: the versions that wrote it."""
+    wanted = [f"mlflow=={version('mlflow')}", f"numpy=={version('numpy')}"]
+    for tensorflow in ("tensorflow-cpu", "tensorflow"):
+        with suppress(PackageNotFoundError):
+            return [*wanted, f"{tensorflow}=={version(tensorflow)}"]
+    return wanted

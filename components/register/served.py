@@ -1,0 +1,27 @@
+"""The registered model as mlflow serves it.
+
+mlflow copies this file into the model and runs it wherever the model is loaded, so it imports nothing of kfrec.
+"""
+
+import mlflow
+import numpy as np
+from mlflow.pyfunc import PythonModel
+
+
+class ClickModel(PythonModel):
+    """Feature name to ids in, probability of a click out."""
+
+    def load_context(self, context):  # type: ignore[no-untyped-def]
+        import tensorflow as tf
+
+        self.model = tf.saved_model.load(context.artifacts["saved_model"])
+
+    def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
+        import tensorflow as tf
+
+        ids = {name: tf.constant(np.asarray(values), tf.int64) for name, values in model_input.items()}
+        found = self.model.signatures["serving_default"](**ids)
+        return {"probability": found["probability"].numpy().reshape(-1)}
+
+
+mlflow.models.set_model(ClickModel())

@@ -1,0 +1,129 @@
+"""The register step: model and evaluation in, a version in the model registry and the decision about it out."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from components.artifacts import Artifact, open_artifact, publishing
+from components.errors import KfrecError
+from components.feature_spec import FeatureSpec, load_feature_spec
+from components.metrics import auc_difference_interval, roc_auc
+from components.records import Records
+from components.register.gate import Decision, against_champion, not_comparable, without_champion
+from components.register.registry import Registry
+from components.scoring import ExportedModel, load_model, score_split, translation
+from components.steps.catalog import RegisterParameters
+from components.steps.parameter import as_plain
+from components.tracking import tracked_run
+
+_EXAMPLE_ROWS = 3
+
+
+def run(
+    parameters: RegisterParameters, *, tfrecord: Path, model: Path, evaluation: Path, registration: Path
+) -> Mapping[str, int]:
+    """Registers ``model``, sets its alias and writes the ``registration`` folder.
+
+    A second call of the same run with the same model finds the version that the first one made.
+
+    Returns:
+        The version, as ``version``.
+
+    Raises:
+        KfrecError: an input is unfinished, or the evaluation is of another model or test set.
+    """
+    inputs = {name: open_artifact(f) for name, f in (("tfrecord", tfrecord), ("model", model))}
+    inputs["evaluation"] = _evaluation_of(inputs, evaluation)
+    with tracked_run(parameters.experiment, parameters.run_id) as tracked:
+        registry = Registry(parameters.registered_model, tracked)
+        exported = load_model(model)
+        spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))
+        digest = inputs["model"].digest
+        version = registry.registered(digest) or registry.register(exported, digest, _example(spec, exported))
+        champion = registry.champion()
+        decision = registry.decision(version)
+        standing = int(champion.version) if champion else None
+        # A decision stands until someone else becomes champion; then the model is held against that one.
+        if decision is None or standing not in (decision.champion_version, int(version.version)):
+            decision = _decide(parameters, registry, spec, evaluation)
+        registry.apply(version, decision)
+        body = _registration(parameters.registered_model, int(version.version), tracked.id, decision)
+        with publishing(registration, step="register", inputs=inputs, parameters=as_plain(parameters)) as staging:
+            (staging.path / "registration.json").write_text(json.dumps(body, indent=2) + "\n")
+            staging.rows["version"] = body["version"]
+        numbers = {"champion_auc": decision.champion_auc, "auc_difference": decision.difference}
+        tracked.log_metrics({name: value for name, value in numbers.items() if value is not None})
+        tracked.set_tags({f"kfrec.{name}": body[name] for name in ("registered_model", "version", "alias", "reason")})
+        tracked.log_artifact(registration / "registration.json", "registration")
+    return staging.rows
+
+
+def _evaluation_of(inputs: Mapping[str, Artifact], evaluation: Path) -> Artifact:
+    found = open_artifact(evaluation)
+    for name, artifact in inputs.items():
+        if found.inputs.get(name) != artifact.digest:
+            raise KfrecError(f"{evaluation}: not an evaluation of {name} {artifact.path}; run the evaluate step again")
+    return found
+
+
+def _example(spec: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
+    """The first test samples, as the model reads them."""
+    return next(Records(spec, "test", features=list(model.inputs)).batches(_EXAMPLE_ROWS))
+
+
+def _decide(parameters: RegisterParameters, registry: Registry, spec: FeatureSpec, evaluation: Path) -> Decision:
+    auc = json.loads((evaluation / "metrics.json").read_text())["test_auc"]
+    champion = registry.champion()
+    if champion is None:
+        return without_champion(auc, parameters.auc_floor)
+    with tempfile.TemporaryDirectory(prefix="kfrec-champion-") as folder:
+        try:
+            rival = load_model(registry.download(champion, Path(folder)))
+            lookups = translation(spec, rival)
+        except KfrecError as error:
+            return not_comparable(auc, int(champion.version), str(error).replace(folder, "the registry"))
+        scores = score_split(
+            spec,
+            rival,
+            batch_size=parameters.evaluation_batch_size,
+            lookups=lookups,
+            title=f"scoring champion version {champion.version}",
+        )
+    ours = pq.read_table(evaluation / "predictions.parquet")["score"].to_numpy()
+    interval = auc_difference_interval(
+        scores.labels,
+        ours,
+        scores.probabilities,
+        samples=parameters.bootstrap_samples,
+        confidence=parameters.confidence,
+        seed=parameters.seed,
+        clusters=scores.users,
+    )
+    return against_champion(
+        auc,
+        int(champion.version),
+        roc_auc(scores.labels, scores.probabilities),
+        interval,
+        margin=parameters.promotion_margin,
+        confidence=parameters.confidence,
+    )
+
+
+def _registration(name: str, version: int, run_id: str, decision: Decision) -> dict[str, Any]:
+    noted = decision.to_dict()
+    return {
+        "registered_model": name,
+        "version": version,
+        "alias": noted.pop("alias"),
+        "reason": noted.pop("reason"),
+        "run_id": run_id,
+        "champion_version_before": noted.pop("champion_version"),
+        **noted,
+    }

@@ -1,0 +1,91 @@
+"""A model as the train step exports it: a SavedModel, the specification of what it reads, and its vocabulary."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from components.errors import KfrecError
+from components.feature_spec import FeatureSpec, load_feature_spec
+
+SAVED_MODEL = "saved_model"
+SIGNATURE = "serving_default"
+OUTPUT = "probability"
+
+
+@dataclass(frozen=True)
+class ExportedModel:
+    """A loaded model.
+
+    Attributes:
+        folder: where it was exported.
+        spec: the feature specification that it was trained with.
+        parameters: what it was trained with; empty where the folder does not say.
+        inputs: names of the features that it reads.
+        signature: the TensorFlow function behind it.
+    """
+
+    folder: Path
+    spec: FeatureSpec
+    parameters: Mapping[str, Any]
+    inputs: tuple[str, ...]
+    signature: Callable[..., Mapping[str, Any]]
+
+    def probabilities(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
+        """Scores samples.
+
+        Args:
+            batch: feature name to ids, [n] or [n, length]; other features are ignored.
+
+        Returns:
+            float32 [n], in [0, 1].
+
+        Raises:
+            KfrecError: the model returns something that is not a number.
+        """
+        import tensorflow as tf
+
+        features = {name: tf.constant(batch[name], tf.int64) for name in self.inputs}
+        scores = np.asarray(self.signature(**features)[OUTPUT], np.float32).reshape(-1)
+        if not np.isfinite(scores).all():
+            raise KfrecError(
+                f"{self.folder / SAVED_MODEL}: returns probabilities that are not numbers (nan); "
+                "train again with a lower lr"
+            )
+        return scores
+
+
+def load_model(folder: Path | str) -> ExportedModel:
+    """Loads the model of a folder that the train step wrote.
+
+    Raises:
+        KfrecError: the folder has no model, or one with another signature.
+    """
+    folder = Path(folder)
+    spec = load_feature_spec(folder)
+    saved = folder / SAVED_MODEL
+    if not (saved / "saved_model.pb").is_file():
+        raise KfrecError(f"{saved}: no SavedModel here; run the train step again")
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    import tensorflow as tf
+
+    # Only the loaded object keeps the variables alive that the signature reads.
+    loaded = tf.saved_model.load(str(saved))
+    signature = loaded.signatures.get(SIGNATURE)
+    if signature is None or OUTPUT not in signature.structured_outputs:
+        raise KfrecError(
+            f"{saved}: has no signature {SIGNATURE} that returns {OUTPUT}; export the model with the train step"
+        )
+
+    def call(**features: Any) -> Mapping[str, Any]:
+        return loaded.signatures[SIGNATURE](**features)
+
+    noted = folder / "parameters.json"
+    parameters = json.loads(noted.read_text()) if noted.is_file() else {}
+    return ExportedModel(folder, spec, parameters, tuple(sorted(signature.structured_input_signature[1])), call)

@@ -1,0 +1,57 @@
+"""The parameter reference of the docs, made from the catalog: ``python -m components.steps.reference``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from components.steps.catalog import STEPS, WorkerParameters
+from components.steps.parameter import Parameter, parameters_of
+
+_HEAD = """# Parameters
+
+Made from the catalog by `make reference`; do not edit by hand. The name is the one of the step's own command; where the
+pipeline, and so `--set` and the KFP UI, uses another, it stands in brackets.
+"""
+
+
+def reference() -> str:
+    """The page as Markdown."""
+    sections = [_HEAD]
+    for step in STEPS.values():
+        folders = [f"reads `{name}`: {text}" for name, text in step.inputs.items()]
+        folders += [f"writes `{name}`: {text}" for name, text in step.outputs.items()]
+        sections.append(_section(step.name, f"{step.summary} It {'; '.join(folders)}.", parameters_of(step.parameters)))
+    sections.append(
+        _section(
+            "the training worker",
+            "`python -m components.train.worker --dataset_dir FOLDER`: one Horovod process, started by the train step, "
+            "by `horovodrun`, by `mpirun`, or alone. It takes the train step's parameters, except those that say how "
+            "to start it, and these:",
+            [p for p in parameters_of(WorkerParameters) if p.name not in _names("train")],
+        )
+    )
+    return "\n".join(sections)
+
+
+def _names(step: str) -> set[str]:
+    return {parameter.name for parameter in parameters_of(STEPS[step].parameters)}
+
+
+def _section(title: str, text: str, parameters: Iterable[Parameter]) -> str:
+    lines = [f"## {title}", "", text, "", "| parameter | default | unit | meaning |", "|---|---|---|---|"]
+    lines += [_row(parameter) for parameter in parameters]
+    return "\n".join(lines) + "\n"
+
+
+def _row(parameter: Parameter) -> str:
+    name = f"`{parameter.name}`"
+    if parameter.pipeline_name != parameter.name:
+        name += f" [`{parameter.pipeline_name}`]"
+    default = f"`{parameter.plain_default}`" if parameter.plain_default != "" else ""
+    meaning = parameter.help + (f": {', '.join(parameter.choices)}" if parameter.choices else "")
+    return f"| {name} | {default} | {parameter.unit} | {meaning} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

@@ -1,0 +1,39 @@
+"""Checksums as the storage services state them."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+
+_BLOCK = 1 << 20
+
+
+@dataclass(frozen=True)
+class Checksum:
+    """What a service says about an object's content.
+
+    Attributes:
+        kind: "md5" or "crc32c".
+        value: the big-endian digest in base64.
+    """
+
+    kind: str
+    value: str
+
+    def matches(self, path: Path) -> bool:
+        """Reads the file at ``path`` and says whether its content has this checksum."""
+        digest: Any = hashlib.md5(usedforsecurity=False) if self.kind == "md5" else google_crc32c.Checksum()
+        with path.open("rb") as file:
+            while block := file.read(_BLOCK):
+                digest.update(block)
+        return base64.b64encode(digest.digest()).decode() == self.value
+
+
+def md5_from_hex(text: str) -> Checksum:
+    """An MD5 written in hexadecimal, as in the ETag of an S3 object."""
+    return Checksum("md5", base64.b64encode(bytes.fromhex(text)).decode())

@@ -1,0 +1,54 @@
+"""From a URI to the storage behind it. A client library is imported only when its scheme is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from urllib.parse import urlsplit
+
+from components.errors import KfrecError
+from components.storage.store import Store
+
+_BACK_ENDS = {
+    "": ("components.storage.folder", "FolderStore"),
+    "file": ("components.storage.folder", "FolderStore"),
+    "http": ("components.storage.http", "HttpStore"),
+    "https": ("components.storage.http", "HttpStore"),
+    "gs": ("components.storage.gcs", "GcsStore"),
+    "s3": ("components.storage.s3", "S3Store"),
+}
+
+
+def open_store(uri: str, timeout: float = 60.0) -> Store:
+    """Opens the folder, URL prefix or bucket prefix ``uri``.
+
+    Args:
+        uri: a folder's path, file://, http(s)://, gs://bucket/prefix or s3://bucket/prefix.
+        timeout: longest silence of a server, in seconds.
+
+    Raises:
+        KfrecError: an unknown scheme, a missing client library, a folder that does not exist.
+    """
+    scheme = urlsplit(uri).scheme if "://" in uri else ""
+    if scheme not in _BACK_ENDS:
+        raise KfrecError(f"{uri}: cannot read {scheme}:// ; use a folder, http(s)://, gs:// or s3://")
+    module, name = _BACK_ENDS[scheme]
+    try:
+        store: type[Store] = getattr(importlib.import_module(module), name)
+    except ModuleNotFoundError as error:
+        raise KfrecError(
+            f"{uri}: reading {scheme}:// needs the package {error.name}; install kfrec with the extra {scheme}"
+        ) from None
+    return store(uri, timeout)  # type: ignore[call-arg]
+
+
+def bucket_and_prefix(uri: str) -> tuple[str, str]:
+    """Splits gs://bucket/some/prefix into ("bucket", "some/prefix/"); the prefix is empty or ends with a slash.
+
+    Raises:
+        KfrecError: the URI names no bucket.
+    """
+    parts = urlsplit(uri)
+    if not parts.netloc:
+        raise KfrecError(f"{uri}: names no bucket; write {parts.scheme}://bucket/prefix")
+    prefix = parts.path.strip("/")
+    return parts.netloc, f"{prefix}/" if prefix else ""

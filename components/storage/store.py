@@ -1,0 +1,97 @@
+"""What every kind of storage offers, and how it says that something went wrong.
+
+Three things can go wrong, and each asks for something else: :class:`Unavailable` is worth another try,
+:class:`Changed` asks for a fresh ``stat`` and a start from the first byte, and a
+:class:`~components.errors.KfrecError` (no such object, no permission) is for the user to put right.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.storage.checksum import Checksum
+
+BLOCK = 1 << 20
+
+
+class Unavailable(Exception):
+    """The service did not answer, broke off or asked to come back later.
+
+    Attributes:
+        wait: seconds the service asked to wait, or 0 where it said nothing.
+    """
+
+    def __init__(self, reason: str, wait: float = 0.0) -> None:
+        super().__init__(reason)
+        self.wait = wait
+
+
+class Changed(Exception):
+    """The object is no longer the version that was asked for."""
+
+
+@dataclass(frozen=True)
+class ObjectInfo:
+    """One object as its service describes it.
+
+    Attributes:
+        name: name within the store.
+        size: length in bytes, or None where the service does not say.
+        version: differs when the content does (ETag, generation, modification time); empty where unknown.
+        checksum: of the content, where the service states one.
+    """
+
+    name: str
+    size: int | None
+    version: str = ""
+    checksum: Checksum | None = None
+
+
+class Store(ABC):
+    """The objects directly below one URI, as a folder holds files.
+
+    Attributes:
+        uri: as the user gave it, for messages.
+    """
+
+    def __init__(self, uri: str) -> None:
+        self.uri = uri
+
+    @abstractmethod
+    def names(self) -> list[str] | None:
+        """The names of all objects, sorted, or None where this kind of storage cannot be listed.
+
+        Raises:
+            KfrecError: there is no such place, or it may not be read.
+            Unavailable: worth another try.
+        """
+
+    @abstractmethod
+    def stat(self, name: str) -> ObjectInfo:
+        """Describes the object ``name`` as it is now.
+
+        Raises:
+            KfrecError: there is no such object, or it may not be read.
+            Unavailable: worth another try.
+        """
+
+    @abstractmethod
+    def read(self, info: ObjectInfo, offset: int = 0) -> Iterator[bytes]:
+        """Yields the bytes of exactly the version ``info`` from ``offset`` to the end, undecoded.
+
+        Raises:
+            Changed: the object is no longer that version.
+            KfrecError: there is no such object, or it may not be read.
+            Unavailable: worth another try, from the byte where this one ended.
+        """
+
+    def url(self, name: str) -> str:
+        """Where the object ``name`` is, for messages and manifests."""
+        return f"{self.uri.rstrip('/')}/{name}"
+
+    def path(self, name: str) -> Path | None:
+        """The object as a file on this machine, or None where it is elsewhere."""
+        return None

@@ -1,0 +1,48 @@
+"""How long the histories are: each channel's ``dimensions`` is its longest list in the data, over all splits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from components.errors import KfrecError
+from components.progress import progress
+from components.tfrecord.parallel import in_order
+from components.tfrecord.parts import RowGroup
+from components.tfrecord.samples import longest_list
+from components.tfrecord.schema import Column
+
+
+def length_by_footers(groups: Sequence[RowGroup], columns: Sequence[Column]) -> dict[str, int] | None:
+    """The lengths, if the footers suggest that all lists of a channel are equally long; nothing is read.
+
+    Footers know only how many values a row group has, so a longer list may still turn up among shorter ones.
+    """
+    lengths = {}
+    for column in columns:
+        if column.is_list:
+            means = {group.values[column.index] / group.rows for group in groups if group.rows}
+            if len(means) != 1 or not (mean := means.pop()).is_integer():
+                return None
+            lengths[column.channel] = int(mean)
+    return lengths
+
+
+def length_by_reading(groups: Sequence[RowGroup], columns: Sequence[Column], workers: int) -> dict[str, int]:
+    """The lengths, by looking at every list of one feature of each channel.
+
+    Raises:
+        KfrecError: a history is empty in every row.
+    """
+    lengths: dict[str, int] = {}
+    with progress("measuring histories", sum(group.rows for group in groups), "samples") as bar:
+        longest = in_order(lambda group: longest_list(group, columns), groups, workers)
+        for group, found in zip(groups, longest, strict=True):
+            for channel, length in found.items():
+                lengths[channel] = max(lengths.get(channel, 0), length)
+            bar.advance(group.rows)
+    for channel, length in lengths.items():
+        if not length:
+            raise KfrecError(
+                f"{groups[0].path.parent.parent}: every {channel} is empty; nothing can be learned from it"
+            )
+    return lengths

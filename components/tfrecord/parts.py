@@ -1,0 +1,123 @@
+"""The parquet files of a split: their order, their checks, and their rows a batch at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from components.errors import KfrecError
+from components.feature_spec import Channel
+from components.tfrecord.schema import METADATA, Column
+
+_BATCH_ROWS = 8192
+_READ_BUFFER = 1 << 20
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """A row group of a part file, the unit that one worker reads.
+
+    Attributes:
+        path: the file.
+        names: names of its columns, as in the file.
+        index: number of the row group in the file.
+        first_row: rows of the split before it.
+        rows: its rows.
+        values: leaf values of each column, as the footer counts them.
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    index: int
+    first_row: int
+    rows: int
+    values: tuple[int, ...]
+
+    def batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Its rows in order, read through a small buffer.
+
+        Raises:
+            KfrecError: the file is corrupt.
+        """
+        with pq.ParquetFile(self.path, buffer_size=_READ_BUFFER, pre_buffer=False) as file:
+            wanted = list(columns or self.names)
+            try:
+                yield from file.iter_batches(_BATCH_ROWS, [self.index], wanted, use_threads=False)
+            except (pa.ArrowException, OSError) as error:
+                raise _corrupt(self.path, error) from None
+
+
+def row_groups(folder: Path, split: str, columns: Sequence[Column]) -> list[RowGroup]:
+    """The row groups of a split; part files count in the order of the numbers in their names.
+
+    Raises:
+        KfrecError: no part files, no rows, a corrupt file, or columns that do not fit metadata.json.
+    """
+    paths = sorted((folder / split).glob("*.parquet"), key=_numeric)
+    if not paths:
+        raise KfrecError(f"{folder / split}: no *.parquet files; put the {split} samples there")
+    groups: list[RowGroup] = []
+    first_row = 0
+    for path in paths:
+        try:
+            with pq.ParquetFile(path) as file:
+                metadata, schema = file.metadata, file.schema_arrow
+        except (pa.ArrowException, OSError) as error:
+            raise _corrupt(path, error) from None
+        _check(path, schema, columns, groups[0].names if groups else None)
+        for index in range(metadata.num_row_groups):
+            group = metadata.row_group(index)
+            values = tuple(group.column(column.index).num_values for column in columns)
+            groups.append(RowGroup(path, tuple(schema.names), index, first_row, group.num_rows, values))
+            first_row += group.num_rows
+    if not first_row:
+        raise KfrecError(f"{folder / split}: its files hold no samples; check what wrote them")
+    return groups
+
+
+def _numeric(path: Path) -> list[tuple[int, str]]:
+    """Sorts part.2 before part.10."""
+    return [(int(piece), "") if piece.isdigit() else (0, piece) for piece in re.split(r"(\d+)", path.name)]
+
+
+def _check(path: Path, schema: pa.Schema, columns: Sequence[Column], names: Sequence[str] | None) -> None:
+    if len(schema) != len(columns):
+        counts = [sum(column.channel == channel for column in columns) for channel in _CHANNELS]
+        raise KfrecError(
+            f"{path}: has {len(schema)} columns, but {METADATA} and number_of_user_features={counts[1]} make "
+            f"{len(columns)} (label, {counts[1]} user, {counts[2]} target item, {counts[3]} positive history, "
+            f"{counts[4]} negative history); correct one of them"
+        )
+    if names is not None and list(schema.names) != list(names):
+        raise KfrecError(
+            f"{path}: its columns are {', '.join(schema.names)}, those of the first part {', '.join(names)}; "
+            f"write all parts with the same columns in the same order"
+        )
+    for column, field in zip(columns, schema, strict=True):
+        if column.is_list:
+            fits = _is_list(field.type) and pa.types.is_integer(field.type.value_type)
+        else:
+            label = column.channel == Channel.LABEL
+            fits = pa.types.is_integer(field.type) or (label and pa.types.is_boolean(field.type))
+        if not fits:
+            wanted = "lists of integers" if column.is_list else "integers"
+            raise KfrecError(
+                f"{path}: column {field.name} is of type {field.type}, but column {column.index + 1} is "
+                f"{column.channel} and must hold {wanted}; check the order of the columns"
+            )
+
+
+_CHANNELS = (Channel.LABEL, Channel.USER, Channel.TARGET, Channel.POSITIVE, Channel.NEGATIVE)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+
+
+def _corrupt(path: Path, error: Exception) -> KfrecError:
+    return KfrecError(f"{path}: cannot be read as parquet ({' '.join(str(error).split())}); write it again")

@@ -1,0 +1,67 @@
+"""Which shuffled position goes to which file, record and bucket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from components.errors import KfrecError
+
+_BUCKET_BYTES = 32 << 20
+_LARGEST_RECORD_BYTES = 128 << 20
+
+
+@dataclass(frozen=True)
+class ShardPlan:
+    """How the samples of a split are cut into files, and those into buckets that fit in memory.
+
+    Buckets serve the conversion only: they leave no trace in the files.
+
+    Attributes:
+        rows: samples of the split.
+        shard_rows: samples of every file but the last.
+        bucket_rows: samples of every bucket but the last of a file; whole records.
+        samples_per_record: 1 for plain records.
+    """
+
+    rows: int
+    shard_rows: int
+    bucket_rows: int
+    samples_per_record: int
+
+    @property
+    def shards(self) -> int:
+        return -(-self.rows // self.shard_rows)
+
+    @property
+    def buckets_per_shard(self) -> int:
+        return -(-self.shard_rows // self.bucket_rows)
+
+    @property
+    def buckets(self) -> int:
+        """Buckets of all shards; those of the last shard may be empty."""
+        return self.shards * self.buckets_per_shard
+
+    @property
+    def rows_per_file(self) -> list[int]:
+        return [min(self.shard_rows, self.rows - first) for first in range(0, self.rows, self.shard_rows)]
+
+
+def plan_shards(split: str, rows: int, samples_per_shard: int, prebatch_size: int, width: int) -> ShardPlan:
+    """Cuts ``rows`` samples of ``width`` values into files of whole records.
+
+    Raises:
+        KfrecError: a prebatched record would be too large to hold in memory.
+    """
+    samples_per_record = prebatch_size or 1
+    if samples_per_record * width * 4 > _LARGEST_RECORD_BYTES:
+        raise KfrecError(
+            f"prebatch_{split}_size={prebatch_size}: a record of {width} values a sample would be too large; "
+            f"give at most {_LARGEST_RECORD_BYTES // (4 * width)}"
+        )
+
+    def whole_records(samples: int) -> int:
+        return max(samples // samples_per_record, 1) * samples_per_record
+
+    shard_rows = whole_records(samples_per_shard)
+    bucket_rows = min(shard_rows, whole_records(_BUCKET_BYTES // (4 * width)))
+    return ShardPlan(rows, shard_rows, bucket_rows, samples_per_record)

@@ -1,0 +1,115 @@
+"""Samples in parquet become record files: validated, globally shuffled, with a feature specification."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from components.artifacts import open_artifact, publishing
+from components.feature_spec import Chunk, FeatureSpec
+from components.feature_spec.spec import FILENAME
+from components.records.decoding import layout_of
+from components.steps.catalog import TfrecordParameters
+from components.steps.parameter import as_plain
+from components.tfrecord.convert import convert_split
+from components.tfrecord.lengths import length_by_footers, length_by_reading
+from components.tfrecord.parts import RowGroup, row_groups
+from components.tfrecord.permutation import Permutation
+from components.tfrecord.samples import LongerList
+from components.tfrecord.schema import Column, read_columns
+from components.tfrecord.shards import ShardPlan, plan_shards
+
+SPLITS = ("train", "test")
+_VOCABULARY = "vocabulary"
+
+
+def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Mapping[str, int]:
+    """Converts both splits.
+
+    Returns:
+        Samples of each split.
+
+    Raises:
+        KfrecError: the parquet folder is unfinished, or its samples break metadata.json.
+    """
+    source = open_artifact(parquet)
+    columns = read_columns(parquet, parameters.number_of_user_features)
+    groups = {split: row_groups(parquet, split, columns) for split in SPLITS}
+    workers = parameters.workers or len(os.sched_getaffinity(0))
+    every_group = [group for split in SPLITS for group in groups[split]]
+    with publishing(tfrecord, step="tfrecord", inputs={"parquet": source}, parameters=as_plain(parameters)) as staging:
+        lengths = length_by_footers(every_group, columns)
+        try:
+            if lengths is None:
+                lengths = length_by_reading(every_group, columns, workers)
+            _write(parameters, columns, lengths, groups, parquet, staging.path, workers)
+        except LongerList:
+            lengths = length_by_reading(every_group, columns, workers)
+            _write(parameters, columns, lengths, groups, parquet, staging.path, workers)
+        staging.rows.update({split: sum(group.rows for group in groups[split]) for split in SPLITS})
+    return staging.rows
+
+
+def _write(
+    parameters: TfrecordParameters,
+    columns: Sequence[Column],
+    lengths: Mapping[str, int],
+    groups: Mapping[str, Sequence[RowGroup]],
+    parquet: Path,
+    folder: Path,
+    workers: int,
+) -> None:
+    width = sum(lengths.get(column.channel, 1) for column in columns)
+    prebatch = {"train": parameters.prebatch_train_size, "test": parameters.prebatch_test_size}
+    plans = {
+        split: plan_shards(
+            split, sum(group.rows for group in groups[split]), parameters.samples_per_shard, prebatch[split], width
+        )
+        for split in SPLITS
+    }
+    vocabulary = _copy_vocabulary(parquet, folder)
+    spec = _specification(columns, lengths, plans, prebatch, vocabulary, folder)
+    layout = layout_of(spec, [column.feature for column in columns])
+    for number, split in enumerate(SPLITS):
+        (folder / split).mkdir(exist_ok=True)
+        permutation = Permutation(plans[split].rows, parameters.seed, number)
+        files = spec.files(split)
+        convert_split(groups[split], columns, lengths, layout, plans[split], permutation, files, workers)
+    (folder / FILENAME).write_text(spec.to_yaml())
+
+
+def _specification(
+    columns: Sequence[Column],
+    lengths: Mapping[str, int],
+    plans: Mapping[str, ShardPlan],
+    prebatch: Mapping[str, int],
+    vocabulary: Mapping[str, str],
+    folder: Path,
+) -> FeatureSpec:
+    names = tuple(column.feature for column in columns)
+    channels: dict[str, tuple[str, ...]] = {}
+    for column in columns:
+        channels[column.channel] = (*channels.get(column.channel, ()), column.feature)
+    sources = {
+        split: Chunk(names, tuple(f"{split}/part_{number}.tfrecord" for number in range(plan.shards)))
+        for split, plan in plans.items()
+    }
+    metadata: dict[str, Any] = {
+        split: {"rows": plan.rows, "prebatch_size": prebatch[split], "rows_per_file": plan.rows_per_file}
+        for split, plan in plans.items()
+    }
+    if vocabulary:
+        metadata["vocabulary"] = dict(vocabulary)
+    features = {column.feature: column.to_feature(lengths) for column in columns}
+    return FeatureSpec(features, sources, channels, metadata, folder)
+
+
+def _copy_vocabulary(parquet: Path, folder: Path) -> dict[str, str]:
+    """Hands the vocabulary on, so that a model can be served without the parquet data; its files by feature."""
+    if not (parquet / _VOCABULARY).is_dir():
+        return {}
+    shutil.copytree(parquet / _VOCABULARY, folder / _VOCABULARY, dirs_exist_ok=True)
+    return {path.stem: f"{_VOCABULARY}/{path.name}" for path in sorted((folder / _VOCABULARY).glob("*.parquet"))}

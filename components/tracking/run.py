@@ -1,0 +1,154 @@
+"""One MLflow run for a whole pipeline run: each step joins it, adds what it knows and leaves."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.errors import KfrecError
+from components.tracking.source import git_commit
+from components.tracking.store import connect, experiment_id, is_unreachable, unusable
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+PIPELINE_RUN = "kfrec.pipeline_run"
+GIT_COMMIT = "mlflow.source.git.commit"
+# What one log_batch request may hold.
+_METRICS, _PARAMETERS = 1000, 100
+_PARAMETER_LENGTH, _TAG_LENGTH = 6000, 5000
+
+
+class TrackedRun:
+    """An open MLflow run.
+
+    Attributes:
+        id: MLflow's run id.
+        client: the client it is logged through.
+    """
+
+    def __init__(self, client: MlflowClient, run: Run) -> None:
+        self.client = client
+        self.id: str = run.info.run_id
+        self._logged: dict[str, str] = dict(run.data.params)
+
+    def log_parameters(self, parameters: Mapping[str, Any]) -> None:
+        """Logs parameters, in batches.
+
+        MLflow never changes a parameter: where a re-run brings another value, that one is kept as the tag
+        ``changed.<name>``.
+        """
+        from mlflow.entities import Param
+
+        given = {name: str(value)[:_PARAMETER_LENGTH] for name, value in parameters.items()}
+        new = [Param(name, value) for name, value in given.items() if name not in self._logged]
+        for start in range(0, len(new), _PARAMETERS):
+            self.client.log_batch(self.id, params=new[start : start + _PARAMETERS])
+        self.set_tags({f"changed.{name}": v for name, v in given.items() if self._logged.get(name, v) != v})
+        self._logged = given | self._logged
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        """Logs numbers measured at one step (batch or epoch), or for the whole run where ``step`` is None."""
+        self.log_series([(step or 0, metrics)])
+
+    def log_series(self, series: Sequence[tuple[int, Mapping[str, float]]]) -> None:
+        """Logs (step, metrics) pairs in as few requests as MLflow allows."""
+        from mlflow.entities import Metric
+
+        now = int(time.time() * 1000)
+        metrics = [Metric(name, float(value), now, step) for step, group in series for name, value in group.items()]
+        for start in range(0, len(metrics), _METRICS):
+            self.client.log_batch(self.id, metrics=metrics[start : start + _METRICS])
+
+    def set_tags(self, tags: Mapping[str, Any]) -> None:
+        """Sets or overwrites tags."""
+        from mlflow.entities import RunTag
+
+        if tags:
+            self.client.log_batch(self.id, tags=[RunTag(name, str(v)[:_TAG_LENGTH]) for name, v in tags.items()])
+
+    def log_artifact(self, path: Path | str, folder: str | None = None) -> None:
+        """Uploads a file, or a folder with all that is in it, below ``folder`` of the run's artifacts."""
+        upload = self.client.log_artifacts if Path(path).is_dir() else self.client.log_artifact
+        upload(self.id, str(path), folder)
+
+
+@contextmanager
+def tracked_run(experiment: str, run_id: str = "") -> Iterator[TrackedRun]:
+    """Joins or starts an MLflow run; it ends FINISHED, or FAILED when the block raises, and can be joined again.
+
+    Args:
+        experiment: name of the experiment, created where it does not exist.
+        run_id: id of the pipeline run; its steps all join the one MLflow run that carries it as the tag
+            ``kfrec.pipeline_run``. Empty joins the run that MLFLOW_RUN_ID names, or else starts a new one.
+
+    Raises:
+        KfrecError: the tracking server does not answer, or there is no run MLFLOW_RUN_ID.
+    """
+    from mlflow.exceptions import MlflowException
+
+    client = connect()
+    try:
+        run = TrackedRun(client, _open(client, experiment, run_id))
+    except MlflowException as error:
+        raise unusable(client.tracking_uri, error) from error
+    try:
+        yield run
+    except BaseException as error:
+        with suppress(MlflowException):  # the first failure is the one to tell
+            client.set_terminated(run.id, "FAILED")
+        if isinstance(error, MlflowException) and is_unreachable(error):
+            raise unusable(client.tracking_uri, error) from error
+        raise
+    client.set_terminated(run.id, "FINISHED")
+
+
+def _open(client: MlflowClient, experiment: str, run_id: str) -> Run:
+    joined = os.environ.get("MLFLOW_RUN_ID", "").strip()
+    run: Run | None
+    if run_id:
+        run = _of_pipeline(client, experiment, run_id)
+    elif joined:
+        run = _by_id(client, joined)
+    else:
+        run = None
+    if run is None:
+        tags = {GIT_COMMIT: git_commit(), PIPELINE_RUN: run_id}
+        known = {name: value for name, value in tags.items() if value}
+        return client.create_run(experiment_id(client, experiment), tags=known, run_name=run_id or None)
+    if run.info.status != "RUNNING":
+        client.update_run(run.info.run_id, status="RUNNING")
+    return run
+
+
+def _of_pipeline(client: MlflowClient, experiment: str, run_id: str) -> Run | None:
+    """The oldest run with the tag, so that two steps that created one at the same moment agree from then on."""
+    query = f"tags.`{PIPELINE_RUN}` = '{_quotable(run_id)}'"
+    found = client.search_runs(
+        [experiment_id(client, experiment)], query, max_results=1, order_by=["attributes.start_time ASC"]
+    )
+    return found[0] if found else None
+
+
+def _by_id(client: MlflowClient, run_id: str) -> Run:
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return client.get_run(run_id)
+    except MlflowException as error:
+        if error.error_code != "RESOURCE_DOES_NOT_EXIST":
+            raise
+        raise KfrecError(
+            f"MLFLOW_RUN_ID={run_id}: no such run at {client.tracking_uri}; unset it or MLFLOW_TRACKING_URI"
+        ) from None
+
+
+def _quotable(run_id: str) -> str:
+    if "'" in run_id:
+        raise KfrecError(f"parameter run_id={run_id!r} holds a quote; give the plain id of the pipeline run")
+    return run_id

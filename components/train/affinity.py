@@ -1,0 +1,101 @@
+"""Binding the ranks of one machine to its cores, so that they do not push each other around.
+
+Works on local ranks, so it is right on every node of a job, and on physical cores: a rank that owns a core owns all of
+its hardware threads. The names of the ways to bind are those of the public recommender examples.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+SYSFS = Path("/sys/devices/system/cpu")
+
+
+@dataclass(frozen=True)
+class Core:
+    """One physical core.
+
+    Attributes:
+        socket: the package it sits in.
+        threads: its logical CPUs, lowest first.
+    """
+
+    socket: int
+    threads: tuple[int, ...]
+
+
+def plan(affinity: str, cores: Sequence[Core], local_rank: int, local_size: int) -> frozenset[int] | None:
+    """The logical CPUs of one rank, or None where it is not to be bound.
+
+    Sockets are dealt out to the local ranks in order; ranks that share a socket share or divide its cores:
+
+        socket                     every core of the rank's socket
+        single                     the first core of the rank's socket
+        single_unique              one core, another one for each rank
+        socket_unique_interleaved  every n-th core of the socket, for n ranks there
+        socket_unique_continuous   one unbroken n-th of the socket's cores
+        disabled                   no binding
+
+    With fewer ranks than sockets a rank gets several sockets; with more ranks than cores some share a core.
+    """
+    if affinity == "disabled" or not cores:
+        return None
+    sockets = sorted({core.socket for core in cores})
+    first = local_rank * len(sockets) // local_size
+    last = max(first + 1, (local_rank + 1) * len(sockets) // local_size)
+    mine = [core for core in cores if core.socket in sockets[first:last]]
+    sharing = [rank for rank in range(local_size) if rank * len(sockets) // local_size == first]
+    index, ranks = sharing.index(local_rank), len(sharing)
+    chosen = {
+        "socket": mine,
+        "single": mine[:1],
+        "single_unique": [mine[index % len(mine)]],
+        "socket_unique_interleaved": mine[index::ranks],
+        "socket_unique_continuous": mine[index * len(mine) // ranks : (index + 1) * len(mine) // ranks],
+    }[affinity]
+    return frozenset(thread for core in chosen or [mine[index % len(mine)]] for thread in core.threads)
+
+
+def topology(allowed: Iterable[int], sysfs: Path = SYSFS) -> list[Core]:
+    """The physical cores of the allowed logical CPUs, by socket and number.
+
+    A CPU that the kernel describes in no file counts as a core of its own in socket 0.
+    """
+    usable = set(allowed)
+    cores = set()
+    for cpu in usable:
+        described = sysfs / f"cpu{cpu}" / "topology"
+        try:
+            socket = int((described / "physical_package_id").read_text())
+            threads = _cpu_list((described / "thread_siblings_list").read_text())
+        except (OSError, ValueError):
+            socket, threads = 0, {cpu}
+        cores.add(Core(socket, tuple(sorted(threads & usable)) or (cpu,)))
+    return sorted(cores, key=lambda core: (core.socket, core.threads))
+
+
+def bind(affinity: str, local_rank: int, local_size: int) -> frozenset[int] | None:
+    """Binds this process and the threads it will start; a kernel that refuses leaves it as it was.
+
+    Returns:
+        The logical CPUs it is bound to, or None.
+    """
+    cpus = plan(affinity, topology(os.sched_getaffinity(0)), local_rank, local_size)
+    if cpus is not None:
+        try:
+            os.sched_setaffinity(0, cpus)
+        except OSError:
+            return None
+    return cpus
+
+
+def _cpu_list(text: str) -> set[int]:
+    """CPUs of a kernel list such as "0-3,8,10-11"."""
+    cpus: set[int] = set()
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        cpus.update(range(int(first), int(last or first) + 1))
+    return cpus

@@ -1,0 +1,102 @@
+"""Throughput and latency of single steps, the way the public benchmark reports them."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import tensorflow as tf
+
+from components.train.session import Session
+
+Batch = dict[str, tf.Tensor]
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """What a benchmark measured.
+
+    Attributes:
+        throughput: samples a second over all ranks, from asking for a batch to having its result, over all
+            measured steps.
+        throughput_std: its standard deviation from step to step.
+        latency_mean: milliseconds from having a batch to having its result, of the slowest rank.
+        latency_p90: its 90th percentile.
+        latency_p95: its 95th percentile.
+        latency_p99: its 99th percentile.
+        steps: measured steps.
+    """
+
+    throughput: float
+    throughput_std: float
+    latency_mean: float
+    latency_p90: float
+    latency_p95: float
+    latency_p99: float
+    steps: int
+
+    def metrics(self) -> dict[str, float]:
+        return asdict(self)
+
+    def told(self, mode: str) -> str:
+        return (
+            f"{mode} benchmark of {self.steps} steps: "
+            f"{self.throughput:,.0f} samples/s (std {self.throughput_std:,.0f}), "
+            f"latency {self.latency_mean:.2f} ms (p90 {self.latency_p90:.2f}, p95 {self.latency_p95:.2f}, "
+            f"p99 {self.latency_p99:.2f})"
+        )
+
+
+def benchmark_training(session: Session, step: Callable[[Batch], tf.Tensor], seed: int) -> Benchmark:
+    """Measures training steps, over as many epochs as it takes."""
+    epochs = (session.training_batches(seed, epoch) for epoch in itertools.count())
+    return _measure(session, step, itertools.chain.from_iterable(epochs))
+
+
+def benchmark_inference(session: Session) -> Benchmark:
+    """Measures scoring the test split, over and over."""
+    passes = (session.test_batches() for _ in itertools.count())
+    return _measure(session, session.scorer.add, itertools.chain.from_iterable(passes))
+
+
+def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndarray) -> Benchmark:
+    """Puts the ranks' measurements together.
+
+    Args:
+        rows: [ranks, steps] samples of each step.
+        cycle_seconds: [ranks, steps] from asking for a batch to having its result.
+        step_seconds: [ranks, steps] from having the batch to having its result.
+    """
+    throughput = rows.sum(axis=0) / cycle_seconds.max(axis=0)
+    latency = step_seconds.max(axis=0) * 1000
+    p90, p95, p99 = np.percentile(latency, [90, 95, 99])
+    return Benchmark(
+        throughput=float(rows.sum() / cycle_seconds.max(axis=0).sum()),
+        throughput_std=float(throughput.std()),
+        latency_mean=float(latency.mean()),
+        latency_p90=float(p90),
+        latency_p95=float(p95),
+        latency_p99=float(p99),
+        steps=rows.shape[1],
+    )
+
+
+def _measure(session: Session, step: Callable[[Batch], tf.Tensor], batches: Iterator[Batch]) -> Benchmark:
+    warmup, steps = session.parameters.benchmark_warmup_steps, session.parameters.benchmark_steps
+    measured: list[tuple[int, float, float]] = []
+    label = session.data.label
+    with session.progress("benchmark", warmup + steps, "steps") as advance:
+        for number in range(warmup + steps):
+            asked = time.perf_counter()
+            batch = next(batches)
+            started = time.perf_counter()
+            step(batch).numpy()  # waits for the device
+            ended = time.perf_counter()
+            if number >= warmup:
+                measured.append((int(batch[label].shape[0]), ended - asked, ended - started))
+            advance(1)
+    gathered = np.array(session.ranks.gather(measured))
+    return summarize(gathered[:, :, 0], gathered[:, :, 1], gathered[:, :, 2])

@@ -1,0 +1,50 @@
+"""The train step as a KFP component."""
+
+from kfp import dsl
+from kfp.dsl import Dataset, Input, Model, Output
+
+from components.steps.images import image
+
+
+@dsl.component(base_image=image("train"), install_kfp_package=False)
+def train(
+    tfrecord: Input[Dataset],
+    model: Output[Model],
+    model_type: str,
+    embedding_dim: int,
+    stage_one_mlp_dims: str,
+    stage_two_mlp_dims: str,
+    aux_mlp_dims: str,
+    long_seq_length: int,
+    optimizer: str,
+    lr: float,
+    weight_decay: float,
+    epochs: int,
+    global_batch_size: int,
+    dropout_rate: float,
+    amp: bool,
+    xla: bool,
+    feature_spec: str,
+    drop_remainder: bool,
+    disable_cache: bool,
+    repeat_count: int,
+    prefetch_train_size: int,
+    prefetch_test_size: int,
+    prebatch_train_size: int,
+    prebatch_test_size: int,
+    load_checkpoint_path: str,
+    checkpoint_steps: int,
+    log_steps: int,
+    affinity: str,
+    inter_op_parallelism: int,
+    intra_op_parallelism: int,
+    seed: int,
+    workers: int,
+    launcher: str,
+    experiment: str,
+    run_id: str,
+) -> None:
+    """Train a model with Horovod and export it."""
+    from components.steps.command import component
+
+    component("train", locals())

@@ -1,0 +1,142 @@
+"""The records of one training: both splits, what a batch of them looks like, and how many steps an epoch has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from components.errors import KfrecError
+from components.feature_spec import Channel, FeatureSpec, load_feature_spec
+from components.records import Records
+from components.steps.catalog import TrainParameters
+from components.train.batch_size import require_divisible
+from components.train.memory import cache_bytes
+from components.train.ranks import Ranks
+
+TRAIN, TEST = "train", "test"
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Both splits of a data set, as one rank reads them.
+
+    Attributes:
+        spec: its feature specification.
+        train: reader of the training split.
+        test: reader of the test split.
+        label: name of the label feature.
+    """
+
+    spec: FeatureSpec
+    train: Records
+    test: Records
+    label: str
+    parameters: TrainParameters
+    ranks: Ranks
+
+    @property
+    def passes(self) -> int:
+        """Times an epoch goes through the training split."""
+        return max(1, self.parameters.repeat_count)
+
+    @property
+    def steps_per_pass(self) -> int:
+        return self.train.steps(self.parameters.global_batch_size, drop_remainder=self.parameters.drop_remainder)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        return self.passes * self.steps_per_pass
+
+    @property
+    def rows_per_epoch(self) -> int:
+        """Samples of an epoch over all ranks."""
+        return self.passes * sum(self.rows_of(step) for step in range(self.steps_per_pass))
+
+    def rows_of(self, step: int) -> int:
+        """Samples of an epoch's step over all ranks."""
+        size = self.parameters.global_batch_size
+        return min(size, self.train.rows - (step % self.steps_per_pass) * size)
+
+    def training_batches(self, seed: int, epoch: int, first_step: int = 0) -> Iterator[dict[str, np.ndarray]]:
+        """This rank's share of each global batch of an epoch, from ``first_step`` on, in the order of the seed."""
+        first_pass, first_step = divmod(first_step, self.steps_per_pass)
+        for number in range(first_pass, self.passes):
+            yield from self.train.batches(
+                self.parameters.global_batch_size,
+                rank=self.ranks.rank,
+                size=self.ranks.size,
+                seed=seed,
+                epoch=epoch * self.passes + number,
+                first_step=first_step if number == first_pass else 0,
+                drop_remainder=self.parameters.drop_remainder,
+            )
+
+    def test_batches(self) -> Iterator[dict[str, np.ndarray]]:
+        """This rank's share of each global batch of the test split, in file order."""
+        return self.test.batches(self.parameters.global_batch_size, rank=self.ranks.rank, size=self.ranks.size)
+
+    def signature(self, records_features: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
+        """Shapes of a batch with these features, int32, rows unknown."""
+        lengths = {name: self.spec.features[name].length for name in records_features}
+        return {
+            name: tf.TensorSpec((None,) if length is None else (None, length), tf.int32, name=name)
+            for name, length in lengths.items()
+        }
+
+    @property
+    def training_features(self) -> tuple[str, ...]:
+        """The label and every feature of a channel."""
+        return (self.label, *_channel_features(self.spec))
+
+
+def open_data(
+    folder: Path, parameters: TrainParameters, ranks: Ranks, serving_features: tuple[str, ...]
+) -> TrainingData:
+    """Opens a data set and checks that this training can use it.
+
+    Args:
+        folder: holds the feature specification and the record files.
+        parameters: of the training.
+        ranks: who trains together.
+        serving_features: features that scoring needs; the test split is read for these and the label.
+
+    Raises:
+        KfrecError: no specification, records that disagree with it, or a batch size that cannot be dealt out.
+    """
+    spec = load_feature_spec(folder, parameters.feature_spec)
+    require_divisible(parameters.global_batch_size, ranks.size)
+    for split, size in ((TRAIN, parameters.prebatch_train_size), (TEST, parameters.prebatch_test_size)):
+        if size and size != spec.prebatch_size(split):
+            raise KfrecError(
+                f"parameter prebatch_{split}_size={size}, but {folder / parameters.feature_spec} says the records hold "
+                f"{spec.prebatch_size(split)}; leave it at 0 or convert the data again"
+            )
+    label = label_of(spec)
+    cache = 0 if parameters.disable_cache else cache_bytes(ranks.local_size)
+    train = Records(spec, TRAIN, (label, *_channel_features(spec)), cache_bytes=cache)
+    test = Records(spec, TEST, (label, *serving_features))
+    data = TrainingData(spec, train, test, label, parameters, ranks)
+    if not test.rows:
+        raise KfrecError(f"{folder}: the test split has no samples; convert the data again")
+    if not data.steps_per_pass:
+        raise KfrecError(
+            f"{folder}: {train.rows} training samples make no batch of {parameters.global_batch_size}; "
+            "lower global_batch_size or turn drop_remainder off"
+        )
+    return data
+
+
+def label_of(spec: FeatureSpec) -> str:
+    """Name of the one feature in the label channel."""
+    (label,) = spec.channel(Channel.LABEL)
+    return label.name
+
+
+def _channel_features(spec: FeatureSpec) -> tuple[str, ...]:
+    """Features of every channel but the label's, each once."""
+    listed = (name for channel, names in spec.channels.items() if channel != Channel.LABEL for name in names)
+    return tuple(dict.fromkeys(listed))

@@ -1,0 +1,46 @@
+"""The trained model as a SavedModel that scores requests without any code of this workflow."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+FOLDER = "saved_model"
+SIGNATURE = "serving_default"
+PROBABILITY = "probability"
+
+
+class _Served(tf.Module):
+    """What a SavedModel keeps: the variables that the signature reads."""
+
+    def __init__(self, variables: tuple[tf.Variable, ...]) -> None:
+        super().__init__()
+        self.weights = variables
+
+
+def export(model: Any, shapes: Mapping[str, tf.TensorSpec], folder: Path) -> None:
+    """Writes ``folder`` in one move, replacing an earlier one.
+
+    Args:
+        model: see components.models.
+        shapes: serving features by name, [None] or [None, length].
+        folder: the SavedModel's folder. Its signature ``serving_default`` takes every feature as int64 and returns
+            {"probability": [None] float32}.
+    """
+
+    @tf.function(autograph=False)
+    def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
+        ids = {name: tf.cast(values, tf.int32) for name, values in features.items()}
+        return {PROBABILITY: tf.sigmoid(model.logits(ids, training=False))}
+
+    signature = {name: tf.TensorSpec(spec.shape, tf.int64, name=name) for name, spec in shapes.items()}
+    partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
+    served = _Served(tuple(model.variables))
+    tf.saved_model.save(served, str(partial), signatures={SIGNATURE: serve.get_concrete_function(**signature)})
+    shutil.rmtree(folder, ignore_errors=True)
+    partial.replace(folder)

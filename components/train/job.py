@@ -1,0 +1,106 @@
+"""What a worker does from start to end: a training with its results, or an inference run."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components.models import Model, build_model
+from components.steps.catalog import WorkerParameters
+from components.steps.parameter import as_plain
+from components.train.benchmark import Benchmark, benchmark_inference, benchmark_training
+from components.train.checkpoint import find_checkpoint, read_standing, require_same_model, restore_weights
+from components.train.export import FOLDER as SAVED_MODEL
+from components.train.export import export
+from components.train.log import PARAMETER, TrainingLog
+from components.train.ranks import Ranks, together
+from components.train.results import PARAMETERS, TRAINING, copy_data_description, training_results, write_json
+from components.train.runtime import drawn_seed
+from components.train.session import Session, open_session
+from components.train.state import state_of
+from components.train.training import Training
+
+
+def run_training(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> None:
+    """Trains, and on the first rank exports the model; with ``benchmark`` only measures training steps."""
+    seed = ranks.from_first(drawn_seed(parameters.seed))
+    session = together(ranks, lambda: open_session(folder, parameters, ranks, seed))
+    training = Training(session, seed)
+    seed = training.standing.seed
+    with _open_log(session, seed, append=bool(parameters.load_checkpoint_path)) as log:
+        if parameters.benchmark:
+            _tell(session, log, benchmark_training(session, training.step.run, seed))
+            return
+        training.run(log)
+        if session.is_first:
+            data = session.data
+            results = training_results(training.standing, ranks.size, data.rows_per_epoch, data.test.rows)
+            log.write([], {name: value for name, value in results.items() if name != "epochs"})
+            _write_results(session, seed, results)
+
+
+def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> None:
+    """Scores the test split with a checkpoint's weights, or with ``benchmark`` measures how fast that goes."""
+    seed = ranks.from_first(drawn_seed(parameters.seed))
+    session = together(ranks, lambda: open_session(folder, parameters, ranks, seed))
+    together(ranks, lambda: _load_weights(session))
+    ranks.copy_variables(state_of(session.model))
+    with _open_log(session, seed) as log:
+        if parameters.benchmark:
+            _tell(session, log, benchmark_inference(session))
+            return
+        score = session.test_score()
+        metrics = {"test_auc": score.auc.value, "test_logloss": score.logloss, "test_rows": score.rows}
+        log.write([], {name: None if math.isnan(value) else value for name, value in metrics.items()})
+        if session.is_first:
+            print(f"test AUC {score.auc.value:.4f}, log loss {score.logloss:.4f}, {score.rows} samples", flush=True)
+
+
+def _open_log(session: Session, seed: int, append: bool = False) -> TrainingLog:
+    """The run's log, with its parameters in the first line."""
+    parameters = session.parameters
+    path = Path(parameters.results_dir) / parameters.log_filename if session.is_first else None
+    log = together(session.ranks, lambda: TrainingLog(path, append))
+    log.write(PARAMETER, {**as_plain(parameters), "seed": seed, "workers": session.ranks.size})
+    log.flush()
+    return log
+
+
+def _tell(session: Session, log: TrainingLog, measured: Benchmark) -> None:
+    log.write([], measured.metrics())
+    if session.is_first:
+        print(measured.told(session.parameters.mode), flush=True)
+
+
+def _load_weights(session: Session) -> None:
+    path = session.parameters.load_checkpoint_path
+    if not session.is_first:
+        return
+    if not path:
+        print("no load_checkpoint_path given: the weights are random, so only speed means anything", flush=True)
+        return
+    prefix = find_checkpoint(path)
+    require_same_model(prefix, read_standing(prefix), session.model)
+    restore_weights(prefix, session.model)
+
+
+def _write_results(session: Session, seed: int, results: Mapping[str, Any]) -> None:
+    parameters, data = session.parameters, session.data
+    out = Path(parameters.results_dir)
+    copy_data_description(data.spec, parameters.feature_spec, out)
+    export(_served(session, seed), data.signature(session.model.serving_features), out / SAVED_MODEL)
+    write_json(out / PARAMETERS, {**as_plain(parameters), "seed": seed})
+    write_json(out / TRAINING, results)
+
+
+def _served(session: Session, seed: int) -> Model:
+    """The model to export: in float32 even where it was trained in mixed precision, since it may serve on a CPU."""
+    if not session.parameters.amp:
+        return session.model
+    model = build_model(dataclasses.replace(session.parameters, amp=False), session.data.spec, seed=seed)
+    for variable, trained in zip(state_of(model), state_of(session.model), strict=True):
+        variable.assign(trained)
+    return model

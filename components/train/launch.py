@@ -1,0 +1,95 @@
+"""Starting the workers of a training: one interface, and the back ends that start them on this machine.
+
+horovodrun and mpirun come from this Python's own environment, so nothing has to be on the PATH.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import components
+from components.errors import KfrecError
+from components.progress.events import VARIABLE as EVENTS
+from components.train.mpi import mpi_environment
+from components.train.process import run_process
+from components.train.relay import Relay
+
+MODULE = "components.train.worker"
+_TAIL_LINES = 25
+
+
+class WorkerCrashed(RuntimeError):
+    """A worker ended without saying why in one line; the message holds its last lines."""
+
+
+class Launcher(Protocol):
+    """Where the workers run."""
+
+    def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
+        """Runs the workers to their end, showing the first one's progress.
+
+        Args:
+            workers: how many.
+            arguments: of each worker's command.
+            log: file that receives everything they say.
+
+        Raises:
+            KfrecError: what a worker said about bad input.
+            WorkerCrashed: a worker ended otherwise.
+        """
+
+
+class LocalLauncher:
+    """Processes of this machine: one runs as it is, several under horovodrun over Gloo or mpirun over MPI.
+
+    Args:
+        kind: "gloo" or "mpi".
+        prefix: root of the Python environment.
+        python: its interpreter.
+    """
+
+    def __init__(self, kind: str, prefix: str = sys.prefix, python: str = sys.executable) -> None:
+        self._kind, self._prefix, self._python = kind, prefix, python
+
+    def command(self, workers: int, arguments: Sequence[str]) -> list[str]:
+        """The command line that starts all workers."""
+        worker = [self._python, "-m", MODULE, *arguments]
+        if workers == 1:
+            return worker
+        binaries = Path(self._prefix) / "bin"
+        if self._kind == "gloo":
+            hosts = ["-np", str(workers), "-H", f"localhost:{workers}"]
+            return [self._python, str(binaries / "horovodrun"), "--gloo", *hosts, *worker]
+        exported = [word for name in self.environment() for word in ("-x", name)]
+        binding = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--tag-output"]
+        return [str(binaries / "mpirun"), *binding, "-np", str(workers), *exported, *worker]
+
+    def environment(self) -> dict[str, str]:
+        """What the workers find in their environment beside this process's own."""
+        root = str(Path(components.__file__).parents[1])
+        earlier = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]
+        return {
+            EVENTS: "1",
+            "PYTHONPATH": os.pathsep.join([root, *earlier]),
+            "PYTHONUNBUFFERED": "1",
+            "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),
+            **mpi_environment(self._prefix),
+        }
+
+    def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
+        """See :class:`Launcher`."""
+        with log.open("w") as file:
+            relay = Relay(file, tagged=workers > 1)
+            with relay:
+                status = run_process(self.command(workers, arguments), os.environ | self.environment(), relay.line)
+        if relay.error is not None:
+            raise KfrecError(relay.error)
+        if status:
+            lines = "\n".join(relay.last_words()[-_TAIL_LINES:])
+            raise WorkerCrashed(
+                f"the workers ended with status {status}; the last lines of the one that failed:\n{lines}"
+            )

@@ -1,0 +1,71 @@
+"""The training log: one ``DLLL {json}`` line a record, the format of the public recommender examples' logger.
+
+    DLLL {"timestamp": "1700000000.1", "elapsedtime": "3.2", "datetime": "2023-11-14 22:13:20.100000", "type": "LOG",
+          "step": [1, 10], "data": {"loss": 0.69, "samples/s": 2700.0}, "metadata": {}}
+
+``step`` is "PARAMETER" for the parameters, [epoch, step] for a step, [epoch] for an epoch and [] for the summary;
+epochs and steps count from 1, and elapsedtime is in seconds.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+PREFIX = "DLLL "
+PARAMETER = "PARAMETER"
+
+
+class TrainingLog:
+    """Appends records to a file; a log without a file (every rank but the first) drops them.
+
+    Args:
+        path: the log file, or None.
+        append: continue an earlier log instead of replacing it.
+    """
+
+    def __init__(self, path: Path | None, append: bool = False) -> None:
+        self._started = time.time()
+        self._file = None
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("a" if append else "w")
+
+    def write(self, step: Sequence[int] | str, data: Mapping[str, Any]) -> None:
+        if self._file is None:
+            return
+        now = time.time()
+        record = {
+            "timestamp": str(now),
+            "elapsedtime": str(now - self._started),
+            "datetime": str(datetime.fromtimestamp(now)),
+            "type": "LOG",
+            "step": step if isinstance(step, str) else list(step),
+            "data": dict(data),
+            "metadata": {},
+        }
+        self._file.write(PREFIX + json.dumps(record) + "\n")
+
+    def flush(self) -> None:
+        if self._file is not None:
+            self._file.flush()
+
+    def __enter__(self) -> TrainingLog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def read_log(path: Path) -> list[dict[str, Any]]:
+    """The records of a log file, in order."""
+    with path.open() as file:
+        return [json.loads(line.removeprefix(PREFIX)) for line in file if line.startswith(PREFIX)]

@@ -1,0 +1,49 @@
+"""How fast steps go, without waiting for each of them."""
+
+from __future__ import annotations
+
+import time
+
+
+class Meter:
+    """Times windows of steps; the first step of a process compiles the graph, so its window does not count as speed.
+
+    Attributes:
+        samples_per_second: of the last window.
+        step_seconds: mean of the last window.
+    """
+
+    def __init__(self) -> None:
+        self.samples_per_second = 0.0
+        self.step_seconds = 0.0
+        self._warm = False
+        self._measured_samples, self._measured_seconds = 0, 0.0
+        self._started = time.monotonic()
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether no window has ended yet."""
+        return not self._warm
+
+    @property
+    def mean_samples_per_second(self) -> float:
+        """Of this epoch, or of its last window where only the first step of the process was seen."""
+        return self._measured_samples / self._measured_seconds if self._measured_seconds else self.samples_per_second
+
+    def start(self) -> None:
+        """Begins a window, leaving out what happened since the last one ended."""
+        self._started = time.monotonic()
+
+    def stop(self, samples: int, steps: int) -> None:
+        """Ends a window of steps whose results have been read, and begins the next one."""
+        now = time.monotonic()
+        elapsed = now - self._started
+        self._started = now
+        self.samples_per_second, self.step_seconds = samples / elapsed, elapsed / steps
+        if self._warm:
+            self._measured_samples += samples
+            self._measured_seconds += elapsed
+        self._warm = True
+
+    def next_epoch(self) -> None:
+        self._measured_samples, self._measured_seconds = 0, 0.0

@@ -1,0 +1,32 @@
+"""Finding MPI's library: Horovod is linked against it, but it lies in the environment, where no loader looks."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+
+LIBRARY = "libmpi.so.40"
+
+
+def make_mpi_loadable(prefix: str = sys.prefix) -> None:
+    """Loads the environment's own libmpi, so that importing Horovod finds it. Does nothing where there is none.
+
+    Args:
+        prefix: root of the Python environment.
+    """
+    library = Path(prefix) / "lib" / LIBRARY
+    if library.is_file():
+        os.environ.setdefault("OPAL_PREFIX", prefix)
+        ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+
+
+def mpi_environment(prefix: str = sys.prefix) -> dict[str, str]:
+    """Variables with which mpirun and its processes find the environment's own MPI; empty where there is none."""
+    libraries = Path(prefix) / "lib"
+    if not (libraries / LIBRARY).is_file():
+        return {}
+    earlier = os.environ.get("LD_LIBRARY_PATH", "")
+    paths = [str(libraries)] + [path for path in earlier.split(":") if path and path != str(libraries)]
+    return {"OPAL_PREFIX": prefix, "LD_LIBRARY_PATH": ":".join(paths)}

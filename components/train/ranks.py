@@ -1,0 +1,143 @@
+"""How the processes of one training talk to each other: through Horovod, or not at all where there is only one.
+
+A process that no launcher started never imports Horovod, so it also runs where MPI's library is missing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import tensorflow as tf
+
+from components.errors import KfrecError, explain_os_error
+from components.train.mpi import make_mpi_loadable
+
+T = TypeVar("T")
+
+# What horovodrun, Open MPI, and the PMI of MPICH and Slurm tell the processes they start.
+_LAUNCHED = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
+
+
+class SharedError(KfrecError):
+    """Bad input that every rank knows of; only the first rank tells the user."""
+
+
+class Ranks(Protocol):
+    """The processes that train together, seen from one of them.
+
+    Attributes:
+        rank: number of this process, from 0.
+        size: number of processes.
+        local_rank: number of this process on its machine, from 0.
+        local_size: number of processes on its machine.
+    """
+
+    rank: int
+    size: int
+    local_rank: int
+    local_size: int
+
+    def sum(self, tensors: Sequence[tf.Tensor], name: str) -> list[tf.Tensor]:
+        """The tensors summed over all ranks, in one reduction."""
+
+    def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
+        """The rows of all ranks' slices; rows of equal index are to be summed by whoever applies them."""
+
+    def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
+        """Gives every rank the values of rank 0."""
+
+    def from_first(self, value: T) -> T:
+        """Rank 0's value, on every rank."""
+
+    def gather(self, value: T) -> list[T]:
+        """Every rank's value, by rank, on every rank."""
+
+
+class Alone:
+    """The only process."""
+
+    rank, size, local_rank, local_size = 0, 1, 0, 1
+
+    def sum(self, tensors: Sequence[tf.Tensor], name: str) -> list[tf.Tensor]:
+        return list(tensors)
+
+    def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
+        return slices
+
+    def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
+        return None
+
+    def from_first(self, value: T) -> T:
+        return value
+
+    def gather(self, value: T) -> list[T]:
+        return [value]
+
+
+class Horovod:
+    """One of several processes that a launcher started."""
+
+    def __init__(self) -> None:
+        make_mpi_loadable()
+        import horovod.tensorflow as hvd
+
+        hvd.init()
+        self._hvd = hvd
+        self.rank, self.size = hvd.rank(), hvd.size()
+        self.local_rank, self.local_size = hvd.local_rank(), hvd.local_size()
+
+    def sum(self, tensors: Sequence[tf.Tensor], name: str) -> list[tf.Tensor]:
+        return self._hvd.grouped_allreduce(list(tensors), op=self._hvd.Sum, name=name)
+
+    def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
+        # Each row travels once, however often this rank looked it up.
+        summed = unique_rows(slices)
+        return tf.IndexedSlices(
+            self._hvd.allgather(summed.values, name=f"{name}_values"),
+            self._hvd.allgather(summed.indices, name=f"{name}_indices"),
+            slices.dense_shape,
+        )
+
+    def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
+        self._hvd.broadcast_variables(variables, root_rank=0)
+
+    def from_first(self, value: T) -> T:
+        return self._hvd.broadcast_object(value, root_rank=0)
+
+    def gather(self, value: T) -> list[T]:
+        return self._hvd.allgather_object(value)
+
+
+def connect() -> Ranks:
+    """Joins the other processes, if a launcher started any."""
+    return Horovod() if any(variable in os.environ for variable in _LAUNCHED) else Alone()
+
+
+def together(ranks: Ranks, job: Callable[[], T]) -> T:
+    """Runs ``job`` on every rank and fails on every rank if it fails on one, so that none waits for another.
+
+    Raises:
+        SharedError: the first rank's bad input.
+    """
+    result: Any = None
+    told = ""
+    try:
+        result = job()
+    except (KfrecError, OSError) as error:
+        explained = explain_os_error(error) if isinstance(error, OSError) else error
+        if explained is None:
+            raise
+        told = str(explained)
+    failures = [message for message in ranks.gather(told) if message]
+    if failures:
+        raise SharedError(failures[0])
+    return result
+
+
+def unique_rows(slices: tf.IndexedSlices) -> tf.IndexedSlices:
+    """Slices with the rows of equal index summed."""
+    indices, position = tf.unique(slices.indices)
+    values = tf.math.unsorted_segment_sum(slices.values, position, tf.size(indices))
+    return tf.IndexedSlices(values, indices, slices.dense_shape)

@@ -1,0 +1,52 @@
+"""Summing gradients over the ranks, once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from components.train.ranks import Ranks
+
+Gradient = Any  # tf.Tensor or tf.IndexedSlices
+
+# A table up to this size (4 MiB) costs less to sum whole than its rows cost to find, send and merge.
+DENSE_ELEMENTS = 1 << 20
+
+
+def sum_gradients(
+    ranks: Ranks, gradients: Sequence[Gradient], scalars: Sequence[tf.Tensor], keep_sparse: bool
+) -> tuple[list[Gradient], list[tf.Tensor]]:
+    """Sums gradients, and scalars along with them.
+
+    Args:
+        ranks: who takes part.
+        gradients: of the same variables in the same order on every rank.
+        scalars: float32, reduced in the same message.
+        keep_sparse: never turn slices into a dense gradient, for an optimizer that leaves untouched rows alone.
+
+    Returns:
+        The summed gradients, in order, and the summed scalars.
+    """
+    if ranks.size == 1:
+        return list(gradients), list(scalars)
+    summed: list[Gradient] = [
+        tf.convert_to_tensor(gradient) if _is_small_table(gradient) and not keep_sparse else gradient
+        for gradient in gradients
+    ]
+    dense = [index for index, gradient in enumerate(summed) if not isinstance(gradient, tf.IndexedSlices)]
+    reduced = ranks.sum([summed[index] for index in dense] + list(scalars), name="gradients")
+    for index, gradient in zip(dense, reduced, strict=False):
+        summed[index] = gradient
+    for index, gradient in enumerate(summed):
+        if isinstance(gradient, tf.IndexedSlices):
+            summed[index] = ranks.sum_slices(gradient, name=f"slices_{index}")
+    return summed, reduced[len(dense) :]
+
+
+def _is_small_table(gradient: Gradient) -> bool:
+    return (
+        isinstance(gradient, tf.IndexedSlices)
+        and (gradient.shape.num_elements() or DENSE_ELEMENTS + 1) <= DENSE_ELEMENTS
+    )

@@ -1,0 +1,79 @@
+"""What the workers say: the first one's progress and lines for the user, everything for the log file."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict, deque
+from types import TracebackType
+from typing import IO, Any
+
+from tqdm import tqdm
+
+from components.progress import Bar
+from components.progress.events import parse
+
+# "[1,0]<stdout>:" of mpirun --tag-output, "[0]<stdout>:" of horovodrun.
+_TAG = re.compile(r"\[(?:\d+,)?(\d+)\]<(stdout|stderr)>:")
+_KEPT_LINES = 200
+_LAUNCHER = -1
+
+
+class Relay:
+    """Takes apart the lines of all workers.
+
+    Args:
+        log: receives every line that is not an event.
+        tagged: whether a launcher puts the rank before each line; without, every line is the only worker's.
+
+    Attributes:
+        error: the first one-line error a worker reported, or None.
+    """
+
+    def __init__(self, log: IO[str], tagged: bool) -> None:
+        self.error: str | None = None
+        self._log, self._tagged = log, tagged
+        self._bar: Bar | None = None
+        self._last: dict[int, deque[str]] = defaultdict(lambda: deque(maxlen=_KEPT_LINES))
+
+    def line(self, stream: str, text: str) -> None:
+        """Takes one line of "stdout" or "stderr"."""
+        rank = _LAUNCHER if self._tagged else 0
+        if tag := _TAG.search(text):
+            rank, stream = int(tag[1]), tag[2]
+            # mpirun repeats the tag wherever a line was written in pieces.
+            text = _TAG.sub("", text)
+        event = parse(text)
+        if event is not None:
+            self._event(event)
+            return
+        self._log.write(text + "\n" if not self._tagged else f"[{'launcher' if rank < 0 else rank}] {text}\n")
+        self._last[rank].append(text)
+        if rank == 0 and stream == "stdout" and text.strip():
+            tqdm.write(text.strip())
+
+    def last_words(self) -> list[str]:
+        """The last lines of the worker that failed: the first with a traceback, else the first of all."""
+        failed = [lines for rank, lines in sorted(self._last.items()) if any("Traceback" in line for line in lines)]
+        return list(next(iter(failed), self._last[0] or self._last[_LAUNCHER]))
+
+    def _event(self, event: dict[str, Any]) -> None:
+        if event["kfrec"] == "error":
+            self.error = self.error or event["message"]
+        if event["kfrec"] == "progress":
+            if self._bar is None or self._bar.label != event["label"]:
+                self._close_bar()
+                self._bar = Bar(event["label"], event["total"], event["unit"])
+            self._bar.advance(event["done"] - self._bar.done)
+
+    def _close_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def __enter__(self) -> Relay:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._close_bar()

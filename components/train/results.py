@@ -1,0 +1,73 @@
+"""The files that a finished run leaves in its results folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.feature_spec import FeatureSpec
+from components.feature_spec.spec import FILENAME
+
+if TYPE_CHECKING:
+    from components.train.standing import Standing
+
+PARAMETERS = "parameters.json"
+TRAINING = "training.json"
+VOCABULARY = "vocabulary"
+CHECKPOINT = "checkpoint"
+LOG = "log.json"
+
+
+def training_results(standing: Standing, workers: int, train_rows: int, test_rows: int) -> dict[str, Any]:
+    """The content of training.json.
+
+    Args:
+        standing: of a finished training.
+        workers: ranks that trained.
+        train_rows: samples of an epoch.
+        test_rows: samples of the test split.
+
+    Returns:
+        ``epochs`` and, of the last one, train_auc, test_auc and test_logloss; train_samples_per_second without
+        evaluation, checkpoints and the compilation of the graph; time_to_train in seconds from the first step to the
+        last evaluation.
+    """
+    last = standing.epochs[-1]
+    speeds = [epoch["samples_per_second"] for epoch in standing.epochs]
+    return {
+        "epochs": standing.epochs,
+        "train_auc": last["train_auc"],
+        "test_auc": last["test_auc"],
+        "test_logloss": last["test_logloss"],
+        "train_samples_per_second": len(speeds) / sum(1 / speed for speed in speeds),
+        "time_to_train": standing.seconds,
+        "workers": workers,
+        "seed": standing.seed,
+        "steps": standing.global_step,
+        "train_rows": train_rows,
+        "test_rows": test_rows,
+    }
+
+
+def write_json(path: Path, body: Mapping[str, Any]) -> None:
+    """Writes ``path`` in one move."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(json.dumps(body, indent=2, allow_nan=False) + "\n")
+    partial.replace(path)
+
+
+def copy_data_description(spec: FeatureSpec, feature_spec: str, folder: Path) -> None:
+    """Puts the feature specification and the vocabulary, where there is one, beside the model.
+
+    Args:
+        spec: of the data that was trained on.
+        feature_spec: name of its file.
+        folder: the results folder.
+    """
+    shutil.copyfile(spec.folder / feature_spec, folder / FILENAME)
+    vocabulary = spec.folder / VOCABULARY
+    if vocabulary.is_dir():
+        shutil.copytree(vocabulary, folder / VOCABULARY, dirs_exist_ok=True)

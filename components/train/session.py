@@ -1,0 +1,93 @@
+"""What training and inference both start from: the data, the model and the ranks, with the same weights everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from components.feature_spec import load_feature_spec
+from components.models import build_model
+from components.progress import progress
+from components.records import prefetched
+from components.steps.catalog import WorkerParameters
+from components.train.data import TrainingData, open_data
+from components.train.ranks import Ranks
+from components.train.validation import Score, Scorer
+
+AUTOMATIC_PREFETCH = 4
+
+
+@dataclass(frozen=True)
+class Session:
+    """One worker's view of a run.
+
+    Attributes:
+        parameters: what the run was asked to do.
+        ranks: who takes part.
+        data: the records.
+        model: see components.models.
+        scorer: scores a split with the model.
+    """
+
+    parameters: WorkerParameters
+    ranks: Ranks
+    data: TrainingData
+    model: Any
+    scorer: Scorer
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the rank that talks and writes."""
+        return self.ranks.rank == 0
+
+    @contextmanager
+    def progress(self, label: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
+        """Shows a bar and gives the function that advances it; only the first rank's calls are seen."""
+        if not self.is_first:
+            yield lambda count: None
+            return
+        with progress(label, total, unit) as bar:
+            yield bar.advance
+
+    def training_batches(self, seed: int, epoch: int, first_step: int = 0) -> Iterator[dict[str, tf.Tensor]]:
+        batches = self.data.training_batches(seed, epoch, first_step)
+        return prefetched(map(_tensors, batches), _ahead(self.parameters.prefetch_train_size))
+
+    def test_batches(self) -> Iterator[dict[str, tf.Tensor]]:
+        return prefetched(map(_tensors, self.data.test_batches()), _ahead(self.parameters.prefetch_test_size))
+
+    def test_score(self) -> Score:
+        """AUC and log loss on the test split; every rank takes part and gets the result."""
+        return self.scorer.score(self.test_batches())
+
+
+def open_session(folder: Path, parameters: WorkerParameters, ranks: Ranks, seed: int) -> Session:
+    """Opens the data and builds the model.
+
+    Args:
+        folder: the data set.
+        parameters: of the run.
+        ranks: who takes part.
+        seed: of the weights.
+
+    Raises:
+        KfrecError: see :func:`components.train.data.open_data`.
+    """
+    model = build_model(parameters, load_feature_spec(folder, parameters.feature_spec), seed=seed)
+    data = open_data(folder, parameters, ranks, model.serving_features)
+    signature = data.signature((data.label, *model.serving_features))
+    return Session(parameters, ranks, data, model, Scorer(model, ranks, signature, data.label, parameters.xla))
+
+
+def _ahead(prefetch: int) -> int:
+    return AUTOMATIC_PREFETCH if prefetch < 0 else prefetch
+
+
+def _tensors(batch: Mapping[str, np.ndarray]) -> dict[str, tf.Tensor]:
+    return {name: tf.constant(values) for name, values in batch.items()}

@@ -1,0 +1,55 @@
+"""What MLflow learns of a training."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from components.artifacts import Artifact
+from components.steps.catalog import LaunchParameters
+from components.steps.parameter import parameters_of, plain
+from components.tracking import TrackedRun
+from components.train.log import read_log
+from components.train.results import LOG, TRAINING
+
+_EPOCH_METRICS = ("train_loss", "train_auc", "test_auc", "test_logloss", "seconds", "samples_per_second")
+_LAST = ("train_auc", "test_auc", "test_logloss", "train_samples_per_second", "time_to_train")
+# Names in the log, and their names as a series in MLflow.
+_STEP_METRICS = {"loss": "loss", "samples/s": "samples_per_second", "step_time": "step_seconds"}
+# Which run it belongs to is no parameter of the training.
+_NOT_LOGGED = ("experiment", "run_id")
+
+
+def track(run: TrackedRun, parameters: LaunchParameters, folder: Path, data: Artifact) -> None:
+    """Logs parameters, curves, results and where the data came from.
+
+    Args:
+        run: an open run.
+        parameters: of the step; the seed is logged as it was drawn.
+        folder: the workers' results.
+        data: the records that were trained on.
+    """
+    results = json.loads((folder / TRAINING).read_text())
+    given = {p.pipeline_name: plain(getattr(parameters, p.name)) for p in parameters_of(LaunchParameters)
+             if p.name not in _NOT_LOGGED}  # fmt: skip
+    run.log_parameters({**given, "train_seed": results["seed"]})
+    run.set_tags({"data.tfrecord.digest": data.digest, **{f"data.{k}.digest": v for k, v in data.inputs.items()}})
+    steps_per_epoch = results["steps"] // len(results["epochs"])
+    run.log_series(_step_series(folder / LOG, steps_per_epoch, parameters.log_steps))
+    run.log_series([
+        (epoch["epoch"], {f"epoch_{name}": epoch[name] for name in _EPOCH_METRICS if epoch[name] is not None})
+        for epoch in results["epochs"]
+    ])  # fmt: skip
+    run.log_metrics({name: results[name] for name in _LAST if results[name] is not None})
+
+
+def _step_series(log: Path, steps_per_epoch: int, log_steps: int) -> list[tuple[int, dict[str, float]]]:
+    """One point for each read of the loss."""
+    series = []
+    for record in read_log(log):
+        if len(record["step"]) == 2 and not isinstance(record["step"], str):
+            epoch, step = record["step"]
+            if step % log_steps == 0 or step == steps_per_epoch:
+                point = {name: record["data"][key] for key, name in _STEP_METRICS.items()}
+                series.append(((epoch - 1) * steps_per_epoch + step, point))
+    return series

@@ -1,0 +1,197 @@
+"""The training loop: epochs of steps, losses read in bulk, checkpoints, and a score at the end of each epoch."""
+
+from __future__ import annotations
+
+import math
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from components.models import make_optimizer
+from components.train.auc import LogitHistogram, auc_of
+from components.train.checkpoint import (
+    Checkpoints,
+    described,
+    find_checkpoint,
+    read_standing,
+    require_same_model,
+    require_same_run,
+)
+from components.train.log import TrainingLog
+from components.train.loss_scale import LossScale
+from components.train.meter import Meter
+from components.train.ranks import SharedError, together
+from components.train.results import CHECKPOINT
+from components.train.session import Session
+from components.train.standing import Standing
+from components.train.state import state_of
+from components.train.training_step import TrainingStep
+
+
+class Training:
+    """Trains a session's model to the end of its last epoch.
+
+    Args:
+        session: what to train on what.
+        seed: of weights and batch order, drawn already; a checkpoint brings its own.
+    """
+
+    def __init__(self, session: Session, seed: int) -> None:
+        parameters, data = session.parameters, session.data
+        self._session = session
+        self._ranks, self._data, self._parameters = session.ranks, data, parameters
+        self._optimizer = make_optimizer(parameters)
+        self._optimizer.build(session.model.trainable_variables)
+        self._loss_scale = LossScale(parameters.amp)
+        self._histogram = LogitHistogram()
+        self._meter = Meter()
+        self.standing = Standing(
+            seed=seed,
+            global_batch_size=parameters.global_batch_size,
+            steps_per_epoch=data.steps_per_epoch,
+            optimizer=parameters.optimizer,
+            variables=described(session.model),
+        )
+        folder = Path(parameters.save_checkpoint_path or Path(parameters.results_dir) / CHECKPOINT)
+        self._checkpoints = Checkpoints(folder, session.model, self._optimizer, self._loss_scale)
+        self._begin()
+        self.step = TrainingStep(
+            session.model,
+            self._optimizer,
+            session.ranks,
+            self._histogram,
+            self._loss_scale,
+            data.signature(data.training_features),
+            label=data.label,
+            keep_sparse=parameters.optimizer == "lazy_adam",
+            xla=parameters.xla,
+        )
+
+    def run(self, log: TrainingLog) -> None:
+        """Trains; afterwards ``standing`` holds the results.
+
+        Args:
+            log: gets a record a step and one an epoch.
+
+        Raises:
+            SharedError: the loss is not finite.
+            KfrecError: a record is broken.
+        """
+        while self.standing.epoch < self._parameters.epochs:
+            self._epoch(log)
+
+    def _begin(self) -> None:
+        """Restores the checkpoint asked for on the first rank, then gives every rank the first one's state."""
+        if self._parameters.load_checkpoint_path:
+            restored = together(self._ranks, self._restore)
+            self.standing, counts = self._ranks.from_first(restored)
+            # The counts of all ranks go on in the first one; summed at the end of the epoch they are complete.
+            if self._session.is_first and counts.size:
+                self._histogram.counts.assign(counts)
+        for part in (self._session.model, self._optimizer, self._loss_scale):
+            self._ranks.copy_variables(state_of(part))
+
+    def _restore(self) -> tuple[Standing, np.ndarray]:
+        if not self._session.is_first:
+            return self.standing, np.zeros(0)
+        prefix = find_checkpoint(self._parameters.load_checkpoint_path)
+        standing = read_standing(prefix)
+        require_same_model(prefix, standing, self._session.model)
+        require_same_run(prefix, standing, self.standing, self._parameters.seed)
+        standing, histogram = self._checkpoints.restore(prefix)
+        standing.steps_per_epoch = self.standing.steps_per_epoch
+        standing.global_batch_size = self.standing.global_batch_size
+        return standing, histogram
+
+    def _epoch(self, log: TrainingLog) -> None:
+        standing, every = self.standing, self._parameters.checkpoint_steps
+        self._meter.next_epoch()
+        earlier, began = standing.epoch_seconds, time.monotonic()
+        pending: list[tf.Tensor] = []
+        label = f"epoch {standing.epoch + 1}/{self._parameters.epochs}"
+        with self._session.progress(label, self._data.rows_per_epoch, "samples") as advance:
+            advance(sum(self._data.rows_of(step) for step in range(standing.step)))
+            self._meter.start()
+            for batch in self._session.training_batches(standing.seed, standing.epoch, standing.step):
+                pending.append(self.step.run(batch))
+                standing.step += 1
+                advance(self._data.rows_of(standing.step - 1))
+                is_last = standing.step == standing.steps_per_epoch
+                is_saved = bool(every) and standing.global_step % every == 0 and not is_last
+                if is_last or is_saved or standing.step % self._parameters.log_steps == 0 or self._meter.is_cold:
+                    self._read(pending, log)
+                    pending = []
+                if is_saved:
+                    standing.epoch_seconds = earlier + time.monotonic() - began
+                    self._save()
+                    self._meter.start()
+        self._finish_epoch(earlier, began, log)
+
+    def _read(self, pending: list[tf.Tensor], log: TrainingLog) -> None:
+        """Reads the losses of the steps since the last read, and logs them."""
+        standing = self.standing
+        losses = tf.stack(pending).numpy()
+        first = standing.step - len(pending)
+        self._meter.stop(sum(self._data.rows_of(step) for step in range(first, standing.step)), len(pending))
+        speed = {"samples/s": round(self._meter.samples_per_second, 1), "step_time": self._meter.step_seconds}
+        for step, loss in enumerate(losses.tolist(), first + 1):
+            if not math.isfinite(loss):
+                raise SharedError(
+                    f"epoch {standing.epoch + 1} step {step}: the loss is {loss}; lower lr ({self._parameters.lr:g})"
+                    " or look at the data"
+                )
+            log.write([standing.epoch + 1, step], {"loss": loss, **speed})
+        log.flush()
+        standing.loss_sum += float(losses.sum(dtype=np.float64))
+
+    def _finish_epoch(self, earlier: float, began: float, log: TrainingLog) -> None:
+        standing = self.standing
+        train_auc = auc_of(self._summed_histogram())
+        score = self._session.test_score()
+        seconds = earlier + time.monotonic() - began
+        result: dict[str, Any] = {
+            "epoch": standing.epoch + 1,
+            "train_loss": standing.loss_sum / standing.steps_per_epoch,
+            "train_auc": train_auc.value,
+            "test_auc": score.auc.value,
+            "test_logloss": score.logloss,
+            "auc_error_bound": max(train_auc.error_bound, score.auc.error_bound),
+            "seconds": seconds,
+            "samples_per_second": self._meter.mean_samples_per_second,
+        }
+        # JSON has no NaN: a metric that the data does not define is null.
+        result = {name: None if math.isnan(value) else value for name, value in result.items()}
+        standing.epochs.append(result)
+        standing.seconds += seconds
+        standing.epoch, standing.step, standing.loss_sum, standing.epoch_seconds = standing.epoch + 1, 0, 0.0, 0.0
+        self._histogram.reset()
+        log.write([standing.epoch], {name: value for name, value in result.items() if name != "epoch"})
+        log.flush()
+        self._save()
+        if self._session.is_first:
+            print(_told(result, self._parameters.epochs), flush=True)
+
+    def _save(self) -> None:
+        histogram = self._summed_histogram()
+        together(
+            self._ranks, lambda: self._checkpoints.save(self.standing, histogram) if self._session.is_first else None
+        )
+
+    def _summed_histogram(self) -> np.ndarray:
+        (counts,) = self._ranks.sum([self._histogram.counts.value()], name="training_histogram")
+        return counts.numpy()
+
+
+def _told(result: dict[str, Any], epochs: int) -> str:
+    """The line a person reads at the end of an epoch."""
+    shown = {
+        "train loss": result["train_loss"],
+        "train AUC": result["train_auc"],
+        "test AUC": result["test_auc"],
+        "test log loss": result["test_logloss"],
+    }
+    metrics = ", ".join(f"{name} {value:.4f}" for name, value in shown.items() if value is not None)
+    return f"epoch {result['epoch']}/{epochs}: {metrics}, {result['samples_per_second']:,.0f} samples/s"

@@ -1,0 +1,100 @@
+"""One optimizer step that is the same for any number of ranks.
+
+The loss is the sum over terms of weight * total / count, with totals and counts taken over the whole global batch. So
+the counts are summed over the ranks first; each rank then differentiates its own share of the true loss, and the
+shares' gradients, summed once, are the gradient of the true loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from components.train.auc import LogitHistogram
+from components.train.loss_scale import LossScale
+from components.train.ranks import Ranks
+from components.train.reduction import Gradient, sum_gradients
+
+Features = Mapping[str, tf.Tensor]
+
+
+class TrainingStep:
+    """Computes the loss of a batch, differentiates, sums over the ranks and updates the model.
+
+    Args:
+        model: what to train (see components.models).
+        optimizer: has ``apply(gradients_and_variables)``.
+        ranks: who trains together.
+        histogram: collects this rank's logits for the training AUC.
+        loss_scale: enabled under mixed precision.
+        signature: feature name (and label) to [None] or [None, length] int32.
+        label: name of the label feature.
+        keep_sparse: the optimizer leaves untouched table rows alone, so slices stay slices.
+        xla: compile the forward and backward pass; reductions and updates stay outside.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        optimizer: Any,
+        ranks: Ranks,
+        histogram: LogitHistogram,
+        loss_scale: LossScale,
+        signature: Mapping[str, tf.TensorSpec],
+        label: str,
+        keep_sparse: bool,
+        xla: bool,
+    ) -> None:
+        self._model, self._optimizer, self._ranks = model, optimizer, ranks
+        self._histogram, self._loss_scale, self._label, self._keep_sparse = (
+            histogram,
+            loss_scale,
+            label,
+            keep_sparse,
+        )
+        self._variables = list(model.trainable_variables)
+        self._xla = xla
+        compiled = {"jit_compile": True} if xla else {}
+        self._differentiate = tf.function(self._loss_and_gradients, autograph=False, **compiled)
+        self._counts = tf.function(self._term_counts, autograph=False, **compiled)
+        self.run = tf.function(self._run, input_signature=[dict(signature)], autograph=False)
+
+    def _run(self, batch: Features) -> tf.Tensor:
+        """Trains on this rank's share of a global batch and returns the loss of the whole one, float32."""
+        features = {name: value for name, value in batch.items() if name != self._label}
+        labels = tf.cast(batch[self._label], tf.float32)
+        # A compiled function cannot hold a reduction, so the counts come from a pass of their own, of which the
+        # compiler keeps little more than the masks.
+        shares = self._shares(self._counts(features, labels)) if self._xla else None
+        share, logits, gradients = self._differentiate(features, labels, shares)
+        gradients, (loss,) = sum_gradients(self._ranks, gradients, [share], self._keep_sparse)
+        self._loss_scale.apply(gradients, self._update)
+        self._histogram.update(labels, logits)
+        return loss
+
+    def _term_counts(self, features: Features, labels: tf.Tensor) -> tf.Tensor:
+        _, terms = self._model.loss_terms(features, labels, training=False)
+        return tf.stack([tf.stop_gradient(term.count) for term in terms.values()])
+
+    def _shares(self, counts: tf.Tensor) -> tf.Tensor:
+        """1 / count of each term, counts summed over the ranks, [terms] float32; 0 where nothing was counted."""
+        (summed,) = self._ranks.sum([counts], name="counts")
+        return tf.math.divide_no_nan(1.0, summed)
+
+    def _loss_and_gradients(
+        self, features: Features, labels: tf.Tensor, shares: tf.Tensor | None
+    ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
+        """This rank's share of the loss, its logits, and the gradients of its share, scaled."""
+        with tf.GradientTape() as tape:
+            logits, terms = self._model.loss_terms(features, labels, training=True)
+            if shares is None:
+                shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))
+            weighted = tf.stack([term.weight * term.total for term in terms.values()])
+            loss = tf.tensordot(shares, weighted, 1)
+            scaled = loss * self._loss_scale.factor
+        return loss, logits, tape.gradient(scaled, self._variables)
+
+    def _update(self, gradients: Sequence[Gradient]) -> None:
+        self._optimizer.apply(list(zip(gradients, self._variables, strict=True)))

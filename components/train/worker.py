@@ -1,0 +1,99 @@
+"""One process of a training: alone, or one of many that horovodrun or mpirun started.
+
+python -m components.train.worker --dataset_dir TFRECORD --results_dir OUT
+horovodrun --gloo -np 2 python -m components.train.worker ...
+mpirun -np 2 python -m components.train.worker ...
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.errors import KfrecError, explain_os_error
+from components.progress import emit
+from components.steps.catalog import WorkerParameters
+from components.steps.command import add_argument
+from components.steps.parameter import build, parameters_of
+from components.train.runtime import quiet_tensorflow
+
+if TYPE_CHECKING:
+    from components.train.ranks import Ranks
+
+BAD_INPUT, ABANDONED = 2, 3
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one worker and returns its exit status: 2 for bad input, 3 where another rank failed."""
+    options = vars(_parser().parse_args(arguments))
+    folder = Path(options.pop("dataset_dir"))
+    given = {name: value for name, value in options.items() if value is not None}
+    quiet_tensorflow()
+    # Only now: importing TensorFlow takes seconds, and --help must not.
+    import tensorflow as tf
+
+    from components.train.ranks import SharedError, connect
+
+    ranks = connect()
+    try:
+        _run(folder, _parameters(given), ranks)
+        return 0
+    except SharedError as error:
+        return _fail(str(error), told=ranks.rank == 0)
+    except KfrecError as error:
+        return _fail(str(error))
+    except OSError as error:
+        explained = explain_os_error(error)
+        if explained is None:
+            raise
+        return _fail(str(explained))
+    except (tf.errors.UnknownError, tf.errors.AbortedError, tf.errors.InternalError) as error:
+        if ranks.size == 1 or "Horovod" not in str(error):
+            raise
+        print(f"rank {ranks.rank}: stopped, because another rank did", file=sys.stderr, flush=True)
+        return ABANDONED
+
+
+def _parameters(given: Mapping[str, str]) -> WorkerParameters:
+    from components.train.ranks import SharedError
+
+    try:
+        return build(WorkerParameters, given)
+    except KfrecError as error:
+        raise SharedError(str(error)) from None  # every rank was given the same arguments
+
+
+def _run(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> None:
+    from components.train.job import run_inference, run_training
+    from components.train.runtime import configure
+
+    configure(parameters, ranks)
+    {"train": run_training, "inference": run_inference}[parameters.mode](folder, parameters, ranks)
+
+
+def _fail(message: str, told: bool = True) -> int:
+    if told:
+        emit("error", step="train", message=message)
+        print(f"error: train: {message}", file=sys.stderr, flush=True)
+    return BAD_INPUT
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m components.train.worker", description="Train or benchmark a model, as one Horovod process."
+    )
+    parser.add_argument("--dataset_dir", required=True, metavar="FOLDER", help="reads: record files with their spec")
+    group = parser.add_argument_group("parameters")
+    for parameter in parameters_of(WorkerParameters):
+        add_argument(group, parameter)
+    return parser
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    sys.exit(status)

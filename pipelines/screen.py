@@ -1,0 +1,120 @@
+"""What a person sees while a pipeline runs here: one bar at a time, one line a finished step, one table at the end."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from components.progress.bar import bar_options
+from components.progress.events import parse
+
+
+class StepOutput(io.TextIOBase):
+    """A stand-in for stdout that turns the steps' events into a picture and keeps everything else in a log.
+
+    Attributes:
+        finished: step name to its "finished" event.
+        error: the last "error" event's message, empty if there was none.
+        run_id: the pipeline run's identifier, as the steps were told.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self.finished: dict[str, dict[str, Any]] = {}
+        self.error = ""
+        self.run_id = ""
+        self._file = log.open("w")
+        self._rest = ""
+        self._bar: tqdm | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        *lines, self._rest = (self._rest + text).split("\n")
+        for line in lines:
+            self._line(line)
+        return len(text)
+
+    def close(self) -> None:
+        self._close_bar()
+        self._file.close()
+        super().close()
+
+    def tail(self, lines: int = 15) -> str:
+        """The last lines of the log."""
+        self._file.flush()
+        return "\n".join(self.log.read_text().splitlines()[-lines:])
+
+    def _line(self, line: str) -> None:
+        event = parse(line)
+        if event is None:
+            self._file.write(line + "\n")
+            self._file.flush()
+            return
+        getattr(self, f"_on_{event['kfrec']}", lambda _: None)(event)
+
+    def _on_started(self, event: Mapping[str, Any]) -> None:
+        self.run_id = event["run_id"] or self.run_id
+        self._step = event["step"]
+        print(f"{event['step']:<10} …", file=sys.stderr, flush=True)
+
+    def _on_progress(self, event: Mapping[str, Any]) -> None:
+        if self._bar is None or self._bar.desc != f"  {event['label']}":
+            self._close_bar()
+            self._bar = tqdm(**bar_options(f"  {event['label']}", event["total"], event["unit"]))
+        self._bar.update(event["done"] - self._bar.n)
+
+    def _on_finished(self, event: Mapping[str, Any]) -> None:
+        self._close_bar()
+        self.finished[event["step"]] = dict(event)
+        counts = ", ".join(f"{count:,} {name}" for name, count in event["rows"].items())
+        print(f"{event['step']:<10} done in {duration(event['seconds'])}  {counts}", file=sys.stderr, flush=True)
+
+    def _on_error(self, event: Mapping[str, Any]) -> None:
+        self._close_bar()
+        self.error = f"{event['step']}: {event['message']}"
+
+    def _close_bar(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+
+def duration(seconds: float) -> str:
+    """Seconds as a person says them: "4.2 s", "3 min 07 s"."""
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
+
+
+def table(summary: Mapping[str, Any], since: float) -> str:
+    """The summary as a table for the terminal.
+
+    Args:
+        summary: the content of summary.json.
+        since: time.monotonic() at the start of the run.
+    """
+    metrics, registered = summary["metrics"], summary["registered"]
+    rows = [("step", "seconds", "rows")]
+    rows += [(name, f"{s['seconds']:.1f}", f"{s['rows']:,}") for name, s in summary["steps"].items()]
+    rows += [("total", f"{time.monotonic() - since:.1f}", "")]
+    widths = [max(len(row[i]) for row in rows) for i in range(3)]
+    lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
+    lines.insert(1, "-" * len(lines[0]))
+    lines += [
+        "",
+        f"test AUC {metrics['test_auc']:.4f}   train AUC {metrics['train_auc']:.4f}   "
+        f"test log loss {metrics['test_logloss']:.4f}   {metrics['train_samples_per_second']:,.0f} samples/s",
+        f"{summary['registered']['model']} version {registered['version']} is the {registered['alias']}: "
+        f"{registered['reason']}",
+        f"report  {summary['artifacts']['report']}",
+        f"look    {summary['look']}",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,130 @@
+import errno
+import json
+from pathlib import Path
+
+import pytest
+
+from components.artifacts import adopt, open_artifact, publishing
+from components.artifacts.folder import MANIFEST
+from components.errors import KfrecError
+
+
+def write(folder: Path, text: str = "hello") -> None:
+    with publishing(folder, step="download", parameters={"seed": 1}) as staging:
+        (staging.path / "sub").mkdir()
+        (staging.path / "sub" / "a.txt").write_text(text)
+        staging.rows["reviews"] = 3
+
+
+def test_a_published_folder_opens_with_its_rows_and_parameters(tmp_path: Path) -> None:
+    write(tmp_path / "raw")
+    artifact = open_artifact(tmp_path / "raw")
+    assert (artifact.step, artifact.rows, artifact.parameters) == ("download", {"reviews": 3}, {"seed": 1})
+    assert [entry.path for entry in artifact.files] == ["sub/a.txt"]
+
+
+def test_the_checksum_is_the_castagnoli_crc_in_base64(tmp_path: Path) -> None:
+    # CRC32C of "123456789" is 0xE3069283, the check value of the polynomial (RFC 3720, appendix B.4 family).
+    write(tmp_path / "raw", "123456789")
+    assert open_artifact(tmp_path / "raw").files[0].crc32c == "4waSgw=="
+
+
+def test_equal_content_gives_an_equal_digest(tmp_path: Path) -> None:
+    write(tmp_path / "one")
+    write(tmp_path / "two")
+    write(tmp_path / "three", "other")
+    digests = [open_artifact(tmp_path / name).digest for name in ("one", "two", "three")]
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_inputs_are_recorded_by_digest(tmp_path: Path) -> None:
+    write(tmp_path / "raw")
+    raw = open_artifact(tmp_path / "raw")
+    with publishing(tmp_path / "parquet", step="preprocess", inputs={"raw": raw}) as staging:
+        (staging.path / "b.txt").write_text("x")
+    assert open_artifact(tmp_path / "parquet").inputs == {"raw": raw.digest}
+
+
+def test_a_failed_write_leaves_the_earlier_artifact_and_no_litter(tmp_path: Path) -> None:
+    write(tmp_path / "raw", "first")
+    with pytest.raises(ZeroDivisionError), publishing(tmp_path / "raw", step="download") as staging:
+        (staging.path / "a.txt").write_text("second")
+        raise ZeroDivisionError
+    assert (tmp_path / "raw" / "sub" / "a.txt").read_text() == "first"
+    assert [path.name for path in tmp_path.iterdir()] == ["raw"]
+
+
+def test_a_second_write_replaces_the_first_whole(tmp_path: Path) -> None:
+    write(tmp_path / "raw", "first")
+    with publishing(tmp_path / "raw", step="download") as staging:
+        (staging.path / "b.txt").write_text("second")
+    assert [entry.path for entry in open_artifact(tmp_path / "raw").files] == ["b.txt"]
+    assert [path.name for path in tmp_path.iterdir()] == ["raw"]
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_earlier_artifact(tmp_path: Path) -> None:
+    write(tmp_path / "raw", "first")
+    with pytest.raises(KfrecError, match="disk is full"), publishing(tmp_path / "raw", step="download"):
+        raise OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "raw" / "big"))
+    assert open_artifact(tmp_path / "raw").files[0].path == "sub/a.txt"
+
+
+def test_a_folder_that_cannot_be_made_names_itself(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with (
+        pytest.raises(KfrecError, match="a file stands where a folder"),
+        publishing(tmp_path / "file" / "raw", step="download"),
+    ):
+        pass
+
+
+def test_an_unfinished_folder_says_how_to_accept_ones_own_data(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "metadata.json").write_text("{}")
+    with pytest.raises(KfrecError, match=r"_manifest\.json: missing.*python -m components\.artifacts"):
+        open_artifact(tmp_path / "mine")
+    adopt(tmp_path / "mine")
+    assert open_artifact(tmp_path / "mine").step == "adopted"
+
+
+def test_an_empty_folder_cannot_be_adopted(tmp_path: Path) -> None:
+    with pytest.raises(KfrecError, match="no files here"):
+        adopt(tmp_path)
+
+
+def test_a_truncated_file_is_named_with_both_sizes(tmp_path: Path) -> None:
+    write(tmp_path / "raw")
+    (tmp_path / "raw" / "sub" / "a.txt").write_text("hell")
+    with pytest.raises(KfrecError, match=r"a\.txt: 4 bytes, _manifest\.json says 5"):
+        open_artifact(tmp_path / "raw")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "raw")
+    (tmp_path / "raw" / "sub" / "a.txt").unlink()
+    with pytest.raises(KfrecError, match=r"a\.txt: listed in _manifest\.json but missing"):
+        open_artifact(tmp_path / "raw")
+
+
+def test_verify_finds_changed_bytes_of_the_same_length(tmp_path: Path) -> None:
+    write(tmp_path / "raw")
+    (tmp_path / "raw" / "sub" / "a.txt").write_text("jello")
+    with pytest.raises(KfrecError, match="checksum differs"):
+        open_artifact(tmp_path / "raw").verify()
+
+
+def test_an_edited_manifest_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "raw")
+    manifest = tmp_path / "raw" / MANIFEST
+    body = json.loads(manifest.read_text())
+    body["files"] = []
+    manifest.write_text(json.dumps(body))
+    with pytest.raises(KfrecError, match="digest does not match"):
+        open_artifact(tmp_path / "raw")
+
+
+def test_a_manifest_that_is_not_json_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "raw")
+    (tmp_path / "raw" / MANIFEST).write_text("{")
+    with pytest.raises(KfrecError, match="not a manifest"):
+        open_artifact(tmp_path / "raw")

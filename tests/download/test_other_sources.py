@@ -1,0 +1,136 @@
+"""Downloads from a folder, from Google Cloud Storage and from S3."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.artifacts import open_artifact
+from components.download.step import run
+from components.errors import KfrecError
+from components.steps.catalog import DownloadParameters
+from tests.download.raw_files import META, REVIEWS, meta, reviews
+from tests.fakes.object_stores import BUCKET
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / REVIEWS).write_bytes(reviews())
+    (source / META).write_bytes(meta())
+    (source / "README.txt").write_text("not raw data")
+    return source
+
+
+def download(source: object, raw: Path, **parameters: Any) -> dict[str, int]:
+    return dict(run(DownloadParameters(source=str(source), **parameters), raw=raw))
+
+
+def test_the_raw_files_of_a_folder_are_taken_and_no_others(folder: Path, tmp_path: Path) -> None:
+    assert download(folder, tmp_path / "raw") == {"files": 2, "bytes": len(reviews()) + len(meta())}
+    assert [entry.path for entry in open_artifact(tmp_path / "raw").files] == [META, REVIEWS]
+
+
+def test_a_file_on_the_same_disk_is_linked(folder: Path, tmp_path: Path) -> None:
+    download(folder, tmp_path / "raw")
+    assert (tmp_path / "raw" / REVIEWS).samefile(folder / REVIEWS)
+
+
+def test_a_file_is_copied_where_links_are_not_possible(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: object) -> None:
+        raise OSError(18, "Invalid cross-device link")
+
+    monkeypatch.setattr(os, "link", refuse)
+    download(folder, tmp_path / "raw")
+    assert (tmp_path / "raw" / REVIEWS).read_bytes() == reviews()
+
+
+def test_a_missing_folder_is_one_clear_line(tmp_path: Path) -> None:
+    with pytest.raises(KfrecError, match="nowhere: no such folder"):
+        download(tmp_path / "nowhere", tmp_path / "raw")
+
+
+def test_an_empty_folder_is_one_clear_line(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(
+        KfrecError, match=r"empty: no reviews_\*\.json or reviews_\*\.json\.gz file \(it holds no files\)"
+    ):
+        download(tmp_path / "empty", tmp_path / "raw")
+
+
+def test_a_folder_without_metadata_is_one_clear_line(folder: Path, tmp_path: Path) -> None:
+    (folder / META).unlink()
+    with pytest.raises(KfrecError, match=r"no meta_\*.json or .* \(it holds README.txt, reviews_Books.json.gz\)"):
+        download(folder, tmp_path / "raw")
+
+
+def test_the_same_reviews_twice_are_refused(folder: Path, tmp_path: Path) -> None:
+    (folder / REVIEWS.removesuffix(".gz")).write_text("{}\n")
+    with pytest.raises(KfrecError, match=r"reviews_Books\.json is there twice"):
+        download(folder, tmp_path / "raw")
+
+
+def test_a_truncated_gz_names_the_file(folder: Path, tmp_path: Path) -> None:
+    (folder / REVIEWS).write_bytes(reviews()[:5000])
+    with pytest.raises(KfrecError, match=rf"{folder / REVIEWS}: the gzip file is cut off after 5000 bytes; get a comp"):
+        download(folder, tmp_path / "raw")
+
+
+def test_a_damaged_gz_names_the_file(folder: Path, tmp_path: Path) -> None:
+    content = bytearray(reviews())
+    content[-6] ^= 1
+    (folder / REVIEWS).write_bytes(content)
+    with pytest.raises(KfrecError, match=rf"{folder / REVIEWS}: the gzip file is damaged"):
+        download(folder, tmp_path / "raw")
+
+
+def test_a_gz_of_several_members_is_complete(folder: Path, tmp_path: Path) -> None:
+    (folder / REVIEWS).write_bytes(reviews(10) + reviews(20) + b"\0" * 512)
+    assert download(folder, tmp_path / "raw")["files"] == 2
+
+
+def test_a_file_that_is_not_raw_data_is_refused(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(KfrecError, match=r"parameter files: README\.txt is not named reviews_"):
+        download(folder, tmp_path / "raw", files="README.txt")
+
+
+def test_a_gs_prefix_is_fetched_and_not_again(gcs_bucket: Any, tmp_path: Path) -> None:
+    for name, content in {REVIEWS: reviews(), META: meta(), "deeper/reviews_X.json": b"{}\n"}.items():
+        gcs_bucket.blob(f"books/{name}").upload_from_string(content)
+    download(f"gs://{BUCKET}/books", tmp_path / "raw")
+    assert (tmp_path / "raw" / REVIEWS).read_bytes() == reviews()
+    before = (tmp_path / "raw" / REVIEWS).stat().st_ino
+    download(f"gs://{BUCKET}/books/", tmp_path / "raw")
+    assert (tmp_path / "raw" / REVIEWS).stat().st_ino == before
+
+
+def test_an_s3_prefix_is_fetched_and_not_again(s3_client: Any, tmp_path: Path) -> None:
+    for name, content in {REVIEWS: reviews(), META: meta(), "deeper/reviews_X.json": b"{}\n"}.items():
+        s3_client.put_object(Bucket=BUCKET, Key=f"books/{name}", Body=content)
+    download(f"s3://{BUCKET}/books", tmp_path / "raw")
+    assert (tmp_path / "raw" / REVIEWS).read_bytes() == reviews()
+    before = (tmp_path / "raw" / REVIEWS).stat().st_ino
+    download(f"s3://{BUCKET}/books", tmp_path / "raw")
+    assert (tmp_path / "raw" / REVIEWS).stat().st_ino == before
+
+
+def test_where_a_file_came_from_is_in_the_manifest(gcs_bucket: Any, tmp_path: Path) -> None:
+    for name, content in {REVIEWS: reviews(), META: meta()}.items():
+        gcs_bucket.blob(f"books/{name}").upload_from_string(content)
+    download(f"gs://{BUCKET}/books", tmp_path / "raw")
+    origin = open_artifact(tmp_path / "raw").origins[REVIEWS]
+    assert origin["url"] == f"gs://{BUCKET}/books/{REVIEWS}"
+    assert origin["version"] == str(gcs_bucket.get_blob(f"books/{REVIEWS}").generation)
+
+
+@pytest.mark.parametrize("name", ["amazon_beauty", "amazon_digital_music"])
+def test_real_files_are_complete(name: str, tmp_path: Path) -> None:
+    if not os.environ.get("KFREC_DATA"):
+        pytest.skip("KFREC_DATA is not set: no real data")
+    assert download(Path(os.environ["KFREC_DATA"]) / name, tmp_path / "raw")["files"] == 2

@@ -1,0 +1,175 @@
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from mlflow import MlflowClient
+from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
+
+from components.artifacts import open_artifact
+from components.errors import KfrecError
+from components.evaluate.step import run
+from components.steps.catalog import EvaluateParameters
+from components.steps.command import command
+from tests.fakes.small_shop import make_data, make_model
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("shop")
+    data = make_data(folder / "tfrecord")
+    return data, make_model(folder / "model", data)
+
+
+@pytest.fixture(scope="module")
+def evaluation(shop: tuple[Path, Path], database: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("evaluated") / "evaluation"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
+        parameters = EvaluateParameters(evaluation_batch_size=100, experiment="evaluated", run_id="pipeline-1")
+        assert run(parameters, tfrecord=shop[0], model=shop[1], evaluation=folder) == {"test": 600}
+    return folder
+
+
+def test_metrics_are_those_of_the_predictions(evaluation: Path) -> None:
+    metrics = json.loads((evaluation / "metrics.json").read_text())
+    table = pq.read_table(evaluation / "predictions.parquet")
+    labels, scores = table["label"].to_numpy(), table["score"].to_numpy().astype(float)
+    assert metrics["test_auc"] == pytest.approx(roc_auc_score(labels, scores))
+    assert metrics["test_logloss"] == pytest.approx(log_loss(labels, scores))
+    assert metrics["test_pr_auc"] == pytest.approx(average_precision_score(labels, scores))
+    assert metrics["test_rows"] == len(labels) == 600
+
+
+def test_the_confidence_interval_surrounds_the_auc(evaluation: Path) -> None:
+    metrics = json.loads((evaluation / "metrics.json").read_text())
+    assert metrics["test_auc_low"] < metrics["test_auc"] < metrics["test_auc_high"]
+
+
+def test_the_buckets_of_history_length_hold_every_sample(evaluation: Path) -> None:
+    metrics = json.loads((evaluation / "metrics.json").read_text())
+    assert sum(bucket["rows"] for bucket in metrics["by_history_length"]) == 600
+
+
+def test_the_manifest_knows_data_and_model(evaluation: Path, shop: tuple[Path, Path]) -> None:
+    inputs = {"tfrecord": open_artifact(shop[0]).digest, "model": open_artifact(shop[1]).digest}
+    assert open_artifact(evaluation).inputs == inputs
+
+
+def test_metrics_and_report_are_in_mlflow(evaluation: Path, database: Path) -> None:
+    client = MlflowClient(f"sqlite:///{database}")
+    experiment = client.get_experiment_by_name("evaluated")
+    assert experiment is not None
+    (run,) = client.search_runs([experiment.experiment_id])
+    metrics = json.loads((evaluation / "metrics.json").read_text())
+    assert run.data.metrics["test_auc"] == metrics["test_auc"]
+    assert [f.path for f in client.list_artifacts(run.info.run_id, "evaluation")] == [
+        "evaluation/metrics.json",
+        "evaluation/report.html",
+    ]
+
+
+class _Balanced(HTMLParser):
+    """Follows the open elements of a document and keeps what each refers to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.references: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.references += [value or "" for name, value in attrs if name in ("src", "href")]
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+@pytest.fixture
+def report(evaluation: Path) -> str:
+    return (evaluation / "report.html").read_text()
+
+
+def test_the_report_is_one_file_without_scripts_or_links(report: str) -> None:
+    page = _Balanced()
+    page.feed(report)
+    assert not page.open
+    assert "svg" in page.tags
+    assert "script" not in page.tags
+    assert page.references == []
+    assert "url(" not in report
+
+
+def test_the_report_shows_the_headline_the_charts_and_where_it_came_from(
+    report: str, evaluation: Path, shop: tuple[Path, Path]
+) -> None:
+    metrics = json.loads((evaluation / "metrics.json").read_text())
+    assert f"Test AUC {metrics['test_auc']:.4f}" in report
+    titles = re.findall(r"<figure><h3>([A-Za-z ]+)", report)
+    assert titles == [
+        "AUC by epoch",
+        "Loss by epoch",
+        "ROC curve",
+        "Precision and recall",
+        "AUC by length of history",
+        "Calibration",
+        "Scores of each class",
+    ]
+    assert open_artifact(shop[1]).digest in report
+
+
+def test_every_coordinate_of_the_charts_is_a_number(report: str) -> None:
+    assert "nan" not in re.sub(r">[^<]*<", "><", report)
+    points = [float(number) for path in re.findall(r'points="([^"]*)"', report) for number in re.split("[ ,]", path)]
+    assert len(points) > 400
+    assert all(math.isfinite(point) for point in points)
+
+
+def test_text_from_outside_is_escaped(shop: tuple[Path, Path], store: str, tmp_path: Path) -> None:
+    parameters = EvaluateParameters(experiment="escaped", run_id="<script>alert(1)</script>")
+    run(parameters, tfrecord=shop[0], model=shop[1], evaluation=tmp_path / "evaluation")
+    assert "<script" not in (tmp_path / "evaluation" / "report.html").read_text()
+
+
+def test_a_test_split_of_one_class_is_one_line_and_leaves_the_earlier_evaluation(
+    shop: tuple[Path, Path], store: str, evaluation: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = make_data(tmp_path / "tfrecord", rows=30, label=1)
+    before = open_artifact(evaluation)
+    folders = ["--tfrecord", str(data), "--model", str(shop[1]), "--evaluation", str(evaluation)]
+    assert command("evaluate", [*folders, "--experiment", "one class"]) == 2
+    assert "all 30 test samples have label 1, so nothing can be ranked" in capsys.readouterr().err
+    assert open_artifact(evaluation) == before
+
+
+def test_a_failed_evaluation_is_failed_in_mlflow(shop: tuple[Path, Path], store: str, tmp_path: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", rows=0)
+    parameters = EvaluateParameters(experiment="empty", run_id="p")
+    with pytest.raises(KfrecError, match="split test has no samples"):
+        run(parameters, tfrecord=data, model=shop[1], evaluation=tmp_path / "evaluation")
+    client = MlflowClient(store)
+    experiment = client.get_experiment_by_name("empty")
+    assert experiment is not None
+    assert [r.info.status for r in client.search_runs([experiment.experiment_id])] == ["FAILED"]
+
+
+def test_data_without_users_or_histories_is_evaluated_too() -> None:
+    from components.evaluate.measure import measure
+    from components.scoring import Scores
+
+    random = np.random.default_rng(0)
+    probabilities = random.random(200, dtype=np.float32)
+    labels = (random.random(200) < probabilities).astype(np.int8)
+    metrics = measure(Scores(labels, probabilities, None, None), 10).metrics
+    assert "test_grouped_auc" not in metrics
+    assert "by_history_length" not in metrics

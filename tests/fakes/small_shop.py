@@ -1,0 +1,151 @@
+"""A small data set and models for it: real TFRecords and real SavedModels, in a second, without any training.
+
+Each item has a name and a hidden quality that depends on the name alone; a sample is clicked with that probability.
+A model is a table from item to probability, so its true AUC is known by construction, and the same items can be given
+other ids, as preprocessing newer data would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from components.artifacts import adopt
+from components.feature_spec import Channel, Chunk, Feature, FeatureSpec, load_feature_spec
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+HISTORY = 6
+FIRST_ID = 3  # after padding, null and out of vocabulary
+NAMES = tuple(f"B{number:03d}" for number in range(60))
+
+
+def quality(name: str) -> float:
+    """Probability that an item is clicked."""
+    return 0.05 + 0.9 * (zlib.crc32(name.encode()) % 1000) / 1000
+
+
+def make_data(
+    folder: Path,
+    *,
+    rows: int = 600,
+    names: Sequence[str] = NAMES,
+    vocabulary: bool = True,
+    label: int | None = None,
+    seed: int = 0,
+) -> Path:
+    """Writes a TFRecord artifact with a test split.
+
+    Args:
+        folder: where.
+        rows: samples.
+        names: items in the order of their ids, the first one being 3.
+        vocabulary: whether the names are written too.
+        label: the label of all samples, instead of a drawn one.
+        seed: seed of the samples; the same seed draws the same items by name, whatever their ids.
+    """
+    import tensorflow as tf
+
+    random = np.random.default_rng(seed)
+    ids = {name: FIRST_ID + index for index, name in enumerate(names)}
+    features = {
+        "label": Feature("label", "int64"),
+        "uid": Feature("uid", "int64", 50),
+        "item_trgt": Feature("item_trgt", "int64", FIRST_ID + len(names) - 1),
+        "item_pos": Feature("item_pos", "int64", FIRST_ID + len(names) - 1, HISTORY),
+    }
+    channels = {
+        Channel.LABEL: ("label",),
+        Channel.USER: ("uid",),
+        Channel.TARGET: ("item_trgt",),
+        Channel.POSITIVE: ("item_pos",),
+    }
+    for part in ("test", "train", "vocabulary"):
+        (folder / part).mkdir(parents=True)
+    with tf.io.TFRecordWriter(str(folder / "test" / "part_0.tfrecord")) as writer:
+        for _ in range(rows):
+            target, *history = random.choice(sorted(names), 1 + HISTORY)
+            length = random.integers(1, HISTORY + 1)
+            clicked = random.random() < quality(str(target))
+            sample = {
+                "label": [int(clicked) if label is None else label],
+                "uid": [int(random.integers(1, 51))],
+                "item_trgt": [ids[str(target)]],
+                "item_pos": [0] * (HISTORY - length) + [ids[str(name)] for name in history[:length]],
+            }
+            fields = {k: tf.train.Feature(int64_list=tf.train.Int64List(value=v)) for k, v in sample.items()}
+            writer.write(tf.train.Example(features=tf.train.Features(feature=fields)).SerializeToString())
+    metadata = {}
+    if vocabulary:
+        table = pa.table({"id": pa.array(ids.values(), pa.int32()), "value": list(ids)})
+        pq.write_table(table, folder / "vocabulary" / "item.parquet")
+        users = pa.table({"id": pa.array(range(1, 51), pa.int32()), "value": [f"U{n}" for n in range(1, 51)]})
+        pq.write_table(users, folder / "vocabulary" / "uid.parquet")
+        metadata["vocabulary"] = {"uid": "vocabulary/uid.parquet", "item": "vocabulary/item.parquet"}
+    source = Chunk(tuple(features), ("test/part_0.tfrecord",))
+    spec = FeatureSpec(features, {"train": source, "test": source}, channels, metadata, folder)
+    (folder / "feature_spec.yaml").write_text(spec.to_yaml())
+    adopt(folder)
+    return folder
+
+
+def make_model(
+    folder: Path, data: Path, names: Sequence[str] = NAMES, *, belief: Callable[[str], float] = quality
+) -> Path:
+    """Exports a model for a data set.
+
+    Args:
+        folder: where.
+        data: folder of :func:`make_data`.
+        names: the items of that data.
+        belief: what the model says about an item by its name.
+    """
+    import tensorflow as tf
+
+    class Table(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = tf.Variable(np.array([0.5] * FIRST_ID + [belief(name) for name in names], np.float32))
+
+        @tf.function(
+            input_signature=[
+                tf.TensorSpec([None], tf.int64, "uid"),
+                tf.TensorSpec([None], tf.int64, "item_trgt"),
+                tf.TensorSpec([None, HISTORY], tf.int64, "item_pos"),
+            ]
+        )
+        def serve(self, uid: tf.Tensor, item_trgt: tf.Tensor, item_pos: tf.Tensor) -> dict[str, tf.Tensor]:
+            unused = 0.0 * tf.cast(uid + tf.reduce_sum(item_pos, 1), tf.float32)
+            return {"probability": tf.gather(self.table, item_trgt) + unused}
+
+    module = Table()
+    tf.saved_model.save(module, str(folder / "saved_model"), signatures={"serving_default": module.serve})
+    (folder / "feature_spec.yaml").write_text((data / "feature_spec.yaml").read_text())
+    (folder / "vocabulary").mkdir()
+    for path in (data / "vocabulary").glob("*.parquet"):
+        (folder / "vocabulary" / path.name).write_bytes(path.read_bytes())
+    (folder / "parameters.json").write_text(json.dumps({"model_type": "sim", "lr": 0.01, "epochs": 3}))
+    epochs = [
+        {
+            "epoch": n,
+            "train_loss": 0.7 - 0.05 * n,
+            "train_auc": 0.70 + 0.04 * n,
+            "test_auc": 0.70 + 0.02 * n,
+            "test_logloss": 0.62 - 0.02 * n,
+        }
+        for n in (1, 2, 3)
+    ]
+    training = {"epochs": epochs, "train_auc": 0.82, "train_samples_per_second": 51234.5, "time_to_train": 93.0}
+    (folder / "training.json").write_text(json.dumps(training))
+    adopt(folder)
+    return folder
+
+
+def spec_of(folder: Path) -> FeatureSpec:
+    return load_feature_spec(folder)

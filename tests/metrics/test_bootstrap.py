@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+
+from components.metrics import auc_difference_interval, auc_interval, roc_auc
+
+
+def made_up(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    random = np.random.default_rng(seed)
+    scores = random.random(n)
+    labels = (random.random(n) < scores).astype(np.int8)
+    return labels, scores, scores + random.normal(0, 0.3, n)
+
+
+@pytest.mark.parametrize("digits", [1, 8])
+def test_each_resample_is_the_auc_of_the_drawn_samples(digits: int) -> None:
+    labels, scores, rival = made_up(200, 0)
+    scores, rival = scores.round(digits), rival.round(digits)
+    random = np.random.default_rng(5)
+    differences = []
+    for _ in range(100):
+        drawn = random.integers(0, 200, 200, dtype=np.uint32)
+        differences.append(roc_auc(labels[drawn], scores[drawn]) - roc_auc(labels[drawn], rival[drawn]))
+    low, high = np.quantile(differences, [0.05, 0.95])
+    interval = auc_difference_interval(labels, scores, rival, samples=100, confidence=0.9, seed=5)
+    assert (interval.low, interval.high) == pytest.approx((low, high), abs=1e-12)
+    assert interval.estimate == pytest.approx(roc_auc(labels, scores) - roc_auc(labels, rival), abs=1e-12)
+
+
+def test_a_whole_cluster_is_drawn_at_once() -> None:
+    labels, scores, _ = made_up(100, 1)
+    users = np.repeat(np.arange(50), 2)
+    random = np.random.default_rng(5)
+    aucs = []
+    for _ in range(100):
+        drawn = random.integers(0, 50, 50, dtype=np.uint32)
+        rows = np.concatenate([drawn * 2, drawn * 2 + 1])
+        aucs.append(roc_auc(labels[rows], scores[rows]))
+    interval = auc_interval(labels, scores, samples=100, confidence=0.9, seed=5, clusters=users)
+    assert (interval.low, interval.high) == pytest.approx(tuple(np.quantile(aucs, [0.05, 0.95])), abs=1e-12)
+
+
+def test_a_model_does_not_differ_from_itself() -> None:
+    labels, scores, _ = made_up(500, 2)
+    interval = auc_difference_interval(labels, scores, scores * 2, samples=100)
+    assert (interval.estimate, interval.low, interval.high) == (0, 0, 0)
+
+
+def test_a_better_model_is_told_from_noise() -> None:
+    labels, scores, worse = made_up(5000, 3)
+    assert auc_difference_interval(labels, scores, worse, samples=200).low > 0
+    assert auc_difference_interval(labels, worse, scores, samples=200).high < 0
+
+
+def test_more_samples_narrow_the_interval() -> None:
+    few, many = made_up(200, 4), made_up(20_000, 4)
+    wide, narrow = auc_interval(*few[:2], samples=100), auc_interval(*many[:2], samples=100)
+    assert wide.high - wide.low > 5 * (narrow.high - narrow.low)
+
+
+def test_nine_of_ten_intervals_at_ninety_percent_hold_the_true_auc() -> None:
+    # Normal scores one standard deviation apart: AUC = Phi(1 / sqrt(2)) = 0.7602.
+    random = np.random.default_rng(6)
+    held = 0
+    for trial in range(100):
+        labels = np.repeat([0, 1], 100)
+        interval = auc_interval(labels, random.normal(labels.astype(float), 1), samples=200, confidence=0.9, seed=trial)
+        held += interval.low <= 0.7602 <= interval.high
+    assert 82 <= held <= 97
+
+
+def test_the_seed_decides_the_draws() -> None:
+    labels, scores, _ = made_up(200, 7)
+    assert auc_interval(labels, scores, samples=100, seed=1) == auc_interval(labels, scores, samples=100, seed=1)
+    assert auc_interval(labels, scores, samples=100, seed=1) != auc_interval(labels, scores, samples=100, seed=2)

@@ -1,0 +1,61 @@
+import numpy as np
+import tensorflow as tf
+
+from components.models.layers.attention import dot_scores, masked_softmax, pool, top_k_mask
+
+
+def test_a_dot_score_is_the_sum_of_products_of_item_and_target():
+    items = tf.constant([[[1.0, 2.0], [3.0, -1.0]]])
+    # 1*2 + 2*5 and 3*2 - 1*5
+    np.testing.assert_allclose(dot_scores(items, tf.constant([[2.0, 5.0]])), [[12.0, 1.0]])
+
+
+def test_a_masked_softmax_shares_out_one_among_the_positions_that_count():
+    attention = masked_softmax(tf.constant([[5.0, 1.0, 2.0]]), tf.constant([[False, True, True]]))
+    e1, e2 = np.exp(1), np.exp(2)
+    np.testing.assert_allclose(attention, [[0.0, e1 / (e1 + e2), e2 / (e1 + e2)]], rtol=1e-6)
+
+
+def test_a_history_of_nothing_but_padding_gets_no_attention_and_no_gradient():
+    scores = tf.Variable([[3.0, -2.0, 0.0]])
+    with tf.GradientTape() as tape:
+        attention = masked_softmax(scores, tf.zeros([1, 3], tf.bool))
+        total = tf.reduce_sum(attention * [[1.0, 2.0, 3.0]])
+    np.testing.assert_array_equal(attention, np.zeros((1, 3)))
+    np.testing.assert_array_equal(tape.gradient(total, scores), np.zeros((1, 3)))
+
+
+def test_half_precision_scores_give_a_single_precision_softmax():
+    attention = masked_softmax(tf.constant([[60000.0, -60000.0]], tf.float16), tf.constant([[True, True]]))
+    assert attention.dtype == tf.float32
+    np.testing.assert_array_equal(attention, [[1.0, 0.0]])
+
+
+def test_the_k_highest_scores_are_marked():
+    mask = top_k_mask(tf.constant([[0.1, 0.4, 0.2, 0.3]]), 2)
+    np.testing.assert_array_equal(mask, [[False, True, False, True]])
+
+
+def test_of_equal_scores_the_earlier_positions_are_marked():
+    mask = top_k_mask(tf.constant([[0.2, 0.5, 0.2, 0.2]]), 3)
+    np.testing.assert_array_equal(mask, [[True, True, True, False]])
+
+
+def test_a_score_of_zero_is_never_marked():
+    for k in (2, 3):
+        np.testing.assert_array_equal(top_k_mask(tf.constant([[0.0, 0.7, 0.0]]), k), [[False, True, False]])
+
+
+def test_marking_agrees_with_sorting_on_random_scores_with_ties():
+    scores = np.random.default_rng(0).integers(0, 6, (200, 12)).astype(np.float32)
+    expected = np.zeros_like(scores, bool)
+    for row, marks in zip(scores, expected, strict=True):
+        for position in np.argsort(-row, kind="stable")[:5]:
+            marks[position] = row[position] > 0
+    np.testing.assert_array_equal(top_k_mask(tf.constant(scores), 5), expected)
+
+
+def test_pooling_adds_up_the_history_under_each_weighting():
+    items = tf.constant([[[1.0, 2.0], [3.0, 4.0]]])
+    # 0.5*(1,2) + 0.25*(3,4) and 1*(3,4)
+    np.testing.assert_allclose(pool(tf.constant([[[0.5, 0.25], [0.0, 1.0]]]), items), [[[1.25, 2.0], [3.0, 4.0]]])

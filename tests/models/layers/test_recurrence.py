@@ -1,0 +1,55 @@
+import numpy as np
+import tensorflow as tf
+
+from components.models.layers.recurrence import GatedRecurrence
+from components.models.layers.weights import Weights
+
+
+def _sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def _expected(layer: GatedRecurrence, inputs: np.ndarray, attention: np.ndarray) -> np.ndarray:
+    """The formula, one step and one sample at a time."""
+    (wu, wr, wc), (uu, ur, uc) = layer.kernels.numpy(), layer.recurrent_kernels.numpy()
+    (bu, br), bc = layer.gate_biases.numpy(), layer.candidate_bias.numpy()
+    steps, batch, _ = inputs.shape
+    states = np.zeros((steps, batch, bc.size))
+    for b in range(batch):
+        h = np.zeros(bc.size)
+        for t in range(steps):
+            x = inputs[t, b]
+            u = _sigmoid(x @ wu + h @ uu + bu)
+            r = _sigmoid(x @ wr + h @ ur + br)
+            c = np.tanh(x @ wc + r * (h @ uc) + bc)
+            u = (1 - attention[t, b]) * u
+            h = u * h + (1 - u) * c
+            states[t, b] = h
+    return states
+
+
+def _layer_and_inputs() -> tuple[GatedRecurrence, np.ndarray]:
+    layer = GatedRecurrence(Weights(1), inputs=3, units=5, gate_bias=1.0)
+    layer.candidate_bias.assign([0.1, -0.2, 0.3, 0.0, 0.5])
+    return layer, np.random.default_rng(0).normal(size=(4, 2, 3)).astype("f")
+
+
+def test_without_attention_it_is_a_gru():
+    layer, inputs = _layer_and_inputs()
+    np.testing.assert_allclose(layer(tf.constant(inputs)), _expected(layer, inputs, np.zeros((4, 2))), atol=1e-5)
+
+
+def test_attention_scales_the_update_gate():
+    layer, inputs = _layer_and_inputs()
+    attention = np.random.default_rng(1).random((4, 2)).astype("f")
+    states = layer(tf.constant(inputs), tf.constant(attention))
+    np.testing.assert_allclose(states, _expected(layer, inputs, attention), atol=1e-5)
+
+
+def test_full_attention_forgets_what_came_before():
+    layer, inputs = _layer_and_inputs()
+    layer.recurrent_kernels.assign(tf.zeros_like(layer.recurrent_kernels))
+    attention = np.array([[0, 0], [0, 0], [0, 0], [1, 1]], "f")
+    last = layer(tf.constant(inputs), tf.constant(attention))[-1]
+    alone = layer(tf.constant(inputs[-1:]), tf.constant(attention[-1:]))[-1]
+    np.testing.assert_allclose(last, alone, atol=1e-6)

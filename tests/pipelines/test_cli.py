@@ -1,0 +1,49 @@
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pipelines.cli import main
+from pipelines.parameters import pipeline_parameters
+
+
+def test_help_names_every_pipeline_parameter() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "pipelines.cli", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    for name, parameter in pipeline_parameters().items():
+        assert f"  {name} " in shown and parameter.description in shown, name
+
+
+@pytest.mark.parametrize(
+    ("assignment", "line"),
+    [
+        ("epoch=3", "error: unknown parameter epoch: did you mean epochs?"),
+        ("epochs", "error: --set epochs: write it as name=value"),
+        ("epochs=many", "error: parameter epochs='many' is not a whole number"),
+        ("global_batch_size=0", "error: parameter global_batch_size='0' must be at least 1"),
+    ],
+)
+def test_a_bad_parameter_stops_the_run_before_anything_is_written(
+    assignment: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = main(["run", "--workdir", str(tmp_path / "runs"), "--set", assignment])
+    assert status == 2
+    assert capsys.readouterr().err.startswith(line)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_workdir_that_is_a_file_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "runs").write_text("")
+    assert main(["run", "--workdir", str(tmp_path / "runs")]) == 2
+    assert "a file stands where a folder is needed; choose another folder" in capsys.readouterr().err
+
+
+def test_ui_says_how_to_look(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    assert main(["ui", "--print-only", "--workdir", str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert f"mlflow ui --backend-store-uri sqlite:///{tmp_path}/mlflow.db" in shown

@@ -1,0 +1,71 @@
+import inspect
+from pathlib import Path
+
+import pytest
+import yaml
+from kfp import compiler
+
+from components.steps.catalog import STEPS
+from components.steps.parameter import parameters_of
+from pipelines.parameters import pipeline_parameters
+from pipelines.training import NAME, training_pipeline
+
+KFP_TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN", str: "STRING"}
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict:
+    path = tmp_path_factory.mktemp("compiled") / "training.yaml"
+    compiler.Compiler().compile(training_pipeline(), str(path))
+    return next(yaml.safe_load_all(path.read_text()))
+
+
+def test_every_parameter_reaches_the_ui_with_type_default_and_description(compiled: dict) -> None:
+    inputs = compiled["root"]["inputDefinitions"]["parameters"]
+    expected = {
+        name: (KFP_TYPES[p.plain_type], p.plain_default, "".join(p.description.split()))
+        for name, p in pipeline_parameters().items()
+    }
+    shown = {
+        name: (entry["parameterType"], entry["defaultValue"], "".join(entry["description"].split()))
+        for name, entry in inputs.items()
+    }
+    assert compiled["pipelineInfo"]["name"] == NAME
+    assert shown == expected
+
+
+def test_the_steps_run_in_the_order_of_the_catalog(compiled: dict) -> None:
+    tasks = compiled["root"]["dag"]["tasks"]
+    depends = {name: set(task.get("dependentTasks", ())) for name, task in tasks.items()}
+    assert depends == {
+        "download": set(),
+        "preprocess": {"download"},
+        "tfrecord": {"preprocess"},
+        "train": {"tfrecord"},
+        "evaluate": {"tfrecord", "train"},
+        "register": {"tfrecord", "train", "evaluate"},
+    }
+    order = list(STEPS)
+    assert all(order.index(before) < order.index(name) for name in order for before in depends[name])
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_component_takes_exactly_what_the_catalog_declares(name: str, compiled: dict) -> None:
+    inputs = compiled["components"][f"comp-{name}"]["inputDefinitions"]
+    declared = {p.name: KFP_TYPES[p.plain_type] for p in parameters_of(STEPS[name].parameters)}
+    assert {key: entry["parameterType"] for key, entry in inputs["parameters"].items()} == declared
+    assert set(inputs.get("artifacts", {})) == set(STEPS[name].inputs)
+
+
+def test_no_step_installs_packages_when_it_runs(compiled: dict) -> None:
+    commands = [" ".join(e["container"]["command"]) for e in compiled["deploymentSpec"]["executors"].values()]
+    assert len(commands) == len(STEPS)
+    assert not any("pip install" in command for command in commands)
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_a_wrapper_holds_one_call_and_no_logic(name: str) -> None:
+    source = (Path(inspect.getfile(training_pipeline)).parents[1] / "components" / name / "component.py").read_text()
+    body = source.split('"""')[-1].strip().splitlines()
+    statements = [line for line in body if line.strip()]
+    assert len(statements) == 2 and statements[0].strip().startswith("from components.")

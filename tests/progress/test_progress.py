@@ -1,0 +1,33 @@
+import pytest
+
+from components.progress import emit, progress
+from components.progress.events import VARIABLE, parse
+
+
+def test_a_job_emits_its_start_and_its_end(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv(VARIABLE, "1")
+    with progress("reading", total=10, unit="rows") as bar:
+        bar.advance(4)
+        bar.advance(6)
+    events = [parse(line) for line in capsys.readouterr().out.splitlines()]
+    assert [event["done"] for event in events if event][:: len(events) - 1] == [0, 10]
+    assert all(event and event["label"] == "reading" and event["total"] == 10 for event in events)
+
+
+def test_nothing_is_written_to_stdout_when_nobody_reads_events(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    emit("started", step="download")
+    with progress("reading", total=1):
+        pass
+    assert capsys.readouterr().out == ""
+
+
+def test_an_event_is_found_behind_a_launchers_prefix() -> None:
+    assert parse('    [0]<stdout>:{"kfrec": "error", "message": "x"}') == {"kfrec": "error", "message": "x"}
+
+
+@pytest.mark.parametrize("line", ["", "ordinary output", '{"kfrec": broken'])
+def test_other_lines_are_no_events(line: str) -> None:
+    assert parse(line) is None

@@ -1,0 +1,228 @@
+"""Reading records that TensorFlow itself wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from components.errors import KfrecError
+from components.feature_spec import Chunk, Feature, FeatureSpec
+from components.records import Records
+
+FEATURES = {
+    "label": Feature("label", "int64"),
+    "uid": Feature("uid", "int64", 70_000),
+    "item_pos": Feature("item_pos", "int64", 1_200_000, 7),
+    "cat_pos": Feature("cat_pos", "int64", 90, 7),
+}
+
+
+def random_samples(rows: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(rows)
+    shapes = {name: (rows,) if f.length is None else (rows, f.length) for name, f in FEATURES.items()}
+    limits = {name: f.cardinality or 1 for name, f in FEATURES.items()}
+    # Powers make ids of every varint length.
+    return {n: ((limits[n] + 1) * rng.random(shapes[n]) ** 4).astype(np.int64) for n in FEATURES}
+
+
+def write(path: Path, records: list[dict[str, object]]) -> None:
+    """Writes one Example a record with TensorFlow; lists of int become int64 lists."""
+    import tensorflow as tf
+
+    def feature(values: object) -> tf.train.Feature:
+        values = np.atleast_1d(np.asarray(values))
+        if values.dtype.kind == "f":
+            return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        for record in records:
+            example = tf.train.Example(
+                features=tf.train.Features(feature={name: feature(values) for name, values in record.items()})
+            )
+            writer.write(example.SerializeToString())
+
+
+def rows_of(samples: dict[str, np.ndarray]) -> list[dict[str, object]]:
+    return [{name: values[i] for name, values in samples.items()} for i in range(len(samples["label"]))]
+
+
+def spec_of(folder: Path, *files: str, **metadata: object) -> FeatureSpec:
+    channels = {"label": ("label",)}
+    return FeatureSpec(FEATURES, {"train": Chunk(tuple(FEATURES), files)}, channels, {"train": metadata}, folder)
+
+
+@pytest.fixture
+def dataset(tmp_path: Path) -> tuple[FeatureSpec, dict[str, np.ndarray]]:
+    """1,000 plain samples in two files, without index or metadata."""
+    samples = random_samples(1000)
+    records = rows_of(samples)
+    write(tmp_path / "train" / "a.tfrecord", records[:600])
+    write(tmp_path / "train" / "b.tfrecord", records[600:])
+    return spec_of(tmp_path, "train/a.tfrecord", "train/b.tfrecord"), samples
+
+
+def joined(batches: list[dict[str, np.ndarray]], name: str) -> np.ndarray:
+    return np.concatenate([batch[name] for batch in batches])
+
+
+def test_records_without_metadata_are_read_in_file_order(dataset: tuple[FeatureSpec, dict[str, np.ndarray]]) -> None:
+    spec, samples = dataset
+    batches = list(Records(spec, "train").batches(300))
+    assert [len(batch["label"]) for batch in batches] == [300, 300, 300, 100]
+    for name, values in samples.items():
+        np.testing.assert_array_equal(joined(batches, name), values)
+
+
+def test_only_the_features_asked_for_are_decoded(dataset: tuple[FeatureSpec, dict[str, np.ndarray]]) -> None:
+    spec, samples = dataset
+    batch = next(Records(spec, "train", ["cat_pos"]).batches(10))
+    assert list(batch) == ["cat_pos"]
+    np.testing.assert_array_equal(batch["cat_pos"], samples["cat_pos"][:10])
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_global_batches_do_not_depend_on_the_number_of_ranks(
+    dataset: tuple[FeatureSpec, dict[str, np.ndarray]], size: int
+) -> None:
+    records = Records(dataset[0], "train")
+    alone = list(records.batches(128, seed=5, epoch=2))
+    ranks = [list(records.batches(128, rank=rank, size=size, seed=5, epoch=2)) for rank in range(size)]
+    for step, whole in enumerate(alone):
+        np.testing.assert_array_equal(joined([share[step] for share in ranks], "item_pos"), whole["item_pos"])
+
+
+def test_a_remainder_is_split_as_evenly_as_possible(dataset: tuple[FeatureSpec, dict[str, np.ndarray]]) -> None:
+    records = Records(dataset[0], "train")
+    last = [list(records.batches(333, rank=rank, size=3))[-1] for rank in range(3)]
+    assert sorted(len(batch["label"]) for batch in last) == [0, 0, 1]
+    assert last[0]["item_pos"].shape[1] == 7
+
+
+def test_an_epoch_resumes_at_any_step(dataset: tuple[FeatureSpec, dict[str, np.ndarray]]) -> None:
+    records = Records(dataset[0], "train")
+    whole = list(records.batches(64, seed=1, epoch=3))
+    rest = list(records.batches(64, seed=1, epoch=3, first_step=9))
+    assert len(rest) == len(whole) - 9
+    np.testing.assert_array_equal(joined(rest, "item_pos"), joined(whole[9:], "item_pos"))
+
+
+def test_each_epoch_has_its_own_order_of_the_same_samples(dataset: tuple[FeatureSpec, dict[str, np.ndarray]]) -> None:
+    records = Records(dataset[0], "train")
+    first, second = (joined(list(records.batches(100, seed=1, epoch=epoch)), "uid") for epoch in (0, 1))
+    assert (first != second).any()
+    np.testing.assert_array_equal(np.sort(first), np.sort(second))
+
+
+def test_a_remainder_can_be_dropped(dataset: tuple[FeatureSpec, dict[str, np.ndarray]]) -> None:
+    records = Records(dataset[0], "train")
+    assert records.steps(300) == 4
+    assert records.steps(300, drop_remainder=True) == 3 == len(list(records.batches(300, drop_remainder=True)))
+
+
+def test_a_cache_of_any_size_changes_nothing(dataset: tuple[FeatureSpec, dict[str, np.ndarray]]) -> None:
+    spec, _ = dataset
+    plain = joined(list(Records(spec, "train").batches(90, seed=1)), "item_pos")
+    for cache_bytes in (20_000, 1 << 30):
+        records = Records(spec, "train", cache_bytes=cache_bytes)
+        for _ in range(2):
+            np.testing.assert_array_equal(joined(list(records.batches(90, seed=1)), "item_pos"), plain)
+
+
+@pytest.mark.parametrize("batch_size", [64, 100, 250])
+def test_prebatched_records_without_metadata_are_told_by_their_values(tmp_path: Path, batch_size: int) -> None:
+    samples = random_samples(430)
+    records = [{name: values[i : i + 100].ravel() for name, values in samples.items()} for i in range(0, 430, 100)]
+    write(tmp_path / "a.tfrecord", records)
+    reader = Records(spec_of(tmp_path, "a.tfrecord"), "train")
+    assert reader.rows == 430
+    batches = list(reader.batches(batch_size))
+    for name, values in samples.items():
+        np.testing.assert_array_equal(joined(batches, name), values)
+
+
+def test_ragged_histories_are_padded_on_the_left(tmp_path: Path) -> None:
+    samples = rows_of(random_samples(3))
+    samples[0]["item_pos"] = [5, 1_000_000, 300]
+    samples[1]["item_pos"] = np.zeros(0, np.int64)
+    write(tmp_path / "a.tfrecord", samples)
+    batch = next(Records(spec_of(tmp_path, "a.tfrecord"), "train").batches(2))
+    assert batch["item_pos"].tolist() == [[0, 0, 0, 0, 5, 1_000_000, 300], [0] * 7]
+
+
+def broken(samples: list[dict[str, object]], record: int, **values: object) -> list[dict[str, object]]:
+    samples[record].update(values)
+    return samples
+
+
+def without(samples: list[dict[str, object]], record: int, name: str) -> list[dict[str, object]]:
+    del samples[record][name]
+    return samples
+
+
+@pytest.mark.parametrize(
+    ("damage", "told"),
+    [
+        (
+            lambda s: broken(s, 7, cat_pos=[1, 91, 3, 92]),
+            "record 7: feature cat_pos has 2 ids above the cardinality 90",
+        ),
+        (lambda s: broken(s, 2, uid=2**40), "record 2: feature uid has 1 id above the cardinality 70000"),
+        (lambda s: broken(s, 2, uid=-3), "record 2: feature uid has 1 value below 0"),
+        (lambda s: broken(s, 2, label=2), "record 2: feature label has 1 value above 1, the first is 2"),
+        (lambda s: broken(s, 4, item_pos=[1] * 8), "record 4: feature item_pos has more than 7 values"),
+        (lambda s: broken(s, 4, uid=[0.5]), "record 4: feature uid is a bytes or float list"),
+        (lambda s: without(s, 3, "item_pos"), "record 3: has no feature item_pos"),
+    ],
+)
+def test_a_record_that_breaks_the_specification_is_named(
+    tmp_path: Path, damage: Callable[[list[dict[str, object]]], list[dict[str, object]]], told: str
+) -> None:
+    write(tmp_path / "a.tfrecord", damage(rows_of(random_samples(9))))
+    with pytest.raises(KfrecError, match=f"a.tfrecord: {told}"):
+        list(Records(spec_of(tmp_path, "a.tfrecord"), "train").batches(4))
+
+
+def test_a_flipped_bit_is_a_checksum_error(tmp_path: Path) -> None:
+    write(tmp_path / "a.tfrecord", rows_of(random_samples(9)))
+    spec = spec_of(tmp_path, "a.tfrecord", rows_per_file=[9], prebatch_size=0)
+    data = bytearray((tmp_path / "a.tfrecord").read_bytes())
+    data[-10] ^= 4
+    (tmp_path / "a.tfrecord").write_bytes(data)
+    with pytest.raises(KfrecError, match=r"a.tfrecord: record 8: checksum does not match"):
+        list(Records(spec, "train").batches(4))
+
+
+@pytest.mark.parametrize("cut", [3, 20])
+def test_a_truncated_file_is_named(tmp_path: Path, cut: int) -> None:
+    write(tmp_path / "a.tfrecord", rows_of(random_samples(9)))
+    data = (tmp_path / "a.tfrecord").read_bytes()
+    (tmp_path / "a.tfrecord").write_bytes(data[:-cut])
+    with pytest.raises(KfrecError, match=r"a.tfrecord: truncated: record 8 begins at byte"):
+        Records(spec_of(tmp_path, "a.tfrecord"), "train")
+
+
+def test_a_file_that_is_no_record_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "a.tfrecord").write_bytes(b"label,uid,item\n" * 20)
+    with pytest.raises(KfrecError, match=r"a.tfrecord: record 0: no TFRecord frame at byte 0"):
+        Records(spec_of(tmp_path, "a.tfrecord"), "train")
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KfrecError, match=r"a.tfrecord: missing"):
+        Records(spec_of(tmp_path, "a.tfrecord"), "train")
+
+
+def test_row_counts_that_disagree_with_the_file_are_named(tmp_path: Path) -> None:
+    write(tmp_path / "a.tfrecord", rows_of(random_samples(9)))
+    with pytest.raises(KfrecError, match=r"a.tfrecord: holds 9 records, feature_spec.yaml says 12"):
+        Records(spec_of(tmp_path, "a.tfrecord", rows_per_file=[12], prebatch_size=0), "train")
+
+
+def test_an_unknown_feature_is_named(dataset: tuple[FeatureSpec, dict[str, np.ndarray]]) -> None:
+    with pytest.raises(KfrecError, match="split train has no feature price; it has label, uid"):
+        Records(dataset[0], "train", ["price"])

@@ -1,0 +1,140 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from components.errors import KfrecError
+from components.feature_spec import load_feature_spec
+from components.metrics import roc_auc
+from components.scoring import NotComparable, Scores, load_model, score_split, translation
+from tests.fakes.small_shop import NAMES, make_data, make_model, quality
+
+# The same items after newer data: three are new, two are gone, all have other ids.
+NEWER = ("C000", "C001", "C002", *reversed(NAMES[2:]))
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_data(tmp_path_factory.mktemp("data") / "tfrecord")
+
+
+@pytest.fixture(scope="module")
+def newer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_data(tmp_path_factory.mktemp("newer") / "tfrecord", names=NEWER)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory, data: Path) -> Path:
+    return make_model(tmp_path_factory.mktemp("model") / "model", data)
+
+
+@pytest.fixture(scope="module")
+def newer_model(tmp_path_factory: pytest.TempPathFactory, newer: Path) -> Path:
+    return make_model(tmp_path_factory.mktemp("newer_model") / "model", newer, NEWER)
+
+
+def scored(data: Path, model: Path, batch_size: int = 128) -> Scores:
+    spec, exported = load_feature_spec(data), load_model(model)
+    return score_split(spec, exported, batch_size=batch_size, lookups=translation(spec, exported))
+
+
+def test_scores_come_in_the_order_of_the_file_whatever_the_batch_size(data: Path, model: Path) -> None:
+    small, large = scored(data, model, 7), scored(data, model, 10_000)
+    assert len(small.labels) == 600
+    for name in ("labels", "probabilities", "users", "history_lengths"):
+        np.testing.assert_array_equal(getattr(small, name), getattr(large, name))
+
+
+def test_a_model_that_knows_the_qualities_ranks_well(data: Path, model: Path) -> None:
+    scores = scored(data, model)
+    assert roc_auc(scores.labels, scores.probabilities) > 0.75
+
+
+def test_history_lengths_leave_out_the_padding(data: Path, model: Path) -> None:
+    lengths = scored(data, model).history_lengths
+    assert lengths is not None
+    assert (lengths.min(), lengths.max()) == (1, 6)
+
+
+def test_equal_vocabularies_need_no_translation(data: Path, model: Path) -> None:
+    assert translation(load_feature_spec(data), load_model(model)) == {}
+
+
+def test_ids_are_translated_through_their_names(newer: Path, model: Path) -> None:
+    lookups = translation(load_feature_spec(newer), load_model(model))
+    assert sorted(lookups) == ["item_pos", "item_trgt"]
+    ours = {name: 3 + index for index, name in enumerate(NEWER)}
+    theirs = {name: 3 + index for index, name in enumerate(NAMES)}
+    assert [lookups["item_trgt"][ours[name]] for name in NAMES[2:]] == [theirs[name] for name in NAMES[2:]]
+
+
+def test_unseen_ids_are_out_of_vocabulary_and_padding_stays(newer: Path, model: Path) -> None:
+    lookup = translation(load_feature_spec(newer), load_model(model))["item_trgt"]
+    assert lookup[:6].tolist() == [0, 2, 2, 2, 2, 2]
+
+
+def test_an_older_model_scores_newer_data_as_one_trained_on_it(newer: Path, model: Path, newer_model: Path) -> None:
+    old, new = scored(newer, model).probabilities, scored(newer, newer_model).probabilities
+    unseen = old == 0.5
+    assert 0 < unseen.mean() < 0.2
+    np.testing.assert_array_equal(old[~unseen], new[~unseen])
+
+
+def test_without_vocabularies_equal_cardinalities_are_taken_as_they_are(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", vocabulary=False, rows=20)
+    assert translation(load_feature_spec(data), load_model(make_model(tmp_path / "model", data))) == {}
+
+
+def test_without_vocabularies_other_cardinalities_cannot_be_compared(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", vocabulary=False, rows=20)
+    model = make_model(tmp_path / "model", data)
+    other = make_data(tmp_path / "other", vocabulary=False, rows=20, names=NAMES[:30])
+    with pytest.raises(NotComparable, match=r"item has 32 ids in .*/other and 62 in .*/model"):
+        translation(load_feature_spec(other), load_model(model))
+
+
+def test_a_vocabulary_on_one_side_only_cannot_be_compared(tmp_path: Path, model: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", vocabulary=False, rows=20)
+    with pytest.raises(NotComparable, match="has no vocabulary of item"):
+        translation(load_feature_spec(data), load_model(model))
+
+
+def test_other_history_lengths_cannot_be_compared(data: Path, model: Path, tmp_path: Path) -> None:
+    text = (data / "feature_spec.yaml").read_text().replace("- 6\n", "- 9\n")
+    (tmp_path / "feature_spec.yaml").write_text(text)
+    with pytest.raises(NotComparable, match=r"reads 6 values of item_pos, the data in .* has 9"):
+        translation(load_feature_spec(tmp_path), load_model(model))
+
+
+def test_a_feature_that_the_data_lacks_cannot_be_compared(data: Path, model: Path, tmp_path: Path) -> None:
+    text = (data / "feature_spec.yaml").read_text().replace("item_trgt", "product_trgt")
+    (tmp_path / "feature_spec.yaml").write_text(text)
+    with pytest.raises(NotComparable, match=r"reads item_trgt, which the data in .* lacks"):
+        translation(load_feature_spec(tmp_path), load_model(model))
+
+
+def test_a_broken_vocabulary_names_the_file(tmp_path: Path, model: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", rows=20)
+    pq.write_table(pa.table({"id": [1], "name": ["x"]}), data / "vocabulary" / "item.parquet")
+    with pytest.raises(NotComparable, match=r"vocabulary/item.parquet: not a vocabulary with columns id and value"):
+        translation(load_feature_spec(data), load_model(model))
+
+
+def test_an_empty_split_is_one_line(tmp_path: Path, model: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", rows=0)
+    with pytest.raises(KfrecError, match="split test has no samples"):
+        scored(data, model)
+
+
+def test_a_folder_without_a_model_is_one_line(data: Path) -> None:
+    with pytest.raises(KfrecError, match=r"saved_model: no SavedModel here; run the train step again"):
+        load_model(data)
+
+
+def test_probabilities_that_are_not_numbers_are_refused(tmp_path: Path, data: Path) -> None:
+    broken: Callable[[str], float] = lambda name: float("nan") if name == "B007" else quality(name)  # noqa: E731
+    with pytest.raises(KfrecError, match="not numbers"):
+        scored(data, make_model(tmp_path / "model", data, belief=broken))

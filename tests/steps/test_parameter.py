@@ -1,0 +1,88 @@
+import pytest
+
+from components.errors import KfrecError
+from components.steps.catalog import STEPS, TrainParameters, WorkerParameters
+from components.steps.parameter import as_plain, build, parameters_of
+
+# Names and defaults of the public SIM documentation's parameter table; folders that differ by design are left out.
+PUBLISHED = {
+    "model_type": "sim",
+    "embedding_dim": 16,
+    "stage_one_mlp_dims": "200",
+    "stage_two_mlp_dims": "200,80",
+    "aux_mlp_dims": "100,50",
+    "feature_spec": "feature_spec.yaml",
+    "optimizer": "adam",
+    "lr": 0.01,
+    "weight_decay": 0.0,
+    "epochs": 3,
+    "global_batch_size": 131072,
+    "dropout_rate": -1.0,
+    "amp": False,
+    "xla": False,
+    "drop_remainder": False,
+    "disable_cache": False,
+    "repeat_count": 0,
+    "prefetch_train_size": -1,
+    "prefetch_test_size": -1,
+    "train_dataset_size": 11796480,
+    "long_seq_length": 90,
+    "prebatch_train_size": 0,
+    "prebatch_test_size": 0,
+    "results_dir": "/tmp/sim",
+    "log_filename": "log.json",
+    "save_checkpoint_path": "",
+    "load_checkpoint_path": "",
+    "mode": "train",
+    "benchmark": False,
+    "benchmark_warmup_steps": 20,
+    "benchmark_steps": 200,
+    "affinity": "socket_unique_interleaved",
+    "inter_op_parallelism": 0,
+    "intra_op_parallelism": 0,
+    "seed": -1,
+}
+
+
+def test_the_worker_has_every_published_parameter_with_its_default() -> None:
+    defaults = {p.name: p.plain_default for p in parameters_of(WorkerParameters)}
+    assert {name: defaults.get(name, "absent") for name in PUBLISHED} == PUBLISHED
+
+
+def test_text_becomes_typed_values() -> None:
+    parameters = build(TrainParameters, {"lr": "0.5", "amp": "true", "epochs": "2", "stage_two_mlp_dims": "8,4"})
+    assert (parameters.lr, parameters.amp, parameters.epochs) == (0.5, True, 2)
+    assert parameters.stage_two_mlp_dims == (8, 4)
+
+
+def test_plain_values_build_the_same_parameters_again() -> None:
+    parameters = build(TrainParameters, {"aux_mlp_dims": "7", "xla": True})
+    assert build(TrainParameters, as_plain(parameters)) == parameters
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "line"),
+    [
+        ("epochs", "two", "epochs='two' is not a whole number"),
+        ("epochs", "1.5", "epochs='1.5' is not a whole number"),
+        ("epochs", 0, "epochs=0 must be at least 1"),
+        ("lr", "fast", "lr='fast' is not a number"),
+        ("amp", "maybe", "amp='maybe' is not true or false"),
+        ("model_type", "dlrm9", "model_type='dlrm9' must be one of sim, din, dien"),
+        ("stage_two_mlp_dims", "200,x", "stage_two_mlp_dims='200,x' is not whole numbers separated by commas"),
+        ("dropout_rate", 1, "dropout_rate=1 must be at most 0.99"),
+        ("epoch", 1, "unknown parameter epoch: did you mean epochs?"),
+    ],
+)
+def test_a_bad_value_is_one_line_with_name_and_remedy(name: str, value: object, line: str) -> None:
+    with pytest.raises(KfrecError) as raised:
+        build(TrainParameters, {name: value})
+    assert line in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_every_parameter_has_help_and_every_number_that_counts_has_a_unit() -> None:
+    for step in STEPS.values():
+        for parameter in parameters_of(step.parameters):
+            assert parameter.help and not parameter.help.endswith("."), parameter.name
+            assert "default" in parameter.description, parameter.name

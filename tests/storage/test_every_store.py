@@ -1,0 +1,94 @@
+"""What all kinds of storage have in common, told once and tried on each with a real server behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from components.errors import KfrecError
+from components.storage import Changed, open_store
+from tests.fakes.object_stores import BUCKET
+
+CONTENT = bytes(range(256)) * 40
+
+
+@dataclass(frozen=True)
+class Place:
+    """Somewhere to put an object and read it back."""
+
+    uri: str
+    put: Callable[[str, bytes], object]
+
+
+@pytest.fixture(params=["folder", "http", "gs", "s3"])
+def place(request: pytest.FixtureRequest) -> Place:
+    if request.param == "folder":
+        folder = request.getfixturevalue("tmp_path")
+        return Place(str(folder), lambda name, body: (folder / name).write_bytes(body))
+    if request.param == "http":
+        server = request.getfixturevalue("server")
+        return Place(f"{server.url}/data/", lambda name, body: server.files.update({f"/data/{name}": body}))
+    if request.param == "gs":
+        bucket = request.getfixturevalue("gcs_bucket")
+        return Place(f"gs://{BUCKET}/data", lambda name, body: bucket.blob(f"data/{name}").upload_from_string(body))
+    client = request.getfixturevalue("s3_client")
+    return Place(
+        f"s3://{BUCKET}/data", lambda name, body: client.put_object(Bucket=BUCKET, Key=f"data/{name}", Body=body)
+    )
+
+
+def test_an_object_is_read_whole(place: Place) -> None:
+    place.put("a.bin", CONTENT)
+    store = open_store(place.uri)
+    assert b"".join(store.read(store.stat("a.bin"))) == CONTENT
+
+
+def test_an_object_is_read_from_an_offset(place: Place) -> None:
+    place.put("a.bin", CONTENT)
+    store = open_store(place.uri)
+    assert b"".join(store.read(store.stat("a.bin"), 1000)) == CONTENT[1000:]
+
+
+def test_the_size_is_known_before_reading(place: Place) -> None:
+    place.put("a.bin", CONTENT)
+    assert open_store(place.uri).stat("a.bin").size == len(CONTENT)
+
+
+def test_a_stated_checksum_is_that_of_the_content(place: Place, tmp_path_factory: pytest.TempPathFactory) -> None:
+    place.put("a.bin", CONTENT)
+    checksum = open_store(place.uri).stat("a.bin").checksum
+    copy = tmp_path_factory.mktemp("copy") / "a.bin"
+    copy.write_bytes(CONTENT)
+    assert checksum is None or checksum.matches(copy)
+    assert (checksum is not None) == place.uri.startswith(("gs", "s3"))
+
+
+@pytest.mark.parametrize("offset", [0, 1000])
+def test_an_object_replaced_since_it_was_described_is_not_read(place: Place, offset: int) -> None:
+    if place.uri.startswith("gs"):
+        pytest.skip("the emulator ignores ifGenerationMatch on reads; test_gcs.py covers it")
+    place.put("a.bin", CONTENT)
+    store = open_store(place.uri)
+    info = store.stat("a.bin")
+    place.put("a.bin", CONTENT[::-1] + b"longer")
+    with pytest.raises(Changed):
+        list(store.read(info, offset))
+
+
+def test_a_missing_object_is_one_clear_line(place: Place) -> None:
+    place.put("a.bin", CONTENT)
+    store = open_store(place.uri)
+    with pytest.raises(KfrecError, match=r"data/b\.bin: not there|b\.bin: no such file") as raised:
+        store.stat("b.bin")
+    assert "\n" not in str(raised.value)
+
+
+def test_names_are_those_directly_below_the_prefix(place: Place) -> None:
+    place.put("b.bin", CONTENT)
+    place.put("a.bin", CONTENT)
+    if place.uri.startswith(("gs", "s3")):
+        place.put("deeper/c.bin", CONTENT)
+    expected = None if place.uri.startswith("http") else ["a.bin", "b.bin"]
+    assert open_store(place.uri).names() == expected

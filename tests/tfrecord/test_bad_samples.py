@@ -1,0 +1,132 @@
+"""Bad parquet gives one line that names the file and the column, and leaves the earlier output as it was."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from components.artifacts import adopt
+from components.errors import KfrecError
+from components.steps.catalog import TfrecordParameters
+from components.tfrecord.step import run
+from tests.tfrecord.parquet_data import CARDINALITIES, artifact, samples, table, write_metadata
+
+Columns = dict[str, list]
+
+
+def convert(folder: Path, train: pa.Table, **parameters: int) -> None:
+    artifact(folder / "in", train, table(samples(20)), parts=2)
+    run(TfrecordParameters(**parameters), parquet=folder / "in", tfrecord=folder / "out")
+
+
+def refused(folder: Path, train: pa.Table, message: str, **parameters: int) -> None:
+    with pytest.raises(KfrecError, match=re.escape(message)) as caught:
+        convert(folder, train, **parameters)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "value", "message"),
+    [
+        (
+            "item_sequence",
+            30,
+            [1_000_001] * 12,
+            "part.1.parquet: column item_sequence has 12 ids above the cardinality",
+        ),
+        ("uid", 3, 2**33, "part.0.parquet: column uid has 1 ids above the cardinality 500 in metadata.json"),
+        ("cat", 3, -4, "part.0.parquet: column cat has 1 negative ids"),
+        ("label", 39, 2, "part.1.parquet: column label has 1 labels that are not 0 or 1"),
+        ("item", 5, None, "part.0.parquet: column item has 1 nulls"),
+        ("cat_sequence", 5, None, "part.0.parquet: column cat_sequence has 1 nulls"),
+        ("cat_sequence", 5, [1] * 11 + [None], "part.0.parquet: column cat_sequence has 1 nulls"),
+        ("cat_sequence", 5, [1] * 11, "part.0.parquet: column cat_sequence has 1 lists that are not as long as those"),
+    ],
+)
+def test_a_bad_value_is_named(tmp_path: Path, column: str, row: int, value: object, message: str) -> None:
+    columns = samples(40)
+    columns[column][row] = value
+    refused(tmp_path, table(columns), message)
+
+
+def test_a_missing_column_is_explained_with_the_layout(tmp_path: Path) -> None:
+    columns = samples(40)
+    del columns["neg_cat_sequence"]
+    refused(tmp_path, table(columns), "has 7 columns, but metadata.json and number_of_user_features=1 make 8")
+
+
+def test_columns_in_the_wrong_order_are_told_by_their_type(tmp_path: Path) -> None:
+    columns = samples(40)
+    swapped = {name: columns[name] for name in ("label", "item_sequence", "item", "cat", "uid", "cat_sequence")}
+    swapped |= {name: columns[name] for name in columns if name not in swapped}
+    refused(
+        tmp_path, table(swapped), "column item_sequence is of type list<element: int64>, but column 2 is user_features"
+    )
+
+
+def test_too_many_user_features_leave_no_items(tmp_path: Path) -> None:
+    refused(tmp_path, table(samples(40)), "leave no item features", number_of_user_features=3)
+
+
+def test_floats_are_refused(tmp_path: Path) -> None:
+    data = table(samples(40))
+    data = data.set_column(2, "item", data["item"].cast(pa.float64()))
+    refused(tmp_path, data, "column item is of type double")
+
+
+def test_a_prebatch_that_cannot_fit_in_memory_is_refused(tmp_path: Path) -> None:
+    refused(tmp_path, table(samples(40)), "prebatch_train_size=10000000", prebatch_train_size=10_000_000)
+
+
+def break_metadata(folder: Path) -> None:
+    (folder / "metadata.json").write_text('{"cardinalities": {"uid": 3}}')
+
+
+def break_cardinality(folder: Path) -> None:
+    write_metadata(folder, {**CARDINALITIES, "cat": 0})
+
+
+def repeat_name(folder: Path) -> None:
+    write_metadata(folder, {**CARDINALITIES, "label": 5}, ["label", "item", "cat"])
+
+
+def empty_split(folder: Path) -> None:
+    (folder / "test" / "part.0.parquet").unlink()
+
+
+def truncate(folder: Path) -> None:
+    path = folder / "train" / "part.1.parquet"
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (break_metadata, 'metadata.json: expected {"cardinalities": [{"name"'),
+        (break_cardinality, "metadata.json: feature cat has cardinality 0"),
+        (repeat_name, "two features would be called label"),
+        (empty_split, "test: no *.parquet files"),
+        (truncate, "train/part.1.parquet: cannot be read as parquet"),
+    ],
+)
+def test_a_damaged_folder_is_named(tmp_path: Path, damage: Callable[[Path], None], message: str) -> None:
+    folder = artifact(tmp_path / "in", table(samples(40)), table(samples(20)), parts=2)
+    damage(folder)
+    adopt(folder)
+    with pytest.raises(KfrecError, match=re.escape(message)):
+        run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out")
+
+
+def test_a_failure_leaves_the_earlier_output_and_nothing_else(tmp_path: Path) -> None:
+    columns = samples(40)
+    convert(tmp_path, table(columns))
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    columns["uid"][39] = 501
+    with pytest.raises(KfrecError):
+        convert(tmp_path, table(columns))
+    assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]

@@ -1,0 +1,136 @@
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from components.errors import KfrecError
+from components.tracking import git_commit, tracked_run
+
+
+def test_steps_of_one_pipeline_run_share_one_mlflow_run(store: str) -> None:
+    with tracked_run("shared", "pipeline-1") as train:
+        train.log_metrics({"train_auc": 0.8})
+    with tracked_run("shared", "pipeline-1") as evaluate:
+        evaluate.log_metrics({"test_auc": 0.7})
+    assert train.id == evaluate.id
+    run = MlflowClient(store).get_run(train.id)
+    assert run.data.metrics == {"train_auc": 0.8, "test_auc": 0.7}
+    assert run.data.tags["kfrec.pipeline_run"] == "pipeline-1"
+
+
+def test_another_pipeline_run_has_another_mlflow_run(store: str) -> None:
+    with tracked_run("two", "pipeline-1") as one, tracked_run("two", "pipeline-2") as two:
+        assert one.id != two.id
+
+
+def test_without_a_pipeline_run_each_call_starts_its_own(store: str) -> None:
+    with tracked_run("own") as one, tracked_run("own") as two:
+        assert one.id != two.id
+
+
+def test_mlflow_run_id_is_joined(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tracked_run("joined") as first:
+        pass
+    monkeypatch.setenv("MLFLOW_RUN_ID", first.id)
+    with tracked_run("joined") as second:
+        assert second.id == first.id
+
+
+def test_an_unknown_mlflow_run_id_is_one_line(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_RUN_ID", "0123456789abcdef0123456789abcdef")
+    with pytest.raises(KfrecError, match="MLFLOW_RUN_ID=0123456789abcdef0123456789abcdef: no such run"):
+        tracked_run("joined").__enter__()
+
+
+def test_a_run_ends_finished(store: str) -> None:
+    with tracked_run("status", "good") as run:
+        assert MlflowClient(store).get_run(run.id).info.status == "RUNNING"
+    assert MlflowClient(store).get_run(run.id).info.status == "FINISHED"
+
+
+def test_a_run_whose_step_raises_is_failed_until_the_step_is_tried_again(store: str) -> None:
+    with pytest.raises(ZeroDivisionError), tracked_run("status", "bad") as run:
+        _ = 1 / 0
+    assert MlflowClient(store).get_run(run.id).info.status == "FAILED"
+    with tracked_run("status", "bad"):
+        pass
+    assert MlflowClient(store).get_run(run.id).info.status == "FINISHED"
+
+
+def test_parameters_may_be_logged_twice_and_a_changed_one_becomes_a_tag(store: str) -> None:
+    with tracked_run("parameters", "p") as run:
+        run.log_parameters({"lr": 0.01, "epochs": 3})
+    with tracked_run("parameters", "p") as run:
+        run.log_parameters({"lr": 0.01, "epochs": 5, "seed": 1})
+    data = MlflowClient(store).get_run(run.id).data
+    assert data.params == {"lr": "0.01", "epochs": "3", "seed": "1"}
+    assert data.tags["changed.epochs"] == "5"
+
+
+def test_more_parameters_than_one_request_holds(store: str) -> None:
+    with tracked_run("parameters") as run:
+        run.log_parameters({f"p{i}": i for i in range(250)})
+    assert len(MlflowClient(store).get_run(run.id).data.params) == 250
+
+
+def test_a_series_longer_than_one_request_keeps_every_step(store: str) -> None:
+    with tracked_run("series") as run:
+        run.log_series([(step, {"loss": 1.0 / (step + 1)}) for step in range(2500)])
+    history = MlflowClient(store).get_metric_history(run.id, "loss")
+    assert sorted((m.step, m.value) for m in history) == [(step, 1.0 / (step + 1)) for step in range(2500)]
+
+
+def test_artifacts_of_an_sqlite_store_lie_beside_the_database(
+    store: str, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "report.html").write_text("<p>")
+    with tracked_run("art/ifacts") as run:
+        run.log_artifact(tmp_path / "report.html", "evaluation")
+    found = list((database.parent / "mlartifacts").rglob("report.html"))
+    assert [path.read_text() for path in found] == ["<p>"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html"]
+
+
+def test_the_default_store_is_a_database_under_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from components.tracking import tracking_uri
+
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    monkeypatch.chdir(tmp_path)
+    assert tracking_uri() == f"sqlite:///{tmp_path}/runs/mlflow.db"
+
+
+def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    with pytest.raises(KfrecError, match=r"^MLflow at http://127.0.0.1:9 cannot be used") as told:
+        tracked_run("absent", "run").__enter__()
+    assert "\n" not in str(told.value)
+
+
+def test_a_database_that_is_not_one_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mlflow.db").write_text("this is not a database, whatever its name says" * 50)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
+    with pytest.raises(KfrecError, match="file is not a database"):
+        tracked_run("absent", "run").__enter__()
+
+
+def test_a_deleted_experiment_says_how_to_restore_it(store: str) -> None:
+    with tracked_run("gone"):
+        pass
+    client = MlflowClient(store)
+    experiment = client.get_experiment_by_name("gone")
+    assert experiment is not None
+    client.delete_experiment(experiment.experiment_id)
+    with pytest.raises(KfrecError, match=f"mlflow experiments restore -x {experiment.experiment_id}"):
+        tracked_run("gone", "run").__enter__()
+
+
+def test_tracking_says_nothing(store: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with tracked_run("quiet"):
+        pass
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_folder_without_git_has_no_commit(tmp_path: Path) -> None:
+    assert git_commit(tmp_path) == ""
