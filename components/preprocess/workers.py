@@ -68,21 +68,35 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
     if not scheduler and count == 1:
         yield ThisProcess()
         return
-    from distributed import Client
-
     if scheduler:
-        try:
-            client = Client(scheduler, timeout=_CONNECT_SECONDS)
-        except (OSError, ValueError) as error:
-            raise KfrecError(
-                f"scheduler {scheduler}: no Dask scheduler answers there ({error}); check the address"
-            ) from None
-        with client:
+        with _connected(scheduler) as client, client.as_current():
             yield Cluster(client)
         return
+    from distributed import Client
+
     _start_server()
     with dask.config.set(_FORK_FROM_SERVER), _local_cluster(count) as cluster, Client(cluster) as client:
         yield Cluster(client)
+
+
+def check_scheduler(address: str) -> None:
+    """Finds out before the long work whether a scheduler answers.
+
+    Raises:
+        KfrecError: it does not.
+    """
+    _connected(address).close()
+
+
+def _connected(scheduler: str) -> Any:
+    from distributed import Client
+
+    try:
+        # A client that is set as default stays so even if it never connects.
+        return Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        reason = str(error) or type(error).__name__
+        raise KfrecError(f"scheduler {scheduler}: no Dask scheduler answers ({reason}); check the address") from None
 
 
 def workers_ahead(workers: int, scheduler: str) -> None:
