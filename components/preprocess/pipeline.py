@@ -13,6 +13,7 @@ from dask.delayed import Delayed
 from components.errors import KfrecError
 from components.preprocess import encoding, samples
 from components.preprocess.histories import Histories, write_histories
+from components.preprocess.nvtabular_quiet import Workflow
 from components.preprocess.popularity import PairCounts, PopularityCounter
 from components.preprocess.raw_files import RawFiles
 from components.preprocess.sample_files import write_samples
@@ -80,21 +81,21 @@ def select_histories(
 
 
 def encode_histories(
-    workers: Workers, histories: Sequence[Histories], workflow: str, output: Path, scratch: Path
+    workers: Workers, histories: Sequence[Histories], workflow: Workflow | None, output: Path, scratch: Path
 ) -> EncodedData:
     """Encodes all histories, and writes the workflow and the vocabulary to the folder ``output``.
 
     Args:
         workers: run the tasks.
         histories: one for each partition.
-        workflow: folder of a fitted workflow to encode with; empty fits a new one.
+        workflow: a fitted workflow to encode with; None fits a new one.
         output: the artifact's folder.
         scratch: folder for the encoded histories.
     """
     reviews = sum(part.reviews for part in histories)
     dataset = encoding.reviews_dataset([part.path for part in histories if part.path])
     with progress("fitting the vocabulary", reviews, "reviews") as bar:
-        fitted = encoding.load(Path(workflow)) if workflow else encoding.fit(dataset, scratch)
+        fitted = workflow or encoding.fit(dataset, scratch)
         fitted.save(output / "workflow")
         cardinalities = encoding.write_vocabulary(output / "workflow", output / "vocabulary")
         bar.advance(reviews)

@@ -31,7 +31,7 @@ def draws(xp: Any, seed: int, stream: int, users: Any, positions: Any, first: An
     Returns:
         uint64 [n, count].
     """
-    start = _mixed(xp.full(1, (seed << 8 | stream) % 2**64, xp.uint64))
+    start = _mixed(xp.full(1, np.uint64((seed << 8 | stream) % 2**64)))
     start = _mixed(users.astype(xp.uint64) ^ start)
     numbers = first.astype(xp.uint64)[:, None] + xp.arange(count, dtype=xp.uint64)
     places = (positions.astype(xp.uint64) << np.uint64(32))[:, None] + numbers

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from components.artifacts import open_artifact, publishing
 from components.errors import KfrecError
+from components.preprocess import encoding
 from components.preprocess.items import parse_items, write_items
 from components.preprocess.pipeline import encode_histories, select_histories, write_splits
 from components.preprocess.raw_files import find_raw_files
 from components.preprocess.reading import RawReader
 from components.preprocess.reviews import parse_reviews
 from components.preprocess.user_runs import UserRuns
-from components.preprocess.workers import dask_workers
+from components.preprocess.workers import check_scheduler, dask_workers, workers_ahead
 from components.steps.catalog import PreprocessParameters
 from components.steps.parameter import as_plain
 
@@ -31,6 +32,9 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
     """
     artifact = open_artifact(raw)
     files = find_raw_files(artifact.path)
+    if parameters.scheduler:
+        check_scheduler(parameters.scheduler)
+    fitted = encoding.load(Path(parameters.workflow)) if parameters.workflow else None
     with (
         publishing(parquet, step="preprocess", inputs={"raw": artifact}, parameters=as_plain(parameters)) as staging,
         tempfile.TemporaryDirectory(prefix=".preprocess-", dir=staging.path.parent) as temporary,
@@ -40,6 +44,8 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
         runs = UserRuns(scratch)
         for reviews in reader.tables(files.reviews, parse_reviews, "reviews", "reading reviews"):
             runs.add(reviews)
+            if runs.reviews > parameters.reviews_per_partition:
+                workers_ahead(parameters.workers, parameters.scheduler)
         partitions = runs.partitions(parameters.reviews_per_partition)
         if not runs.reviews:
             raise KfrecError(f"{files.reviews[0]}: no reviews in it; check what download fetched")
@@ -48,7 +54,7 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
 
         with dask_workers(parameters.workers, parameters.scheduler, len(partitions)) as workers:
             histories = select_histories(workers, partitions, items, files, parameters, scratch)
-            encoded = encode_histories(workers, histories, parameters.workflow, staging.path, scratch)
+            encoded = encode_histories(workers, histories, fitted, staging.path, scratch)
             samples = write_splits(workers, encoded, parameters, staging.path)
 
         cardinalities = [{"name": name, "value": value} for name, value in encoded.cardinalities.items()]

@@ -49,12 +49,13 @@ class UserRuns:
         self._pending: list[pa.Table] = []
         self._pending_reviews = 0
         self._runs: list[Path] = []
-        self.reviews = 0
+        self.reviews = 0  # Taken so far.
 
     def add(self, reviews: pa.Table) -> None:
         """Takes a table of the schema ``REVIEW``."""
         self._pending.append(reviews)
         self._pending_reviews += reviews.num_rows
+        self.reviews += reviews.num_rows
         if self._pending_reviews >= self._run_reviews:
             self._write()
 
@@ -75,7 +76,6 @@ class UserRuns:
         with pa.ipc.new_file(path, RUN) as writer:
             writer.write_table(run.add_column(0, RUN[0], pa.array(keys[order])))
         self._runs.append(path)
-        self.reviews += run.num_rows
         self._pending, self._pending_reviews = [], 0
 
 

@@ -6,6 +6,8 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from multiprocessing import forkserver
 from typing import Any, Protocol
 
 import dask
@@ -15,6 +17,7 @@ from components.errors import KfrecError
 from components.preprocess.nvtabular_quiet import cudf
 
 _CONNECT_SECONDS = 10
+_FORK_FROM_SERVER = {"distributed.worker.multiprocessing-method": "forkserver"}
 
 
 class Workers(Protocol):
@@ -61,33 +64,69 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
     Raises:
         KfrecError: no scheduler answers at the address.
     """
-    count = min(workers or (1 if cudf is not None else len(os.sched_getaffinity(0))), partitions)
+    count = min(_processes(workers), partitions)
     if not scheduler and count == 1:
         yield ThisProcess()
         return
-    from distributed import Client, LocalCluster
-
     if scheduler:
-        try:
-            client = Client(scheduler, timeout=_CONNECT_SECONDS)
-        except (OSError, ValueError) as error:
-            raise KfrecError(
-                f"scheduler {scheduler}: no Dask scheduler answers there ({error}); check the address"
-            ) from None
-        with client:
+        with _connected(scheduler) as client, client.as_current():
             yield Cluster(client)
         return
-    quiet = {"distributed.worker.memory.terminate": False, "distributed.worker.memory.pause": False}
-    with (
-        dask.config.set(quiet),
-        LocalCluster(
-            n_workers=count,
-            threads_per_worker=1,
-            memory_limit=None,
-            dashboard_address=None,
-            silence_logs=logging.CRITICAL,
-            preload=["components.preprocess.nvtabular_quiet"],
-        ) as cluster,
-        Client(cluster) as client,
-    ):
+    from distributed import Client
+
+    _start_server()
+    with dask.config.set(_FORK_FROM_SERVER), _local_cluster(count) as cluster, Client(cluster) as client:
         yield Cluster(client)
+
+
+def check_scheduler(address: str) -> None:
+    """Finds out before the long work whether a scheduler answers.
+
+    Raises:
+        KfrecError: it does not.
+    """
+    _connected(address).close()
+
+
+def _connected(scheduler: str) -> Any:
+    from distributed import Client
+
+    try:
+        # A client that is set as default stays so even if it never connects.
+        return Client(scheduler, timeout=_CONNECT_SECONDS, set_as_default=False)
+    except (OSError, ValueError) as error:
+        reason = str(error) or type(error).__name__
+        raise KfrecError(f"scheduler {scheduler}: no Dask scheduler answers ({reason}); check the address") from None
+
+
+def workers_ahead(workers: int, scheduler: str) -> None:
+    """Prepares for ``dask_workers`` in the background; for when it is known that there are several partitions."""
+    if not scheduler and _processes(workers) > 1:
+        _start_server()
+
+
+def _processes(workers: int) -> int:
+    return workers or (1 if cudf is not None else len(os.sched_getaffinity(0)))
+
+
+@cache
+def _start_server() -> None:
+    """Starts the process that local workers are forked from: one pays the seconds of imports for all."""
+    with dask.config.set(_FORK_FROM_SERVER):
+        from distributed.utils import get_mp_context
+
+        get_mp_context().set_forkserver_preload(["distributed", "components.preprocess.pipeline"])
+        forkserver.ensure_running()
+
+
+def _local_cluster(workers: int) -> Any:
+    from distributed import LocalCluster
+
+    return LocalCluster(
+        n_workers=workers,
+        threads_per_worker=1,
+        memory_limit=None,
+        dashboard_address=None,
+        silence_logs=logging.CRITICAL,
+        preload=["components.preprocess.nvtabular_quiet"],
+    )

@@ -1,0 +1,136 @@
+"""Each kind of bad input gives one line that names the file and the remedy, and leaves the earlier output alone."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from components.artifacts import adopt, open_artifact
+from components.errors import KfrecError
+from tests.preprocess.raw import Review, preprocess, raw_folder, review_line
+
+REVIEWS: list[Review] = [("ann", f"i{number}", number) for number in range(5)]
+CATEGORIES = {f"i{number}": "x" for number in range(5)}
+
+
+def error_of(raw: Path, output: Path, **parameters: object) -> str:
+    adopt(raw)
+    with pytest.raises(KfrecError) as caught:
+        preprocess(raw, output, **parameters)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert not [path for path in output.parent.iterdir() if path.name.startswith(".")], "something was left behind"
+    return message
+
+
+def test_a_failure_leaves_the_earlier_output_untouched(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    preprocess(raw, tmp_path / "parquet")
+    before = open_artifact(tmp_path / "parquet").digest
+    error_of(raw, tmp_path / "parquet", shortest_sequence_for_user=50)
+    assert open_artifact(tmp_path / "parquet").digest == before
+
+
+@pytest.mark.parametrize("kind", ["reviews", "meta"])
+def test_a_missing_file_is_named(tmp_path: Path, kind: str) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    (raw / f"{kind}_Test.json").unlink()
+    assert f"no {kind}_*.json or {kind}_*.json.gz here" in error_of(raw, tmp_path / "parquet")
+
+
+def test_a_file_that_is_there_twice_is_named(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    (raw / "reviews_Test.json.gz").write_bytes(gzip.compress((raw / "reviews_Test.json").read_bytes()))
+    assert "reviews_Test.json: is there a second time as reviews_Test.json.gz" in error_of(raw, tmp_path / "parquet")
+
+
+def test_an_empty_data_set_is_named(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", [], CATEGORIES)
+    assert "reviews_Test.json: no reviews in it" in error_of(raw, tmp_path / "parquet")
+
+
+def test_a_truncated_gz_names_the_file(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    whole = gzip.compress((raw / "reviews_Test.json").read_bytes())
+    (raw / "reviews_Test.json").unlink()
+    (raw / "reviews_Test.json.gz").write_bytes(whole[:-20])
+    assert "reviews_Test.json.gz: truncated or damaged gzip file" in error_of(raw, tmp_path / "parquet")
+
+
+def test_a_gz_that_is_none_names_the_file(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    (raw / "meta_Test.json").rename(raw / "meta_Test.json.gz")
+    assert "meta_Test.json.gz: truncated or damaged gzip file" in error_of(raw, tmp_path / "parquet")
+
+
+def test_no_user_long_enough_tells_the_longest_and_the_parameter(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    message = error_of(raw, tmp_path / "parquet", shortest_sequence_for_user=20)
+    assert "no user has 20 reviews, the most active one has 5; lower shortest_sequence_for_user to 5" in message
+
+
+def test_no_training_sample_tells_the_parameter(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    message = error_of(raw, tmp_path / "parquet", shortest_sequence_for_training=4)
+    assert "no training sample is left" in message
+    assert "lower shortest_sequence_for_training" in message
+
+
+def test_metadata_without_any_category_is_named(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, ["{'asin': 'i1'}"])
+    assert "meta_Test.json: gives no reviewed item a category" in error_of(raw, tmp_path / "parquet")
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere:"])
+def test_an_unreachable_scheduler_is_named(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("components.preprocess.workers._CONNECT_SECONDS", 0.2)
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    message = error_of(raw, tmp_path / "parquet", scheduler=address)
+    assert message.startswith(f"scheduler {address}: no Dask scheduler answers")
+
+
+BAD_LINES = {
+    "not JSON": '{"reviewerID": "ann", "asin": ',
+    "not a JSON object": "[1]",
+    "no asin": '{"reviewerID": "ann", "unixReviewTime": 1}',
+    "no reviewerID": '{"reviewerID": "", "asin": "i1", "unixReviewTime": 1}',
+    "asin is not text": '{"reviewerID": "ann", "asin": 1, "unixReviewTime": 1}',
+    "no unixReviewTime": '{"reviewerID": "ann", "asin": "i1", "unixReviewTime": null}',
+    "unixReviewTime is not a whole number": '{"reviewerID": "ann", "asin": "i1", "unixReviewTime": "1"}',
+}
+
+
+@pytest.mark.parametrize("reason", BAD_LINES)
+def test_a_line_that_is_no_review_is_quarantined_with_its_number_and_reason(tmp_path: Path, reason: str) -> None:
+    raw = raw_folder(tmp_path / "raw", [*REVIEWS[:2], "", BAD_LINES[reason], *REVIEWS[2:]], CATEGORIES)
+    rows = preprocess(raw, tmp_path / "parquet", malformed_limit=0.2)
+    quarantined = (tmp_path / "parquet" / "quarantine" / "reviews_Test.json.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in quarantined] == [{"line": 4, "reason": reason, "text": BAD_LINES[reason]}]
+    assert (rows["reviews"], rows["malformed_lines"]) == (5, 1)
+
+
+def test_two_reviews_on_one_line_are_malformed(tmp_path: Path) -> None:
+    both = review_line("ann", "i1", 1) + review_line("ann", "i2", 2)
+    raw = raw_folder(tmp_path / "raw", [*REVIEWS, both], CATEGORIES)
+    assert preprocess(raw, tmp_path / "parquet", malformed_limit=0.5)["reviews"] == 5
+
+
+def test_too_many_bad_lines_name_the_file_the_count_and_the_first(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", [*REVIEWS, "junk", "junk"], CATEGORIES)
+    message = error_of(raw, tmp_path / "parquet", malformed_limit=0.2)
+    assert "reviews_Test.json: 2 of 7 lines are not reviews, the first is line 6 (not JSON)" in message
+    assert "malformed_limit" in message
+
+
+def test_metadata_lines_are_quarantined_too(tmp_path: Path) -> None:
+    lines = [repr({"asin": item, "categories": [["x"]]}) for item in CATEGORIES]
+    raw = raw_folder(tmp_path / "raw", REVIEWS, [*lines, "{'title': 'no asin'}", "{'asin': 'i9', "])
+    preprocess(raw, tmp_path / "parquet", malformed_limit=0.5)
+    quarantined = (tmp_path / "parquet" / "quarantine" / "meta_Test.json.jsonl").read_text().splitlines()
+    assert [(entry["line"], entry["reason"]) for entry in map(json.loads, quarantined)] == [
+        (6, "no asin"),
+        (7, "neither JSON nor a Python literal"),
+    ]

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from components.preprocess.raw_files import Block, blocks
+from components.preprocess.reviews import parse_reviews
+from tests.preprocess.raw import review_line
+
+
+def parse(*lines: str | bytes) -> list[tuple[str, str, int]]:
+    text = b"".join((line if isinstance(line, bytes) else line.encode()) + b"\n" for line in lines)
+    table, _ = parse_reviews(Block(text, 1, len(text)))
+    return [tuple(row.values()) for row in table.to_pylist()]
+
+
+GOOD = [
+    '{"reviewerID": "ann", "asin": "i1", "unixReviewTime": 7, "helpful": [1, 2], "reviewText": "\\u00e9 \\"q\\""}',
+    '{"unixReviewTime": -3, "asin": "i\\u00e9", "reviewerID": "b"}',
+    b'{"reviewerID": "c", "asin": "i3", "unixReviewTime": 9, "reviewText": "\xff"}',
+]
+EXPECTED = [("ann", "i1", 7), ("b", "ié", -3), ("c", "i3", 9)]
+
+
+def test_reviews_are_read_at_once() -> None:
+    assert parse(*GOOD) == EXPECTED
+
+
+def test_reviews_beside_a_bad_line_are_read_the_same() -> None:
+    assert parse(*GOOD, "junk") == EXPECTED
+
+
+def test_a_time_with_a_decimal_point_is_taken_where_it_is_whole() -> None:
+    assert parse('{"reviewerID": "a", "asin": "i", "unixReviewTime": 5.0}') == [("a", "i", 5)]
+
+
+def test_bytes_that_are_not_utf8_in_a_name_are_replaced() -> None:
+    assert parse(b'{"reviewerID": "a\xff", "asin": "i", "unixReviewTime": 5}') == [("a\ufffd", "i", 5)]
+
+
+@pytest.mark.parametrize("block_bytes", [1, 7, 100, 1 << 20])
+@pytest.mark.parametrize("compressed", [False, True])
+def test_blocks_hold_whole_lines_and_know_their_numbers(tmp_path: Path, block_bytes: int, compressed: bool) -> None:
+    lines = [review_line(f"u{number}", "i" * number, number).encode() for number in range(20)]
+    text = b"\n".join(lines)  # The last line has no newline.
+    path = tmp_path / ("reviews_X.json.gz" if compressed else "reviews_X.json")
+    # A gzip file may have several members, as concatenated downloads do.
+    path.write_bytes(gzip.compress(text[:300]) + gzip.compress(text[300:]) if compressed else text)
+    found = list(blocks(path, block_bytes))
+    assert b"".join(block.text for block in found) == text
+    assert all(block.text.endswith(b"\n") for block in found[:-1])
+    for block in found:
+        assert block.text.splitlines()[0] == lines[block.first_line - 1]
+    assert sum(block.consumed for block in found) == path.stat().st_size
