@@ -129,8 +129,12 @@ def test_where_a_file_came_from_is_in_the_manifest(gcs_bucket: Any, tmp_path: Pa
     assert origin["version"] == str(gcs_bucket.get_blob(f"books/{REVIEWS}").generation)
 
 
-@pytest.mark.parametrize("name", ["amazon_beauty", "amazon_digital_music"])
-def test_real_files_are_complete(name: str, tmp_path: Path) -> None:
-    if not os.environ.get("KFREC_DATA"):
-        pytest.skip("KFREC_DATA is not set: no real data")
-    assert download(Path(os.environ["KFREC_DATA"]) / name, tmp_path / "raw")["reviews"] == 30
+@pytest.mark.parametrize(
+    ("name", "rows"),
+    [
+        ("amazon_beauty", {"reviews": 198_502, "items": 12_101}),
+        ("amazon_digital_music", {"reviews": 6_908, "items": 7_419}),
+    ],
+)
+def test_real_files_are_complete(name: str, rows: dict[str, int], real_data: Path, tmp_path: Path) -> None:
+    assert download(real_data / name, tmp_path / "raw") == rows
