@@ -13,6 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.errors import KfrecError
+from components.train.disk import disk_errors
 from components.train.loss_scale import LossScale
 from components.train.results import CHECKPOINT
 from components.train.standing import Standing, StandingState
@@ -47,7 +48,8 @@ class Checkpoints:
             histogram: this epoch's logit counts, summed over the ranks.
         """
         self._state.standing, self._state.histogram = standing, histogram
-        self._manager.save(checkpoint_number=standing.global_step)
+        with disk_errors(self._manager.directory):
+            self._manager.save(checkpoint_number=standing.global_step)
 
     def restore(self, path: str) -> tuple[Standing, np.ndarray]:
         """Puts the training back to where a checkpoint was written.

@@ -10,6 +10,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from components.train.disk import disk_errors
+
 FOLDER = "saved_model"
 SIGNATURE = "serving_default"
 PROBABILITY = "probability"
@@ -41,6 +43,7 @@ def export(model: Any, shapes: Mapping[str, tf.TensorSpec], folder: Path) -> Non
     signature = {name: tf.TensorSpec(spec.shape, tf.int64, name=name) for name, spec in shapes.items()}
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
     served = _Served(tuple(model.variables))
-    tf.saved_model.save(served, str(partial), signatures={SIGNATURE: serve.get_concrete_function(**signature)})
+    with disk_errors(folder):
+        tf.saved_model.save(served, str(partial), signatures={SIGNATURE: serve.get_concrete_function(**signature)})
     shutil.rmtree(folder, ignore_errors=True)
     partial.replace(folder)

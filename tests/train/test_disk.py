@@ -1,0 +1,59 @@
+"""A disk that fills up while a model is trained: a real file system of one megabyte."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from components.artifacts import adopt
+from components.errors import KfrecError
+from components.steps.catalog import LaunchParameters
+from components.steps.command import command
+from components.train.step import run
+from tests.train.dataset import LONG, write_dataset
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", folder], capture_output=True, text=True)
+    if mounted.returncode:
+        pytest.skip(f"only root may mount a small file system: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+PARAMETERS = LaunchParameters(global_batch_size=100, long_seq_length=LONG, embedding_dim=128, epochs=1, seed=3)
+
+
+@pytest.fixture(autouse=True)
+def own_tracking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+
+
+@pytest.mark.slow
+def test_a_disk_that_fills_up_is_one_line_and_leaves_the_earlier_model(small_disk: Path, tmp_path: Path) -> None:
+    data = write_dataset(tmp_path / "tfrecord", train=100, test=20)
+    (small_disk / "model").mkdir()
+    (small_disk / "model" / "weights").write_text("earlier")
+    adopt(small_disk / "model")
+    with pytest.raises(KfrecError) as raised:
+        run(PARAMETERS, tfrecord=data, model=small_disk / "model")
+    assert "the disk is full; free some space or choose another folder" in str(raised.value)
+    assert "\n" not in str(raised.value)
+    assert (small_disk / "model" / "weights").read_text() == "earlier"
+
+
+def test_a_read_only_disk_is_one_line_before_anything_starts(
+    small_disk: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data = write_dataset(tmp_path / "tfrecord", train=100, test=20)
+    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+    arguments = ["--tfrecord", str(data), "--model", str(small_disk / "model"), "--global_batch_size", "100"]
+    assert command("train", arguments) == 2
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert line.startswith("error: train: ") and line.endswith("the file system is read-only; choose another folder")
