@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -11,29 +11,32 @@ from numba import njit
 from numba.core.caching import IndexDataCacheFile
 
 
-def _stamp() -> int:
-    """Checksum of every kernel's source."""
+def _checksum(paths: Iterable[Path]) -> int:
     checksum = 0
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in paths:
         checksum = zlib.crc32(path.read_bytes(), checksum)
     return checksum
 
 
-_STAMP = _stamp()
+_SHARED_KERNELS = sorted(Path(__file__).parent.glob("*.py"))
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiles ``function`` on its first call and keeps the machine code on disk where there is a place for it.
 
     Numba keeps it beside the source or, where that is read-only, in the user's cache folder. By itself it would notice
-    only edits of the file the function stands in; but kernels call kernels of other files, so the cache is keyed by
-    all of them.
+    only edits of the file the function stands in; but kernels call those of this folder, so the cache is keyed by the
+    content of both.
+
+    Kernels allocate nothing: that lets Numba leave out reference counts, whose atomic operations around every call
+    cost more here than the work itself.
     """
-    compiled = njit(nogil=True)(function)
+    compiled = njit(nogil=True, _nrt=False)(function)
     try:
         compiled.enable_caching()
     except RuntimeError:  # neither folder is writable: compile in every process
         return compiled
+    stamp = _checksum([*_SHARED_KERNELS, Path(function.__code__.co_filename)])
     place = compiled._cache._impl
-    compiled._cache._cache_file = IndexDataCacheFile(place.locator.get_cache_path(), place.filename_base, _STAMP)
+    compiled._cache._cache_file = IndexDataCacheFile(place.locator.get_cache_path(), place.filename_base, stamp)
     return compiled

@@ -15,16 +15,14 @@ _WINDOW = 32 << 20
 
 
 @kernel
-def _count_values(data, offsets, keys, key_ends, room, scratch, counts, problem):  # type: ignore[no-untyped-def]
+def _count_values(data, offsets, keys, key_ends, room, limit, scratch, start, found, counts, problem):  # type: ignore[no-untyped-def]
     """Counts the values of the one feature in ``keys`` in each frame of ``data``; whether all have it."""
-    found = np.empty(1, np.int64)
-    start = np.zeros(1, np.int64)
     for record in range(len(counts)):
         problem[1] = record
         begin = offsets[record] - offsets[0] + HEADER
         end = offsets[record + 1] - offsets[0] - FOOTER
         found[0] = ABSENT
-        problem[0] = example(data, begin, end, 1, keys, key_ends, room, scratch, start, 0, found, problem)
+        problem[0] = example(data, begin, end, 1, keys, key_ends, room, limit, scratch, start, 0, found, problem)
         if problem[0] == 0 and found[0] == ABSENT:
             problem[0] = MISSING
         if problem[0] != 0:
@@ -48,7 +46,9 @@ def count_samples(path: Path, offsets: np.ndarray, layout: Layout) -> np.ndarray
     if not len(counts):
         return counts
     room = np.array([int(np.diff(offsets).max())])  # a value takes at least one byte
+    unlimited = np.full(1, 2**63 - 1)  # values are checked when they are read to be used
     scratch = np.empty(int(room[0]), np.int32)
+    start, found = np.zeros(1, np.int64), np.empty(1, np.int64)
     problem = np.zeros(5, np.int64)
     with path.open("rb", buffering=0) as file:
         begin = 0
@@ -56,8 +56,9 @@ def count_samples(path: Path, offsets: np.ndarray, layout: Layout) -> np.ndarray
             end = max(int(np.searchsorted(offsets, offsets[begin] + _WINDOW, side="right")) - 1, begin + 1)
             part = np.array(offsets[begin : end + 1])
             data = read_range(file.fileno(), path, int(part[0]), int(part[-1] - part[0]))
-            found = counts[begin:end]
-            if not _count_values(data, part, layout.keys, layout.key_ends, room, scratch, found, problem):
+            key = (layout.keys, layout.key_ends)
+            space = (room, unlimited, scratch, start, found)
+            if not _count_values(data, part, *key, *space, counts[begin:end], problem):
                 raise explain(path, begin, layout, problem)
             begin = end
     return np.maximum(counts // int(layout.lengths[0]), 1)

@@ -79,23 +79,23 @@ def layout_of(spec: FeatureSpec, names: Sequence[str]) -> Layout:
 
 
 @kernel
-def decode(data, offsets, samples, keys, key_ends, lengths, padded, limits, out, starts, row, problem):  # type: ignore[no-untyped-def]
+def decode(data, offsets, samples, keys, key_ends, lengths, padded, limits, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
     """Decodes the records of ``data`` to ``out``, the first sample to ``row``.
 
     Args:
         data: uint8, consecutive frames, with words.SLACK bytes behind them.
-        offsets: int64 [records + 1], where each frame begins; the first is that of ``data[0]``.
+        offsets: int64 [records + 1], where each frame begins, ascending; the first is that of ``data[0]``.
         samples: int64 [records], samples in each record.
         keys, key_ends, lengths, padded, limits: the :class:`Layout`.
         out: int32, flat.
         starts: where each feature starts in ``out``.
         row: sample index in ``out`` of the first record.
+        found: int64 [features], overwritten.
         problem: int64 [5], filled where the result is False: kind, record, feature, value, count.
 
     Returns:
         Whether all records are good.
     """
-    found = np.empty(len(lengths), np.int64)
     for record in range(len(samples)):
         problem[1] = record
         at = offsets[record] - offsets[0]
@@ -109,9 +109,11 @@ def decode(data, offsets, samples, keys, key_ends, lengths, padded, limits, out,
             problem[0] = CHECKSUM
             return False
         found[:] = ABSENT
-        kind = example(data, at, at + size, samples[record], keys, key_ends, lengths, out, starts, row, found, problem)
+        kind = example(
+            data, at, at + size, samples[record], keys, key_ends, lengths, limits, out, starts, row, found, problem
+        )
         if kind == 0:
-            kind = _complete(samples[record], lengths, padded, limits, out, starts, row, found, problem)
+            kind = _complete(samples[record], lengths, padded, out, starts, row, found, problem)
         if kind != 0:
             problem[0] = kind
             return False
@@ -120,7 +122,7 @@ def decode(data, offsets, samples, keys, key_ends, lengths, padded, limits, out,
 
 
 @kernel
-def example(data, at, end, samples, keys, key_ends, lengths, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
+def example(data, at, end, samples, keys, key_ends, lengths, limits, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
     """Decodes Example { Features features = 1; }; ``found`` gets the number of values of each feature."""
     while at < end:
         tag, first, at = _field(data, at, end)
@@ -134,7 +136,7 @@ def example(data, at, end, samples, keys, key_ends, lengths, out, starts, row, f
                     return NOT_AN_EXAMPLE
                 if tag == _FIRST_BYTES:
                     kind = _entry(
-                        data, entry, inner, samples, keys, key_ends, lengths, out, starts, row, found, problem
+                        data, entry, inner, samples, keys, key_ends, lengths, limits, out, starts, row, found, problem
                     )
                     if kind != 0:
                         return kind
@@ -142,7 +144,7 @@ def example(data, at, end, samples, keys, key_ends, lengths, out, starts, row, f
 
 
 @kernel
-def _entry(data, at, end, samples, keys, key_ends, lengths, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
+def _entry(data, at, end, samples, keys, key_ends, lengths, limits, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
     """Entry { string key = 1; Feature value = 2; }"""
     key = key_end = value = value_end = 0
     while at < end:
@@ -167,36 +169,51 @@ def _entry(data, at, end, samples, keys, key_ends, lengths, out, starts, row, fo
         if tag == _OTHER_LISTS[0] or tag == _OTHER_LISTS[1]:
             return NOT_INT64
         if tag == _INT64_LIST:
-            read = _int64_list(data, first, value, out, to + count, room - count)
+            read, outside = _int64_list(data, first, value, out, to + count, room - count, np.uint64(limits[feature]))
             if read == MALFORMED:
                 return NOT_AN_EXAMPLE
             if read == TOO_MANY:
                 return TOO_LONG if samples == 1 else WRONG_COUNT
             count += read
+            if outside:
+                return _out_of_range(out[to : to + count], limits[feature], outside, problem)
     found[feature] = count
     return 0
 
 
 @kernel
-def _int64_list(data, at, end, out, to, room):  # type: ignore[no-untyped-def]
-    """Int64List { repeated int64 value = 1 [packed = true]; }: the number of values, TOO_MANY or MALFORMED."""
-    count = 0
+def _int64_list(data, at, end, out, to, room, limit):  # type: ignore[no-untyped-def]
+    """Int64List { repeated int64 value = 1 [packed = true]; }, packed or not; returns as read_packed does."""
+    count = outside = 0
     while at < end:
         begin = at
         tag, first, at = _field(data, at, end)
         if at < 0:
-            return MALFORMED
+            return MALFORMED, outside
         if tag == _FIRST_BYTES:
-            read = read_packed(data, first, at, out, to + count, room - count)
+            read, beyond = read_packed(data, first, at, out, to + count, room - count, limit)
             if read < 0:
-                return read
+                return read, outside
             count += read
+            outside += beyond
         elif tag == _FIRST_VARINT:
             if count == room:
-                return TOO_MANY
-            out[to + count] = saturated(read_varint(data, begin + 1)[0])
+                return TOO_MANY, outside
+            single = read_varint(data, begin + 1)[0]
+            out[to + count] = saturated(single)
+            outside += single > limit
             count += 1
-    return count
+    return count, outside
+
+
+@kernel
+def _out_of_range(values, limit, outside, problem):  # type: ignore[no-untyped-def]
+    problem[4] = outside
+    for value in values:
+        if value < 0 or value > limit:
+            problem[3] = value
+            break
+    return OUT_OF_RANGE
 
 
 @kernel
@@ -242,8 +259,8 @@ def _named(data, at, end, keys, key_ends):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _complete(samples, lengths, padded, limits, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
-    """Pads short lists and checks that everything is there and in range."""
+def _complete(samples, lengths, padded, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
+    """Pads short lists and checks that everything is there."""
     for feature in range(len(lengths)):
         count = found[feature]
         room = samples * lengths[feature]
@@ -258,14 +275,4 @@ def _complete(samples, lengths, padded, limits, out, starts, row, found, problem
             for i in range(count - 1, -1, -1):
                 out[begin + room - count + i] = out[begin + i]
             out[begin : begin + room - count] = 0
-        limit = np.uint32(limits[feature])
-        outside = 0
-        for i in range(begin, begin + room):
-            outside += np.uint32(out[i]) > limit
-        if outside:
-            problem[4] = outside
-            for i in range(begin, begin + room):
-                if np.uint32(out[i]) > limit:
-                    problem[3] = out[i]
-                    return OUT_OF_RANGE
     return 0

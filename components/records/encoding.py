@@ -12,7 +12,7 @@ from components.records.compiled import kernel
 from components.records.decoding import Layout
 from components.records.framing import FOOTER, HEADER, write_frame
 from components.records.varint import varint_size, write_varint
-from components.records.words import SLACK
+from components.records.words import SLACK, load_u64, store_u64
 
 _TAG = 1  # bytes of every tag used here
 _LONGEST_LENGTH = 5  # bytes of a varint that holds a length
@@ -36,51 +36,51 @@ def encode_samples(
         The bytes (uint8), and int64 [records] where each record ends in them.
     """
     records = -(-len(order) // samples_per_record)
-    longest = [varint_size(limit) for limit in layout.limits.tolist()]
-    framing = HEADER + FOOTER + _TAG + _LONGEST_LENGTH
-    wrapping = len(layout.keys) + len(layout.features) * 6 * (_TAG + _LONGEST_LENGTH)
-    size = records * (framing + wrapping) + len(order) * int(np.dot(longest, layout.lengths))
-    out = np.empty(size + SLACK, np.uint8)
+    payload = int(np.dot([varint_size(limit) for limit in layout.limits.tolist()], layout.lengths))
+    around_record = HEADER + FOOTER + _TAG + _LONGEST_LENGTH
+    around_feature = 6 * (_TAG + _LONGEST_LENGTH)
+    around = around_record + len(layout.keys) + len(layout.features) * around_feature
+    out = np.empty(records * around + len(order) * payload + SLACK, np.uint8)
+    scratch = np.empty(samples_per_record * payload + SLACK, np.uint8)
+    payload_ends = np.zeros(len(layout.features) + 1, np.int64)
     ends = np.empty(records, np.int64)
-    _encode(rows, order, samples_per_record, layout.keys, layout.key_ends, layout.lengths, out, ends)
+    names = (layout.keys, layout.key_ends, layout.lengths)
+    _encode(rows, order, samples_per_record, *names, scratch, payload_ends, out, ends)
     return out[: ends[-1]] if records else out[:0], ends
 
 
 @kernel
-def _encode(rows, order, samples_per_record, keys, key_ends, lengths, out, ends):  # type: ignore[no-untyped-def]
-    payloads = np.empty(len(lengths), np.int64)
+def _encode(rows, order, samples_per_record, keys, key_ends, lengths, scratch, payload_ends, out, ends):  # type: ignore[no-untyped-def]
     at = 0
     for record in range(len(ends)):
         first = record * samples_per_record
         samples = order[first : min(first + samples_per_record, len(order))]
-        column = 0
-        total = 0
-        for feature in range(len(lengths)):
-            payloads[feature] = _payload_size(rows, samples, column, lengths[feature])
-            entry = _entry_size(key_ends[feature + 1] - key_ends[feature], payloads[feature])
-            total += _TAG + varint_size(entry) + entry
-            column += lengths[feature]
+        # What wraps the values begins with their size in bytes, so these are written first, to the side.
+        total = _pack(rows, samples, key_ends, lengths, scratch, payload_ends)
         begin = at
         at = _begin(out, at + HEADER, _EXAMPLE_FEATURES, total)
-        column = 0
         for feature in range(len(lengths)):
-            key = keys[key_ends[feature] : key_ends[feature + 1]]
-            at = _write_wrapping(out, at, key, payloads[feature])
-            for sample in samples:
-                for i in range(column, column + lengths[feature]):
-                    at = write_varint(out, at, rows[sample, i])
-            column += lengths[feature]
+            payload = payload_ends[feature + 1] - payload_ends[feature]
+            at = _write_wrapping(out, at, keys[key_ends[feature] : key_ends[feature + 1]], payload)
+            for i in range(0, payload, 8):
+                store_u64(out, at + i, load_u64(scratch, payload_ends[feature] + i))
+            at += payload
         at = write_frame(out, begin, at)
         ends[record] = at
 
 
 @kernel
-def _payload_size(rows, samples, column, length):  # type: ignore[no-untyped-def]
-    size = 0
-    for sample in samples:
-        for i in range(column, column + length):
-            size += varint_size(rows[sample, i])
-    return size
+def _pack(rows, samples, key_ends, lengths, scratch, payload_ends):  # type: ignore[no-untyped-def]
+    """Writes the values of each feature as varints; the bytes of all entries of the record."""
+    at = column = total = 0
+    for feature in range(len(lengths)):
+        for sample in samples:
+            for value in rows[sample, column : column + lengths[feature]]:
+                at = write_varint(scratch, at, value)
+        column += lengths[feature]
+        payload_ends[feature + 1] = at
+        total += _wrapped(_entry_size(key_ends[feature + 1] - key_ends[feature], at - payload_ends[feature]))
+    return total
 
 
 @kernel
@@ -106,7 +106,8 @@ def _write_wrapping(out, at, key, payload):  # type: ignore[no-untyped-def]
     """Everything of an entry before its packed values."""
     at = _begin(out, at, _FEATURES_ENTRY, _entry_size(len(key), payload))
     at = _begin(out, at, _ENTRY_KEY, len(key))
-    out[at : at + len(key)] = key
+    for i in range(len(key)):
+        out[at + i] = key[i]
     at = _begin(out, at + len(key), _ENTRY_VALUE, _wrapped(_wrapped(payload)))
     at = _begin(out, at, _INT64_LIST, _wrapped(payload))
     return _begin(out, at, _PACKED_VALUES, payload)

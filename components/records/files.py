@@ -56,7 +56,8 @@ class RecordFile:
             raise KfrecError(f"{self.path}: missing; run the tfrecord step again, or restore the file") from None
         problem = np.zeros(5, np.int64)
         checks = (layout.keys, layout.key_ends, layout.lengths, layout.padded, layout.limits)
-        if not decode(data, offsets, samples, *checks, out, starts, row, problem):
+        found = np.empty(len(layout.features), np.int64)
+        if not decode(data, offsets, samples, *checks, out, starts, row, found, problem):
             raise explain(self.path, begin, layout, problem)
 
 

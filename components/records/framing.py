@@ -82,7 +82,8 @@ def load_index(records: Path) -> np.ndarray:
         offsets = np.load(index, mmap_mode="r")
     except (ValueError, EOFError):
         raise KfrecError(f"{index}: not an index; delete it, or run the tfrecord step again") from None
-    if offsets.ndim != 1 or offsets.dtype != np.int64 or not len(offsets) or offsets[-1] != size:
+    fits = offsets.ndim == 1 and offsets.dtype == np.int64 and len(offsets) and offsets[0] == 0 and offsets[-1] == size
+    if not fits or (np.diff(offsets) < HEADER + FOOTER).any():
         raise KfrecError(f"{records}: {size} bytes do not match {index.name}; {_REMEDY}")
     return offsets
 

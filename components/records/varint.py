@@ -58,33 +58,44 @@ def saturated(value):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def read_packed(data, at, end, out, to, room):  # type: ignore[no-untyped-def]
-    """Decodes the varints of ``data[at:end]`` to ``out[to:]``; their number, TOO_MANY above ``room``, or MALFORMED."""
-    begin = to
+def read_packed(data, at, end, out, to, room, limit):  # type: ignore[no-untyped-def]
+    """Decodes the varints of ``data[at:end]`` to ``out[to:]``.
+
+    Returns:
+        Their number, TOO_MANY above ``room``, or MALFORMED; and how many are not from 0 to ``limit``.
+    """
+    begin, first = at, to
     stop_at = to + room
-    # Two at a time: the next load waits for one chain of bit operations instead of two.
-    while end - at >= 8 and stop_at - to >= 2:
+    # Two at a time: the next load waits for one chain of bit operations instead of two. Range is checked at the end,
+    # by the sign that any excess leaves.
+    excess = np.uint64(0)
+    while stop_at - to >= 2:
         word = load_u64(data, at)
         stops = ~word & _STOPS
         later = stops & (stops - _ONE)
-        if later == 0:
+        behind = at + np.int64((trailing_zeros(later) + _ONE) >> _THREE)
+        if later == 0 or behind > end:
             break
-        bits = trailing_zeros(stops) + _ONE
-        first = stops ^ (stops - _ONE)
-        both = later ^ (later - _ONE)
-        out[to] = saturated(squeeze(word & first))
-        out[to + 1] = saturated(squeeze((word & both) >> bits))
+        one = squeeze(word & (stops ^ (stops - _ONE)))
+        two = squeeze((word & (later ^ (later - _ONE))) >> (trailing_zeros(stops) + _ONE))
+        excess |= (limit - one) | (limit - two)
+        out[np.uint64(to)] = one
+        out[np.uint64(to + 1)] = two
         to += 2
-        at += np.int64((trailing_zeros(later) + _ONE) >> _THREE)
+        at = behind
+    if excess >> np.uint64(63):
+        at, to = begin, first  # once more, carefully
+    outside = 0
     while at < end:
         if to == stop_at:
-            return TOO_MANY
+            return TOO_MANY, outside
         value, at = read_varint(data, at)
         if at < 0 or at > end:
-            return MALFORMED
+            return MALFORMED, outside
+        outside += value > limit
         out[to] = saturated(value)
         to += 1
-    return to - begin
+    return to - first, outside
 
 
 @kernel

@@ -105,8 +105,8 @@ class TfrecordParameters:
     samples_per_shard: int = param(262_144, "Largest number of samples in one file", unit="samples", at_least=1)
     workers: int = param(
         0,
-        "Processes that convert; 0 means one per core",
-        unit="processes",
+        "Threads that convert; 0 means one per core",
+        unit="threads",
         at_least=0,
         pipeline_name="tfrecord_workers",
     )

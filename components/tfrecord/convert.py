@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +22,7 @@ from components.records.decoding import Layout
 from components.records.encoding import encode_samples
 from components.records.framing import index_path
 from components.tfrecord.parallel import in_order
-from components.tfrecord.parts import RowGroup
+from components.tfrecord.parts import BATCH_ROWS, RowGroup
 from components.tfrecord.permutation import Permutation
 from components.tfrecord.samples import fill
 from components.tfrecord.schema import Column
@@ -56,39 +58,33 @@ def convert_split(
         KfrecError: samples that break metadata.json.
         LongerList: a list is longer than ``lengths`` says.
     """
-    split = files[0].parent.name
     with Spill(files[0].parent, layout.width + 1) as spill:
-        lock = threading.Lock()
-        with progress(f"shuffling {split}", plan.rows, "samples") as bar:
+        _shuffle(groups, columns, lengths, plan, permutation, spill, workers)
+        _write(spill, layout, plan, files, workers)
 
-            def advance(rows: int) -> None:
-                with lock:
-                    bar.advance(rows)
 
-            def spill_group(group: RowGroup) -> None:
-                _spill_group(group, columns, lengths, plan, permutation, spill, advance)
+def _shuffle(
+    groups: Sequence[RowGroup],
+    columns: Sequence[Column],
+    lengths: Mapping[str, int],
+    plan: ShardPlan,
+    permutation: Permutation,
+    spill: Spill,
+    workers: int,
+) -> None:
+    """Pass one."""
+    lock = threading.Lock()
+    with progress("shuffling samples", plan.rows, "samples") as bar:
 
-            for _ in in_order(spill_group, groups, workers):
-                pass
-        with progress(f"writing {split}", plan.rows, "samples") as bar:
+        def advance(rows: int) -> None:
+            with lock:
+                bar.advance(rows)
 
-            def encode(bucket: int) -> tuple[np.ndarray, np.ndarray, int]:
-                rows = spill.read(bucket)
-                order = np.empty(len(rows), np.int64)
-                order[rows[:, layout.width]] = np.arange(len(rows))
-                return *encode_samples(layout, rows, order, plan.samples_per_record), len(rows)
+        def spill_group(group: RowGroup) -> None:
+            _spill_group(group, columns, lengths, plan, permutation, spill, advance)
 
-            encoded = in_order(encode, range(plan.buckets), workers)
-            for path in files:
-                with path.open("wb") as file:
-                    ends = [np.zeros(1, np.int64)]
-                    for _ in range(plan.buckets_per_shard):
-                        data, record_ends, rows = next(encoded)
-                        file.write(data.data)
-                        ends.append(record_ends + ends[-1][-1] if len(record_ends) else ends[-1][:0])
-                        bar.advance(rows)
-                with index_path(path).open("wb") as file:
-                    np.save(file, np.concatenate(ends))
+        for _ in in_order(spill_group, groups, workers):
+            pass
 
 
 def _spill_group(
@@ -102,11 +98,12 @@ def _spill_group(
 ) -> None:
     width = sum(lengths.get(column.channel, 1) for column in columns)
     first_row = group.first_row
+    space = np.empty((BATCH_ROWS, width + 1), np.int32)  # one for all batches: fresh memory costs more than filling it
     for batch in group.batches():
         if not batch.num_rows:
             continue
         positions = permutation.positions(first_row, batch.num_rows)
-        rows = np.empty((batch.num_rows, width + 1), np.int32)
+        rows = space[: batch.num_rows]
         target = np.empty(batch.num_rows, np.int64)
         bucket_ends = np.zeros(plan.buckets, np.int64)
         _sort_by_bucket(positions, plan.shard_rows, plan.bucket_rows, bucket_ends, target, rows[:, width])
@@ -135,3 +132,27 @@ def _sort_by_bucket(positions, shard_rows, bucket_rows, bucket_ends, target, pla
         target[i] = bucket_ends[bucket]
         bucket_ends[bucket] += 1
         places[target[i]] = positions[i] % shard_rows % bucket_rows
+
+
+def _write(spill: Spill, layout: Layout, plan: ShardPlan, files: Sequence[Path], workers: int) -> None:
+    """Pass two."""
+
+    def encode(bucket: int) -> tuple[np.ndarray, np.ndarray, int]:
+        rows = spill.read(bucket)
+        order = np.empty(len(rows), np.int64)
+        order[rows[:, layout.width]] = np.arange(len(rows))
+        return *encode_samples(layout, rows, order, plan.samples_per_record), len(rows)
+
+    with (
+        progress("writing records", plan.rows, "samples") as bar,
+        closing(in_order(encode, range(plan.buckets), workers)) as encoded,
+    ):
+        for path in files:
+            ends = [np.zeros(1, np.int64)]
+            with path.open("wb") as file:
+                for data, record_ends, rows in islice(encoded, plan.buckets_per_shard):
+                    ends.append(file.tell() + record_ends)
+                    file.write(data.data)
+                    bar.advance(rows)
+            with index_path(path).open("wb") as file:
+                np.save(file, np.concatenate(ends))

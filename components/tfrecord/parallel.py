@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def in_order(function: Callable[[T], R], items: Iterable[T], workers: int) -> Iterator[R]:
+def in_order(function: Callable[[T], R], items: Iterable[T], workers: int) -> Generator[R, None, None]:
     """Yields ``function(item)`` for every item, in order, with at most ``workers + 1`` of them under way or waiting.
 
     Threads suffice where the work is in kernels and I/O, which leave the GIL alone; they share memory and compiled

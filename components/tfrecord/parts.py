@@ -14,7 +14,7 @@ from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.tfrecord.schema import METADATA, Column
 
-_BATCH_ROWS = 8192
+BATCH_ROWS = 8192
 _READ_BUFFER = 1 << 20
 
 
@@ -47,7 +47,7 @@ class RowGroup:
         with pq.ParquetFile(self.path, buffer_size=_READ_BUFFER, pre_buffer=False) as file:
             wanted = list(columns or self.names)
             try:
-                yield from file.iter_batches(_BATCH_ROWS, [self.index], wanted, use_threads=False)
+                yield from file.iter_batches(BATCH_ROWS, [self.index], wanted, use_threads=False)
             except (pa.ArrowException, OSError) as error:
                 raise _corrupt(self.path, error) from None
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from components.errors import KfrecError
 
-_BUCKET_BYTES = 32 << 20
+_BUCKET_BYTES = 16 << 20
 _LARGEST_RECORD_BYTES = 128 << 20
 
 

@@ -11,6 +11,7 @@ import pytest
 from components.errors import KfrecError
 from components.feature_spec import Chunk, Feature, FeatureSpec
 from components.records import Records
+from components.records.framing import index_path, scan_frames
 
 FEATURES = {
     "label": Feature("label", "int64"),
@@ -226,3 +227,23 @@ def test_row_counts_that_disagree_with_the_file_are_named(tmp_path: Path) -> Non
 def test_an_unknown_feature_is_named(dataset: tuple[FeatureSpec, dict[str, np.ndarray]]) -> None:
     with pytest.raises(KfrecError, match="split train has no feature price; it has label, uid"):
         Records(dataset[0], "train", ["price"])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_damage_is_an_error_that_names_the_file(tmp_path: Path, seed: int) -> None:
+    """Checksums guard every byte, and the index is not trusted either."""
+    rng = np.random.default_rng(seed)
+    path = tmp_path / "a.tfrecord"
+    write(path, rows_of(random_samples(9)))
+    spec = spec_of(tmp_path, "a.tfrecord", rows_per_file=[9], prebatch_size=0)
+    offsets = scan_frames(path)
+    if seed % 2:
+        offsets[rng.integers(0, 9)] += rng.integers(-3000, 3000)
+    else:
+        data = bytearray(path.read_bytes())
+        data[rng.integers(len(data))] ^= 1 << rng.integers(8)
+        path.write_bytes(data)
+    with index_path(path).open("wb") as file:
+        np.save(file, offsets)
+    with pytest.raises(KfrecError, match=r"a\.tfrecord"):
+        list(Records(spec, "train").batches(4))
