@@ -19,3 +19,18 @@ def _folder_from(variable: str) -> Path:
 def real_data() -> Path:
     """Folder with amazon_beauty/ and amazon_digital_music/."""
     return _folder_from("KFREC_DATA")
+
+
+@pytest.fixture(scope="session")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One SQLite store of MLflow for all tests: creating its tables takes seconds."""
+    return tmp_path_factory.mktemp("mlflow") / "runs" / "mlflow.db"
+
+
+@pytest.fixture
+def store(database: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URI of that store, set as the tracking URI."""
+    uri = f"sqlite:///{database}"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
+    monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
+    return uri

@@ -8,7 +8,7 @@ from components.metrics.calibration import Calibration, calibration
 from components.metrics.grouped import GroupedAuc, auc_by_bucket, grouped_auc
 from components.metrics.log_loss import log_loss
 from components.metrics.precision_recall import average_precision, precision_recall_curve
-from components.metrics.roc import auc_of_histograms, histogram_auc, roc_auc, roc_curve
+from components.metrics.roc import auc_of_histograms, roc_auc, roc_curve
 
 __all__ = [
     "Calibration",
@@ -21,7 +21,6 @@ __all__ = [
     "average_precision",
     "calibration",
     "grouped_auc",
-    "histogram_auc",
     "log_loss",
     "precision_recall_curve",
     "roc_auc",

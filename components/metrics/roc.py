@@ -26,21 +26,6 @@ def roc_auc(labels: np.ndarray, scores: np.ndarray) -> float:
     return (int(beaten) + int(beaten_or_tied)) / (2 * len(above) * len(below))
 
 
-def histogram_auc(labels: np.ndarray, scores: np.ndarray, bins: int = 1 << 17) -> tuple[float, float]:
-    """AUC from histograms of probabilities: one pass, no sort; see :func:`auc_of_histograms` for its error bound.
-
-    Args:
-        labels: 0 or 1.
-        scores: probabilities, in [0, 1].
-        bins: bins of equal width.
-    """
-    index = np.minimum((np.asarray(scores, np.float64) * bins).astype(np.int64), bins - 1)
-    positive = np.asarray(labels) > 0
-    return auc_of_histograms(
-        np.bincount(index[positive], minlength=bins), np.bincount(index[~positive], minlength=bins)
-    )
-
-
 def auc_of_histograms(positives: np.ndarray, negatives: np.ndarray) -> tuple[float, float]:
     """AUC of scores of which only the bin is known, and how far off it may be.
 

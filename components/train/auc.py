@@ -12,6 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 import tensorflow as tf
 
+from components.metrics import auc_of_histograms
+
 _MANTISSA_BITS = 14
 _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -12, 6
 _SIDE = (_LARGEST_EXPONENT - _SMALLEST_EXPONENT) << _MANTISSA_BITS
@@ -64,10 +66,4 @@ def auc_of(counts: np.ndarray) -> Auc:
     Args:
         counts: [2 * BINS] float64: bins of label 0, then bins of label 1.
     """
-    negatives, positives = counts[:BINS], counts[BINS:]
-    pairs = negatives.sum() * positives.sum()
-    if pairs == 0:
-        return Auc(float("nan"), float("nan"))
-    below = np.cumsum(negatives) - negatives
-    ties = float(positives @ negatives) / 2
-    return Auc((float(positives @ below) + ties) / pairs, ties / pairs)
+    return Auc(*auc_of_histograms(counts[BINS:], counts[:BINS]))

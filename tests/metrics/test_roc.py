@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from components.metrics import auc_of_histograms, histogram_auc, roc_auc, roc_curve
+from components.metrics import auc_of_histograms, roc_auc, roc_curve
 
 
 def every_pair(labels: np.ndarray, scores: np.ndarray) -> float:
@@ -38,21 +38,6 @@ def test_auc_of_one_class_is_nan(label: int) -> None:
 
 def test_auc_of_equal_scores_is_one_half() -> None:
     assert roc_auc(np.array([0, 1, 1]), np.ones(3)) == 0.5
-
-
-@pytest.mark.parametrize("bins", [4, 64, 1 << 17])
-def test_histogram_auc_is_within_its_stated_bound(bins: int) -> None:
-    random = np.random.default_rng(bins)
-    scores = random.beta(2, 5, 20_000)
-    labels = (random.random(20_000) < scores).astype(int)
-    area, bound = histogram_auc(labels, scores, bins)
-    assert abs(area - roc_auc(labels, scores)) <= bound
-
-
-def test_histogram_auc_of_spread_scores_is_bound_below_a_ten_thousandth() -> None:
-    random = np.random.default_rng(3)
-    scores = random.beta(2, 5, 100_000)
-    assert histogram_auc((random.random(100_000) < scores).astype(int), scores)[1] < 1e-4
 
 
 def test_the_bound_is_reached_when_a_bin_holds_everything() -> None:
