@@ -47,7 +47,7 @@ def run(values: Mapping[str, Any], workdir: Path) -> Path:
                 pipeline(**arguments)
             except RuntimeError as error:
                 raise KfrecError(_failure(output)) from error
-        look = f"kfrec ui --workdir {workdir}"
+        look = f"{Path(sys.executable).with_name('kfrec')} ui --workdir {workdir}"
         summary = summarise(output.run_id, arguments, output.finished, tracking_uri, look)
     path = folder / "summary.json"
     path.write_text(json.dumps(summary, indent=2) + "\n")

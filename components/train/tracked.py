@@ -41,6 +41,8 @@ def track(run: TrackedRun, parameters: LaunchParameters, folder: Path, data: Art
         for epoch in results["epochs"]
     ])  # fmt: skip
     run.log_metrics({name: results[name] for name in _LAST if results[name] is not None})
+    for name in (LOG, TRAINING):
+        run.log_artifact(folder / name, "training")
 
 
 def _step_series(log: Path, steps_per_epoch: int, log_steps: int) -> list[tuple[int, dict[str, float]]]:

@@ -34,7 +34,10 @@ def test_the_step_publishes_a_model_and_tracks_it(tmp_path: Path, own_tracking: 
     experiment = client.get_experiment_by_name("kfrec")
     (tracked,) = client.search_runs([experiment.experiment_id])
     assert tracked.data.params["embedding_dim"] == "4" and tracked.info.status == "FINISHED"
-    assert {"test_auc", "loss", "samples_per_second"} <= set(tracked.data.metrics)
+    assert {"test_auc", "loss", "samples_per_second", "step_seconds"} <= set(tracked.data.metrics)
+    assert tracked.data.tags["data.tfrecord.digest"] == open_artifact(data).digest
+    kept = {entry.path for entry in client.list_artifacts(tracked.info.run_id, "training")}
+    assert kept == {"training/log.json", "training/training.json"}
 
 
 @pytest.mark.slow
