@@ -84,12 +84,12 @@ def test_artifacts_of_an_sqlite_store_lie_beside_the_database(
     store: str, database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "report.html").write_text("<p>")
+    (tmp_path / "beside.html").write_text("<p>")
     with tracked_run("art/ifacts") as run:
-        run.log_artifact(tmp_path / "report.html", "evaluation")
-    found = list((database.parent / "mlartifacts").rglob("report.html"))
+        run.log_artifact(tmp_path / "beside.html", "evaluation")
+    found = list((database.parent / "mlartifacts").rglob("beside.html"))
     assert [path.read_text() for path in found] == ["<p>"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["beside.html"]
 
 
 def test_the_default_store_is_a_database_under_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
