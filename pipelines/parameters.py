@@ -9,8 +9,8 @@ from components.errors import KfrecError
 from components.steps.catalog import STEPS, Step
 from components.steps.parameter import Parameter, parameters_of, plain, unknown_parameter
 
-# Arguments that the pipeline itself fills in.
-BOUND = ("run_id",)
+# Arguments that the pipeline itself, or the artifacts that a step is given, fill in.
+BOUND = ("run_id", "tfrecord_uri", "model_uri")
 
 
 def step_parameters(step: Step) -> list[Parameter]:

@@ -182,14 +182,28 @@ class WorkerParameters(TrainParameters):
 
 @dataclass(frozen=True)
 class LaunchParameters(TrainParameters):
-    """The train step: what the workers are told and how many of them to start."""
+    """The train step: what the workers are told, how many of them to start and where."""
 
     workers: int = param(1, "Horovod processes that train together", unit="processes", at_least=1)
     launcher: str = param(
         "gloo",
-        "How the processes are started and talk: horovodrun over Gloo, or mpirun over MPI",
-        choices=("gloo", "mpi"),
+        "How the processes are started and talk: on this machine by horovodrun over Gloo or by mpirun over MPI, "
+        "or by mpirun in the pods of an MPIJob",
+        choices=("gloo", "mpi", "mpijob"),
     )
+    # of an MPIJob; what a cluster decides once for all jobs stands in the file job_settings
+    workers_per_pod: int = param(1, "Processes in one pod of an MPIJob", unit="processes", at_least=1)
+    gpus_per_worker: int = param(1, "GPUs of a process of an MPIJob", unit="GPUs", at_least=0, at_most=1)
+    pod_cpu: str = param("8", "CPU of a worker pod of an MPIJob, as Kubernetes writes quantities")
+    pod_memory: str = param("32Gi", "Memory of a worker pod of an MPIJob, as Kubernetes writes quantities")
+    shared_memory: str = param("8Gi", "Shared memory of a worker pod of an MPIJob, part of its memory")
+    restarts: int = param(2, "Times an MPIJob's launcher is started again after it failed", unit="times", at_least=0)
+    deadline: int = param(86_400, "Longest time an MPIJob may take", unit="seconds", at_least=1)
+    job_settings: str = param(
+        "/etc/kfrec/mpijob.yaml", "File with the cluster's settings of an MPIJob; one that does not exist sets nothing"
+    )
+    tfrecord_uri: str = param("", "Where the workers of an MPIJob read the records; empty is the folder itself")
+    model_uri: str = param("", "Where the workers of an MPIJob leave the model; empty is the folder itself")
     experiment: str = EXPERIMENT
     run_id: str = RUN_ID
 

@@ -32,12 +32,14 @@ def component(name: str, arguments: Mapping[str, Any]) -> None:
 
     Args:
         name: the step.
-        arguments: the component function's arguments: artifacts (with ``.path``) and parameters by name.
+        arguments: the component function's arguments: artifacts (with ``.path`` and ``.uri``) and parameters by name.
+            A step that declares a parameter ``<artifact>_uri`` is also told where KFP keeps that artifact.
     """
     step = STEPS[name]
     folders = {folder: Path(arguments[folder].path) for folder in (*step.inputs, *step.outputs)}
     declared = {p.name for p in parameters_of(step.parameters)}
     given = {key: value for key, value in arguments.items() if key in declared}
+    given |= {f"{folder}_uri": arguments[folder].uri for folder in folders if f"{folder}_uri" in declared}
     status = _guarded(step, lambda: call(step, given, folders), debug=False)
     if status:
         sys.exit(status)

@@ -17,7 +17,7 @@ _LAST = ("train_auc", "test_auc", "test_logloss", "train_samples_per_second", "t
 # Names in the log, and their names as a series in MLflow.
 _STEP_METRICS = {"loss": "loss", "samples/s": "samples_per_second", "step_time": "step_seconds"}
 # Which run it belongs to is no parameter of the training.
-_NOT_LOGGED = ("experiment", "run_id")
+_NOT_LOGGED = ("experiment", "run_id", "tfrecord_uri", "model_uri")
 
 
 def track(run: TrackedRun, parameters: LaunchParameters, folder: Path, data: Artifact) -> None:
