@@ -1,7 +1,7 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast lint format compile reference ui clean
+.PHONY: help setup run test test-fast lint format compile manifests reference ui clean
 
 UV_VERSION := 0.13.8
 UV := .uv/bin/uv
@@ -45,8 +45,11 @@ lint: $(READY) ## check style, types and the lock file
 format: $(READY) ## format the code
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
 
-compile: $(READY) ## write the pipeline as KFP's IR YAML to build/
+compile: $(READY) ## write the pipelines as KFP's IR YAML and as manifests to build/
 	@.venv/bin/kfrec compile
+
+manifests: $(READY) ## write the checked-in pipelines of manifests/pipelines
+	@.venv/bin/kfrec compile --registry "" --output manifests/pipelines
 
 reference: $(READY) ## write docs/parameters.md from the catalog
 	@.venv/bin/python -m components.steps.reference > docs/parameters.md

@@ -41,13 +41,12 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _compile(options: argparse.Namespace) -> int:
-    from kfp import compiler
+    from pipelines.compilation import write_compiled
+    from pipelines.task_settings import load_settings
 
-    from pipelines.training import training_pipeline
-
-    Path(options.output).parent.mkdir(parents=True, exist_ok=True)
-    compiler.Compiler().compile(training_pipeline(), options.output)
-    print(options.output)
+    settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
+    for path in write_compiled(Path(options.output), settings):
+        print(path)
     return 0
 
 
@@ -95,8 +94,17 @@ def _parser() -> argparse.ArgumentParser:
     _add_workdir(run)
     run.set_defaults(action=_run)
 
-    compile_ = commands.add_parser("compile", help="write the pipeline as KFP's IR YAML")
-    compile_.add_argument("--output", default="build/training.yaml", metavar="FILE", help="default %(default)s")
+    compile_ = commands.add_parser("compile", help="write the pipelines as KFP's IR YAML and as Kubernetes manifests")
+    compile_.add_argument("--output", default="build", metavar="FOLDER", help="default %(default)s")
+    compile_.add_argument(
+        "--settings", metavar="FILE", help="resources, tolerations, secrets and more by step; see task_settings.yaml"
+    )
+    compile_.add_argument(
+        "--registry",
+        default=os.environ.get("KFREC_REGISTRY", ""),
+        metavar="PREFIX",
+        help="stands before the images' names (default: the environment variable KFREC_REGISTRY)",
+    )
     compile_.set_defaults(action=_compile)
 
     ui = commands.add_parser("ui", help="look at the runs in MLflow")

@@ -15,12 +15,10 @@ from typing import Any, TextIO, cast
 
 from components.errors import KfrecError, explain_os_error
 from components.progress.events import VARIABLE as EVENTS
+from pipelines.defaults import LOCAL_DEFAULTS
 from pipelines.parameters import checked, pipeline_parameters
 from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise
-
-# The catalog's defaults are those of a run on GPUs; a laptop wants smaller steps.
-LOCAL_DEFAULTS: dict[str, Any] = {"global_batch_size": 1024}
 
 
 def run(values: Mapping[str, Any], workdir: Path) -> Path:

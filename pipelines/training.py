@@ -9,6 +9,7 @@ from typing import Any
 from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 from kfp.dsl.graph_component import GraphComponent
+from kfp.dsl.pipeline_task import PipelineTask
 
 from components.download.component import download
 from components.evaluate.component import evaluate
@@ -22,7 +23,11 @@ from pipelines.parameters import pipeline_parameters, step_parameters
 NAME = "kfrec-training"
 
 
-def _wire(values: Mapping[str, Any]) -> None:
+# Called with each task and the name of its step.
+Configure = Callable[[PipelineTask, str], None]
+
+
+def _wire(values: Mapping[str, Any], configure: Configure) -> None:
     """Says what runs after what; ``values`` are the pipeline's parameters by pipeline-wide name."""
 
     def run(component: BaseComponent, **inputs: Any) -> Any:
@@ -30,7 +35,9 @@ def _wire(values: Mapping[str, Any]) -> None:
         own = {parameter.name: values[parameter.pipeline_name] for parameter in step_parameters(step)}
         if "run_id" in component.component_spec.inputs:
             own["run_id"] = dsl.PIPELINE_JOB_ID_PLACEHOLDER
-        return component(**own, **inputs)
+        task = component(**own, **inputs)
+        configure(task, component.name)
+        return task
 
     raw = run(download).outputs["raw"]
     parquet = run(preprocess, raw=raw).outputs["parquet"]
@@ -59,7 +66,11 @@ def _with_parameters(wire: Callable[[Mapping[str, Any]], None], summary: str) ->
     return pipeline
 
 
-def training_pipeline() -> GraphComponent:
-    """The pipeline as KFP compiles it, or runs it locally."""
+def training_pipeline(configure: Configure = lambda task, step: None) -> GraphComponent:
+    """The pipeline as KFP compiles it, or runs it locally.
+
+    Args:
+        configure: puts on each task what the place where it runs asks for.
+    """
     summary = "Raw interaction logs to a trained, evaluated and registered click-through-rate model."
-    return dsl.pipeline(name=NAME)(_with_parameters(_wire, summary))
+    return dsl.pipeline(name=NAME)(_with_parameters(lambda values: _wire(values, configure), summary))

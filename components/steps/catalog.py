@@ -200,7 +200,8 @@ class LaunchParameters(TrainParameters):
     restarts: int = param(2, "Times an MPIJob's launcher is started again after it failed", unit="times", at_least=0)
     deadline: int = param(86_400, "Longest time an MPIJob may take", unit="seconds", at_least=1)
     job_settings: str = param(
-        "/etc/kfrec/mpijob.yaml", "File with the cluster's settings of an MPIJob; one that does not exist sets nothing"
+        "/etc/kfrec/job/mpijob.yaml",
+        "File with the cluster's settings of an MPIJob; one that does not exist sets nothing",
     )
     tfrecord_uri: str = param("", "Where the workers of an MPIJob read the records; empty is the folder itself")
     model_uri: str = param("", "Where the workers of an MPIJob leave the model; empty is the folder itself")

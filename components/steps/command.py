@@ -13,6 +13,7 @@ from typing import Any
 from components.errors import KfrecError, explain_os_error
 from components.progress import emit
 from components.steps.catalog import STEPS, Step
+from components.steps.mounted import use_mounted_environment
 from components.steps.parameter import Parameter, build, parameters_of
 
 
@@ -40,6 +41,7 @@ def component(name: str, arguments: Mapping[str, Any]) -> None:
     declared = {p.name for p in parameters_of(step.parameters)}
     given = {key: value for key, value in arguments.items() if key in declared}
     given |= {f"{folder}_uri": arguments[folder].uri for folder in folders if f"{folder}_uri" in declared}
+    use_mounted_environment()
     status = _guarded(step, lambda: call(step, given, folders), debug=False)
     if status:
         sys.exit(status)

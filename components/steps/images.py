@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
-
 VERSION = "0.1.0"
-REGISTRY_VARIABLE = "KFREC_REGISTRY"
 
 # The steps that need a GPU toolchain have images of their own; the others share a slim one.
 _IMAGE_OF_STEP = {"preprocess": "kfrec-preprocess"}
 _SLIM = "kfrec-cpu"
 
 
-def image(step: str) -> str:
-    """The image of a step, under the registry that KFREC_REGISTRY names when the pipeline is compiled."""
-    registry = os.environ.get(REGISTRY_VARIABLE, "").rstrip("/")
+def image(step: str, registry: str = "") -> str:
+    """The image of a step.
+
+    Args:
+        step: its name.
+        registry: host and path that stand before the image's name, such as ``registry.example.org/team``.
+    """
     name = f"{_IMAGE_OF_STEP.get(step, _SLIM)}:{VERSION}"
-    return f"{registry}/{name}" if registry else name
+    return f"{registry.rstrip('/')}/{name}" if registry else name

@@ -1,0 +1,106 @@
+"""Pipelines as KFP takes them: IR YAML, and manifests for clusters that keep pipelines as Kubernetes objects."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+
+from components.errors import KfrecError, explain_os_error
+from components.steps.images import VERSION
+from pipelines.defaults import CLUSTER_DEFAULTS
+from pipelines.task_settings import ClusterSettings
+
+if TYPE_CHECKING:
+    from kfp.dsl.base_component import BaseComponent
+
+API_VERSION = "pipelines.kubeflow.org/v2beta1"
+
+
+def _training(settings: ClusterSettings) -> BaseComponent:
+    from pipelines.training import training_pipeline
+
+    return training_pipeline(settings.configure)
+
+
+PIPELINES: Mapping[str, Callable[[ClusterSettings], BaseComponent]] = {"training": _training}
+
+
+def compiled(name: str, settings: ClusterSettings) -> str:
+    """The IR YAML of a pipeline: its specification and, in a second document, what it asks of Kubernetes.
+
+    Args:
+        name: one of PIPELINES.
+        settings: of the cluster.
+    """
+    from kfp import compiler
+
+    pipeline = PIPELINES[name](settings)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{name}.yaml"
+        compiler.Compiler().compile(pipeline, str(path), pipeline_parameters=CLUSTER_DEFAULTS)
+        return path.read_text()
+
+
+def kubernetes_manifests(ir: str) -> str:
+    """A Pipeline and a PipelineVersion (pipelines.kubeflow.org/v2beta1) that hold a compiled pipeline.
+
+    A version cannot be changed once it exists, so its name carries a digest of the content.
+    """
+    documents = list(yaml.safe_load_all(ir))
+    spec, platform = documents[0], documents[1] if len(documents) > 1 else {}
+    name, description = spec["pipelineInfo"]["name"], spec["pipelineInfo"].get("description", "").split("\n")[0]
+    version = f"{name}-{version_name(ir)}"
+    objects = [
+        {
+            "apiVersion": API_VERSION,
+            "kind": "Pipeline",
+            "metadata": {"name": name},
+            "spec": {"displayName": name, "description": description},
+        },
+        {
+            "apiVersion": API_VERSION,
+            "kind": "PipelineVersion",
+            "metadata": {"name": version},
+            "spec": {
+                "pipelineName": name,
+                "displayName": version,
+                "description": description,
+                "pipelineSpec": spec,
+                "platformSpec": platform,
+            },
+        },
+    ]
+    return yaml.safe_dump_all(objects, sort_keys=False, width=120)
+
+
+def version_name(ir: str) -> str:
+    """The name of a pipeline's version: kfrec's version and the beginning of the SHA-256 of the content."""
+    return f"{VERSION}-{hashlib.sha256(ir.encode()).hexdigest()[:8]}"
+
+
+def write_compiled(folder: Path, settings: ClusterSettings) -> list[Path]:
+    """Writes ``<pipeline>.yaml`` and ``<pipeline>.kubernetes.yaml`` for every pipeline and returns their paths.
+
+    Raises:
+        KfrecError: the folder cannot be written.
+    """
+    written = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in PIPELINES:
+            ir = compiled(name, settings)
+            for path, text in (
+                (folder / f"{name}.yaml", ir),
+                (folder / f"{name}.kubernetes.yaml", kubernetes_manifests(ir)),
+            ):
+                path.write_text(text)
+                written.append(path)
+    except OSError as error:
+        explained: KfrecError | None = explain_os_error(error, folder)
+        raise explained or error from error
+    return written

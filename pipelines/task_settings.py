@@ -1,0 +1,146 @@
+"""What a cluster is asked for to run a step: read from YAML, checked, and put on the pipeline's tasks."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from components.errors import KfrecError
+from components.steps.catalog import STEPS
+from components.steps.images import image
+from components.steps.parameter import unknown_parameter
+
+if TYPE_CHECKING:
+    from kfp.dsl.pipeline_task import PipelineTask
+
+DEFAULTS = Path(__file__).with_suffix(".yaml")
+_EVERY, _STEPS = "every_step", "steps"
+
+
+@dataclasses.dataclass(frozen=True)
+class TaskSettings:
+    """Settings of one step's task; the YAML file of this module's name says what each one means."""
+
+    cpu: str = "1"
+    memory: str = "4Gi"
+    gpus: int = 0
+    gpu_resource: str = "nvidia.com/gpu"
+    node_selector: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    tolerations: tuple[Mapping[str, str], ...] = ()
+    retries: int = 0
+    retry_wait: int = 60
+    timeout: int = 21_600
+    cache: bool = True
+    scratch: str = "20Gi"
+    config_maps: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    pod_fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
+
+    def apply(self, task: PipelineTask) -> None:
+        """Puts the settings on a task."""
+        from kfp import kubernetes
+
+        task.set_cpu_request(self.cpu).set_memory_request(self.memory).set_memory_limit(self.memory)
+        if self.gpus:
+            task.set_accelerator_type(self.gpu_resource).set_accelerator_limit(self.gpus)
+        task.set_retry(self.retries, backoff_duration=f"{self.retry_wait}s", backoff_factor=2.0)
+        task.set_caching_options(self.cache)
+        for name, value in self.environment.items():
+            task.set_env_variable(name, value)
+        kubernetes.set_timeout(task, self.timeout)
+        kubernetes.set_image_pull_policy(task, "IfNotPresent")
+        kubernetes.empty_dir_mount(task, "scratch", "/tmp", size_limit=self.scratch)
+        for label, value in self.node_selector.items():
+            kubernetes.add_node_selector(task, label, value)
+        for toleration in self.tolerations:
+            kubernetes.add_toleration(task, **toleration)
+        for name, folder in self.config_maps.items():
+            kubernetes.use_config_map_as_volume(task, name, folder, optional=True)
+        for name, folder in self.secrets.items():
+            kubernetes.use_secret_as_volume(task, name, folder, optional=True)
+        for name, field in self.pod_fields.items():
+            kubernetes.use_field_path_as_env(task, name, field)
+        for label, value in self.labels.items():
+            kubernetes.add_pod_label(task, label, value)
+
+
+@dataclasses.dataclass(frozen=True)
+class ClusterSettings:
+    """Settings of every step.
+
+    Attributes:
+        registry: stands before the images' names.
+        steps: by the step's name.
+    """
+
+    registry: str
+    steps: Mapping[str, TaskSettings]
+
+    def configure(self, task: PipelineTask, step: str) -> None:
+        """Puts image and settings on the task of a step."""
+        task.set_container_image(image(step, self.registry))
+        self.steps[step].apply(task)
+
+
+def load_settings(file: Path | None = None, registry: str = "") -> ClusterSettings:
+    """The defaults, changed by what ``file`` names.
+
+    Args:
+        file: YAML of the form of the defaults' file.
+        registry: stands before the images' names.
+
+    Raises:
+        KfrecError: no such file, not YAML, an unknown name, or a value of the wrong type; the line says which.
+    """
+    layers = [_read(path) for path in (DEFAULTS, file) if path is not None]
+    steps = {}
+    for step in STEPS:
+        values: dict[str, Any] = {}
+        for every, own in layers:
+            values |= every | own.get(step, {})
+        steps[step] = TaskSettings(**values)
+    return ClusterSettings(registry, steps)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    try:
+        body = yaml.safe_load(path.read_text()) or {}
+    except OSError as error:
+        raise KfrecError(f"{path}: cannot be read ({error.strerror}); give an existing file of settings") from None
+    except yaml.YAMLError as error:
+        raise KfrecError(f"{path}: not YAML ({' '.join(str(error).split())}); correct it") from None
+    _known(path, "the file", body, (_EVERY, _STEPS))
+    steps = body.get(_STEPS) or {}
+    _known(path, _STEPS, steps, STEPS)
+    every = _checked(path, _EVERY, body.get(_EVERY) or {})
+    return every, {step: _checked(path, step, values or {}) for step, values in steps.items()}
+
+
+def _checked(path: Path, place: str, values: Any) -> dict[str, Any]:
+    defaults = {field.name: getattr(_PLAIN, field.name) for field in dataclasses.fields(TaskSettings)}
+    _known(path, place, values, defaults)
+    for name, value in values.items():
+        kind = type(defaults[name])
+        wanted = {tuple: list}.get(kind, kind)
+        if type(value) is not wanted:
+            raise KfrecError(
+                f"{path}: {place}: {name}: {value!r} is not a {wanted.__name__}; write it as in {DEFAULTS}"
+            )
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
+
+
+def _known(path: Path, place: str, body: Any, names: Any) -> None:
+    if not isinstance(body, dict):
+        raise KfrecError(f"{path}: {place}: {body!r} is not a mapping; write it as in {DEFAULTS}")
+    for name in body:
+        if name not in names:
+            raise KfrecError(f"{path}: {place}: {unknown_parameter(str(name), list(names))}")
+
+
+_PLAIN = TaskSettings()

@@ -1,0 +1,107 @@
+"""The compiled pipelines as they are checked in, and what they ask of a cluster."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from components.steps.catalog import STEPS
+from components.steps.images import VERSION
+from pipelines.compilation import PIPELINES, compiled, kubernetes_manifests, write_compiled
+from pipelines.task_settings import load_settings
+
+CHECKED_IN = Path(__file__).parents[2] / "manifests" / "pipelines"
+
+
+@pytest.fixture(scope="module", params=list(PIPELINES))
+def documents(request: pytest.FixtureRequest) -> tuple[dict[str, Any], dict[str, Any]]:
+    spec, platform = yaml.safe_load_all(compiled(request.param, load_settings()))
+    return spec, platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+
+
+def test_the_checked_in_yaml_is_what_the_code_compiles_to(tmp_path: Path) -> None:
+    written = write_compiled(tmp_path, load_settings())
+    assert sorted(path.name for path in written) == sorted(path.name for path in CHECKED_IN.iterdir())
+    for path in written:
+        assert path.read_text() == (CHECKED_IN / path.name).read_text(), f"{path.name} is stale: run make manifests"
+
+
+def test_each_step_runs_in_its_image_with_its_resources(documents: tuple[dict, dict]) -> None:
+    containers = {
+        name.removeprefix("exec-"): executor["container"]
+        for name, executor in documents[0]["deploymentSpec"]["executors"].items()
+    }
+    assert set(containers) <= set(STEPS)
+    for step, container in containers.items():
+        image = "kfrec-preprocess" if step == "preprocess" else "kfrec-cpu"
+        assert container["image"] == f"{image}:{VERSION}"
+        assert container["resources"]["resourceMemoryRequest"] == container["resources"]["resourceMemoryLimit"]
+    with_gpus = {step for step, container in containers.items() if "accelerator" in container["resources"]}
+    assert with_gpus == {"preprocess"}
+    assert containers["preprocess"]["resources"]["accelerator"]["resourceType"] == "nvidia.com/gpu"
+
+
+def test_a_registry_stands_before_every_image() -> None:
+    text = compiled("training", load_settings(registry="registry.example.org/team/"))
+    images = {e["container"]["image"] for e in next(yaml.safe_load_all(text))["deploymentSpec"]["executors"].values()}
+    assert images == {f"registry.example.org/team/kfrec-{name}:{VERSION}" for name in ("cpu", "preprocess")}
+
+
+def test_each_step_has_retries_a_timeout_scratch_space_and_optional_mounts(documents: tuple[dict, dict]) -> None:
+    spec, executors = documents
+    assert set(executors) == set(spec["deploymentSpec"]["executors"])
+    dags = [spec["root"], *spec["components"].values()]
+    tasks = {
+        task["componentRef"]["name"]: task for part in dags for task in part.get("dag", {}).get("tasks", {}).values()
+    }
+    for name, executor in executors.items():
+        task = tasks[name.replace("exec-", "comp-")]
+        assert task["retryPolicy"]["maxRetryCount"] == 2 and task["retryPolicy"]["backoffDuration"] == "60s"
+        assert int(executor["activeDeadlineSeconds"]) > 0
+        assert [mount["mountPath"] for mount in executor["emptyDirMounts"]] == ["/tmp"]
+        mounted = executor["configMapAsVolume"] + executor["secretAsVolume"]
+        assert {entry.get("configMapName", entry.get("secretName")) for entry in mounted} >= {
+            "kfrec-config",
+            "kfrec-object-store",
+            "kfrec-mlflow",
+        }
+        assert all(entry["optional"] for entry in mounted)
+
+
+def test_training_evaluation_and_registration_are_never_taken_from_the_cache(documents: tuple[dict, dict]) -> None:
+    spec, _ = documents
+    dags = [spec["root"], *spec["components"].values()]
+    tasks = {name: task for part in dags for name, task in part.get("dag", {}).get("tasks", {}).items()}
+    cached = {name for name, task in tasks.items() if task["cachingOptions"].get("enableCache")}
+    assert cached & set(STEPS) == {"download", "preprocess", "tfrecord"}
+
+
+def test_the_cluster_trains_with_an_mpijob_and_knows_its_own_pod(documents: tuple[dict, dict]) -> None:
+    spec, executors = documents
+    assert spec["root"]["inputDefinitions"]["parameters"]["launcher"]["defaultValue"] == "mpijob"
+    fields = {entry["name"]: entry["fieldPath"] for entry in executors["exec-train"]["fieldPathAsEnv"]}
+    assert fields == {"POD_NAME": "metadata.name", "POD_UID": "metadata.uid", "POD_NAMESPACE": "metadata.namespace"}
+    assert {e["configMapName"] for e in executors["exec-train"]["configMapAsVolume"]} == {
+        "kfrec-config",
+        "kfrec-mpijob",
+    }
+
+
+@pytest.mark.parametrize("name", PIPELINES)
+def test_the_manifests_validate_against_the_crds_and_hold_the_pipeline(name: str) -> None:
+    if "KFREC_SCHEMAS" not in os.environ:
+        pytest.skip("KFREC_SCHEMAS does not name the folder of CRDs")
+    schemas = {}
+    for kind in ("Pipeline", "PipelineVersion"):
+        file = Path(os.environ["KFREC_SCHEMAS"]) / f"pipelines.kubeflow.org_{kind.lower()}s.yaml"
+        crd = next(yaml.safe_load_all(file.read_text()))
+        schemas[kind] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    ir = compiled(name, load_settings())
+    pipeline, version = yaml.safe_load_all(kubernetes_manifests(ir))
+    for manifest in (pipeline, version):
+        jsonschema.validate(manifest, schemas[manifest["kind"]])
+    assert version["spec"]["pipelineName"] == pipeline["metadata"]["name"]
+    assert [version["spec"]["pipelineSpec"], version["spec"]["platformSpec"]] == list(yaml.safe_load_all(ir))

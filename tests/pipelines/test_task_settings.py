@@ -1,0 +1,47 @@
+from pathlib import Path
+
+import pytest
+
+from components.errors import KfrecError
+from components.steps.catalog import STEPS
+from pipelines.task_settings import load_settings
+
+
+def test_every_step_has_settings_of_its_own() -> None:
+    steps = load_settings().steps
+    assert set(steps) == set(STEPS)
+    assert [name for name, settings in steps.items() if settings.gpus] == ["preprocess"]
+    assert [name for name, settings in steps.items() if not settings.cache] == ["train", "evaluate", "register"]
+
+
+def test_a_file_replaces_what_it_names_and_nothing_else(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("every_step: {retries: 5}\nsteps:\n  preprocess: {gpus: 0, tolerations: []}\n")
+    before, after = load_settings().steps, load_settings(file).steps
+    assert after["preprocess"].gpus == 0 and after["preprocess"].tolerations == ()
+    assert after["preprocess"].memory == before["preprocess"].memory
+    assert {settings.retries for settings in after.values()} == {5}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("steps: {preproces: {gpus: 0}}", "unknown parameter preproces: did you mean preprocess?"),
+        ("steps: {train: {memmory: 4Gi}}", "train: unknown parameter memmory: did you mean memory?"),
+        ("every_step: {retries: three}", "retries: 'three' is not a int"),
+        ("every_step: {cpu: 4}", "cpu: 4 is not a str"),
+        ("steps: [train]", "is not a mapping"),
+        ("steps: {train: ", "not YAML"),
+    ],
+)
+def test_a_mistake_in_the_file_is_one_line_that_names_it(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(text)
+    with pytest.raises(KfrecError) as error:
+        load_settings(file)
+    assert str(file) in str(error.value) and told in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(KfrecError, match=r"absent\.yaml: cannot be read"):
+        load_settings(tmp_path / "absent.yaml")
