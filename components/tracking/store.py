@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -93,6 +94,11 @@ def experiment_id(client: MlflowClient, name: str) -> str:
 def unusable(uri: str, error: Any) -> KfrecError:
     """The line for a store or server that does not answer."""
     reason = " ".join(str(error).split())
+    if refused := re.search(r"failed with error code (401|403)", reason):
+        return KfrecError(
+            f"MLflow at {uri} refused this account ({refused[1]}); set MLFLOW_TRACKING_USERNAME and "
+            "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, to one that may write"
+        )
     if "Max retries exceeded" in reason:
         reason = "no answer after several tries"
     return KfrecError(

@@ -1,0 +1,77 @@
+"""A real ``mlflow server`` with its registry, artifact proxy and authentication; one a test module."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import requests
+
+_ADMIN, _PASSWORD = "admin", "only for these tests"  # the account that the server makes at its first start
+_WAIT_SECONDS = 150
+
+
+@dataclass(frozen=True)
+class MlflowServer:
+    """A running server.
+
+    Attributes:
+        uri: its address.
+        environment: what a client process is given to use it.
+    """
+
+    uri: str
+    environment: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
+    folder = tmp_path_factory.mktemp("server")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    (folder / "auth.ini").write_text(
+        f"[mlflow]\ndefault_permission = READ\ndatabase_uri = sqlite:///{folder / 'auth.db'}\n"
+        f"admin_username = {_ADMIN}\nadmin_password = {_PASSWORD}\n"
+        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
+    )
+    command = [
+        *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
+        *("--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}", "--app-name", "basic-auth"),
+        *("--artifacts-destination", str(folder / "artifacts")),
+    ]
+    plain = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    own = {"MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"), "MLFLOW_FLASK_SERVER_SECRET_KEY": "for the tests"}
+    with (folder / "log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=plain | own, start_new_session=True)
+    uri = f"http://127.0.0.1:{port}"
+    try:
+        _wait(uri, process, folder / "log")
+        account = {"MLFLOW_TRACKING_USERNAME": _ADMIN, "MLFLOW_TRACKING_PASSWORD": _PASSWORD}
+        yield MlflowServer(uri, plain | account | {"MLFLOW_TRACKING_URI": uri})
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        process.wait(30)
+
+
+def _wait(uri: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    started = time.monotonic()
+    while time.monotonic() - started < _WAIT_SECONDS:
+        assert process.poll() is None, log.read_text()
+        try:
+            if requests.get(f"{uri}/health", timeout=5).ok:
+                return
+        except (requests.ConnectionError, requests.Timeout):
+            pass
+        time.sleep(0.5)
+    pytest.fail(f"the server did not start in {_WAIT_SECONDS} s:\n{log.read_text()}")
