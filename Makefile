@@ -1,7 +1,7 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast lint format compile manifests reference ui clean
+.PHONY: help setup run test test-fast lint format compile manifests reference bench bench-full ui clean
 
 UV_VERSION := 0.13.8
 UV := .uv/bin/uv
@@ -53,6 +53,12 @@ manifests: $(READY) ## write the checked-in pipelines of manifests/pipelines
 
 reference: $(READY) ## write docs/parameters.md from the catalog
 	@.venv/bin/python -m components.steps.reference > docs/parameters.md
+
+bench: $(READY) ## measure every stage against its reference (10 minutes)
+	@.venv/bin/python -m benchmarks
+
+bench-full: $(READY) ## the same with more runs and larger sizes (an hour)
+	@.venv/bin/python -m benchmarks --full
 
 ui: $(READY) ## look at the runs in MLflow
 	@.venv/bin/kfrec ui

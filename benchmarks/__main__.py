@@ -1,0 +1,93 @@
+"""Measures the stages one after another and prints a table: ``python -m benchmarks [--full] [STAGE ...]``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from benchmarks.machine import described
+from benchmarks.measuring import Plan, Report
+
+STAGES = ("startup", "convert", "read", "step", "scaling", "preprocess", "evaluate")
+
+
+def main() -> int:
+    options = _parser().parse_args()
+    if options.child:
+        module = importlib.import_module(f"benchmarks.stages.{options.stages[0]}")
+        module.measure(Path(options.child), Plan.of(options.full), Report())
+        return 0
+    started = time.monotonic()
+    figures: list[dict[str, Any]] = []
+    for stage in options.stages or STAGES:
+        print(f"measuring {stage} ...", file=sys.stderr, flush=True)
+        figures += _stage(stage, options.full)
+    body = {"machine": described(), "full": options.full, "figures": figures, "seconds": time.monotonic() - started}
+    output = Path(options.output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps(body, indent=2) + "\n")
+    print(table(body))
+    print(f"{body['seconds']:.0f} s; all values in {output}")
+    return 0
+
+
+def _stage(stage: str, full: bool) -> list[dict[str, Any]]:
+    """The figures of one stage, measured in a process of its own."""
+    with tempfile.TemporaryDirectory(prefix="kfrec-bench-") as folder:
+        command = [sys.executable, "-m", "benchmarks", stage, "--child", folder, *(["--full"] if full else [])]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        print(f"{stage} failed with status {done.returncode}; its messages are above", file=sys.stderr)
+    lines = (line for line in done.stdout.splitlines() if line.startswith('{"figure"'))
+    return [json.loads(line)["figure"] for line in lines]
+
+
+def table(body: dict[str, Any]) -> str:
+    """The figures as a Markdown table."""
+    machine = body["machine"]
+    lines = [
+        f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB",
+        "",
+        "| stage | figure | median | range | reference | ratio | target | met |",
+        "|---|---|---:|---:|---:|---:|---:|---|",
+    ]
+    for f in body["figures"]:
+        target = [f"{_number(f['target'])} {f['unit']}"] if f["target"] is not None else []
+        target += [f"{f['target_ratio']:g}x"] if f["target_ratio"] is not None else []
+        cells = (
+            f["stage"],
+            f["name"],
+            f"{_number(f['median'])} {f['unit']}",
+            f"{_number(min(f['values']))} to {_number(max(f['values']))} ({len(f['values'])})",
+            _number(sorted(f["reference"])[len(f["reference"]) // 2]) if f["reference"] else "",
+            f"{f['ratio']:.1f}x" if f["ratio"] else "",
+            ", ".join(target),
+            {True: "yes", False: "no", None: ""}[f["met"]],
+        )
+        lines.append("| " + " | ".join(cells) + " |")
+    lines += [f"{f['name']}: {f['note']}" for f in body["figures"] if f["note"]]
+    return "\n".join(lines)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"one or more of {', '.join(STAGES)}; default all")
+    parser.add_argument("--full", action="store_true", help="more runs and larger sizes; takes an hour")
+    parser.add_argument("--output", default="build/benchmarks.json", metavar="FILE", help="default %(default)s")
+    parser.add_argument("--child", metavar="FOLDER", help=argparse.SUPPRESS)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

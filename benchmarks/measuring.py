@@ -1,0 +1,118 @@
+"""Runs that are timed, and what is said about them."""
+
+from __future__ import annotations
+
+import gc
+import json
+import resource
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number.
+
+    Attributes:
+        stage: of the workflow.
+        name: what was measured.
+        unit: of the values.
+        values: one a run.
+        reference: the yardstick's values in the same session, one a run; empty where there is none.
+        target: what the median should reach, None where nothing was set.
+        target_ratio: what the ratio to the reference should reach, None where nothing was set.
+        lower_is_better: for sizes and durations; the ratio then is reference over value.
+        note: what a reader must know.
+    """
+
+    stage: str
+    name: str
+    unit: str
+    values: Sequence[float]
+    reference: Sequence[float] = ()
+    target: float | None = None
+    target_ratio: float | None = None
+    lower_is_better: bool = False
+    note: str = ""
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values)
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times better than the reference, by medians."""
+        if not self.reference:
+            return None
+        ratio = self.median / statistics.median(self.reference)
+        return 1 / ratio if self.lower_is_better else ratio
+
+    @property
+    def met(self) -> bool | None:
+        """Whether every target is reached; None where there is none."""
+        checks = []
+        if self.target is not None:
+            checks.append(self.median <= self.target if self.lower_is_better else self.median >= self.target)
+        if self.target_ratio is not None:
+            assert self.ratio is not None, f"{self.name} has a target for its ratio and no reference"
+            checks.append(self.ratio >= self.target_ratio)
+        return all(checks) if checks else None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "median": self.median, "ratio": self.ratio, "met": self.met}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to measure.
+
+    Attributes:
+        runs: of quick things.
+        slow_runs: of things that take ten seconds and more.
+        full: the sizes that take longer too.
+    """
+
+    runs: int = 5
+    slow_runs: int = 3
+    full: bool = False
+
+    @staticmethod
+    def of(full: bool) -> Plan:
+        return Plan(runs=7, slow_runs=5, full=True) if full else Plan()
+
+
+def seconds(job: Callable[[], Any]) -> float:
+    """How long one call takes."""
+    gc.collect()
+    started = time.perf_counter()
+    job()
+    return time.perf_counter() - started
+
+
+def alternated(runs: int, **jobs: Callable[[], float]) -> dict[str, list[float]]:
+    """Calls each job ``runs`` times, taking turns, so that what else the machine does falls on all of them alike."""
+    values: dict[str, list[float]] = {name: [] for name in jobs}
+    for _ in range(runs):
+        for name, job in jobs.items():
+            values[name].append(job())
+    return values
+
+
+def peak_megabytes(children: bool = False) -> float:
+    """The largest resident size of this process, or of its largest child that has ended, in MB."""
+    who = resource.RUSAGE_CHILDREN if children else resource.RUSAGE_SELF
+    return resource.getrusage(who).ru_maxrss / 1000
+
+
+@dataclass
+class Report:
+    """Collects a stage's figures and prints them for the process that started it."""
+
+    figures: list[Figure] = field(default_factory=list)
+
+    def add(self, figure: Figure) -> None:
+        self.figures.append(figure)
+        print(json.dumps({"figure": figure.to_dict()}), flush=True)

@@ -1,0 +1,55 @@
+"""Parquet to TFRecord, against one tf.train.Example a row."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
+from benchmarks.reference.convert import convert as reference_convert
+from benchmarks.samples import write_samples
+from components.steps.catalog import TfrecordParameters
+from components.tfrecord.step import run
+
+ROWS, REFERENCE_ROWS, FULL_ROWS = 400_000, 10_000, 2_000_000
+PREBATCH = 4096
+_PEAK = """
+import resource, sys
+from pathlib import Path
+from components.steps.catalog import TfrecordParameters
+from components.tfrecord.step import run
+run(TfrecordParameters(), parquet=Path(sys.argv[1]), tfrecord=Path(sys.argv[2]))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)
+"""
+
+
+def measure(folder: Path, plan: Plan, report: Report) -> None:
+    parquet = write_samples(folder / "parquet", ROWS, 1000)
+    few = write_samples(folder / "few", REFERENCE_ROWS, 100)
+
+    def ours(prebatch: int) -> float:
+        parameters = TfrecordParameters(prebatch_train_size=prebatch, prebatch_test_size=prebatch)
+        return ROWS / seconds(lambda: run(parameters, parquet=parquet, tfrecord=folder / f"tfrecord_{prebatch}"))
+
+    def reference() -> float:
+        files = sorted((few / "train").glob("*.parquet"))
+        return REFERENCE_ROWS / seconds(lambda: reference_convert(files, folder / "reference.tfrecord"))
+
+    run(TfrecordParameters(), parquet=few, tfrecord=folder / "warm")  # compiles, and reads the code
+    jobs = {"plain": lambda: ours(0), "prebatched": lambda: ours(PREBATCH), "reference": reference}
+    values = alternated(plan.runs, **jobs)
+    for name in ("plain", "prebatched"):
+        report.add(
+            Figure("tfrecord", f"{name}, {ROWS:,} rows", "rows/s", values[name], values["reference"], 200_000, 40)
+        )
+    peaks = [(ROWS, parquet)]
+    if plan.full:
+        peaks.append((FULL_ROWS, write_samples(folder / "many", FULL_ROWS, 1000)))
+    for rows, source in peaks:
+        command = [sys.executable, "-c", _PEAK, str(source), str(folder / "peak")]
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        peak = float(done.stdout.split()[-1])
+        report.add(Figure("tfrecord", f"peak memory, {rows:,} rows", "MB", [peak], target=1000, lower_is_better=True))
+    shutil.rmtree(folder / "peak")

@@ -1,0 +1,57 @@
+"""Scoring the test split, and the AUC of many scores."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
+from benchmarks.samples import write_samples
+from benchmarks.stages.step import our_step, tensors
+from components.feature_spec import load_feature_spec
+from components.metrics import roc_auc
+from components.scoring import load_model, score_split
+from components.steps.catalog import TfrecordParameters, TrainParameters
+from components.steps.parameter import as_plain
+from components.tfrecord.step import run
+from components.train.export import FOLDER, export
+
+ROWS, BATCH, SCORES = 65_536, 16_384, 10_000_000
+
+
+def measure(folder: Path, plan: Plan, report: Report) -> None:
+    random = np.random.default_rng(1)
+    labels, scores = random.random(SCORES) < 0.3, random.random(SCORES, np.float32)
+    values = [seconds(lambda: roc_auc(labels, scores)) for _ in range(plan.runs)]
+    report.add(Figure("evaluate", f"exact AUC of {SCORES:,} scores", "s", values, target=2, lower_is_better=True))
+
+    parquet = write_samples(folder / "parquet", 1000, ROWS)
+    run(TfrecordParameters(), parquet=parquet, tfrecord=folder / "tfrecord")
+    spec = load_feature_spec(folder / "tfrecord")
+    model, step = our_step()
+    data = tensors(BATCH, 1)
+    served = {name: _spec(values) for name, values in data.items() if name in model.serving_features}
+    export(model, served, folder / "model" / FOLDER)
+    (folder / "model" / "parameters.json").write_text(json.dumps(as_plain(TrainParameters())))
+    (folder / "model" / "feature_spec.yaml").write_text((folder / "tfrecord" / "feature_spec.yaml").read_text())
+    exported = load_model(folder / "model")
+    jobs = {
+        "score": lambda: ROWS / seconds(lambda: score_split(spec, exported, batch_size=BATCH)),
+        "train": lambda: BATCH / seconds(lambda: np.asarray(step(data))),
+    }
+    alternated(1, **jobs)
+    measured = alternated(plan.runs, **jobs)
+    report.add(
+        Figure(
+            "evaluate", f"scoring from records, batch {BATCH}", "samples/s", measured["score"], measured["train"],
+            target_ratio=2, note="the reference is kfrec's own training step",
+        )
+    )  # fmt: skip
+
+
+def _spec(values):  # type: ignore[no-untyped-def]
+    import tensorflow as tf
+
+    return tf.TensorSpec((None, *values.shape[1:]), values.dtype)

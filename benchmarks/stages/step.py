@@ -1,0 +1,113 @@
+"""One training step of SIM, against a plain Keras step with dense Adam from the same weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.machine import matmul_gflops
+from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
+from benchmarks.reference.sim import ReferenceSim, copy_weights, training_step
+from benchmarks.samples import CATEGORIES, ITEMS, USERS, batch, specification
+from components.models import build_model, make_optimizer
+from components.steps.catalog import TrainParameters
+from components.train.auc import LogitHistogram
+from components.train.loss_scale import LossScale
+from components.train.ranks import Alone
+from components.train.training_step import TrainingStep
+
+SIZES = (4096, 16_384)
+CURVE_STEPS, CURVE_BATCH = 100, 4096
+Batch = dict[str, tf.Tensor]
+
+
+def our_step(optimizer: str = "adam") -> tuple[Any, Callable[[Batch], tf.Tensor]]:
+    """The model and the step the worker runs, from a fixed seed."""
+    parameters = TrainParameters(seed=1, optimizer=optimizer)
+    spec = specification()
+    model = build_model(parameters, spec, seed=1)
+    rule = make_optimizer(parameters)
+    rule.build(list(model.trainable_variables))
+    signature = {
+        name: tf.TensorSpec((None,) if feature.length is None else (None, feature.length), tf.int32, name=name)
+        for name, feature in spec.features.items()
+    }
+    step = TrainingStep(
+        model, rule, Alone(), LogitHistogram(), LossScale(False), signature, "label", optimizer != "adam", False
+    )
+    return model, step.run
+
+
+def reference_step(model: Any) -> Callable[[Batch], tf.Tensor]:
+    """The reference with the weights that ``model`` has now."""
+    reference = ReferenceSim({"item": ITEMS, "cat": CATEGORIES, "uid": USERS})
+    reference({name: values for name, values in tensors(8, 0).items() if name != "label"})
+    copy_weights(model, reference)
+    step = training_step(reference, tf.keras.optimizers.Adam(0.01))
+
+    def run(features: Batch) -> tf.Tensor:
+        values = dict(features)
+        return step(values, tf.cast(values.pop("label"), tf.float32))
+
+    return run
+
+
+def tensors(rows: int, seed: int) -> Batch:
+    return {name: tf.constant(values) for name, values in batch(rows, seed).items()}
+
+
+def measure(folder: Path, plan: Plan, report: Report) -> None:
+    model, ours = our_step()
+    reference = reference_step(model)
+    differences = []
+    for number in range(CURVE_STEPS):
+        data = tensors(CURVE_BATCH, number)
+        differences.append(abs(float(ours(data)) - float(reference(data))))
+    name = f"largest difference of the loss, {CURVE_STEPS} steps, batch {CURVE_BATCH}"
+    report.add(Figure("train", name, "", [max(differences)], target=1e-3, lower_is_better=True))
+
+    _, lazy = our_step("lazy_adam")
+    peak = matmul_gflops()
+    for size in SIZES:
+        data = tensors(size, 1)
+        runs = {"ours": ours, "lazy": lazy, "reference": reference}
+        jobs = {name: _speed(step, data, size) for name, step in runs.items()}
+        alternated(1, **jobs)
+        values = alternated(plan.runs, **jobs)
+        report.add(
+            Figure("train", f"SIM step, batch {size}", "samples/s", values["ours"], values["reference"], target_ratio=2)
+        )
+        work = flops_per_sample() / 1e9
+        shares = [value * work / peak for value in values["ours"]]
+        report.add(Figure("train", f"useful work of the matmul peak, batch {size}", "", shares, target=0.6,
+                          note=f"matmul peak {peak:.0f} GFLOP/s, {work * 1e3:.1f} MFLOP a sample"))  # fmt: skip
+        report.add(
+            Figure("train", f"SIM step, lazy Adam, batch {size}", "samples/s", values["lazy"], values["reference"])
+        )
+
+
+def _speed(step: Callable[[Batch], tf.Tensor], data: Batch, size: int) -> Callable[[], float]:
+    return lambda: size / seconds(lambda: np.asarray(step(data)))
+
+
+def flops_per_sample(width: int = 32, units: int = 96, long: int = 90, short: int = 10) -> float:
+    """Floating-point operations that one sample's forward and backward pass cannot do without.
+
+    Every matrix product of the model once, after the algebra that changes no result: the first layers of the attention
+    unit and of the auxiliary network by operand, no product with a state of zeros. Two operations a multiply-add, and
+    twice the forward work for the backward pass. Lookups and element-wise work are not counted.
+    """
+    recurrence = short * 3 * width * units + (short - 1) * 3 * units * units
+    evolution = short * 3 * units * units + (short - 1) * 3 * units * units
+    attention = width * units + units * 80 + short * (2 * units * 80 + 80 * 40 + 40)
+    next_item = (short - 1) * (units * 100 + 2 * (width * 100 + 100 * 50 + 50))
+    search = long * width * 4
+    user = width // 2
+    stage_one = (2 * width + user) * 200 + 200
+    stage_two = (3 * width + units + user) * 200 + 200 * 80 + 80
+    forward = 2.0 * (recurrence + evolution + attention + next_item + search + stage_one + stage_two)
+    return 3 * forward
