@@ -7,12 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import yaml
-
-from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.steps.images import image
-from components.steps.parameter import unknown_parameter
+from components.steps.settings_file import checked, read_yaml, require_mapping
 
 if TYPE_CHECKING:
     from kfp.dsl.pipeline_task import PipelineTask
@@ -109,38 +106,7 @@ def load_settings(file: Path | None = None, registry: str = "") -> ClusterSettin
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    try:
-        body = yaml.safe_load(path.read_text()) or {}
-    except OSError as error:
-        raise KfrecError(f"{path}: cannot be read ({error.strerror}); give an existing file of settings") from None
-    except yaml.YAMLError as error:
-        raise KfrecError(f"{path}: not YAML ({' '.join(str(error).split())}); correct it") from None
-    _known(path, "the file", body, (_EVERY, _STEPS))
-    steps = body.get(_STEPS) or {}
-    _known(path, _STEPS, steps, STEPS)
-    every = _checked(path, _EVERY, body.get(_EVERY) or {})
-    return every, {step: _checked(path, step, values or {}) for step, values in steps.items()}
-
-
-def _checked(path: Path, place: str, values: Any) -> dict[str, Any]:
-    defaults = {field.name: getattr(_PLAIN, field.name) for field in dataclasses.fields(TaskSettings)}
-    _known(path, place, values, defaults)
-    for name, value in values.items():
-        kind = type(defaults[name])
-        wanted = {tuple: list}.get(kind, kind)
-        if type(value) is not wanted:
-            raise KfrecError(
-                f"{path}: {place}: {name}: {value!r} is not a {wanted.__name__}; write it as in {DEFAULTS}"
-            )
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in values.items()}
-
-
-def _known(path: Path, place: str, body: Any, names: Any) -> None:
-    if not isinstance(body, dict):
-        raise KfrecError(f"{path}: {place}: {body!r} is not a mapping; write it as in {DEFAULTS}")
-    for name in body:
-        if name not in names:
-            raise KfrecError(f"{path}: {place}: {unknown_parameter(str(name), list(names))}")
-
-
-_PLAIN = TaskSettings()
+    body = require_mapping(str(path), read_yaml(path), (_EVERY, _STEPS))
+    steps = require_mapping(f"{path}: {_STEPS}", body.get(_STEPS) or {}, STEPS)
+    every = checked(f"{path}: {_EVERY}", body.get(_EVERY) or {}, TaskSettings)
+    return every, {step: checked(f"{path}: {step}", values or {}, TaskSettings) for step, values in steps.items()}

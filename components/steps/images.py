@@ -7,6 +7,8 @@ VERSION = "0.1.0"
 # The steps that need a GPU toolchain have images of their own; the others share a slim one.
 _IMAGE_OF_STEP = {"preprocess": "kfrec-preprocess"}
 _SLIM = "kfrec-cpu"
+# The pods of an MPIJob, which the train step starts.
+WORKER_IMAGE = f"kfrec-train:{VERSION}"
 
 
 def image(step: str, registry: str = "") -> str:

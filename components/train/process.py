@@ -51,7 +51,7 @@ def run_process(command: Sequence[str], environment: Mapping[str, str], line: Ca
         threading.Thread(target=forward, args=(name, stream), daemon=True)
         for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
     ]
-    with _sigterm_raises():
+    with sigterm_exits():
         try:
             for reader in readers:
                 reader.start()
@@ -74,7 +74,7 @@ def _stop(process: subprocess.Popen[str]) -> None:
 
 
 @contextmanager
-def _sigterm_raises() -> Iterator[None]:
+def sigterm_exits() -> Iterator[None]:
     """Makes SIGTERM end this process through its ``finally`` blocks; possible in the main thread only."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -28,8 +28,8 @@ def test_a_file_replaces_what_it_names_and_nothing_else(tmp_path: Path) -> None:
     [
         ("steps: {preproces: {gpus: 0}}", "unknown parameter preproces: did you mean preprocess?"),
         ("steps: {train: {memmory: 4Gi}}", "train: unknown parameter memmory: did you mean memory?"),
-        ("every_step: {retries: three}", "retries: 'three' is not a int"),
-        ("every_step: {cpu: 4}", "cpu: 4 is not a str"),
+        ("every_step: {retries: three}", "retries: 'three' is not a whole number"),
+        ("every_step: {cpu: 4}", "cpu: 4 is not text"),
         ("steps: [train]", "is not a mapping"),
         ("steps: {train: ", "not YAML"),
     ],

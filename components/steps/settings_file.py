@@ -1,0 +1,79 @@
+"""Settings files: YAML whose names and types are those of a dataclass; a mistake is one line that names the place."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from components.errors import KfrecError
+from components.steps.parameter import unknown_parameter
+
+S = TypeVar("S")
+_TOLD = {bool: "true or false", int: "a whole number", str: "text (in quotes if it looks like a number)",
+         dict: "a mapping", tuple: "a list"}  # fmt: skip
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """The mapping in a YAML file; an empty file is an empty mapping.
+
+    Raises:
+        KfrecError: the file cannot be read, is not YAML or holds something else.
+    """
+    try:
+        body = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not text"
+        raise KfrecError(f"{path}: cannot be read ({reason}); give an existing YAML file") from None
+    except yaml.YAMLError as error:
+        raise KfrecError(f"{path}: not YAML ({' '.join(str(error).split())}); correct it") from None
+    return require_mapping(f"{path}", {} if body is None else body)
+
+
+def require_mapping(place: str, body: Any, names: Collection[str] | None = None) -> dict[str, Any]:
+    """``body`` if it is a mapping that has no other keys than ``names``.
+
+    Raises:
+        KfrecError: it is not, or it does; ``place`` (file and key) begins the line.
+    """
+    if not isinstance(body, dict):
+        raise KfrecError(f"{place}: {body!r} is not a mapping; write name: value")
+    for name in body:
+        if names is not None and name not in names:
+            raise KfrecError(f"{place}: {unknown_parameter(str(name), list(names))}")
+    return body
+
+
+def checked(place: str, values: Any, kind: type) -> dict[str, Any]:
+    """Settings by name, each of the type that the dataclass ``kind`` has for it by its default.
+
+    Args:
+        place: file and key, for messages.
+        values: what YAML gave.
+        kind: a dataclass whose fields all have defaults: text, whole numbers, booleans, mappings or tuples.
+
+    Raises:
+        KfrecError: an unknown name or a value of another type.
+    """
+    plain = kind()
+    defaults = {field.name: getattr(plain, field.name) for field in dataclasses.fields(kind)}
+    result = {}
+    for name, value in require_mapping(place, values, defaults).items():
+        wanted: type = dict if isinstance(defaults[name], Mapping) else type(defaults[name])
+        given = tuple(value) if wanted is tuple and isinstance(value, list) else value
+        if type(given) is not wanted:
+            raise KfrecError(f"{place}: {name}: {value!r} is not {_TOLD[wanted]}; correct it")
+        result[name] = given
+    return result
+
+
+def load_settings_file(path: Path, kind: type[S]) -> S:
+    """The dataclass ``kind`` with what the file sets; one that does not exist sets nothing.
+
+    Raises:
+        KfrecError: see :func:`checked`.
+    """
+    return kind(**checked(str(path), read_yaml(path), kind)) if path.exists() else kind()

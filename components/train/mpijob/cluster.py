@@ -1,0 +1,263 @@
+"""The part of the Kubernetes API that an MPIJob needs, through the official client, patient with a server that is away.
+
+The rights it takes: mpijobs get, list, watch, create, patch, delete; pods get, list, watch; pods/log get; events list.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+from kubernetes import client, config, watch
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from components.errors import KfrecError
+from components.train.mpijob.job import GROUP, JOB_LABEL, PLURAL, VERSION
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+_OWN_NAMESPACE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_TIMEOUT = (10.0, 60.0)  # to connect, to read; seconds
+_BUSY = (0, 429, 500, 502, 503, 504)
+
+
+class Refused(Exception):
+    """The API server said no to a request.
+
+    Attributes:
+        status: HTTP status: 403 forbidden or over quota, 404 not there, 409 already there, 422 invalid.
+        message: its own words.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status} {message}")
+        self.status, self.message = status, message
+
+
+class Expired(Exception):
+    """A watch cannot go on from where it was: 410, or the connection broke."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long an API server may be away.
+
+    Attributes:
+        longest: seconds without an answer before giving up.
+        first_wait: seconds before the second try; doubles up to longest_wait.
+        longest_wait: seconds between two tries at most.
+    """
+
+    longest: float = 900.0
+    first_wait: float = 0.5
+    longest_wait: float = 15.0
+
+
+@dataclass
+class Cluster:
+    """One namespace of a cluster.
+
+    Attributes:
+        namespace: where jobs and pods are.
+        patience: with the API server.
+        tell: called with a line for the user.
+    """
+
+    namespace: str
+    patience: Patience = field(default_factory=Patience)
+    tell: Callable[[str], None] = print
+
+    def __post_init__(self) -> None:
+        api = client.ApiClient()
+        api.configuration.retries = False
+        api.rest_client = client.rest.RESTClientObject(api.configuration)
+        self._host = api.configuration.host
+        self._objects, self._core = client.CustomObjectsApi(api), client.CoreV1Api(api)
+
+    def create(self, job: Json) -> Json:
+        """Creates the job.
+
+        Raises:
+            Refused: 409 where one of its name exists, 403 over quota or not allowed, 422 where it is not valid.
+        """
+        return self._asked(lambda: self._objects.create_namespaced_custom_object(*self._place, job))
+
+    def get(self, name: str) -> Json | None:
+        """The job, or None where there is none."""
+        try:
+            return self._asked(lambda: self._objects.get_namespaced_custom_object(*self._place, name))
+        except Refused as refused:
+            if refused.status == 404:
+                return None
+            raise
+
+    def own(self, name: str, references: list[Json]) -> None:
+        """Replaces the owners of a job."""
+        body = {"metadata": {"ownerReferences": references}}
+        self._asked(lambda: self._objects.patch_namespaced_custom_object(*self._place, name, body))
+
+    def delete(self, name: str) -> None:
+        """Deletes a job and its pods; one that is gone already is fine."""
+        options = client.V1DeleteOptions(propagation_policy="Foreground")
+        try:
+            self._asked(lambda: self._objects.delete_namespaced_custom_object(*self._place, name, body=options))
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+
+    def changes(self, name: str, version: str, seconds: int) -> Iterator[tuple[str, Json]]:
+        """("ADDED", "MODIFIED" or "DELETED", job) for what happens to a job after ``version``, for some seconds.
+
+        Raises:
+            Expired: the version is too old, or the connection broke: ``get`` the job and watch from there.
+            Refused: watching is not allowed.
+        """
+        stream = watch.Watch().stream(
+            self._objects.list_namespaced_custom_object,
+            *self._place,
+            field_selector=f"metadata.name={name}",
+            resource_version=version,
+            timeout_seconds=seconds,
+            _request_timeout=(_TIMEOUT[0], seconds + _TIMEOUT[0]),
+        )
+        try:
+            for event in stream:
+                yield event["type"], event["object"]
+        except ApiException as error:
+            if error.status in (*_BUSY, 410):
+                raise Expired from error
+            raise _refused(error) from error
+        except (HTTPError, ValueError) as error:  # a line cut in two is no JSON
+            raise Expired from error
+
+    def pods(self, job: str) -> list[Json]:
+        """The job's pods, oldest first."""
+        found = self._asked(
+            lambda: self._core.list_namespaced_pod(
+                self.namespace, label_selector=f"{JOB_LABEL}={job}", _request_timeout=_TIMEOUT
+            )
+        )
+        plain = self._core.api_client.sanitize_for_serialization(found)
+        return sorted(plain["items"], key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
+
+    def events(self, name: str) -> list[Json]:
+        """What happened to the object of this name."""
+        found = self._asked(
+            lambda: self._core.list_namespaced_event(
+                self.namespace, field_selector=f"involvedObject.name={name}", _request_timeout=_TIMEOUT
+            )
+        )
+        return self._core.api_client.sanitize_for_serialization(found)["items"]
+
+    def log(
+        self, pod: str, *, follow: bool, since_seconds: int | None = None, tail: int | None = None
+    ) -> Iterator[str]:
+        """Lines of a pod's log, each after its timestamp and a blank.
+
+        Raises:
+            Expired: the connection broke.
+            Refused: the pod is gone or has not started.
+        """
+        options: Json = {"since_seconds": since_seconds, "tail_lines": tail}
+        try:
+            answer = self._core.read_namespaced_pod_log(
+                pod,
+                self.namespace,
+                follow=follow,
+                timestamps=True,
+                _preload_content=False,
+                _request_timeout=_TIMEOUT,
+                **{name: value for name, value in options.items() if value is not None},
+            )
+            rest = b""
+            for block in answer.stream(65536, decode_content=False):
+                *lines, rest = (rest + block).split(b"\n")
+                yield from (line.decode(errors="replace") for line in lines)
+            if rest:
+                yield rest.decode(errors="replace")
+        except ApiException as error:
+            raise (Expired() if error.status in _BUSY else _refused(error)) from error
+        except HTTPError as error:
+            raise Expired from error
+
+    @property
+    def _place(self) -> tuple[str, str, str, str]:
+        return GROUP, VERSION, self.namespace, PLURAL
+
+    def _asked(self, question: Callable[[], T]) -> T:
+        """Asks until there is an answer.
+
+        Raises:
+            Refused: the answer is no.
+            KfrecError: no answer for as long as patience lasts.
+        """
+        started, wait, told = time.monotonic(), self.patience.first_wait, False
+        while True:
+            try:
+                answer = question()
+                if told:
+                    self.tell("the Kubernetes API answers again")
+                return answer
+            except ApiException as error:
+                if error.status not in _BUSY or _over_quota(error):
+                    raise _refused(error) from error
+                reason = f"answers {error.status}"
+            except HTTPError as error:
+                reason = f"does not answer ({type(error).__name__})"
+            away = time.monotonic() - started
+            if away > self.patience.longest:
+                raise KfrecError(
+                    f"the Kubernetes API at {self._host} {reason} for {away:.0f} s; an MPIJob that was created goes "
+                    "on: run the step again to find it"
+                )
+            if not told and away > 2 * self.patience.first_wait:
+                self.tell(f"the Kubernetes API at {self._host} {reason}; waiting for it")
+                told = True
+            time.sleep(wait)
+            wait = min(2 * wait, self.patience.longest_wait)
+
+
+def connect(namespace: str = "", **options: Any) -> Cluster:
+    """The cluster this pod runs in, or else the one of the kubeconfig.
+
+    Args:
+        namespace: where to work; empty is the pod's own, or that of the kubeconfig's context.
+        options: see :class:`Cluster`.
+
+    Raises:
+        KfrecError: there is neither.
+    """
+    own = _OWN_NAMESPACE.read_text().strip() if _OWN_NAMESPACE.is_file() else ""
+    try:
+        config.load_incluster_config()
+    except config.ConfigException:
+        try:
+            file = os.environ.get("KUBECONFIG")  # the client itself reads the variable only when it is imported
+            config.load_kube_config(file)
+            own = config.list_kube_config_contexts(file)[1]["context"].get("namespace", "")
+        except (config.ConfigException, TypeError, KeyError) as error:
+            reason = " ".join(str(error).split())
+            raise KfrecError(
+                f"launcher=mpijob needs a cluster, and there is none ({reason}); run in a pod, set KUBECONFIG, or use "
+                "launcher=gloo for processes of this machine"
+            ) from None
+    return Cluster(namespace or own or "default", **options)
+
+
+def _over_quota(error: ApiException) -> bool:
+    return error.status == 403 and "exceeded quota" in (error.body or "")
+
+
+def _refused(error: ApiException) -> Refused:
+    message = error.reason or ""
+    with suppress(ValueError):
+        message = json.loads(error.body or "{}").get("message") or message
+    return Refused(error.status or 0, " ".join(message.split()))

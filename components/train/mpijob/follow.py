@@ -1,0 +1,98 @@
+"""The launcher's log, line by line, over dropped connections and restarted launchers."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from types import TracebackType
+
+from components.errors import KfrecError
+from components.train.mpijob.cluster import Cluster, Expired, Refused
+from components.train.mpijob.job import LAUNCHER, ROLE_LABEL
+
+
+class LogFollower:
+    """Hands over what a job's launchers say, each line once, from a thread of its own.
+
+    Args:
+        cluster: where the job runs.
+        job: its name.
+        line: called with "stdout" and a line; no two calls at a time.
+        pause: seconds between two looks for a launcher.
+    """
+
+    def __init__(self, cluster: Cluster, job: str, line: Callable[[str, str], None], pause: float = 2.0) -> None:
+        self._cluster, self._job, self._line, self._pause = cluster, job, line, pause
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="launcher log", daemon=True)
+
+    def __enter__(self) -> LogFollower:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Reads on to the end of a job that ended; leaves at once when an error ends the step."""
+        self._ended.set()
+        self._thread.join(30.0 if kind is None else 0.0)
+
+    def _follow(self) -> None:
+        done: set[str] = set()
+        while True:
+            last_round = self._ended.is_set()
+            for name in self._started_launchers():
+                if name not in done:
+                    self._read(name)
+                    done.add(name)
+            if last_round:
+                return
+            self._ended.wait(self._pause)
+
+    def _started_launchers(self) -> list[str]:
+        try:
+            pods = self._cluster.pods(self._job)
+        except (Refused, KfrecError):
+            return []  # whoever waits for the job tells what is wrong with the API
+        return [
+            pod["metadata"]["name"]
+            for pod in pods
+            if pod["metadata"].get("labels", {}).get(ROLE_LABEL) == LAUNCHER
+            and pod.get("status", {}).get("phase") in ("Running", "Succeeded", "Failed")
+        ]
+
+    def _read(self, pod: str) -> None:
+        """Reads one launcher's log to its end."""
+        last, since, repeated = "", None, 0
+        while True:
+            skip = repeated
+            try:
+                for text in self._cluster.log(pod, follow=True, since_seconds=since):
+                    stamp, _, line = text.partition(" ")
+                    # After a drop the log is asked for from a whole second before: what was seen is passed over.
+                    if stamp < last:
+                        continue
+                    if stamp == last and skip:
+                        skip -= 1
+                        continue
+                    repeated = repeated + 1 if stamp == last else 1
+                    last = stamp
+                    self._line("stdout", line)
+                return
+            except Expired:
+                since = _seconds_since(last)
+                if self._ended.wait(self._pause) and not last:
+                    return
+            except Refused:
+                return
+
+
+def _seconds_since(stamp: str) -> int | None:
+    """Whole seconds since an RFC 3339 time with nanoseconds, and a little more; None where there is none."""
+    if not stamp:
+        return None
+    seconds = datetime.fromisoformat(stamp[:19]).replace(tzinfo=timezone.utc).timestamp()
+    return max(1, math.ceil(time.time() - seconds) + 2)

@@ -1,0 +1,233 @@
+"""The MPIJob object of a training: launcher, workers, and how both may run.
+
+The settings that others learned the hard way: workers that end with the launcher (cleanPodPolicy Running, or they keep
+their GPUs), explicit limits of retries, time and life, a launcher that waits for the workers' sshd, no service mesh
+between the pods, GPUs only for workers, and an environment that reaches the ranks by ``-x``, because sshd starts them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from components.errors import KfrecError
+from components.progress.events import VARIABLE as EVENTS
+from components.steps.catalog import LaunchParameters
+from components.train.launch import MODULE
+from components.train.mpijob.settings import JobSettings
+
+GROUP, VERSION, PLURAL = "kubeflow.org", "v2beta1", "mpijobs"
+DIGEST = "kfrec.io/spec-digest"
+JOB_LABEL, ROLE_LABEL = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
+LAUNCHER, WORKER = "launcher", "worker"
+STAGE = "/stage"
+SSH_FOLDER, SSHD_CONFIG = "/home/mpiuser/.ssh", "/home/mpiuser/.sshd_config"
+USER = 1000
+_LONGEST_NAME = 63
+# Variables of the image itself: a shell that sshd starts would not have them.
+_OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The pod that starts the job; when it goes, Kubernetes removes the job."""
+
+    name: str
+    uid: str
+
+    def reference(self) -> dict[str, Any]:
+        return {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid}
+
+
+def job_name(run_id: str, model_uri: str) -> str:
+    """The same name whenever the same run trains the same output, so that a retried step finds its job again."""
+    return f"kfrec-train-{hashlib.sha256(f'{run_id} {model_uri}'.encode()).hexdigest()[:12]}"
+
+
+def mpijob(
+    name: str,
+    namespace: str,
+    parameters: LaunchParameters,
+    settings: JobSettings,
+    arguments: Sequence[str],
+    owner: Owner | None = None,
+) -> dict[str, Any]:
+    """The object to create.
+
+    Args:
+        name: of the job.
+        namespace: where it runs.
+        parameters: workers, workers_per_pod, gpus_per_worker and the sizes.
+        settings: of the cluster.
+        arguments: of each worker's command.
+        owner: the pod that starts it, if any.
+
+    Raises:
+        KfrecError: the workers do not fill whole pods, or the name is too long for as many.
+    """
+    pods, rest = divmod(parameters.workers, parameters.workers_per_pod)
+    if rest:
+        raise KfrecError(
+            f"workers={parameters.workers} do not fill pods of workers_per_pod={parameters.workers_per_pod}; "
+            f"use {max(1, pods) * parameters.workers_per_pod} or {(pods + 1) * parameters.workers_per_pod} workers"
+        )
+    if len(last := f"{name}-worker-{pods - 1}") > _LONGEST_NAME:
+        raise KfrecError(f"{last}: longer than the {_LONGEST_NAME} characters of a host name; choose a shorter name")
+    policy: dict[str, Any] = {
+        "cleanPodPolicy": "Running",
+        "backoffLimit": parameters.restarts,
+        "activeDeadlineSeconds": parameters.deadline,
+        "ttlSecondsAfterFinished": settings.ttl_seconds_after_finished,
+    }
+    if settings.scheduling_policy:
+        policy["schedulingPolicy"] = dict(settings.scheduling_policy)
+    spec = {
+        "slotsPerWorker": parameters.workers_per_pod,
+        "runPolicy": policy,
+        "sshAuthMountPath": SSH_FOLDER,
+        "launcherCreationPolicy": "WaitForWorkersReady",
+        "mpiImplementation": "OpenMPI",
+        "mpiReplicaSpecs": {
+            "Launcher": {
+                "replicas": 1,
+                "restartPolicy": "Never",
+                "template": _launcher(parameters, settings, arguments),
+            },
+            "Worker": {"replicas": pods, "restartPolicy": "Never", "template": _worker(parameters, settings)},
+        },
+    }
+    labels = _labels(settings)
+    if settings.queue:
+        labels["kueue.x-k8s.io/queue-name"] = settings.queue
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": namespace,
+        "labels": labels,
+        "annotations": {DIGEST: digest(spec)},
+    }
+    if owner is not None:
+        metadata["ownerReferences"] = [owner.reference()]
+    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "MPIJob", "metadata": metadata, "spec": spec}
+
+
+def digest(spec: Mapping[str, Any]) -> str:
+    """Tells two specifications apart, whatever the API server adds to them."""
+    return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def _labels(settings: JobSettings) -> dict[str, str]:
+    own = {"app.kubernetes.io/name": "kfrec", "app.kubernetes.io/part-of": "kfrec",
+           "app.kubernetes.io/component": "mpijob"}  # fmt: skip
+    return own | dict(settings.labels)
+
+
+def _launcher(parameters: LaunchParameters, settings: JobSettings, arguments: Sequence[str]) -> dict[str, Any]:
+    environment = _environment(settings)
+    exported = [word for name in (*_OF_THE_IMAGE, *(e["name"] for e in environment)) for word in ("-x", name)]
+    command = ["mpirun", "-np", str(parameters.workers), "--bind-to", "none", "--tag-output", *exported]
+    container = {
+        **_container(LAUNCHER, settings),
+        "command": [*command, "python", "-m", MODULE, *arguments],
+        "env": environment,
+        "resources": _resources({"cpu": settings.launcher_cpu}, {"memory": settings.launcher_memory}),
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }
+    return _template(settings, container, [{"name": "tmp", "emptyDir": {}}])
+
+
+def _worker(parameters: LaunchParameters, settings: JobSettings) -> dict[str, Any]:
+    limits = {"memory": parameters.pod_memory}
+    if gpus := parameters.gpus_per_worker * parameters.workers_per_pod:
+        limits[settings.gpu_resource] = str(gpus)
+    container = {
+        **_container(WORKER, settings),
+        "command": ["/usr/sbin/sshd", "-De", "-f", SSHD_CONFIG],
+        "env": _environment(settings),
+        "resources": _resources({"cpu": parameters.pod_cpu}, limits),
+        "volumeMounts": [
+            {"name": "shared-memory", "mountPath": "/dev/shm"},
+            {"name": "stage", "mountPath": STAGE},
+            {"name": "tmp", "mountPath": "/tmp"},
+        ],
+    }
+    volumes = [
+        {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": parameters.shared_memory}},
+        {"name": "stage", "emptyDir": {"sizeLimit": settings.stage_size}},
+        {"name": "tmp", "emptyDir": {}},
+    ]
+    tolerations = [dict(toleration) for toleration in settings.tolerations]
+    if gpus:
+        tolerations.append({"key": settings.gpu_resource, "operator": "Exists", "effect": "NoSchedule"})
+    placed = {
+        "nodeSelector": dict(settings.node_selector),
+        "tolerations": tolerations,
+        "affinity": dict(settings.affinity),
+    }
+    return _template(settings, container, volumes, placed)
+
+
+def _environment(settings: JobSettings) -> list[dict[str, Any]]:
+    plain = {
+        EVENTS: "1",
+        "PYTHONUNBUFFERED": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        "HOME": "/tmp",
+        **settings.environment,
+    }
+    secret = [
+        {"name": key, "valueFrom": {"secretKeyRef": {"name": name, "key": key, "optional": True}}}
+        for name, keys in settings.secret_environment.items()
+        for key in keys
+    ]
+    return [{"name": name, "value": value} for name, value in plain.items()] + secret
+
+
+def _container(name: str, settings: JobSettings) -> dict[str, Any]:
+    return {
+        "name": name,
+        "image": settings.image,
+        "imagePullPolicy": settings.image_pull_policy,
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+    }
+
+
+def _resources(requests: Mapping[str, str], limits: Mapping[str, str]) -> dict[str, Any]:
+    return {"requests": {**requests, **limits}, "limits": dict(limits)}
+
+
+def _template(
+    settings: JobSettings,
+    container: Mapping[str, Any],
+    volumes: Sequence[Mapping[str, Any]],
+    placed: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    security = {
+        "runAsNonRoot": True,
+        "runAsUser": USER,
+        "runAsGroup": USER,
+        "fsGroup": USER,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    spec: dict[str, Any] = {
+        "serviceAccountName": settings.service_account,
+        "automountServiceAccountToken": False,
+        "securityContext": security,
+        "containers": [dict(container)],
+        "volumes": [dict(volume) for volume in volumes],
+        "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],
+        "priorityClassName": settings.priority_class,
+        "schedulerName": settings.scheduler,
+        **(placed or {}),
+    }
+    metadata = {
+        "labels": _labels(settings),
+        "annotations": {"sidecar.istio.io/inject": "false", **settings.annotations},
+    }
+    return {"metadata": metadata, "spec": {name: value for name, value in spec.items() if value not in ("", {}, [])}}

@@ -1,0 +1,79 @@
+"""Why a job does not start, and why it ended, in words of one line."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from components.train.mpijob.job import ROLE_LABEL
+
+Json = dict[str, Any]
+IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
+
+
+def condition(job: Json, kind: str) -> Json | None:
+    """The job's condition of a type whose status is "True", wherever it stands in the list."""
+    conditions = job.get("status", {}).get("conditions", ())
+    return next((c for c in conditions if c["type"] == kind and c["status"] == "True"), None)
+
+
+def outcome(job: Json) -> str | None:
+    """ "Succeeded" or "Failed" where the job is done, else None."""
+    return next((kind for kind in ("Failed", "Succeeded") if condition(job, kind)), None)
+
+
+def waiting_for(pods: Sequence[Json], events: Sequence[Json]) -> Iterator[str]:
+    """What keeps pods from running: no node, no image, no quota."""
+    for pod in pods:
+        status, name = pod.get("status", {}), pod["metadata"]["name"]
+        if status.get("phase") != "Pending":
+            continue
+        for entry in status.get("conditions", ()):
+            if entry["type"] == "PodScheduled" and entry["status"] == "False":
+                yield f"{name} has no node: {_line(entry.get('message') or entry.get('reason'))}"
+        if refused := image_refused(pod):
+            yield f"{name} cannot get its image: {refused}"
+    for event in events:
+        if event.get("reason") == "FailedCreate" or "exceeded quota" in (event.get("message") or ""):
+            yield f"pods cannot be created: {_line(event.get('message'))}"
+
+
+def image_refused(pod: Json) -> str:
+    """Why a pod's image cannot be had, or an empty text."""
+    for container in pod.get("status", {}).get("containerStatuses", ()):
+        waiting = container.get("state", {}).get("waiting") or {}
+        if waiting.get("reason") in IMAGE_REASONS:
+            return f"{container.get('image', '')} {waiting['reason']} {_line(waiting.get('message'))}".strip()
+    return ""
+
+
+def failed_pod(pods: Sequence[Json]) -> Json | None:
+    """The pod that explains a failure best: a worker that was killed or evicted, else the newest failed launcher."""
+    told = [pod for pod in pods if exit_of(pod)]
+    workers = [pod for pod in told if pod["metadata"].get("labels", {}).get(ROLE_LABEL) == "worker"]
+    return workers[0] if workers else told[-1] if told else None
+
+
+def exit_of(pod: Json) -> str:
+    """Why a pod ended badly, or an empty text: "OOMKilled, exit code 137", "Evicted: low on memory"."""
+    status = pod.get("status", {})
+    if status.get("reason") in ("Evicted", "Preempted", "NodeLost", "Shutdown"):
+        return f"{status['reason']}: {_line(status.get('message'))}"
+    for container in status.get("containerStatuses", ()):
+        for state in (container.get("state", {}), container.get("lastState", {})):
+            ended = state.get("terminated") or {}
+            if ended.get("exitCode"):
+                return f"{ended.get('reason') or 'Error'}, exit code {ended['exitCode']}"
+    return ""
+
+
+def why_failed(job: Json, pods: Sequence[Json]) -> str:
+    """The reason of a failed job: its own, and that of the pod behind it."""
+    failure = condition(job, "Failed") or {}
+    own = ": ".join(text for text in (failure.get("reason"), _line(failure.get("message"))) if text)
+    pod = failed_pod(pods)
+    return "; ".join(text for text in (own, f"{pod['metadata']['name']}: {exit_of(pod)}" if pod else "") if text)
+
+
+def _line(text: str | None) -> str:
+    return " ".join((text or "").split())

@@ -1,0 +1,323 @@
+"""A Kubernetes API over real HTTP, as far as an MPIJob needs it: jobs, pods, logs, events, watches, and faults."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from datetime import datetime, timezone
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import yaml
+
+Json = dict[str, Any]
+NAMESPACE = "kubeflow"
+JOBS = f"/apis/kubeflow.org/v2beta1/namespaces/{NAMESPACE}/mpijobs"
+CORE = f"/api/v1/namespaces/{NAMESPACE}"
+
+
+def now() -> str:
+    """RFC 3339 with nanoseconds, as the kubelet stamps log lines."""
+    return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%f") + f"{time.monotonic_ns() % 1000:03d}Z"
+
+
+class KubernetesApi:
+    """The API's state; every change goes through it and wakes the watches.
+
+    Attributes:
+        jobs: MPIJobs by name.
+        pods: by name, in the order of their creation.
+        logs: pod name to its lines, each after its timestamp.
+        finished_logs: pods whose logs have ended.
+        events: events, newest last.
+        requests: (method, path without its query) of every request that arrived.
+        down: while set, connections are closed without an answer.
+        answers: statuses to answer the next requests with, before anything else happens.
+        quota: the message of a quota that refuses new jobs; empty lets them in.
+        forget_before: watches from an older version get 410.
+        drop_after: lines after which the next log streams break off, one number a stream.
+    """
+
+    def __init__(self) -> None:
+        self.jobs: dict[str, Json] = {}
+        self.pods: dict[str, Json] = {}
+        self.logs: dict[str, list[str]] = {}
+        self.finished_logs: set[str] = set()
+        self.events: list[Json] = []
+        self.requests: list[tuple[str, str]] = []
+        self.down = threading.Event()
+        self.answers: list[int] = []
+        self.quota = ""
+        self.forget_before = 0
+        self.drop_after: list[int] = []
+        self.changed = threading.Condition()
+        self._version = 1
+        self._history: list[tuple[int, str, Json]] = []
+
+    # What the operator and the tests do.
+
+    def put_job(self, job: Json, kind: str = "MODIFIED") -> Json:
+        with self.changed:
+            self._version += 1
+            job["metadata"]["resourceVersion"] = str(self._version)
+            self._history.append((self._version, kind, deepcopy(job)))
+            if kind == "DELETED":
+                self.jobs.pop(job["metadata"]["name"], None)
+            else:
+                self.jobs[job["metadata"]["name"]] = job
+            self.changed.notify_all()
+            return job
+
+    def create_job(self, body: Json) -> Json:
+        job = deepcopy(body)
+        job["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
+        return self.put_job(job, "ADDED")
+
+    def delete_job(self, name: str) -> None:
+        with self.changed:
+            if name in self.jobs:
+                self.put_job(self.jobs[name], "DELETED")
+
+    def put_pod(self, pod: Json) -> None:
+        with self.changed:
+            pod["metadata"].setdefault("creationTimestamp", now())
+            self.pods[pod["metadata"]["name"]] = pod
+            self.logs.setdefault(pod["metadata"]["name"], [])
+            self.changed.notify_all()
+
+    def say(self, pod: str, line: str) -> None:
+        with self.changed:
+            self.logs[pod].append(f"{now()} {line}")
+            self.changed.notify_all()
+
+    def end_log(self, pod: str) -> None:
+        with self.changed:
+            self.finished_logs.add(pod)
+            self.changed.notify_all()
+
+    def event(self, about: str, reason: str, message: str) -> None:
+        self.events.append({
+            "metadata": {"name": f"{about}.{len(self.events)}", "namespace": NAMESPACE},
+            "involvedObject": {"name": about}, "reason": reason, "message": message,
+        })  # fmt: skip
+
+    # What watches ask.
+
+    def changes_after(self, version: int, name: str, until: float) -> Iterator[tuple[str, Json]]:
+        while True:
+            with self.changed:
+                new = [(v, k, j) for v, k, j in self._history if v > version and j["metadata"]["name"] == name]
+                if not new:
+                    if time.monotonic() >= until or self.down.is_set():
+                        return
+                    self.changed.wait(min(0.2, max(0.0, until - time.monotonic())))
+                    continue
+            version = new[-1][0]
+            for _, kind, job in new:
+                yield kind, job
+
+    @contextmanager
+    def served(self) -> Iterator[str]:
+        """Answers at the URL it yields."""
+        api = self
+
+        class Handler(_Handler):
+            state = api
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            self.down.set()
+            server.shutdown()
+            server.server_close()
+
+
+def write_kubeconfig(path: Path, url: str) -> Path:
+    """A kubeconfig whose one context is the server at ``url``."""
+    body = {
+        "apiVersion": "v1", "kind": "Config", "current-context": "test",
+        "clusters": [{"name": "test", "cluster": {"server": url}}],
+        "users": [{"name": "test", "user": {"token": "test"}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test", "namespace": NAMESPACE}}],
+    }  # fmt: skip
+    path.write_text(yaml.safe_dump(body))
+    return path
+
+
+class _Handler(BaseHTTPRequestHandler):
+    state: KubernetesApi
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        except (ConnectionError, BrokenPipeError):
+            self.close_connection = True
+
+    def do_GET(self) -> None:
+        if not self._enter():
+            return
+        path, query = self._path, self._query
+        if path == JOBS and query.get("watch"):
+            self._watch(query)
+        elif path.startswith(f"{JOBS}/"):
+            job = self.state.jobs.get(path.rsplit("/", 1)[1])
+            self._answer(200, job) if job else self._status(404, "NotFound", "mpijob not found")
+        elif path == f"{CORE}/pods":
+            self._answer(200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": self._pods(query)})
+        elif path.endswith("/log"):
+            self._log(path.split("/")[-2], query)
+        elif path == f"{CORE}/events":
+            name = query["fieldSelector"].removeprefix("involvedObject.name=")
+            items = [event for event in self.state.events if event["involvedObject"]["name"] == name]
+            self._answer(200, {"kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": items})
+        else:
+            self._status(404, "NotFound", f"no such path {path}")
+
+    def do_POST(self) -> None:
+        if not self._enter():
+            return
+        body = self._body()
+        name = body["metadata"]["name"]
+        if self.state.quota:
+            self._status(403, "Forbidden", f'mpijobs.kubeflow.org "{name}" is forbidden: {self.state.quota}')
+        elif name in self.state.jobs:
+            self._status(409, "AlreadyExists", f'mpijobs.kubeflow.org "{name}" already exists')
+        else:
+            self._answer(201, self.state.create_job(body))
+
+    def do_PATCH(self) -> None:
+        if not self._enter():
+            return
+        body, name = self._body(), self._path.rsplit("/", 1)[1]
+        if name not in self.state.jobs:
+            self._status(404, "NotFound", "mpijob not found")
+            return
+        job = deepcopy(self.state.jobs[name])
+        job["metadata"] |= body["metadata"]
+        self._answer(200, self.state.put_job(job))
+
+    def do_DELETE(self) -> None:
+        if not self._enter():
+            return
+        self._body()
+        name = self._path.rsplit("/", 1)[1]
+        if name not in self.state.jobs:
+            self._status(404, "NotFound", "mpijob not found")
+            return
+        self.state.delete_job(name)
+        self._answer(200, {"kind": "Status", "status": "Success"})
+
+    def _enter(self) -> bool:
+        parts = urlsplit(self.path)
+        self._path, self._query = parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()}
+        state = self.state
+        if state.down.is_set():
+            self.close_connection = True
+            self.connection.close()
+            return False
+        state.requests.append((self.command, parts.path))
+        if state.answers:
+            if self.command != "GET":
+                self._body()
+            self._status(state.answers.pop(0), "Trouble", "as the test asked for")
+            return False
+        return True
+
+    def _body(self) -> Json:
+        length = int(self.headers.get("Content-Length") or 0)
+        return json.loads(self.rfile.read(length) or b"{}")
+
+    def _pods(self, query: dict[str, str]) -> list[Json]:
+        wanted = dict(pair.split("=", 1) for pair in query.get("labelSelector", "").split(",") if pair)
+        pods = list(self.state.pods.values())
+        return [p for p in pods if wanted.items() <= p["metadata"].get("labels", {}).items()]
+
+    def _watch(self, query: dict[str, str]) -> None:
+        version = int(query.get("resourceVersion") or 0)
+        until = time.monotonic() + float(query.get("timeoutSeconds", 60))
+        name = query["fieldSelector"].removeprefix("metadata.name=")
+        self._begin_stream()
+        if version < self.state.forget_before:
+            gone = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired",
+                    "message": "too old resource version"}  # fmt: skip
+            self._chunk(json.dumps({"type": "ERROR", "object": gone}) + "\n")
+        else:
+            for kind, job in self.state.changes_after(version, name, until):
+                self._chunk(json.dumps({"type": kind, "object": job}) + "\n")
+        if self.state.down.is_set():
+            self.close_connection = True
+            self.connection.close()
+        else:
+            self._chunk("")
+
+    def _log(self, pod: str, query: dict[str, str]) -> None:
+        state = self.state
+        if pod not in state.pods:
+            self._status(404, "NotFound", f'pods "{pod}" not found')
+            return
+        drop = state.drop_after.pop(0) if state.drop_after and query.get("follow") == "True" else None
+        since = ""
+        if "sinceSeconds" in query:
+            begin = time.time() - float(query["sinceSeconds"])
+            since = datetime.fromtimestamp(begin, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S")
+        self._begin_stream()
+        sent = 0
+        position = max(0, len(state.logs[pod]) - int(query["tailLines"])) if "tailLines" in query else 0
+        while True:
+            with state.changed:
+                lines = [line for line in state.logs[pod][position:] if line >= since]
+                position = len(state.logs[pod])
+                ended = pod in state.finished_logs or pod not in state.pods or query.get("follow") != "True"
+                if not lines and not ended and not state.down.is_set():
+                    state.changed.wait(0.2)
+            for line in lines:
+                if drop is not None and sent == drop:
+                    self.close_connection = True
+                    self.connection.close()
+                    return
+                self._chunk(line + "\n")
+                sent += 1
+            if state.down.is_set():
+                self.close_connection = True
+                self.connection.close()
+                return
+            if ended and not lines:
+                self._chunk("")
+                return
+
+    def _begin_stream(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+
+    def _chunk(self, text: str) -> None:
+        data = text.encode()
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+        self.wfile.flush()
+
+    def _answer(self, status: int, body: Json) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _status(self, code: int, reason: str, message: str) -> None:
+        self._answer(code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason,
+                            "message": message, "code": code})  # fmt: skip

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.steps.catalog import LaunchParameters
+from components.train.mpijob.cluster import Patience, connect
+from components.train.mpijob.job import Owner
+from components.train.mpijob.launcher import MpiJobLauncher, Pace
+from components.train.mpijob.settings import JobSettings
+from tests.fakes.kubernetes_api import KubernetesApi, write_kubeconfig
+from tests.fakes.mpi_operator import MpiOperator
+
+NAME = "kfrec-train-test"
+
+
+@dataclass
+class Place:
+    """A cluster and what was told of it."""
+
+    api: KubernetesApi
+    folder: Path
+    operator: MpiOperator
+    told: list[str] = field(default_factory=list)
+
+    def launcher(self, owner: Owner | None = None, **changed: Any) -> MpiJobLauncher:
+        pace = Pace(look=1, image=0.5, grace=1, quota=0.1)
+        cluster = connect(patience=Patience(longest=20, first_wait=0.05, longest_wait=0.2), tell=self.told.append)
+        parameters = LaunchParameters(**{"workers": 2, "launcher": "mpijob", "restarts": 1, **changed})
+        return MpiJobLauncher(cluster, NAME, parameters, JobSettings(), owner, pace, self.told.append)
+
+    def run(self, **changed: Any) -> str:
+        """Runs a job to its end and returns what its ranks said."""
+        log = self.folder / "worker.log"
+        self.launcher(**changed).run(2, ["--lr=0.5"], log)
+        return log.read_text()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Place]]:
+    """Makes a cluster whose launchers run the given program."""
+    with ExitStack() as stack:
+
+        def make(program: Callable[[int], Sequence[str]] | None) -> Place:
+            api = KubernetesApi()
+            url = stack.enter_context(api.served())
+            monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path / "kubeconfig", url)))
+            operator = stack.enter_context(MpiOperator(api, tmp_path / "stage", program))
+            return Place(api, tmp_path, operator)
+
+        yield make

@@ -1,0 +1,262 @@
+import os
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from components.errors import KfrecError
+from components.steps.catalog import LaunchParameters
+from components.steps.images import VERSION
+from components.steps.settings_file import load_settings_file
+from components.train.mpijob.job import Owner, job_name, mpijob
+from components.train.mpijob.settings import JobSettings
+
+IMAGE = f"kfrec-train:{VERSION}"
+POD_SECURITY = {
+    "runAsNonRoot": True, "runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}  # fmt: skip
+SECURITY = {
+    "allowPrivilegeEscalation": False,
+    "readOnlyRootFilesystem": True,
+    "capabilities": {"drop": ["ALL"]},
+}
+LABELS = {
+    "app.kubernetes.io/name": "kfrec",
+    "app.kubernetes.io/part-of": "kfrec",
+    "app.kubernetes.io/component": "mpijob",
+}
+ENVIRONMENT = [
+    {"name": "KFREC_EVENTS", "value": "1"},
+    {"name": "PYTHONUNBUFFERED", "value": "1"},
+    {"name": "TF_CPP_MIN_LOG_LEVEL", "value": "2"},
+    {"name": "HOME", "value": "/tmp"},
+]
+MPIRUN = ["mpirun", "-np", "4", "--bind-to", "none", "--tag-output", "-x", "PATH", "-x", "LD_LIBRARY_PATH",
+          "-x", "PYTHONPATH", "-x", "KFREC_EVENTS", "-x", "PYTHONUNBUFFERED", "-x", "TF_CPP_MIN_LOG_LEVEL",
+          "-x", "HOME"]  # fmt: skip
+ARGUMENTS = ["--dataset_dir=gs://b/d", "--results_dir=gs://b/m"]
+
+
+def test_the_whole_job_of_four_ranks_on_two_nodes() -> None:
+    parameters = LaunchParameters(workers=4, workers_per_pod=2, deadline=3600, restarts=1)
+    job = mpijob("j", "ns", parameters, JobSettings(), ARGUMENTS, Owner("step-pod", "u-1"))
+    digest = job["metadata"]["annotations"].pop("kfrec.io/spec-digest")
+    assert len(digest) == 16
+    pod = {"labels": LABELS, "annotations": {"sidecar.istio.io/inject": "false"}}
+    assert job == {
+        "apiVersion": "kubeflow.org/v2beta1",
+        "kind": "MPIJob",
+        "metadata": {
+            "name": "j",
+            "namespace": "ns",
+            "labels": LABELS,
+            "annotations": {},
+            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "step-pod", "uid": "u-1"}],
+        },
+        "spec": {
+            "slotsPerWorker": 2,
+            "runPolicy": {
+                "cleanPodPolicy": "Running",
+                "backoffLimit": 1,
+                "activeDeadlineSeconds": 3600,
+                "ttlSecondsAfterFinished": 86400,
+            },
+            "sshAuthMountPath": "/home/mpiuser/.ssh",
+            "launcherCreationPolicy": "WaitForWorkersReady",
+            "mpiImplementation": "OpenMPI",
+            "mpiReplicaSpecs": {
+                "Launcher": {
+                    "replicas": 1,
+                    "restartPolicy": "Never",
+                    "template": {
+                        "metadata": pod,
+                        "spec": {
+                            "serviceAccountName": "kfrec-worker",
+                            "automountServiceAccountToken": False,
+                            "securityContext": POD_SECURITY,
+                            "containers": [
+                                {
+                                    "name": "launcher",
+                                    "image": IMAGE,
+                                    "imagePullPolicy": "IfNotPresent",
+                                    "securityContext": SECURITY,
+                                    "command": [*MPIRUN, "python", "-m", "components.train.worker", *ARGUMENTS],
+                                    "env": ENVIRONMENT,
+                                    "resources": {
+                                        "requests": {"cpu": "1", "memory": "2Gi"},
+                                        "limits": {"memory": "2Gi"},
+                                    },
+                                    "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+                                }
+                            ],
+                            "volumes": [{"name": "tmp", "emptyDir": {}}],
+                        },
+                    },
+                },
+                "Worker": {
+                    "replicas": 2,
+                    "restartPolicy": "Never",
+                    "template": {
+                        "metadata": pod,
+                        "spec": {
+                            "serviceAccountName": "kfrec-worker",
+                            "automountServiceAccountToken": False,
+                            "securityContext": POD_SECURITY,
+                            "containers": [
+                                {
+                                    "name": "worker",
+                                    "image": IMAGE,
+                                    "imagePullPolicy": "IfNotPresent",
+                                    "securityContext": SECURITY,
+                                    "command": ["/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"],
+                                    "env": ENVIRONMENT,
+                                    "resources": {
+                                        "requests": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "2"},
+                                        "limits": {"memory": "32Gi", "nvidia.com/gpu": "2"},
+                                    },
+                                    "volumeMounts": [
+                                        {"name": "shared-memory", "mountPath": "/dev/shm"},
+                                        {"name": "stage", "mountPath": "/stage"},
+                                        {"name": "tmp", "mountPath": "/tmp"},
+                                    ],
+                                }
+                            ],
+                            "volumes": [
+                                {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}},
+                                {"name": "stage", "emptyDir": {"sizeLimit": "200Gi"}},
+                                {"name": "tmp", "emptyDir": {}},
+                            ],
+                            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+                        },
+                    },
+                },
+            },
+        },
+    }
+
+
+def everything(tmp_path: Path) -> JobSettings:
+    file = tmp_path / "mpijob.yaml"
+    file.write_text(
+        """
+image: registry.example.org/kfrec-train:1
+image_pull_secrets: [pull]
+node_selector: {cloud.google.com/gke-accelerator: nvidia-h100-80gb}
+tolerations: [{key: team, operator: Equal, value: ads, effect: NoSchedule}]
+affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: []}}
+priority_class: batch
+queue: gpus
+scheduler: volcano
+scheduling_policy: {minAvailable: 3, queue: gpus}
+environment: {NCCL_DEBUG: WARN}
+secret_environment: {kfrec-object-store: [AWS_ACCESS_KEY_ID]}
+labels: {team: ads}
+annotations: {cluster-autoscaler.kubernetes.io/safe-to-evict: "false"}
+"""
+    )
+    return load_settings_file(file, JobSettings)
+
+
+def test_what_a_cluster_sets_reaches_the_pods(tmp_path: Path) -> None:
+    job = mpijob("j", "ns", LaunchParameters(), everything(tmp_path), ARGUMENTS)
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpus"
+    assert job["spec"]["runPolicy"]["schedulingPolicy"] == {"minAvailable": 3, "queue": "gpus"}
+    templates = {kind: replica["template"] for kind, replica in job["spec"]["mpiReplicaSpecs"].items()}
+    for template in templates.values():
+        spec = template["spec"]
+        assert template["metadata"]["labels"]["team"] == "ads"
+        assert template["metadata"]["annotations"]["cluster-autoscaler.kubernetes.io/safe-to-evict"] == "false"
+        assert (spec["schedulerName"], spec["priorityClassName"]) == ("volcano", "batch")
+        assert spec["imagePullSecrets"] == [{"name": "pull"}]
+        (container,) = spec["containers"]
+        assert container["image"] == "registry.example.org/kfrec-train:1"
+        assert {"name": "NCCL_DEBUG", "value": "WARN"} in container["env"]
+        key = {"name": "kfrec-object-store", "key": "AWS_ACCESS_KEY_ID", "optional": True}
+        assert {"name": "AWS_ACCESS_KEY_ID", "valueFrom": {"secretKeyRef": key}} in container["env"]
+    assert "nodeSelector" not in templates["Launcher"]["spec"]
+    assert templates["Worker"]["spec"]["nodeSelector"] == {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"}
+    assert [t["key"] for t in templates["Worker"]["spec"]["tolerations"]] == ["team", "nvidia.com/gpu"]
+    command = templates["Launcher"]["spec"]["containers"][0]["command"]
+    exported = {command[i + 1] for i, word in enumerate(command) if word == "-x"}
+    assert {"NCCL_DEBUG", "AWS_ACCESS_KEY_ID"} <= exported
+
+
+def test_a_cluster_without_gpus_asks_for_none() -> None:
+    job = mpijob("j", "ns", LaunchParameters(gpus_per_worker=0), JobSettings(), ARGUMENTS)
+    spec = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
+    assert "tolerations" not in spec
+    assert spec["containers"][0]["resources"]["limits"] == {"memory": "32Gi"}
+
+
+@pytest.mark.parametrize("queued", [False, True])
+def test_the_job_validates_against_the_crd(tmp_path: Path, queued: bool) -> None:
+    if "KFREC_SCHEMAS" not in os.environ:
+        pytest.skip("KFREC_SCHEMAS does not name the folder of CRDs")
+    crd = yaml.safe_load((Path(os.environ["KFREC_SCHEMAS"]) / "kubeflow.org_mpijobs.yaml").read_text())
+    (version,) = [version for version in crd["spec"]["versions"] if version["name"] == "v2beta1"]
+    schema = _strict(version["schema"]["openAPIV3Schema"])
+    settings = everything(tmp_path) if queued else JobSettings()
+    job = mpijob("j", "ns", LaunchParameters(workers=4, workers_per_pod=2), settings, ARGUMENTS)
+    jsonschema.validate(job, schema)
+    job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containres"] = []
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(job, schema)
+
+
+def _strict(schema: dict) -> dict:
+    """The schema with unknown fields refused, as the API server does under strict field validation."""
+    if "properties" in schema and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        schema = {**schema, "properties": {n: _strict(s) for n, s in schema["properties"].items()}}
+        if schema["properties"].get("metadata") != {"type": "object"} or len(schema["properties"]) > 1:
+            schema["additionalProperties"] = False
+    if isinstance(schema.get("items"), dict):
+        schema = {**schema, "items": _strict(schema["items"])}
+    if isinstance(schema.get("additionalProperties"), dict):
+        schema = {**schema, "additionalProperties": _strict(schema["additionalProperties"])}
+    return schema
+
+
+def test_workers_fill_whole_pods() -> None:
+    with pytest.raises(KfrecError, match=r"workers=5 do not fill pods of workers_per_pod=2; use 4 or 6 workers"):
+        mpijob("j", "ns", LaunchParameters(workers=5, workers_per_pod=2), JobSettings(), ARGUMENTS)
+
+
+def test_names_of_pods_fit_a_host_name() -> None:
+    name = job_name("a-run-id", "gs://bucket/a/very/long/path")
+    assert name == job_name("a-run-id", "gs://bucket/a/very/long/path") != job_name("another", "gs://bucket/x")
+    mpijob(name, "ns", LaunchParameters(workers=1000), JobSettings(), ARGUMENTS)
+    with pytest.raises(KfrecError, match="longer than the 63 characters"):
+        mpijob("x" * 60, "ns", LaunchParameters(), JobSettings(), ARGUMENTS)
+
+
+def test_another_specification_has_another_digest() -> None:
+    digests = {
+        mpijob("j", "ns", LaunchParameters(workers=n), JobSettings(), ARGUMENTS)["metadata"]["annotations"][
+            "kfrec.io/spec-digest"
+        ]
+        for n in (1, 2)
+    }
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("imge: x", "unknown parameter imge: did you mean image?"),
+        ("tolerations: {key: x}", "is not a list"),
+        ("ttl_seconds_after_finished: soon", "is not a whole number"),
+        ("- image", "is not a mapping"),
+    ],
+)
+def test_a_mistake_in_the_settings_is_one_line(tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "mpijob.yaml"
+    file.write_text(text)
+    with pytest.raises(KfrecError) as error:
+        load_settings_file(file, JobSettings)
+    assert str(file) in str(error.value) and told in str(error.value) and "\n" not in str(error.value)
+
+
+def test_settings_that_do_not_exist_set_nothing(tmp_path: Path) -> None:
+    assert load_settings_file(tmp_path / "none.yaml", JobSettings) == JobSettings()
