@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,18 +23,21 @@ class RecordFile:
 
     Attributes:
         path: the file.
-        offsets: int64 [records + 1], where each frame begins, and the size of the file.
+        records: how many it holds.
+        offsets: int64 [records + 1], where each frame begins, and the size of the file; None where this process was
+            said not to read it.
         first_rows: int64 [records + 1], the number of samples before each record; None where a record is a sample.
     """
 
     path: Path
-    offsets: np.ndarray
+    records: int
+    offsets: np.ndarray | None
     first_rows: np.ndarray | None
 
     @property
     def rows(self) -> int:
         """Samples in the file."""
-        return int(self.first_rows[-1]) if self.first_rows is not None else len(self.offsets) - 1
+        return int(self.first_rows[-1]) if self.first_rows is not None else self.records
 
     def record_rows(self, begin: int, end: int) -> np.ndarray:
         """Samples in each of the records from ``begin`` to before ``end``."""
@@ -47,6 +51,7 @@ class RecordFile:
         Raises:
             KfrecError: the file is gone or corrupt, or a record breaks the specification.
         """
+        assert self.offsets is not None, f"{self.path} was not to be read"
         offsets = np.array(self.offsets[begin : end + 1])
         samples = self.record_rows(begin, end)
         try:
@@ -61,35 +66,53 @@ class RecordFile:
             raise explain(self.path, begin, layout, problem)
 
 
-def open_files(spec: FeatureSpec, split: str) -> list[RecordFile]:
+def open_files(spec: FeatureSpec, split: str, wanted: Container[int] | None = None) -> list[RecordFile]:
     """The record files of a split, with their places; foreign files without metadata are read through once.
+
+    Args:
+        spec: the feature specification, with its folder.
+        split: "train" or "test".
+        wanted: numbers of the files that will be read; None is all. Foreign files are all wanted.
 
     Raises:
         KfrecError: a file is missing or damaged, or holds another number of samples than feature_spec.yaml says.
     """
     paths = spec.files(split)
+    rows = rows_per_file(spec, split)
+    if rows is None:
+        return [_foreign(spec, split, path) for path in paths]
+    prebatch = spec.prebatch_size(split)
+    return [
+        _known(path, count, prebatch, wanted is None or number in wanted)
+        for number, (path, count) in enumerate(zip(paths, rows, strict=True))
+    ]
+
+
+def rows_per_file(spec: FeatureSpec, split: str) -> list[int] | None:
+    """Samples of each file of a split, or None where feature_spec.yaml does not say.
+
+    Raises:
+        KfrecError: it counts another number of files than it lists.
+    """
     rows = spec.metadata.get(split, {}).get("rows_per_file")
+    paths = spec.files(split)
     if rows is not None and len(rows) != len(paths):
         raise KfrecError(
             f"{spec.folder / FILENAME}: metadata of split {split} counts the rows of {len(rows)} files, but "
             f"{len(paths)} are listed; run the tfrecord step again, or remove rows_per_file"
         )
-    if rows is None:
-        return [_foreign(spec, split, path) for path in paths]
-    prebatch = spec.prebatch_size(split)
-    return [_known(path, int(count), prebatch) for path, count in zip(paths, rows, strict=True)]
+    return None if rows is None else [int(count) for count in rows]
 
 
-def _known(path: Path, rows: int, prebatch: int) -> RecordFile:
-    offsets = load_index(path)
+def _known(path: Path, rows: int, prebatch: int, wanted: bool) -> RecordFile:
     records = -(-rows // prebatch) if prebatch else rows
-    if len(offsets) - 1 != records:
+    offsets = load_index(path) if wanted else None
+    if offsets is not None and len(offsets) - 1 != records:
         raise KfrecError(
             f"{path}: holds {len(offsets) - 1} records, {FILENAME} says {records}; run the tfrecord step again"
         )
-    if not prebatch:
-        return RecordFile(path, offsets, None)
-    return RecordFile(path, offsets, np.minimum(np.arange(records + 1, dtype=np.int64) * prebatch, rows))
+    first_rows = np.minimum(np.arange(records + 1, dtype=np.int64) * prebatch, rows) if prebatch else None
+    return RecordFile(path, records, offsets, first_rows)
 
 
 def _foreign(spec: FeatureSpec, split: str, path: Path) -> RecordFile:
@@ -97,6 +120,7 @@ def _foreign(spec: FeatureSpec, split: str, path: Path) -> RecordFile:
     features = [spec.features[name] for name in spec.sources[split].features]
     counted = min(features, key=lambda feature: feature.length or 0)  # a single value a sample counts best
     samples = count_samples(path, offsets, layout_of(spec, [counted.name]))
+    records = len(offsets) - 1
     if (samples == 1).all():
-        return RecordFile(path, offsets, None)
-    return RecordFile(path, offsets, np.concatenate(([0], np.cumsum(samples))))
+        return RecordFile(path, records, offsets, None)
+    return RecordFile(path, records, offsets, np.concatenate(([0], np.cumsum(samples))))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
 from components.records.decoding import layout_of
 from components.records.files import RecordFile, open_files
+from components.records.lanes import Share, lanes_of, shares
 
 _BLOCK_ROWS = 256
 
@@ -25,28 +27,57 @@ class _Block(NamedTuple):
     rows: int
 
 
+@dataclass
+class _Lane:
+    """A rank's part of a lane in one epoch.
+
+    Attributes:
+        share: which part.
+        blocks: number of each piece's block, in the epoch's order.
+        skipped: samples of the block before the piece; a lane may begin within a block.
+        ends: samples of the lane up to the end of each piece.
+        held: number of the decoded block of which the last batch used a part, or -1; the next uses more of it.
+        space: where that block is; one for all blocks, because fresh memory costs more than filling it.
+    """
+
+    share: Share
+    blocks: np.ndarray
+    skipped: np.ndarray
+    ends: np.ndarray
+    held: int = -1
+    space: np.ndarray = field(default_factory=lambda: np.empty(0, np.int32))
+
+
 class Records:
     """The samples of one split.
 
-    Each epoch has its own order of blocks, drawn from (seed, epoch); within a block the samples keep the order of the
-    file, where the converter has shuffled them. Global batch t is samples [t * G, (t + 1) * G) of that order, and a
-    rank takes its contiguous share of it, so what a step trains on does not depend on how many ranks share it. Only
-    the bytes of the rank's own share are read. Every record read is checked, its checksum and every value.
+    :mod:`components.records.lanes` says how an epoch's samples make global batches, in an order of blocks drawn from
+    (seed, epoch, lane); within a block the samples keep the order of the file, where the converter has shuffled them.
+    What a step trains on does not depend on how many ranks share it. Only the bytes of the rank's own share are read.
+    Every record read is checked, its checksum and every value.
 
     Args:
         spec: the feature specification, with its folder.
         split: "train" or "test".
         features: names to decode, others are skipped; None is every feature of the split.
         cache_bytes: decoded samples to keep in memory for later epochs, at most this many bytes.
+        files: numbers of the files that will be read (see :func:`components.records.lanes.needed_files`), where the
+            others need not be there; None is all.
 
     Raises:
         KfrecError: a file is missing or damaged, or a name is unknown.
     """
 
     def __init__(
-        self, spec: FeatureSpec, split: str, features: Sequence[str] | None = None, *, cache_bytes: int = 0
+        self,
+        spec: FeatureSpec,
+        split: str,
+        features: Sequence[str] | None = None,
+        *,
+        cache_bytes: int = 0,
+        files: Container[int] | None = None,
     ) -> None:
-        files = open_files(spec, split)
+        opened = open_files(spec, split, files)
         held = spec.sources[split].features
         names = held if features is None else tuple(features)
         for name in names:
@@ -55,10 +86,10 @@ class Records:
                     f"{spec.folder / FILENAME}: split {split} has no feature {name}; it has {', '.join(held)}"
                 )
         self.split = split
-        self.rows = sum(file.rows for file in files)
+        self.rows = sum(file.rows for file in opened)
         self._layout = layout_of(spec, names)
-        self._blocks = [block for file in files for block in _blocks(file)]
-        self._block_rows = np.array([block.rows for block in self._blocks], np.int64)
+        self._blocks = [block for file in opened for block in _blocks(file)]
+        self._block_ends = np.cumsum([block.rows for block in self._blocks], dtype=np.int64)
         self._cache: dict[int, np.ndarray] = {}
         self._cache_room = cache_bytes
 
@@ -95,51 +126,73 @@ class Records:
         Raises:
             KfrecError: a record that is corrupt or breaks the specification.
         """
-        order = np.arange(len(self._blocks))
-        if seed is not None:
-            order = np.random.default_rng([seed, epoch]).permutation(order)
-        ends = np.cumsum(self._block_rows[order])
-        recent: dict[int, np.ndarray] = {}  # a block of which the last batch used a part; the next uses more of it
+        count = 1 if seed is None else lanes_of(global_batch_size)
+        lanes = [
+            self._lane(share, None if seed is None else np.random.default_rng([seed, epoch, share.lane]))
+            for share in shares(self.rows, global_batch_size, rank, size, count)
+        ]
         for step in range(first_step, self.steps(global_batch_size, drop_remainder)):
-            first = step * global_batch_size
-            count = min(global_batch_size, self.rows - first)
-            begin, end = first + count * rank // size, first + count * (rank + 1) // size
-            out = np.empty((end - begin) * self._layout.width, np.int32)
-            row = begin
-            position = int(np.searchsorted(ends, begin, side="right"))
-            while row < end:
-                block = int(order[position])
-                block_begin = int(ends[position] - self._block_rows[block])
-                upto = min(end, int(ends[position]))
-                self._read(block, row - block_begin, upto - block_begin, out, row - begin, end - begin, recent)
-                row = upto
-                position += 1
-            yield self._named(out, end - begin)
+            wanted = [lane.share.rows(step) for lane in lanes]
+            rows = sum(end - begin for begin, end in wanted)
+            out = np.empty(rows * self._layout.width, np.int32)
+            filled = 0
+            for lane, (begin, end) in zip(lanes, wanted, strict=True):
+                self._fill(lane, begin, end, out, filled, rows)
+                filled += end - begin
+            yield self._named(out, rows)
 
-    def _read(
-        self, number: int, begin: int, end: int, out: np.ndarray, row: int, rows: int, recent: dict[int, np.ndarray]
-    ) -> None:
+    def _lane(self, share: Share, random: np.random.Generator | None) -> _Lane:
+        """The pieces of blocks that make a lane, shuffled where there is something to draw from."""
+        first = int(np.searchsorted(self._block_ends, share.begin, side="right"))
+        last = int(np.searchsorted(self._block_ends, share.end, side="left"))
+        blocks = np.arange(first, min(last + 1, len(self._blocks)))
+        begins = np.concatenate(([0], self._block_ends))[blocks]
+        skipped = np.maximum(share.begin - begins, 0)
+        rows = np.minimum(self._block_ends[blocks], share.end) - begins - skipped
+        order = np.arange(len(blocks)) if random is None else random.permutation(len(blocks))
+        return _Lane(share, blocks[order], skipped[order], np.cumsum(rows[order]))
+
+    def _fill(self, lane: _Lane, begin: int, end: int, out: np.ndarray, first: int, rows: int) -> None:
+        """Puts samples [begin, end) of a lane's order from row ``first`` on into ``out``, which holds ``rows``."""
+        row = begin
+        position = int(np.searchsorted(lane.ends, begin, side="right"))
+        while row < end:
+            piece_begin = int(lane.ends[position - 1]) if position else 0
+            upto = min(end, int(lane.ends[position]))
+            shift = int(lane.skipped[position]) - piece_begin
+            block = int(lane.blocks[position])
+            self._read(block, row + shift, upto + shift, out, first + row - begin, rows, lane)
+            row = upto
+            position += 1
+
+    def _read(self, number: int, begin: int, end: int, out: np.ndarray, row: int, rows: int, lane: _Lane) -> None:
         """Puts samples [begin, end) of a block at ``row`` of the flat ``out``, which holds ``rows`` samples."""
         block = self._blocks[number]
         starts = self._layout.starts(rows)
         decoded = self._cache.get(number)
-        if decoded is None:
-            decoded = recent.get(number)
+        if decoded is None and lane.held == number:
+            decoded = lane.space
         if decoded is None:
             plain = block.file.first_rows is None
-            keeps = block.rows * self._layout.width * 4 <= self._cache_room
+            size = block.rows * self._layout.width
+            keeps = size * 4 <= self._cache_room
             if not keeps and (plain or (begin, end) == (0, block.rows)):
                 records = (block.begin + begin, block.begin + end) if plain else (block.begin, block.end)
                 block.file.decode(self._layout, *records, out, starts, row)
                 return
-            decoded = np.empty(block.rows * self._layout.width, np.int32)
+            if keeps:
+                decoded = np.empty(size, np.int32)
+            else:
+                if len(lane.space) < size:
+                    lane.space = np.empty(size, np.int32)
+                decoded = lane.space
+                lane.held = -1  # until it is whole
             block.file.decode(self._layout, block.begin, block.end, decoded, self._layout.starts(block.rows), 0)
             if keeps:
                 self._cache[number] = decoded
                 self._cache_room -= decoded.nbytes
             else:
-                recent.clear()
-                recent[number] = decoded
+                lane.held = number
         there = self._layout.starts(block.rows)
         for index, length in enumerate(self._layout.lengths):
             source = decoded[there[index] + begin * length : there[index] + end * length]
@@ -155,7 +208,7 @@ class Records:
 
 
 def _blocks(file: RecordFile) -> Iterator[_Block]:
-    records = len(file.offsets) - 1
+    records = file.records
     if file.first_rows is None:
         for begin in range(0, records, _BLOCK_ROWS):
             end = min(begin + _BLOCK_ROWS, records)

@@ -12,6 +12,8 @@ import tensorflow as tf
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.records import Records
+from components.records.files import rows_per_file
+from components.records.lanes import needed_files
 from components.steps.catalog import TrainParameters
 from components.train.batch_size import require_divisible
 from components.train.memory import cache_bytes
@@ -117,7 +119,9 @@ def open_data(
             )
     label = label_of(spec)
     cache = 0 if parameters.disable_cache else cache_bytes(ranks.local_size)
-    train = Records(spec, TRAIN, (label, *_channel_features(spec)), cache_bytes=cache)
+    rows = rows_per_file(spec, TRAIN)
+    files = needed_files(rows, parameters.global_batch_size, [ranks.rank], ranks.size) if rows else None
+    train = Records(spec, TRAIN, (label, *_channel_features(spec)), cache_bytes=cache, files=files)
     test = Records(spec, TEST, (label, *serving_features))
     data = TrainingData(spec, train, test, label, parameters, ranks)
     if not test.rows:

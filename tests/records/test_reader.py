@@ -12,6 +12,7 @@ from components.errors import KfrecError
 from components.feature_spec import Chunk, Feature, FeatureSpec
 from components.records import Records
 from components.records.framing import index_path, scan_frames
+from components.records.lanes import lanes_of, needed_files, shares
 
 FEATURES = {
     "label": Feature("label", "int64"),
@@ -95,6 +96,56 @@ def test_global_batches_do_not_depend_on_the_number_of_ranks(
     ranks = [list(records.batches(128, rank=rank, size=size, seed=5, epoch=2)) for rank in range(size)]
     for step, whole in enumerate(alone):
         np.testing.assert_array_equal(joined([share[step] for share in ranks], "item_pos"), whole["item_pos"])
+
+
+@pytest.mark.parametrize("batch_size", [128, 96, 90, 77, 1000, 5000])
+def test_every_sample_comes_once_an_epoch(dataset: tuple[FeatureSpec, dict[str, np.ndarray]], batch_size: int) -> None:
+    records = Records(dataset[0], "train", ["item_pos"])
+    batches = list(records.batches(batch_size, seed=3))
+    assert [len(batch["item_pos"]) for batch in batches] == [
+        min(batch_size, 1000 - first) for first in range(0, 1000, batch_size)
+    ]
+    seen = np.sort(joined(batches, "item_pos"), axis=0)
+    np.testing.assert_array_equal(seen, np.sort(dataset[1]["item_pos"], axis=0))
+
+
+@pytest.mark.parametrize("prebatch", [0, 32])
+def test_a_node_needs_only_the_files_of_its_lanes(tmp_path: Path, prebatch: int) -> None:
+    samples = random_samples(800)
+    step = prebatch or 1
+    for number in range(4):
+        part = {name: values[number * 200 : number * 200 + 200] for name, values in samples.items()}
+        records = [{name: v[i : i + step].ravel() for name, v in part.items()} for i in range(0, 200, step)]
+        write(tmp_path / f"{number}.tfrecord", records)
+    spec = spec_of(
+        tmp_path, *(f"{number}.tfrecord" for number in range(4)), rows_per_file=[200] * 4, prebatch_size=prebatch
+    )
+    whole = list(Records(spec, "train", ["item_pos"]).batches(64, seed=1, epoch=1))
+    for rank, files in ((0, {0, 1}), (1, {2, 3})):
+        assert needed_files([200] * 4, 64, [rank], 2) == files
+        away = tmp_path / "away"
+        away.mkdir(exist_ok=True)
+        for number in set(range(4)) - files:
+            (tmp_path / f"{number}.tfrecord").rename(away / f"{number}.tfrecord")
+        own = list(Records(spec, "train", ["item_pos"], files=files).batches(64, rank=rank, size=2, seed=1, epoch=1))
+        for number in set(range(4)) - files:
+            (away / f"{number}.tfrecord").rename(tmp_path / f"{number}.tfrecord")
+        for share, batch in zip(own, whole, strict=True):
+            half = len(batch["item_pos"]) // 2
+            expected = batch["item_pos"][:half] if rank == 0 else batch["item_pos"][half:]
+            np.testing.assert_array_equal(share["item_pos"], expected)
+
+
+@pytest.mark.parametrize("rows", [1, 7, 63, 64, 65, 1000, 1023, 4099])
+@pytest.mark.parametrize("batch", [1, 6, 24, 64, 100])
+def test_ranks_share_every_sample_of_every_lane(rows: int, batch: int) -> None:
+    for size in (1, 2, 3, 5):
+        parts = [share for rank in range(size) for share in shares(rows, batch, rank, size, lanes_of(batch))]
+        steps = -(-rows // batch)
+        taken = sum(end - begin for part in parts for begin, end in map(part.rows, range(steps)))
+        assert taken == rows
+        for step in range(rows // batch):
+            assert sum(end - begin for begin, end in (part.rows(step) for part in parts)) == batch
 
 
 def test_a_remainder_is_split_as_evenly_as_possible(dataset: tuple[FeatureSpec, dict[str, np.ndarray]]) -> None:

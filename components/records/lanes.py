@@ -1,0 +1,95 @@
+"""How the samples of an epoch are dealt out, so that a node can do with its own part of the files.
+
+A split of N samples in file order is cut into L = gcd(G, 8) lanes of equal length, G being the global batch size. A
+full global batch takes G / L samples from each lane, and stands lane by lane; the last, smaller batch is what the
+lanes have left. Blocks are shuffled within their lane. So a rank, whose share of a batch is contiguous, reads only
+the lanes that its share lies in: of two nodes each needs half of the files. What a batch is made of depends on the
+seed, the epoch and G alone, never on how many ranks share it. That lanes are as good as the whole to draw from is the
+converter's doing, which spreads the samples over the files by a global shuffle.
+
+There are floor(N / G) full batches, because every lane has at least floor(N / L) samples, and floor(N / G) * G / L is a
+whole number not above N / L.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+MOST_LANES = 8
+
+
+@dataclass(frozen=True)
+class Share:
+    """A rank's part of a lane.
+
+    Attributes:
+        lane: number of the lane.
+        begin: first sample of the lane, in file order.
+        end: after its last one.
+        width: samples that a full global batch takes from the lane.
+        low: of these, the first of the rank.
+        high: after the last of the rank.
+    """
+
+    lane: int
+    begin: int
+    end: int
+    width: int
+    low: int
+    high: int
+
+    def rows(self, step: int) -> tuple[int, int]:
+        """What the rank reads in a step: from and to which sample of the lane's order, counted from its beginning."""
+        first = step * self.width
+        count = min(self.width, self.end - self.begin - first)
+        return first + count * self.low // self.width, first + count * self.high // self.width
+
+
+def lanes_of(global_batch_size: int) -> int:
+    """Number of lanes."""
+    return math.gcd(global_batch_size, MOST_LANES)
+
+
+def shares(rows: int, global_batch_size: int, rank: int, size: int, lanes: int) -> list[Share]:
+    """The parts of the lanes that a rank reads, in the order in which they stand in its share of a batch.
+
+    Args:
+        rows: samples of the split.
+        global_batch_size: samples of a step over all ranks; ``lanes`` divides it.
+        rank: whose.
+        size: number of ranks.
+        lanes: number of lanes.
+    """
+    width = global_batch_size // lanes
+    first, last = global_batch_size * rank // size, global_batch_size * (rank + 1) // size
+    found = []
+    for lane in range(lanes):
+        low, high = (min(max(edge - lane * width, 0), width) for edge in (first, last))
+        if low < high:
+            found.append(Share(lane, rows * lane // lanes, rows * (lane + 1) // lanes, width, low, high))
+    return found
+
+
+def needed_files(
+    rows_per_file: list[int], global_batch_size: int, ranks: Iterator[int] | list[int] | range, size: int
+) -> frozenset[int]:
+    """Which files of a training split these ranks read, whatever the seed and the epoch.
+
+    Args:
+        rows_per_file: samples of each file, in order.
+        global_batch_size: samples of a step over all ranks.
+        ranks: the ranks of one node.
+        size: number of all ranks.
+    """
+    ends = np.cumsum(rows_per_file)
+    needed: set[int] = set()
+    for rank in ranks:
+        for share in shares(int(ends[-1]), global_batch_size, rank, size, lanes_of(global_batch_size)):
+            if share.begin < share.end:
+                first, last = np.searchsorted(ends, (share.begin, share.end - 1), side="right")
+                needed.update(range(int(first), int(last) + 1))
+    return frozenset(needed)
