@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.object_stores import gcs_bucket, gcs_emulator, s3_client, s3_emulator
+
+__all__ = ["gcs_bucket", "gcs_emulator", "s3_client", "s3_emulator"]
+
 
 def _folder_from(variable: str) -> Path:
     value = os.environ.get(variable)

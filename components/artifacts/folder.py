@@ -110,22 +110,14 @@ def open_artifact(folder: Path | str) -> Artifact:
     if not folder.is_dir():
         raise KfrecError(f"{folder}: no such folder; run the step that writes it first")
     try:
-        body = json.loads(manifest.read_text())
-        files = tuple(FileEntry(**entry) for entry in body["files"])
-        artifact = Artifact(
-            folder, body["step"], files, body["rows"], body["inputs"], body["parameters"], body.get("origins", {})
-        )
-        recorded = body["digest"]
+        text = manifest.read_text()
     except FileNotFoundError:
         raise KfrecError(
             f"{manifest}: missing, so the folder is unfinished; run the step again, or, if you brought these "
             f"files yourself, accept them with: python -m components.artifacts {folder}"
         ) from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise KfrecError(f"{manifest}: not a manifest ({error}); run the step that writes it again") from None
-    if recorded != artifact.digest:
-        raise KfrecError(f"{manifest}: its digest does not match its list of files; run the step again")
-    for entry in files:
+    artifact = parse_manifest(text, str(manifest), folder)
+    for entry in artifact.files:
         path = folder / entry.path
         if not path.is_file():
             raise KfrecError(f"{path}: listed in {MANIFEST} but missing; run the {artifact.step} step again")
@@ -133,4 +125,29 @@ def open_artifact(folder: Path | str) -> Artifact:
             raise KfrecError(
                 f"{path}: {path.stat().st_size} bytes, {MANIFEST} says {entry.size}; run the {artifact.step} step again"
             )
+    return artifact
+
+
+def parse_manifest(text: str, name: str, folder: Path) -> Artifact:
+    """The artifact that a manifest describes.
+
+    Args:
+        text: the manifest.
+        name: of the manifest, for messages.
+        folder: where the artifact's files are, or will be.
+
+    Raises:
+        KfrecError: it is not a manifest, or was changed.
+    """
+    try:
+        body = json.loads(text)
+        files = tuple(FileEntry(**entry) for entry in body["files"])
+        artifact = Artifact(
+            folder, body["step"], files, body["rows"], body["inputs"], body["parameters"], body.get("origins", {})
+        )
+        recorded = body["digest"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise KfrecError(f"{name}: not a manifest ({error}); run the step that writes it again") from None
+    if recorded != artifact.digest:
+        raise KfrecError(f"{name}: its digest does not match its list of files; run the step again")
     return artifact

@@ -10,11 +10,10 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from components.download.complete import Damaged, check_arrived, count_lines
-from components.download.retry import Retry
 from components.download.shelf import CacheShelf, EarlierOutput, is_current, origin_of
 from components.errors import KfrecError
 from components.progress import progress
-from components.storage import Changed, ObjectInfo, Store, Unavailable
+from components.storage import Changed, ObjectInfo, Retry, Store, Unavailable
 
 
 @dataclass(frozen=True)

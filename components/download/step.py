@@ -8,15 +8,15 @@ from pathlib import Path
 from components.artifacts import publishing
 from components.download.complete import count_lines
 from components.download.fetch import Fetcher
-from components.download.retry import Retry
 from components.download.shelf import CacheShelf, EarlierOutput
 from components.download.synthetic import write_synthetic
 from components.download.wanted import wanted_files
 from components.steps.catalog import DownloadParameters
 from components.steps.parameter import as_plain
-from components.storage import open_store
+from components.storage import Retry, open_store
 
 SYNTHETIC = "synthetic"
+_REMEDY = "check the source and run again, with a cache_dir to keep what was fetched"
 
 
 def run(parameters: DownloadParameters, *, raw: Path) -> Mapping[str, int]:
@@ -33,7 +33,7 @@ def run(parameters: DownloadParameters, *, raw: Path) -> Mapping[str, int]:
             write_synthetic(parameters, staging.path)
         else:
             store = open_store(parameters.source, parameters.timeout)
-            retry = Retry(parameters.attempts)
+            retry = Retry(parameters.attempts, remedy=_REMEDY)
             names = wanted_files(store, parameters.files, retry)
             with CacheShelf.opened(parameters.cache_dir, store.uri, staging.path) as shelf:
                 fetcher = Fetcher(store, retry, shelf, EarlierOutput.at(raw))

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
-from components.download.retry import Retry
 from components.errors import KfrecError
-from components.storage import Store
+from components.storage import Retry, Store
 
 AMAZON_BOOKS_2014 = ("reviews_Books.json.gz", "meta_Books.json.gz")
 _KINDS = ("reviews", "meta")

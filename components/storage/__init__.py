@@ -1,7 +1,8 @@
-"""Object storage behind one small interface: a folder, http(s)://, gs:// and s3://."""
+"""Object storage behind one small interface: a folder, http(s)://, gs://, s3:// and minio://."""
 
 from components.storage.checksum import Checksum
-from components.storage.opening import open_store
+from components.storage.opening import is_uri, open_store
+from components.storage.retry import Retry
 from components.storage.store import Changed, ObjectInfo, Store, Unavailable
 
-__all__ = ["Changed", "Checksum", "ObjectInfo", "Store", "Unavailable", "open_store"]
+__all__ = ["Changed", "Checksum", "ObjectInfo", "Retry", "Store", "Unavailable", "is_uri", "open_store"]

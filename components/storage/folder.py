@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from components.errors import KfrecError
+from components.errors import KfrecError, explain_os_error
 from components.storage.store import BLOCK, Changed, ObjectInfo, Store
 
 
@@ -23,6 +25,9 @@ class FolderStore(Store):
 
     def names(self) -> list[str]:
         return sorted(path.name for path in self.folder.iterdir() if path.is_file())
+
+    def folders(self) -> list[str]:
+        return sorted(path.name for path in self.folder.iterdir() if path.is_dir())
 
     def stat(self, name: str) -> ObjectInfo:
         try:
@@ -41,3 +46,17 @@ class FolderStore(Store):
 
     def path(self, name: str) -> Path:
         return self.folder / name
+
+    def write(self, name: str, source: Path) -> None:
+        target = self.folder / name
+        partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(source, partial)
+            partial.replace(target)
+        except OSError as error:
+            partial.unlink(missing_ok=True)
+            raise explain_os_error(error, target) or error from error
+
+    def remove(self, name: str) -> None:
+        (self.folder / name).unlink(missing_ok=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 
 import requests
 from google.api_core import exceptions as api
@@ -16,6 +17,7 @@ from components.storage.opening import bucket_and_prefix
 from components.storage.store import Changed, ObjectInfo, Store, Unavailable
 
 _BLOCK = 8 << 20
+_UPLOAD_BLOCK = 64 << 20
 
 
 class GcsStore(Store):
@@ -45,6 +47,15 @@ class GcsStore(Store):
             )
             return sorted(blob.name[len(self.prefix) :] for blob in blobs if not blob.name.endswith("/"))
 
+    def folders(self) -> list[str]:
+        with self._explaining(self.uri):
+            found = self.client.list_blobs(
+                self.bucket, prefix=self.prefix, delimiter="/", timeout=self.timeout, retry=None
+            )
+            for _ in found:  # the prefixes are known when the pages have been read
+                pass
+            return sorted(prefix[len(self.prefix) :].strip("/") for prefix in found.prefixes)
+
     def stat(self, name: str) -> ObjectInfo:
         with self._explaining(self.url(name)):
             blob = self.bucket.blob(self.prefix + name)
@@ -71,16 +82,28 @@ class GcsStore(Store):
             yield block
             offset += len(block)
 
+    def write(self, name: str, source: Path) -> None:
+        with self._explaining(self.url(name)):
+            blob = self.bucket.blob(self.prefix + name, chunk_size=_UPLOAD_BLOCK)
+            # The service compares the checksum with what arrived before the object appears.
+            blob.upload_from_filename(str(source), checksum="crc32c", timeout=self.timeout)
+
+    def remove(self, name: str) -> None:
+        with suppress(api.NotFound), self._explaining(self.url(name), missing_is_fine=True):
+            self.bucket.blob(self.prefix + name).delete(timeout=self.timeout)
+
     @contextmanager
-    def _explaining(self, url: str) -> Iterator[None]:
+    def _explaining(self, url: str, missing_is_fine: bool = False) -> Iterator[None]:
         try:
             yield
         except api.NotFound:
+            if missing_is_fine:
+                raise
             raise KfrecError(f"{url}: not there; check the source and the names of the files") from None
         except (api.Unauthorized, api.Forbidden, auth.RefreshError) as error:
             raise KfrecError(
                 f"{url}: access denied ({type(error).__name__}); log in with gcloud auth application-default login, "
-                "or give this account the role storage.objectViewer"
+                "or give this account the role storage.objectViewer (storage.objectUser to write)"
             ) from None
         except (api.PreconditionFailed, api.RequestRangeNotSatisfiable):
             raise Changed(f"{url} was replaced") from None

@@ -15,6 +15,7 @@ _BACK_ENDS = {
     "https": ("components.storage.http", "HttpStore"),
     "gs": ("components.storage.gcs", "GcsStore"),
     "s3": ("components.storage.s3", "S3Store"),
+    "minio": ("components.storage.s3", "S3Store"),
 }
 
 
@@ -22,7 +23,8 @@ def open_store(uri: str, timeout: float = 60.0) -> Store:
     """Opens the folder, URL prefix or bucket prefix ``uri``.
 
     Args:
-        uri: a folder's path, file://, http(s)://, gs://bucket/prefix or s3://bucket/prefix.
+        uri: a folder's path, file://, http(s)://, gs://bucket/prefix, s3://bucket/prefix
+            or minio://bucket/prefix.
         timeout: longest silence of a server, in seconds.
 
     Raises:
@@ -30,15 +32,21 @@ def open_store(uri: str, timeout: float = 60.0) -> Store:
     """
     scheme = urlsplit(uri).scheme if "://" in uri else ""
     if scheme not in _BACK_ENDS:
-        raise KfrecError(f"{uri}: cannot read {scheme}:// ; use a folder, http(s)://, gs:// or s3://")
+        raise KfrecError(f"{uri}: cannot read {scheme}:// ; use a folder, http(s)://, gs://, s3:// or minio://")
     module, name = _BACK_ENDS[scheme]
     try:
         store: type[Store] = getattr(importlib.import_module(module), name)
     except ModuleNotFoundError as error:
+        extra = module.rpartition(".")[2]
         raise KfrecError(
-            f"{uri}: reading {scheme}:// needs the package {error.name}; install kfrec with the extra {scheme}"
+            f"{uri}: reading {scheme}:// needs the package {error.name}; install kfrec with the extra {extra}"
         ) from None
     return store(uri, timeout)  # type: ignore[call-arg]
+
+
+def is_uri(place: str) -> bool:
+    """Whether ``place`` is in object storage, rather than a folder of this machine."""
+    return "://" in place and not place.startswith("file://")
 
 
 def bucket_and_prefix(uri: str) -> tuple[str, str]:

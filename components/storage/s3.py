@@ -6,9 +6,12 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import boto3
+from boto3.exceptions import S3UploadFailedError
 from botocore import UNSIGNED
 from botocore import exceptions as boto
 from botocore.config import Config
@@ -24,6 +27,11 @@ _CHANGED = {"412", "416", "PreconditionFailed", "InvalidRange"}
 _BUSY = {"SlowDown", "Throttling", "ThrottlingException", "RequestTimeout", "RequestLimitExceeded"}
 
 
+MINIO = "http://minio-service.kubeflow:9000"
+# Settings in a KFP pipeline root, and the client's names for them; those without one change nothing here.
+_QUERY = {"region": "region_name", "endpoint": "endpoint_url", "disableSSL": "", "s3ForcePathStyle": ""}
+
+
 class S3Store(Store):
     """Reads ranges tied to the ETag that was described.
 
@@ -31,17 +39,19 @@ class S3Store(Store):
     """
 
     def __init__(self, uri: str, timeout: float = 60.0) -> None:
-        super().__init__(uri)
+        place, settings = _settings_of(uri)
+        super().__init__(place)
         self.bucket, self.prefix = bucket_and_prefix(uri)
         session = boto3.Session()
         options: dict[str, Any] = {}
         if session.get_credentials() is None:
             options["signature_version"] = UNSIGNED
-        if os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT_URL_S3"):
+        endpoint = settings.get("endpoint_url")
+        if endpoint or os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT_URL_S3"):
             # Services other than AWS rarely have a host name for each bucket.
             options["s3"] = {"addressing_style": "path"}
         config = Config(connect_timeout=timeout, read_timeout=timeout, retries={"total_max_attempts": 1}, **options)
-        self.client = session.client("s3", config=config)
+        self.client = session.client("s3", config=config, **settings)
 
     def names(self) -> list[str]:
         found: list[str] = []
@@ -52,6 +62,14 @@ class S3Store(Store):
             for page in pages:
                 found += [entry["Key"][len(self.prefix) :] for entry in page.get("Contents", ())]
         return sorted(name for name in found if name)
+
+    def folders(self) -> list[str]:
+        with self._explaining(self.uri):
+            pages = self.client.get_paginator("list_objects_v2").paginate(
+                Bucket=self.bucket, Prefix=self.prefix, Delimiter="/"
+            )
+            found = [entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes", ())]
+        return sorted(prefix[len(self.prefix) :].strip("/") for prefix in found)
 
     def stat(self, name: str) -> ObjectInfo:
         with self._explaining(self.url(name)):
@@ -68,10 +86,26 @@ class S3Store(Store):
             )
             yield from answer["Body"].iter_chunks(BLOCK)
 
+    def write(self, name: str, source: Path) -> None:
+        with self._explaining(self.url(name)):
+            # boto3 uploads large files in parts, each with a checksum that the service compares.
+            self.client.upload_file(str(source), self.bucket, self.prefix + name)
+
+    def remove(self, name: str) -> None:
+        with self._explaining(self.url(name)):
+            self.client.delete_object(Bucket=self.bucket, Key=self.prefix + name)
+
     @contextmanager
     def _explaining(self, url: str) -> Iterator[None]:
         try:
             yield
+        except S3UploadFailedError as error:
+            cause = error.__cause__ or error.__context__
+            if isinstance(cause, boto.ClientError):
+                code = cause.response.get("Error", {}).get("Code", "")
+                status = cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+                raise _explained(url, code, status) from error
+            raise Unavailable("the upload broke off") from error
         except boto.ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
             status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
@@ -80,6 +114,30 @@ class S3Store(Store):
             raise Unavailable("could not connect, or the connection broke off") from error
         except boto.BotoCoreError as error:
             raise KfrecError(f"{url}: {error}; check the AWS settings of this account") from error
+
+
+def _settings_of(uri: str) -> tuple[str, dict[str, str]]:
+    """The URI without what KFP may append to it (?region=...&endpoint=...), and what the client is told of it.
+
+    minio:// is S3 at AWS_ENDPOINT_URL, or where an installation of KFP has its MinIO.
+
+    Raises:
+        KfrecError: a setting that is not known.
+    """
+    parts = urlsplit(uri)
+    given = dict(parse_qsl(parts.query))
+    settings = {}
+    for name, value in given.items():
+        if name not in _QUERY:
+            raise KfrecError(f"{uri}: unknown setting {name}; known are {', '.join(_QUERY)}")
+        if _QUERY[name]:
+            settings[_QUERY[name]] = value
+    if "endpoint_url" in settings and "://" not in settings["endpoint_url"]:
+        secure = given.get("disableSSL", "false") != "true"
+        settings["endpoint_url"] = f"{'https' if secure else 'http'}://{settings['endpoint_url']}"
+    if parts.scheme == "minio" and not os.environ.get("AWS_ENDPOINT_URL"):
+        settings.setdefault("endpoint_url", MINIO)
+    return parts._replace(query="").geturl(), settings
 
 
 def _explained(url: str, code: str, status: int) -> Exception:

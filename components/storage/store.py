@@ -2,7 +2,7 @@
 
 Three things can go wrong, and each asks for something else: :class:`Unavailable` is worth another try,
 :class:`Changed` asks for a fresh ``stat`` and a start from the first byte, and a
-:class:`~components.errors.KfrecError` (no such object, no permission) is for the user to put right.
+KfrecError (no such object, no permission) is for the user to put right.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from components.errors import KfrecError
 from components.storage.checksum import Checksum
 
 BLOCK = 1 << 20
@@ -51,7 +52,7 @@ class ObjectInfo:
 
 
 class Store(ABC):
-    """The objects directly below one URI, as a folder holds files.
+    """The objects below one URI, as a folder holds files and folders.
 
     Attributes:
         uri: as the user gave it, for messages.
@@ -87,6 +88,33 @@ class Store(ABC):
             KfrecError: there is no such object, or it may not be read.
             Unavailable: worth another try, from the byte where this one ended.
         """
+
+    def folders(self) -> list[str]:
+        """The names of the folders directly below, sorted.
+
+        Raises:
+            KfrecError: there is no such place, it may not be read, or this kind of storage cannot be listed.
+            Unavailable: worth another try.
+        """
+        raise KfrecError(f"{self.uri}: cannot be listed; use a folder, gs://, s3:// or minio://")
+
+    def write(self, name: str, source: Path) -> None:
+        """Makes ``name`` (which may hold slashes) the content of the file ``source``, all of it or nothing.
+
+        Raises:
+            KfrecError: it may not be written, or this kind of storage takes nothing.
+            Unavailable: worth another try.
+        """
+        raise KfrecError(f"{self.uri}: cannot be written to; use a folder, gs://, s3:// or minio://")
+
+    def remove(self, name: str) -> None:
+        """Removes an object; one that is not there is fine.
+
+        Raises:
+            KfrecError: it may not be removed, or this kind of storage takes nothing.
+            Unavailable: worth another try.
+        """
+        raise KfrecError(f"{self.uri}: cannot be changed; use a folder, gs://, s3:// or minio://")
 
     def url(self, name: str) -> str:
         """Where the object ``name`` is, for messages and manifests."""

@@ -14,6 +14,7 @@ from components.artifacts import open_artifact
 from components.download.step import run
 from components.errors import KfrecError
 from components.steps.catalog import DownloadParameters
+from components.storage import Retry
 from tests.download.raw_files import META, REVIEWS, meta, reviews
 from tests.fakes.file_server import Fault, FileServer
 
@@ -24,7 +25,8 @@ PATH = f"/books/{REVIEWS}"
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """How long the step wanted to wait; it does not."""
     waited: list[float] = []
-    monkeypatch.setattr("components.download.step.Retry.__init__.__defaults__", (0.5, 60.0, waited.append))
+    first_wait, longest_wait, remedy, _ = Retry.__init__.__defaults__  # type: ignore[misc]
+    monkeypatch.setattr(Retry.__init__, "__defaults__", (first_wait, longest_wait, remedy, waited.append))
     return waited
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -92,3 +93,62 @@ def test_names_are_those_directly_below_the_prefix(place: Place) -> None:
         place.put("deeper/c.bin", CONTENT)
     expected = None if place.uri.startswith("http") else ["a.bin", "b.bin"]
     assert open_store(place.uri).names() == expected
+
+
+@pytest.fixture(params=["folder", "gs", "s3", "minio"])
+def writable(request: pytest.FixtureRequest, place_of: Callable[[str], str]) -> str:
+    return place_of(request.param)
+
+
+@pytest.fixture
+def place_of(request: pytest.FixtureRequest) -> Callable[[str], str]:
+    def place(kind: str) -> str:
+        if kind == "folder":
+            return str(request.getfixturevalue("tmp_path"))
+        request.getfixturevalue("gcs_bucket" if kind == "gs" else "s3_client")
+        return f"{kind}://{BUCKET}/data"
+
+    return place
+
+
+def test_what_is_written_is_read_and_can_be_removed(writable: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    source = tmp_path_factory.mktemp("source") / "file"
+    source.write_bytes(CONTENT)
+    store = open_store(writable)
+    store.write("deeper/a.bin", source)
+    store.write("b.bin", source)
+    assert b"".join(store.read(store.stat("deeper/a.bin"))) == CONTENT
+    assert store.names() == ["b.bin"]
+    assert store.folders() == ["deeper"]
+    store.remove("b.bin")
+    store.remove("b.bin")
+    assert store.names() == []
+
+
+def test_a_web_server_takes_nothing(server: object, tmp_path: Path) -> None:
+    store = open_store(f"{server.url}/data/")  # type: ignore[attr-defined]
+    for question in (lambda: store.write("a", tmp_path), lambda: store.remove("a"), store.folders):
+        with pytest.raises(KfrecError, match="use a folder, gs://, s3:// or minio://"):
+            question()
+
+
+def test_a_bucket_that_does_not_exist_is_one_clear_line(
+    place_of: Callable[[str], str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    source = tmp_path_factory.mktemp("source") / "file"
+    source.write_bytes(CONTENT)
+    for kind in ("gs", "s3"):
+        store = open_store(place_of(kind).replace(BUCKET, "no-such-bucket"))
+        with pytest.raises(KfrecError, match=r"no-such-bucket/data/a\.bin") as raised:
+            store.write("a.bin", source)
+        assert "\n" not in str(raised.value)
+
+
+def test_settings_in_a_pipeline_root_reach_the_client(s3_client: object, s3_emulator: str) -> None:
+    host = s3_emulator.removeprefix("http://")
+    store = open_store(f"s3://{BUCKET}/data?region=eu-west-1&endpoint={host}&disableSSL=true")
+    assert store.uri == f"s3://{BUCKET}/data"
+    assert store.client.meta.region_name == "eu-west-1"  # type: ignore[attr-defined]
+    assert store.client.meta.endpoint_url == s3_emulator  # type: ignore[attr-defined]
+    with pytest.raises(KfrecError, match="unknown setting colour; known are region, endpoint"):
+        open_store(f"s3://{BUCKET}/data?colour=red")

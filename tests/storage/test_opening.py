@@ -7,7 +7,7 @@ from components.storage import open_store
 
 
 def test_an_unknown_scheme_lists_the_known_ones() -> None:
-    with pytest.raises(KfrecError, match=r"cannot read ftp:// ; use a folder, http\(s\)://, gs:// or s3://"):
+    with pytest.raises(KfrecError, match=r"cannot read ftp:// ; use a folder, http\(s\)://, gs://, s3:// or minio://"):
         open_store("ftp://host/data")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from components.errors import KfrecError
-from components.storage import Unavailable
+from components.storage.store import Unavailable
 
 T = TypeVar("T")
 
@@ -25,12 +25,14 @@ class Retry:
         attempts: tries in a row before giving up.
         first_wait: longest wait after the first failure, in seconds.
         longest_wait: no wait is longer, unless the server asks for it; in seconds.
+        remedy: what the user is told to do when the last try failed.
         sleep: how to wait.
     """
 
     attempts: int
     first_wait: float = 0.5
     longest_wait: float = 60.0
+    remedy: str = "check that the service answers and run again"
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
     def after_failure(self, failures: int, url: str, reason: Exception) -> None:
@@ -40,10 +42,7 @@ class Retry:
             KfrecError: that was the last try.
         """
         if failures >= self.attempts:
-            raise KfrecError(
-                f"{url}: gave up after {failures} tries ({reason}); check the source and run again, with a cache_dir "
-                "to keep what was fetched"
-            ) from reason
+            raise KfrecError(f"{url}: gave up after {failures} tries ({reason}); {self.remedy}") from reason
         wait = min(self.longest_wait, self.first_wait * 2 ** (failures - 1)) * random.uniform(0.5, 1.0)
         self.sleep(max(wait, getattr(reason, "wait", 0.0)))
 

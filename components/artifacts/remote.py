@@ -1,0 +1,173 @@
+"""Artifacts in object storage: the same folders, with the manifest uploaded last and every file checked on arrival."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from components.artifacts.folder import MANIFEST, Artifact, FileEntry, crc32c_of, open_artifact, parse_manifest
+from components.errors import KfrecError
+from components.progress import progress
+from components.storage import Changed, Retry, Store, Unavailable, open_store
+
+ATTEMPTS, THREADS = 6, 8
+
+
+class _Damaged(Exception):
+    """What arrived is not what the manifest says."""
+
+
+def read_remote(uri: str, name: str) -> bytes | None:
+    """The content of a small object below ``uri``, or None where there is none.
+
+    Raises:
+        KfrecError: the place may not be read, or does not answer.
+    """
+    store, retry = open_store(uri), Retry(ATTEMPTS)
+
+    def read() -> bytes | None:
+        names = store.names() if "/" not in name else None
+        if names is not None and name not in names:
+            return None
+        return b"".join(store.read(store.stat(name)))
+
+    try:
+        return retry.call(store.url(name), read)
+    except Changed:
+        return retry.call(store.url(name), read)
+
+
+def open_remote(uri: str) -> Artifact:
+    """Describes the finished artifact at ``uri``; its ``path`` is the URI's, for messages only.
+
+    Raises:
+        KfrecError: there is no finished artifact, or it may not be read.
+    """
+    text = read_remote(uri, MANIFEST)
+    name = f"{uri.rstrip('/')}/{MANIFEST}"
+    if text is None:
+        raise KfrecError(f"{name}: missing, so the artifact is unfinished; run the step that writes it again")
+    return parse_manifest(text.decode(errors="replace"), name, Path(uri))
+
+
+def fetch_artifact(uri: str, folder: Path, wanted: Callable[[str], bool] = lambda path: True) -> Artifact:
+    """Brings files of the artifact at ``uri`` into ``folder``; those that are there and whole are not fetched again.
+
+    Args:
+        uri: of a finished artifact.
+        folder: receives the files; the manifest is not among them, since not all of them need be.
+        wanted: says which, by path within the artifact.
+
+    Returns:
+        The artifact, with ``folder`` as its path.
+
+    Raises:
+        KfrecError: the artifact is unfinished or damaged, a file cannot be had, or the disk is full.
+    """
+    artifact = open_remote(uri)
+    store, retry = open_store(uri), Retry(ATTEMPTS)
+    files = [entry for entry in artifact.files if wanted(entry.path) and not _is_here(folder / entry.path, entry)]
+    require_room(folder, sum(entry.size for entry in files))
+    with progress(f"fetching {len(files)} files", sum(entry.size for entry in files), "bytes") as bar:
+        advance = _from_any_thread(bar.advance)
+        _in_parallel(lambda entry: _fetch(store, retry, entry, folder / entry.path, advance), files)
+    return Artifact(folder, artifact.step, artifact.files, artifact.rows, artifact.inputs, artifact.parameters)
+
+
+def publish_remote(folder: Path, uri: str) -> Artifact:
+    """Uploads the finished artifact in ``folder``, the manifest last.
+
+    Raises:
+        KfrecError: the folder is unfinished, or the place cannot be written.
+    """
+    artifact = open_artifact(folder)
+    store, retry = open_store(uri), Retry(ATTEMPTS)
+    with progress(
+        f"uploading {len(artifact.files)} files", sum(entry.size for entry in artifact.files), "bytes"
+    ) as bar:
+        advance = _from_any_thread(bar.advance)
+
+        def upload(entry: FileEntry) -> None:
+            retry.call(store.url(entry.path), lambda: store.write(entry.path, folder / entry.path))
+            advance(entry.size)
+
+        _in_parallel(upload, artifact.files)
+    retry.call(store.url(MANIFEST), lambda: store.write(MANIFEST, folder / MANIFEST))
+    return artifact
+
+
+def require_room(folder: Path, size: int) -> None:
+    """Refuses to begin what the disk cannot hold.
+
+    Raises:
+        KfrecError: less than ``size`` bytes are free where ``folder`` is or will be.
+    """
+    place = folder
+    while not place.exists():
+        place = place.parent
+    status = os.statvfs(place)
+    free = status.f_bavail * status.f_frsize
+    if size > free:
+        raise KfrecError(f"{folder}: needs {size / 1e9:.2f} GB and has {free / 1e9:.2f} GB free; give it a larger disk")
+
+
+def _fetch(store: Store, retry: Retry, entry: FileEntry, target: Path, advance: Callable[[int], None]) -> None:
+    """Fetches one file under a temporary name, checks it, and gives it its name."""
+    partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    url = store.url(entry.path)
+    failures = 0
+    try:
+        while True:
+            try:
+                info = store.stat(entry.path)
+                with partial.open("wb") as file:
+                    for block in store.read(info):
+                        file.write(block)
+                _check(partial, entry)
+                partial.replace(target)
+                advance(entry.size)
+                return
+            except (Unavailable, Changed, _Damaged) as error:
+                failures += 1
+                retry.after_failure(failures, url, error)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _check(path: Path, entry: FileEntry) -> None:
+    size = path.stat().st_size
+    if size != entry.size:
+        raise _Damaged(f"{size} bytes arrived, {MANIFEST} says {entry.size}")
+    if crc32c_of(path) != entry.crc32c:
+        raise _Damaged(f"what arrived has another checksum than {MANIFEST} says")
+
+
+def _is_here(path: Path, entry: FileEntry) -> bool:
+    return path.is_file() and path.stat().st_size == entry.size and crc32c_of(path) == entry.crc32c
+
+
+def _in_parallel(job: Callable[[FileEntry], Any], files: Iterable[FileEntry]) -> None:
+    """Runs the job for every file; the first failure ends the others before they begin, and is raised."""
+    with ThreadPoolExecutor(THREADS, thread_name_prefix="artifact") as pool:
+        futures = [pool.submit(job, entry) for entry in files]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise
+
+
+def _from_any_thread(advance: Callable[[int], None]) -> Callable[[int], None]:
+    lock = threading.Lock()
+
+    def locked(count: int) -> None:
+        with lock:
+            advance(count)
+
+    return locked

@@ -1,0 +1,151 @@
+"""Artifacts that travel through object storage, over the emulators' real protocols."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.artifacts import publishing
+from components.artifacts.remote import fetch_artifact, open_remote, publish_remote, read_remote
+from components.errors import KfrecError
+from components.storage import Unavailable, open_store
+from components.storage.gcs import GcsStore
+from tests.fakes.object_stores import BUCKET
+
+CONTENT = {"train/part_0.tfrecord": os.urandom(3_000_000), "train/part_1.tfrecord": b"x" * 10, "spec.yaml": b"a: 1\n"}
+
+
+@pytest.fixture
+def artifact(tmp_path: Path) -> Path:
+    with publishing(tmp_path / "made", step="tfrecord") as staging:
+        for name, content in CONTENT.items():
+            (staging.path / name).parent.mkdir(exist_ok=True)
+            (staging.path / name).write_bytes(content)
+        staging.rows["train"] = 5
+    return tmp_path / "made"
+
+
+@pytest.fixture(params=["gs", "s3", "minio", "folder"])
+def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "folder":
+        (tmp_path / "there").mkdir()
+        return str(tmp_path / "there")
+    request.getfixturevalue("gcs_bucket" if request.param == "gs" else "s3_client")
+    return f"{request.param}://{BUCKET}/runs/1/tfrecord"
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_an_artifact_comes_back_as_it_was(artifact: Path, uri: str, tmp_path: Path) -> None:
+    published = publish_remote(artifact, uri)
+    assert open_remote(uri).digest == published.digest
+    fetched = fetch_artifact(uri, tmp_path / "fetched")
+    assert (fetched.digest, fetched.rows) == (published.digest, {"train": 5})
+    assert files(tmp_path / "fetched") == CONTENT
+
+
+def test_only_what_is_wanted_is_fetched(artifact: Path, uri: str, tmp_path: Path) -> None:
+    publish_remote(artifact, uri)
+    fetch_artifact(uri, tmp_path / "fetched", lambda path: path.endswith("part_1.tfrecord"))
+    assert list(files(tmp_path / "fetched")) == ["train/part_1.tfrecord"]
+
+
+def test_what_is_there_and_whole_is_not_fetched_again(
+    artifact: Path, gcs_bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = f"gs://{BUCKET}/a"
+    publish_remote(artifact, uri)
+    fetch_artifact(uri, tmp_path / "fetched")
+    (tmp_path / "fetched" / "spec.yaml").write_bytes(b"b: 1\n")  # the same size, another content
+    fetched: list[str] = []
+    read = GcsStore.read
+
+    def counted(self: GcsStore, info: Any, offset: int = 0) -> Any:
+        fetched.append(info.name)
+        return read(self, info, offset)
+
+    monkeypatch.setattr(GcsStore, "read", counted)
+    fetch_artifact(uri, tmp_path / "fetched")
+    assert fetched == ["_manifest.json", "spec.yaml"]
+    assert files(tmp_path / "fetched") == CONTENT
+
+
+def test_an_object_of_other_content_is_refused(
+    artifact: Path, gcs_bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_remote(artifact, f"gs://{BUCKET}/a")
+    gcs_bucket.blob("a/spec.yaml").upload_from_string(b"a: 2\n")
+    monkeypatch.setattr("components.storage.retry.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("components.artifacts.remote.ATTEMPTS", 2)
+    with pytest.raises(KfrecError, match=r"a/spec\.yaml: gave up after 2 tries \(what arrived has another checksum"):
+        fetch_artifact(f"gs://{BUCKET}/a", tmp_path / "fetched")
+    assert not (tmp_path / "fetched" / "spec.yaml").exists()
+    assert not list((tmp_path / "fetched").glob(".*partial*"))
+
+
+def test_an_interrupted_upload_leaves_no_artifact(
+    artifact: Path, gcs_bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = GcsStore.write
+
+    def breaking(self: GcsStore, name: str, source: Path) -> None:
+        if name == "train/part_1.tfrecord":
+            raise KfrecError("the network is gone")
+        write(self, name, source)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(GcsStore, "write", breaking)
+        with pytest.raises(KfrecError, match="the network is gone"):
+            publish_remote(artifact, f"gs://{BUCKET}/a")
+    with pytest.raises(KfrecError, match=r"a/_manifest\.json: missing, so the artifact is unfinished"):
+        fetch_artifact(f"gs://{BUCKET}/a", tmp_path / "fetched")
+    publish_remote(artifact, f"gs://{BUCKET}/a")
+    assert open_remote(f"gs://{BUCKET}/a").rows == {"train": 5}
+
+
+def test_a_service_that_is_busy_is_asked_again(
+    artifact: Path, gcs_bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_remote(artifact, f"gs://{BUCKET}/a")
+    read, failures = GcsStore.read, dict.fromkeys(CONTENT, 2)
+
+    def busy(self: GcsStore, info: Any, offset: int = 0) -> Any:
+        if failures.get(info.name):
+            failures[info.name] -= 1
+            raise Unavailable("the service answered 503")
+        return read(self, info, offset)
+
+    monkeypatch.setattr(GcsStore, "read", busy)
+    monkeypatch.setattr("components.storage.retry.time.sleep", lambda seconds: None)
+    fetch_artifact(f"gs://{BUCKET}/a", tmp_path / "fetched")
+    assert files(tmp_path / "fetched") == CONTENT
+
+
+def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(
+    artifact: Path, gcs_bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_remote(artifact, f"gs://{BUCKET}/a")
+
+    class Small:
+        f_bavail, f_frsize = 1, 4096
+
+    monkeypatch.setattr("components.artifacts.remote.os.statvfs", lambda path: Small)
+    with pytest.raises(KfrecError, match=r"fetched: needs 0\.00 GB and has 0\.00 GB free; give it a larger disk"):
+        fetch_artifact(f"gs://{BUCKET}/a", tmp_path / "fetched")
+    assert files(tmp_path / "made") and not (tmp_path / "fetched").exists()
+
+
+def test_a_manifest_that_was_changed_is_refused(artifact: Path, uri: str, tmp_path: Path) -> None:
+    publish_remote(artifact, uri)
+    body = json.loads(read_remote(uri, "_manifest.json") or b"")
+    body["files"][0]["size"] += 1
+    (tmp_path / "changed").write_text(json.dumps(body))
+    open_store(uri).write("_manifest.json", tmp_path / "changed")
+    with pytest.raises(KfrecError, match="its digest does not match its list of files"):
+        open_remote(uri)
