@@ -172,9 +172,12 @@ class WorkerParameters(TrainParameters):
     benchmark: bool = param(False, "Measure throughput and latency instead of training to the end")
     benchmark_warmup_steps: int = param(20, "Steps before a benchmark starts to measure", unit="steps", at_least=0)
     benchmark_steps: int = param(200, "Steps that a benchmark measures", unit="steps", at_least=1)
-    results_dir: str = param("/tmp/sim", "Folder for the model and the logs")
+    results_dir: str = param("/tmp/sim", "Folder, or gs://, s3:// or minio:// URI, for the model and the logs")
     log_filename: str = param("log.json", "Name of the per-step log in results_dir")
     save_checkpoint_path: str = param("", "Folder for checkpoints; empty is the folder checkpoint in results_dir")
+    stage_dir: str = param(
+        "/tmp/kfrec-stage", "Folder for records and results while --dataset_dir and results_dir are in object storage"
+    )
     train_dataset_size: int = param(
         11_796_480, "Accepted for the public command lines; the true size is read from the data", unit="samples"
     )

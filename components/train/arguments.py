@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from components.steps.catalog import LaunchParameters, TrainParameters
 from components.steps.parameter import parameters_of, plain
 
 
-def worker_arguments(parameters: LaunchParameters, data: Path, results: Path, checkpoints: Path) -> list[str]:
-    """Folders, and every training parameter that is not at its default."""
-    folders = [f"--dataset_dir={data}", f"--results_dir={results}", f"--save_checkpoint_path={checkpoints}"]
+def worker_arguments(parameters: LaunchParameters, data: str, results: str, checkpoints: str) -> list[str]:
+    """Folders or URIs, and every training parameter that is not at its default; no checkpoints is their default."""
+    folders = [f"--dataset_dir={data}", f"--results_dir={results}"]
+    folders += [f"--save_checkpoint_path={checkpoints}"] if checkpoints else []
     given = {
         parameter.name: getattr(parameters, parameter.name)
         for parameter in parameters_of(TrainParameters)

@@ -6,6 +6,7 @@ interrupted save leaves the one before it in force.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,13 @@ class Checkpoints:
         model: a trackable object.
         optimizer: a trackable object whose slots exist.
         loss_scale: part of the training's state.
+        saved: called with the prefix of each checkpoint that is complete.
     """
 
-    def __init__(self, folder: Path, model: Any, optimizer: Any, loss_scale: LossScale) -> None:
+    def __init__(
+        self, folder: Path, model: Any, optimizer: Any, loss_scale: LossScale, saved: Callable[[str], None]
+    ) -> None:
+        self._saved = saved
         self._state = StandingState()
         self._checkpoint = tf.train.Checkpoint(
             model=model, optimizer=optimizer, loss_scale=loss_scale, state=self._state
@@ -49,7 +54,7 @@ class Checkpoints:
         """
         self._state.standing, self._state.histogram = standing, histogram
         with disk_errors(self._manager.directory):
-            self._manager.save(checkpoint_number=standing.global_step)
+            self._saved(self._manager.save(checkpoint_number=standing.global_step))
 
     def restore(self, path: str) -> tuple[Standing, np.ndarray]:
         """Puts the training back to where a checkpoint was written.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,22 @@ from components.train.state import state_of
 from components.train.training import Training
 
 
-def run_training(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> None:
-    """Trains, and on the first rank exports the model; with ``benchmark`` only measures training steps."""
+def run_training(
+    folder: Path,
+    parameters: WorkerParameters,
+    ranks: Ranks,
+    checkpoint_saved: Callable[[str], None] = lambda prefix: None,
+) -> None:
+    """Trains, and on the first rank exports the model; with ``benchmark`` only measures training steps.
+
+    Args:
+        folder: the data set.
+        parameters: of the run.
+        ranks: who takes part.
+        checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
+    """
     seed = ranks.from_first(drawn_seed(parameters.seed))
-    session = together(ranks, lambda: open_session(folder, parameters, ranks, seed))
+    session = together(ranks, lambda: open_session(folder, parameters, ranks, seed, checkpoint_saved))
     training = Training(session, seed)
     seed = training.standing.seed
     with _open_log(session, seed, append=bool(parameters.load_checkpoint_path)) as log:

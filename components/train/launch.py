@@ -19,6 +19,8 @@ from components.train.process import run_process
 from components.train.relay import Relay
 
 MODULE = "components.train.worker"
+# Where a pod that trains has its disk.
+STAGE = "/stage"
 _TAIL_LINES = 25
 
 

@@ -52,6 +52,11 @@ def training_results(standing: Standing, workers: int, train_rows: int, test_row
     }
 
 
+def trained_rows(results: Mapping[str, Any]) -> dict[str, int]:
+    """Samples trained on, over all epochs, and samples of the test split, from the content of training.json."""
+    return {"train": results["train_rows"] * len(results["epochs"]), "test": results["test_rows"]}
+
+
 def write_json(path: Path, body: Mapping[str, Any]) -> None:
     """Writes ``path`` in one move."""
     partial = path.with_name(f".{path.name}.partial")

@@ -33,6 +33,7 @@ class Session:
         data: the records.
         model: see components.models.
         scorer: scores a split with the model.
+        checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
     """
 
     parameters: WorkerParameters
@@ -40,6 +41,7 @@ class Session:
     data: TrainingData
     model: Any
     scorer: Scorer
+    checkpoint_saved: Callable[[str], None]
 
     @property
     def is_first(self) -> bool:
@@ -67,7 +69,13 @@ class Session:
         return self.scorer.score(self.test_batches())
 
 
-def open_session(folder: Path, parameters: WorkerParameters, ranks: Ranks, seed: int) -> Session:
+def open_session(
+    folder: Path,
+    parameters: WorkerParameters,
+    ranks: Ranks,
+    seed: int,
+    checkpoint_saved: Callable[[str], None] = lambda prefix: None,
+) -> Session:
     """Opens the data and builds the model.
 
     Args:
@@ -75,6 +83,7 @@ def open_session(folder: Path, parameters: WorkerParameters, ranks: Ranks, seed:
         parameters: of the run.
         ranks: who takes part.
         seed: of the weights.
+        checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
 
     Raises:
         KfrecError: see :func:`components.train.data.open_data`.
@@ -82,7 +91,8 @@ def open_session(folder: Path, parameters: WorkerParameters, ranks: Ranks, seed:
     model = build_model(parameters, load_feature_spec(folder, parameters.feature_spec), seed=seed)
     data = open_data(folder, parameters, ranks, model.serving_features)
     signature = data.signature((data.label, *model.serving_features))
-    return Session(parameters, ranks, data, model, Scorer(model, ranks, signature, data.label, parameters.xla))
+    scorer = Scorer(model, ranks, signature, data.label, parameters.xla)
+    return Session(parameters, ranks, data, model, scorer, checkpoint_saved)
 
 
 def _ahead(prefetch: int) -> int:

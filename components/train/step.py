@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import shutil
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from components.artifacts import open_artifact, publishing
+from components.artifacts import Artifact, open_artifact, publishing
+from components.artifacts.remote import fetch_artifact
+from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.steps.catalog import LaunchParameters
 from components.steps.parameter import as_plain
+from components.storage import is_uri
 from components.tracking import tracked_run
 from components.train.arguments import worker_arguments
 from components.train.batch_size import require_divisible
 from components.train.kept import kept_on_failure
-from components.train.launch import Launcher, LocalLauncher
-from components.train.results import CHECKPOINT, TRAINING
-from components.train.tracked import track
+from components.train.launch import STAGE, Launcher, LocalLauncher
+from components.train.results import CHECKPOINT, TRAINING, trained_rows
+from components.train.tracked import LOGGED, track
 
 LOG = "worker.log"
+MPIJOB = "mpijob"
 
 
 def run(
@@ -42,17 +47,55 @@ def run(
     data = open_artifact(tfrecord)
     load_feature_spec(tfrecord, parameters.feature_spec)
     require_divisible(parameters.global_batch_size, parameters.workers)
-    launcher = launcher or LocalLauncher(parameters.launcher)
+    launcher = launcher or launcher_of(parameters)
+    if is_uri(parameters.model_uri) and parameters.launcher == MPIJOB:
+        return _train_in_storage(parameters, data, launcher)
     with (
         tracked_run(parameters.experiment, parameters.run_id) as tracked,
         kept_on_failure(model, parameters.load_checkpoint_path) as kept,
         publishing(model, step="train", inputs={"tfrecord": data}, parameters=as_plain(parameters)) as staging,
     ):
-        arguments = worker_arguments(parameters, tfrecord.absolute(), staging.path, kept.checkpoints)
+        folders = str(tfrecord.absolute()), str(staging.path), str(kept.checkpoints)
+        arguments = worker_arguments(parameters, *folders)
         launcher.run(parameters.workers, arguments, kept.log)
         results = json.loads((staging.path / TRAINING).read_text())
         shutil.copytree(kept.checkpoints, staging.path / CHECKPOINT)
         shutil.copyfile(kept.log, staging.path / LOG)
-        staging.rows.update(train=results["train_rows"] * len(results["epochs"]), test=results["test_rows"])
+        staging.rows.update(trained_rows(results))
         track(tracked, parameters, staging.path, data)
     return staging.rows
+
+
+def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: Launcher) -> Mapping[str, int]:
+    """Has workers read from and write to object storage; only what is logged comes here."""
+    arguments = [
+        *worker_arguments(parameters, parameters.tfrecord_uri, parameters.model_uri, ""),
+        f"--stage_dir={STAGE}",
+    ]
+    with (
+        tracked_run(parameters.experiment, parameters.run_id) as tracked,
+        tempfile.TemporaryDirectory(prefix="kfrec-train-") as folder,
+    ):
+        launcher.run(parameters.workers, arguments, Path(folder) / LOG)
+        results = Path(folder) / "results"
+        trained = fetch_artifact(parameters.model_uri, results, lambda path: path in LOGGED)
+        if trained.inputs != {"tfrecord": data.digest}:
+            raise KfrecError(
+                f"{parameters.model_uri}: was not trained on {data.path}; delete it, or run the pipeline anew"
+            )
+        track(tracked, parameters, results, data)
+    print(f"the model is at {parameters.model_uri}", flush=True)
+    return trained.rows
+
+
+def launcher_of(parameters: LaunchParameters) -> Launcher:
+    """Where the workers run, by the parameter launcher.
+
+    Raises:
+        KfrecError: an MPIJob is asked for and there is no cluster, or its settings are wrong.
+    """
+    if parameters.launcher != MPIJOB:
+        return LocalLauncher(parameters.launcher)
+    from components.train.mpijob.launcher import in_cluster
+
+    return in_cluster(parameters)

@@ -16,6 +16,8 @@ _EPOCH_METRICS = ("train_loss", "train_auc", "test_auc", "test_logloss", "second
 _LAST = ("train_auc", "test_auc", "test_logloss", "train_samples_per_second", "time_to_train")
 # Names in the log, and their names as a series in MLflow.
 _STEP_METRICS = {"loss": "loss", "samples/s": "samples_per_second", "step_time": "step_seconds"}
+# Files of the results that are read here.
+LOGGED = (LOG, TRAINING)
 # Which run it belongs to is no parameter of the training.
 _NOT_LOGGED = ("experiment", "run_id", "tfrecord_uri", "model_uri")
 
@@ -41,7 +43,7 @@ def track(run: TrackedRun, parameters: LaunchParameters, folder: Path, data: Art
         for epoch in results["epochs"]
     ])  # fmt: skip
     run.log_metrics({name: results[name] for name in _LAST if results[name] is not None})
-    for name in (LOG, TRAINING):
+    for name in LOGGED:
         run.log_artifact(folder / name, "training")
 
 

@@ -56,7 +56,9 @@ class Training:
             variables=described(session.model),
         )
         folder = Path(parameters.save_checkpoint_path or Path(parameters.results_dir) / CHECKPOINT)
-        self._checkpoints = Checkpoints(folder, session.model, self._optimizer, self._loss_scale)
+        self._checkpoints = Checkpoints(
+            folder, session.model, self._optimizer, self._loss_scale, session.checkpoint_saved
+        )
         self._begin()
         self.step = TrainingStep(
             session.model,

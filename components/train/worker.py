@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.errors import KfrecError, explain_os_error
@@ -29,7 +28,7 @@ BAD_INPUT, ABANDONED = 2, 3
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one worker and returns its exit status: 2 for bad input, 3 where another rank failed."""
     options = vars(_parser().parse_args(arguments))
-    folder = Path(options.pop("dataset_dir"))
+    dataset = options.pop("dataset_dir")
     given = {name: value for name, value in options.items() if value is not None}
     quiet_tensorflow()
     # Only now: importing TensorFlow takes seconds, and --help must not.
@@ -39,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     ranks = connect()
     try:
-        _run(folder, _parameters(given), ranks)
+        _run(dataset, _parameters(given), ranks)
         return 0
     except SharedError as error:
         return _fail(str(error), told=ranks.rank == 0)
@@ -66,12 +65,19 @@ def _parameters(given: Mapping[str, str]) -> WorkerParameters:
         raise SharedError(str(error)) from None  # every rank was given the same arguments
 
 
-def _run(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> None:
+def _run(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> None:
     from components.train.job import run_inference, run_training
     from components.train.runtime import configure
+    from components.train.staging import staged
 
     configure(parameters, ranks)
-    {"train": run_training, "inference": run_inference}[parameters.mode](folder, parameters, ranks)
+    with staged(dataset, parameters, ranks) as place:
+        if place.is_finished:
+            return
+        if parameters.mode == "train":
+            run_training(place.data, place.parameters, ranks, place.checkpoint_saved)
+        else:
+            run_inference(place.data, place.parameters, ranks)
 
 
 def _fail(message: str, told: bool = True) -> int:
@@ -85,7 +91,9 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m components.train.worker", description="Train or benchmark a model, as one Horovod process."
     )
-    parser.add_argument("--dataset_dir", required=True, metavar="FOLDER", help="reads: record files with their spec")
+    parser.add_argument(
+        "--dataset_dir", required=True, metavar="FOLDER", help="reads: record files with their spec; or their URI"
+    )
     group = parser.add_argument_group("parameters")
     for parameter in parameters_of(WorkerParameters):
         add_argument(group, parameter)

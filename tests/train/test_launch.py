@@ -41,7 +41,7 @@ def test_several_workers_run_under_mpirun_with_their_environment(monkeypatch: py
 
 def test_workers_are_told_what_differs_from_the_defaults() -> None:
     parameters = LaunchParameters(lr=0.1, amp=True, stage_two_mlp_dims=(8, 4), workers=2, launcher="mpi")
-    assert worker_arguments(parameters, Path("/data"), Path("/out"), Path("/ckpt")) == [
+    assert worker_arguments(parameters, "/data", "/out", "/ckpt") == [
         "--dataset_dir=/data",
         "--results_dir=/out",
         "--save_checkpoint_path=/ckpt",

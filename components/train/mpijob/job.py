@@ -16,14 +16,13 @@ from typing import Any
 from components.errors import KfrecError
 from components.progress.events import VARIABLE as EVENTS
 from components.steps.catalog import LaunchParameters
-from components.train.launch import MODULE
+from components.train.launch import MODULE, STAGE
 from components.train.mpijob.settings import JobSettings
 
 GROUP, VERSION, PLURAL = "kubeflow.org", "v2beta1", "mpijobs"
 DIGEST = "kfrec.io/spec-digest"
 JOB_LABEL, ROLE_LABEL = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
 LAUNCHER, WORKER = "launcher", "worker"
-STAGE = "/stage"
 SSH_FOLDER, SSHD_CONFIG = "/home/mpiuser/.ssh", "/home/mpiuser/.sshd_config"
 USER = 1000
 _LONGEST_NAME = 63

@@ -7,6 +7,7 @@ is gone), the pod's owner reference and the job's time to live do.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,10 @@ from tqdm import tqdm
 
 from components.errors import KfrecError
 from components.steps.catalog import LaunchParameters
-from components.train.mpijob.cluster import Cluster, Expired, Refused
+from components.steps.settings_file import load_settings_file
+from components.train.mpijob.cluster import Cluster, Expired, Refused, connect
 from components.train.mpijob.follow import LogFollower
-from components.train.mpijob.job import DIGEST, Owner, digest, mpijob
+from components.train.mpijob.job import DIGEST, Owner, digest, job_name, mpijob
 from components.train.mpijob.reasons import (
     condition,
     exit_of,
@@ -234,3 +236,20 @@ class _GivenUp(Exception):
 
 class _GivenUpOnForeign(KfrecError):
     """A job that is not this step's stands in the way; it stays."""
+
+
+def in_cluster(parameters: LaunchParameters) -> MpiJobLauncher:
+    """The launcher of a train step: in the cluster of its pod, or else of the kubeconfig.
+
+    Raises:
+        KfrecError: there is no cluster, or the file job_settings is wrong.
+    """
+    settings = load_settings_file(Path(parameters.job_settings), JobSettings)
+    name, uid = os.environ.get("POD_NAME", ""), os.environ.get("POD_UID", "")
+    return MpiJobLauncher(
+        connect(settings.namespace, tell=tqdm.write),
+        job_name(parameters.run_id, parameters.model_uri),
+        parameters,
+        settings,
+        Owner(name, uid) if name and uid else None,
+    )

@@ -1,0 +1,140 @@
+"""Checkpoints on their way to object storage while training goes on.
+
+The list file, which names the newest checkpoint, is uploaded after the checkpoint itself, so whatever moment a training
+is killed at, the list names one that is whole.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from pathlib import Path
+from types import TracebackType
+
+from components.artifacts.remote import ATTEMPTS, require_room
+from components.errors import KfrecError
+from components.storage import Changed, Retry, Store, Unavailable, open_store
+
+LIST, LOG = "checkpoint", "log.json"
+
+
+class CheckpointOutbox:
+    """Uploads checkpoints from a thread, one at a time; of those that wait, only the newest is sent.
+
+    Args:
+        uri: where checkpoints go.
+        log: the training log; what it holds when a checkpoint is saved travels with it.
+
+    Raises:
+        KfrecError: at the next ``send`` or at the end, where an upload failed for good.
+    """
+
+    def __init__(self, uri: str, log: Path) -> None:
+        self._log = log
+        self._store, self._retry = open_store(uri), Retry(ATTEMPTS)
+        self._news = threading.Condition()
+        self._waiting: tuple[Path, bytes] | None = None
+        self._closed = False
+        self._failure: KfrecError | None = None
+        self._sent: list[str] = []
+        self._thread = threading.Thread(target=self._work, name="checkpoint outbox", daemon=True)
+
+    def send(self, prefix: str) -> None:
+        """Takes over the checkpoint with this prefix and returns at once."""
+        with self._news:
+            if self._failure is not None:
+                raise self._failure
+            self._waiting = Path(prefix), self._log.read_bytes()
+            self._news.notify()
+
+    def __enter__(self) -> CheckpointOutbox:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Waits until everything is sent, also when an error ended the training: it may go on from there."""
+        with self._news:
+            self._closed = True
+            self._news.notify()
+        self._thread.join()
+        if kind is None and self._failure is not None:
+            raise self._failure
+
+    def _work(self) -> None:
+        while True:
+            with self._news:
+                while self._waiting is None and not self._closed:
+                    self._news.wait()
+                waiting, self._waiting = self._waiting, None
+            if waiting is None:
+                return
+            try:
+                self._upload(*waiting)
+            except KfrecError as error:
+                with self._news:
+                    self._failure = error
+                return
+
+    def _upload(self, prefix: Path, log: bytes) -> None:
+        files = sorted(prefix.parent.glob(f"{prefix.name}.*"))
+        try:
+            for file in files:
+                self._write(file.name, file)
+        except FileNotFoundError:
+            return  # newer ones have replaced it meanwhile
+        self._write_text(LOG, log)
+        self._write_text(LIST, _listed(prefix.name))
+        earlier, self._sent = self._sent, [file.name for file in files]
+        for name in earlier:
+            if name not in self._sent:
+                self._retry.call(self._store.url(name), lambda name=name: self._store.remove(name))  # type: ignore[misc]
+
+    def _write_text(self, name: str, text: bytes) -> None:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(text)
+            file.flush()
+            self._write(name, Path(file.name))
+
+    def _write(self, name: str, file: Path) -> None:
+        self._retry.call(self._store.url(name), lambda: self._store.write(name, file))
+
+
+def fetch_checkpoint(uri: str, folder: Path) -> None:
+    """Brings the newest checkpoint at ``uri`` into ``folder``.
+
+    Raises:
+        KfrecError: there is none, it cannot be had, or the disk is too small.
+    """
+    store, retry = open_store(uri), Retry(ATTEMPTS)
+    names = retry.call(store.uri, store.names) or []
+    if LIST not in names:
+        raise KfrecError(f"{uri}: no checkpoint here; give a folder that a training wrote them to")
+    newest = _read(store, retry, LIST).decode().split('"')[1]
+    wanted = [name for name in names if name.startswith(f"{newest}.") or name == LOG]
+    infos = [retry.call(store.url(name), lambda name=name: store.stat(name)) for name in wanted]  # type: ignore[misc]
+    require_room(folder, sum(info.size or 0 for info in infos))
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in wanted:
+        (folder / name).write_bytes(_read(store, retry, name))
+    (folder / LIST).write_bytes(_listed(newest))
+
+
+def _listed(name: str) -> bytes:
+    """TensorFlow's list of checkpoints with one checkpoint."""
+    return f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'.encode()
+
+
+def _read(store: Store, retry: Retry, name: str) -> bytes:
+    def read() -> bytes:
+        info = store.stat(name)
+        try:
+            content = b"".join(store.read(info))
+        except Changed as error:
+            raise Unavailable("it was replaced while it was read") from error
+        if info.size is not None and len(content) != info.size:
+            raise Unavailable(f"{len(content)} of {info.size} bytes arrived")
+        return content
+
+    return retry.call(store.url(name), read)

@@ -1,0 +1,177 @@
+"""Training on data in object storage: records come to the node's disk, results go back, a restart goes on.
+
+A worker only ever reads and writes local files. Where --dataset_dir is a URI, one rank a node fetches the files that
+the node's ranks read; where results_dir is one, the first rank uploads every checkpoint while training goes on and
+the complete artifact at the end. The same command run again finds the artifact and is done, or finds a checkpoint of
+the same run and goes on from it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import shutil
+import socket
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from components.artifacts import Artifact, publishing
+from components.artifacts.remote import fetch_artifact, open_remote, publish_remote, read_remote
+from components.errors import KfrecError
+from components.feature_spec import load_feature_spec
+from components.records.files import rows_per_file
+from components.records.framing import index_path
+from components.records.lanes import needed_files
+from components.steps.catalog import WorkerParameters
+from components.steps.parameter import as_plain
+from components.storage import is_uri
+from components.train.data import TRAIN
+from components.train.outbox import LIST, LOG, CheckpointOutbox, fetch_checkpoint
+from components.train.ranks import Ranks, together
+from components.train.results import CHECKPOINT, TRAINING, trained_rows
+
+# Where a run reads and writes is no part of what it computes.
+_PLACES = ("results_dir", "stage_dir", "save_checkpoint_path", "load_checkpoint_path")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a worker works.
+
+    Attributes:
+        data: folder of the records.
+        parameters: with local folders.
+        checkpoint_saved: to be called on the first rank with each complete checkpoint.
+        is_finished: the results are there already.
+    """
+
+    data: Path
+    parameters: WorkerParameters
+    checkpoint_saved: Callable[[str], None] = lambda prefix: None
+    is_finished: bool = False
+
+
+@contextmanager
+def staged(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> Iterator[Place]:
+    """Gives local folders for a run; when the block ends well, its results are where they were asked for.
+
+    Args:
+        dataset: folder or URI of the records.
+        parameters: of the run; results_dir and load_checkpoint_path may be URIs.
+        ranks: who takes part.
+
+    Raises:
+        KfrecError: the data cannot be had, the results cannot be written, or the disk is too small.
+    """
+    stage = Path(parameters.stage_dir)
+    data = _stage_data(dataset, stage, parameters, ranks) if is_uri(dataset) else Path(dataset)
+    if is_uri(load := parameters.load_checkpoint_path):
+        local = stage / f"load-{_digest(load)}"
+        together(ranks, lambda: fetch_checkpoint(load, local) if ranks.rank == 0 else None)
+        parameters = dataclasses.replace(parameters, load_checkpoint_path=str(local))
+    if not is_uri(parameters.results_dir):
+        yield Place(data, parameters)
+    elif parameters.mode != "train" or parameters.benchmark:
+        # What these print and log is of use on the spot; there is no model to keep.
+        yield Place(data, dataclasses.replace(parameters, results_dir=str(stage / "results")))
+    else:
+        with _remote_results(dataset, data, parameters, ranks) as place:
+            yield place
+
+
+@contextmanager
+def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, ranks: Ranks) -> Iterator[Place]:
+    uri = parameters.results_dir.rstrip("/")
+    source = together(ranks, lambda: open_remote(dataset))
+    comparable = {name: value for name, value in as_plain(parameters).items() if name not in _PLACES}
+    if _first(ranks, lambda: _is_there(uri, source, comparable)):
+        if ranks.rank == 0:
+            print(f"{uri} holds the results of this run already", flush=True)
+        yield Place(data, parameters, is_finished=True)
+        return
+    folder = Path(parameters.stage_dir) / f"results-{_digest(uri)}"
+    work, checkpoints = folder / "work", folder / CHECKPOINT
+    log = work / parameters.log_filename
+    resumed = _first(ranks, lambda: _resume(f"{uri}/{CHECKPOINT}", folder, checkpoints, log))
+    local = dataclasses.replace(
+        parameters,
+        results_dir=str(work),
+        save_checkpoint_path=str(checkpoints),
+        load_checkpoint_path=str(checkpoints) if resumed else parameters.load_checkpoint_path,
+    )
+    if ranks.rank:
+        yield Place(data, local)
+        return
+    with CheckpointOutbox(f"{uri}/{CHECKPOINT}", log) as outbox:
+        yield Place(data, local, outbox.send)
+    with publishing(folder / "model", step="train", inputs={"tfrecord": source}, parameters=comparable) as staging:
+        shutil.copytree(work, staging.path, dirs_exist_ok=True)
+        shutil.copytree(checkpoints, staging.path / CHECKPOINT)
+        results = json.loads((work / TRAINING).read_text())
+        staging.rows.update(trained_rows(results))
+    publish_remote(folder / "model", uri)
+
+
+def _first(ranks: Ranks, question: Callable[[], bool]) -> bool:
+    """The first rank's answer, on every rank; its error ends every rank."""
+    return ranks.from_first(together(ranks, lambda: question() if ranks.rank == 0 else False))
+
+
+def _stage_data(uri: str, stage: Path, parameters: WorkerParameters, ranks: Ranks) -> Path:
+    """Fetches what this node's ranks read, on one of them, while the others wait."""
+    hosts = ranks.gather(socket.gethostname())
+    node = [rank for rank, host in enumerate(hosts) if host == hosts[ranks.rank]]
+    folder = stage / f"data-{_digest(uri)}"
+    together(ranks, lambda: stage_records(uri, folder, parameters, node, ranks.size) if ranks.rank == node[0] else None)
+    return folder
+
+
+def stage_records(uri: str, folder: Path, parameters: WorkerParameters, node: Sequence[int], size: int) -> None:
+    """Fetches the specification, the test split, and of the training split the files that some ranks read.
+
+    Args:
+        uri: of the tfrecord artifact.
+        folder: receives the files.
+        parameters: of the run.
+        node: the ranks of this node.
+        size: number of all ranks.
+
+    Raises:
+        KfrecError: the artifact is unfinished or damaged, or the disk is too small.
+    """
+    fetch_artifact(uri, folder, lambda path: not path.endswith((".tfrecord", index_path(Path("x.tfrecord")).suffix)))
+    spec = load_feature_spec(folder, parameters.feature_spec)
+    rows = rows_per_file(spec, TRAIN)
+    files = spec.files(TRAIN)
+    needed = range(len(files)) if rows is None else needed_files(rows, parameters.global_batch_size, list(node), size)
+    unneeded = {path for number, path in enumerate(files) if number not in needed}
+    left_out = {place.relative_to(folder).as_posix() for path in unneeded for place in (path, index_path(path))}
+    fetch_artifact(uri, folder, lambda path: path not in left_out)
+
+
+def _is_there(uri: str, source: Artifact, parameters: dict[str, object]) -> bool:
+    """Whether the finished results of the same run are at ``uri``."""
+    try:
+        found = open_remote(uri)
+    except KfrecError:
+        return False
+    return found.inputs == {"tfrecord": source.digest} and found.parameters == parameters
+
+
+def _resume(uri: str, folder: Path, checkpoints: Path, log: Path) -> bool:
+    """Fetches the newest checkpoint that an earlier try uploaded, with the log up to it, if there is one."""
+    shutil.rmtree(folder, ignore_errors=True)
+    log.parent.mkdir(parents=True)
+    if read_remote(uri, LIST) is None:
+        return False
+    fetch_checkpoint(uri, checkpoints)
+    (checkpoints / LOG).replace(log)
+    print(f"going on from the checkpoint at {uri}", flush=True)
+    return True
+
+
+def _digest(uri: str) -> str:
+    return hashlib.sha256(uri.encode()).hexdigest()[:12]

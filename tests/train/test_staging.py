@@ -1,0 +1,147 @@
+"""Workers on object storage: real processes, the emulators' real protocols."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from components.artifacts.remote import fetch_artifact, open_remote, publish_remote
+from components.errors import KfrecError
+from components.feature_spec import load_feature_spec
+from components.steps.catalog import TfrecordParameters, WorkerParameters
+from components.tfrecord.step import run as convert
+from components.train.launch import LocalLauncher
+from components.train.log import read_log
+from components.train.staging import stage_records
+from tests.fakes.object_stores import BUCKET
+from tests.train.dataset import LONG, write_dataset
+
+SETTINGS = dict(global_batch_size=20, long_seq_length=LONG, embedding_dim=4, seed=7, epochs=2)
+
+
+def command(
+    uri: str, stage: Path, workers: int = 1, kind: str = "gloo", **changed: Any
+) -> tuple[list[str], dict[str, str]]:
+    settings = {**SETTINGS, "stage_dir": stage, **changed}
+    arguments = [f"--dataset_dir={uri}/tfrecord", f"--results_dir={uri}/model"]
+    launcher = LocalLauncher(kind)
+    words = launcher.command(workers, [*arguments, *(f"--{name}={value}" for name, value in settings.items())])
+    return words, {**os.environ, **launcher.environment()}
+
+
+def train(uri: str, stage: Path, **changed: Any) -> subprocess.CompletedProcess[str]:
+    words, environment = command(uri, stage, **changed)
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
+
+
+def losses(log: Path) -> np.ndarray:
+    return np.array([record["data"]["loss"] for record in read_log(log) if len(record["step"]) == 2])
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_dataset(tmp_path_factory.mktemp("data") / "tfrecord", train=1210)
+
+
+@pytest.mark.slow
+def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed(
+    dataset: Path, gcs_bucket: Any, tmp_path: Path
+) -> None:
+    uri = f"gs://{BUCKET}/run"
+    publish_remote(dataset, f"{uri}/tfrecord")
+    whole = train(uri, tmp_path / "whole", checkpoint_steps=10)
+    assert whole.returncode == 0, whole.stderr
+    model = fetch_artifact(f"{uri}/model", tmp_path / "model")
+    assert model.inputs == {"tfrecord": open_remote(f"{uri}/tfrecord").digest}
+    assert model.rows == {"train": 2420, "test": 301}
+    names = {entry.path for entry in model.files}
+    assert {"training.json", "log.json", "parameters.json", "feature_spec.yaml", "checkpoint/checkpoint"} <= names
+    assert any(name.startswith("saved_model/") for name in names)
+    # Once more: the results are there already.
+    again = train(uri, tmp_path / "again", checkpoint_steps=10)
+    assert again.returncode == 0 and "holds the results of this run already" in again.stdout
+
+    # The same run elsewhere is killed after its first checkpoints, and started again on another disk.
+    other = f"gs://{BUCKET}/other"
+    publish_remote(dataset, f"{other}/tfrecord")
+    words, environment = command(other, tmp_path / "first", checkpoint_steps=10)
+    process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    until = time.monotonic() + 120
+    while not gcs_bucket.blob("other/model/checkpoint/checkpoint").exists():
+        assert process.poll() is None and time.monotonic() < until
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not gcs_bucket.blob("other/model/_manifest.json").exists()
+    resumed = train(other, tmp_path / "second", checkpoint_steps=10)
+    assert resumed.returncode == 0 and "going on from the checkpoint" in resumed.stdout, resumed.stderr
+    fetch_artifact(f"{other}/model", tmp_path / "resumed")
+    # The log goes on where the checkpoint was, and the curve is that of the run that was never killed.
+    np.testing.assert_allclose(
+        losses(tmp_path / "resumed" / "log.json"), losses(tmp_path / "model" / "log.json"), atol=1e-4
+    )
+    results = [json.loads((tmp_path / name / "training.json").read_text()) for name in ("model", "resumed")]
+    assert results[0]["test_auc"] == pytest.approx(results[1]["test_auc"], abs=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("scheme", "kind"), [("s3", "mpi"), ("minio", "gloo")])
+def test_two_ranks_train_on_s3(dataset: Path, s3_client: Any, tmp_path: Path, scheme: str, kind: str) -> None:
+    uri = f"{scheme}://{BUCKET}/run"
+    publish_remote(dataset, f"{uri}/tfrecord")
+    done = train(uri, tmp_path, workers=2, kind=kind, epochs=1)
+    assert done.returncode == 0, done.stderr
+    assert (
+        json.loads((fetch_artifact(f"{uri}/model", tmp_path / "model").path / "training.json").read_text())["workers"]
+        == 2
+    )
+
+
+@pytest.mark.slow
+def test_data_that_is_not_there_is_one_line_for_all_ranks(gcs_bucket: Any, tmp_path: Path) -> None:
+    done = train(f"gs://{BUCKET}/none", tmp_path, workers=2)
+    told = [line for line in done.stderr.splitlines() if "error: train:" in line]
+    assert done.returncode != 0
+    assert len(told) == 1 and "none/tfrecord/_manifest.json: missing, so the artifact is unfinished" in told[0]
+
+
+@pytest.fixture
+def sharded(tmp_path: Path, gcs_bucket: Any) -> str:
+    """The URI of 4,096 samples in eight files."""
+    from benchmarks.samples import write_samples
+
+    parquet = write_samples(tmp_path / "parquet", 4096, 100)
+    convert(TfrecordParameters(samples_per_shard=512), parquet=parquet, tfrecord=tmp_path / "tfrecord")
+    publish_remote(tmp_path / "tfrecord", f"gs://{BUCKET}/sharded")
+    return f"gs://{BUCKET}/sharded"
+
+
+@pytest.mark.parametrize(("node", "expected"), [([0, 1], range(4)), ([2, 3], range(4, 8)), ([0, 1, 2, 3], range(8))])
+def test_a_node_stages_only_the_files_of_its_ranks(
+    sharded: str, tmp_path: Path, node: list[int], expected: range
+) -> None:
+    folder = tmp_path / "stage"
+    stage_records(sharded, folder, WorkerParameters(global_batch_size=64), node, 4)
+    staged = {path.name for path in (folder / "train").iterdir()}
+    assert staged == {name for n in expected for name in (f"part_{n}.tfrecord", f"part_{n}.tfrecord.index")}
+    spec = load_feature_spec(folder)
+    assert all(path.is_file() for path in spec.files("test"))
+
+
+def test_a_disk_that_is_too_small_is_told_in_one_line(
+    sharded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Small:
+        f_bavail, f_frsize = 100, 4096
+
+    monkeypatch.setattr("components.artifacts.remote.os.statvfs", lambda path: Small)
+    with pytest.raises(KfrecError, match=r"stage: needs .* GB and has 0\.00 GB free; give it a larger disk"):
+        stage_records(sharded, tmp_path / "stage", WorkerParameters(global_batch_size=64), [0], 1)
