@@ -10,6 +10,7 @@ from pathlib import Path
 
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
+from pipelines.defaults import PIPELINES
 from pipelines.parameters import parse_assignment, step_parameters
 
 
@@ -47,6 +48,46 @@ def _compile(options: argparse.Namespace) -> int:
     settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
     for path in write_compiled(Path(options.output), settings):
         print(path)
+    return 0
+
+
+def _submit(options: argparse.Namespace) -> int:
+    from pipelines.cluster.connection import ENDPOINT, connect
+    from pipelines.cluster.submit import Submission, follow, submit
+    from pipelines.compilation import compiled
+    from pipelines.task_settings import load_settings
+
+    settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
+    if options.no_cache:
+        settings = settings.without_cache()
+    wanted = Submission(
+        ir=compiled(options.pipeline, settings),
+        values=dict(parse_assignment(text) for text in options.set),
+        experiment=options.experiment,
+        name=options.run_name,
+        pipeline_root=options.pipeline_root,
+        service_account=options.service_account,
+    )
+    host = (options.endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
+    client = connect(options.endpoint, options.namespace)
+    run_id = submit(client, host, wanted)
+    return follow(client, host, run_id, options.timeout, options.pause) if options.wait else 0
+
+
+def _schedule(options: argparse.Namespace) -> int:
+    from pipelines.cluster.connection import ENDPOINT, connect
+    from pipelines.cluster.reconcile import Reconciler
+    from pipelines.cluster.schedules import load_schedules
+    from pipelines.compilation import compiled
+    from pipelines.task_settings import load_settings
+
+    file = load_schedules(Path(options.file))
+    settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
+    host = (options.endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
+    client = connect(options.endpoint, options.namespace)
+    Reconciler(client, host, lambda name: compiled(name, settings), dry_run=options.dry_run, prune=options.prune).apply(
+        file
+    )
     return 0
 
 
@@ -96,16 +137,35 @@ def _parser() -> argparse.ArgumentParser:
 
     compile_ = commands.add_parser("compile", help="write the pipelines as KFP's IR YAML and as Kubernetes manifests")
     compile_.add_argument("--output", default="build", metavar="FOLDER", help="default %(default)s")
-    compile_.add_argument(
-        "--settings", metavar="FILE", help="resources, tolerations, secrets and more by step; see task_settings.yaml"
-    )
-    compile_.add_argument(
-        "--registry",
-        default=os.environ.get("KFREC_REGISTRY", ""),
-        metavar="PREFIX",
-        help="stands before the images' names (default: the environment variable KFREC_REGISTRY)",
-    )
+    _add_settings(compile_)
     compile_.set_defaults(action=_compile)
+
+    submit = commands.add_parser("submit", help="run a pipeline on a cluster", **options)  # type: ignore[arg-type]
+    submit.add_argument("--pipeline", default="training", choices=PIPELINES, help="default %(default)s")
+    submit.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="set a pipeline parameter")
+    submit.add_argument("--experiment", default="kfrec", help="KFP experiment (default %(default)s)")
+    submit.add_argument("--run-name", default="", metavar="NAME", help="name of the run (default: pipeline and time)")
+    submit.add_argument(
+        "--pipeline-root", default="", metavar="URI", help="where artifacts go (default: the cluster's)"
+    )
+    submit.add_argument("--service-account", default="", metavar="NAME", help="of the steps (default: the cluster's)")
+    submit.add_argument("--no-cache", action="store_true", help="take no step's outputs from an earlier run")
+    submit.add_argument("--wait", action="store_true", help="follow the run; the exit status is 1 where it fails")
+    submit.add_argument("--timeout", type=float, default=172_800, metavar="S", help="of --wait (default %(default)s s)")
+    submit.add_argument("--pause", type=float, default=5, metavar="S", help="between two looks (default %(default)s s)")
+    _add_endpoint(submit)
+    _add_settings(submit)
+    submit.set_defaults(action=_submit)
+
+    schedule = commands.add_parser("schedule", help="make the cluster's recurring runs what a file says")
+    actions = schedule.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    apply = actions.add_parser("apply", help="create, change, pause, resume and delete what is needed")
+    apply.add_argument("-f", "--file", required=True, metavar="FILE", help="schedules.yaml")
+    apply.add_argument("--dry-run", action="store_true", help="only show what would change")
+    apply.add_argument("--prune", action="store_true", help="delete kfrec's schedules that the file does not name")
+    _add_endpoint(apply)
+    _add_settings(apply)
+    apply.set_defaults(action=_schedule)
 
     ui = commands.add_parser("ui", help="look at the runs in MLflow")
     ui.add_argument("--port", type=int, default=5000, help="default %(default)s")
@@ -113,6 +173,25 @@ def _parser() -> argparse.ArgumentParser:
     _add_workdir(ui)
     ui.set_defaults(action=_ui)
     return parser
+
+
+def _add_endpoint(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--endpoint", default="", metavar="URL", help="KFP's API (default: KFP_ENDPOINT)")
+    parser.add_argument(
+        "--namespace", default="", metavar="NAME", help="the user's, in a KFP that serves several users"
+    )
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--settings", metavar="FILE", help="resources, tolerations, secrets and more by step; see task_settings.yaml"
+    )
+    parser.add_argument(
+        "--registry",
+        default=os.environ.get("KFREC_REGISTRY", ""),
+        metavar="PREFIX",
+        help="stands before the images' names (default: the environment variable KFREC_REGISTRY)",
+    )
 
 
 def _add_workdir(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from components.errors import KfrecError, explain_os_error
 from components.steps.images import VERSION
-from pipelines.defaults import CLUSTER_DEFAULTS
+from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES
 from pipelines.task_settings import ClusterSettings
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def _training(settings: ClusterSettings) -> BaseComponent:
     return training_pipeline(settings.configure)
 
 
-PIPELINES: Mapping[str, Callable[[ClusterSettings], BaseComponent]] = {"training": _training}
+_DEFINITIONS: Mapping[str, Callable[[ClusterSettings], BaseComponent]] = {"training": _training}
 
 
 def compiled(name: str, settings: ClusterSettings) -> str:
@@ -39,7 +39,7 @@ def compiled(name: str, settings: ClusterSettings) -> str:
     """
     from kfp import compiler
 
-    pipeline = PIPELINES[name](settings)
+    pipeline = _DEFINITIONS[name](settings)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.yaml"
         compiler.Compiler().compile(pipeline, str(path), pipeline_parameters=CLUSTER_DEFAULTS)

@@ -84,6 +84,11 @@ class ClusterSettings:
         task.set_container_image(image(step, self.registry))
         self.steps[step].apply(task)
 
+    def without_cache(self) -> ClusterSettings:
+        """The same, but no step takes the outputs of an earlier run."""
+        steps = {name: dataclasses.replace(settings, cache=False) for name, settings in self.steps.items()}
+        return dataclasses.replace(self, steps=steps)
+
 
 def load_settings(file: Path | None = None, registry: str = "") -> ClusterSettings:
     """The defaults, changed by what ``file`` names.

@@ -10,7 +10,8 @@ import yaml
 
 from components.steps.catalog import STEPS
 from components.steps.images import VERSION
-from pipelines.compilation import PIPELINES, compiled, kubernetes_manifests, write_compiled
+from pipelines.compilation import compiled, kubernetes_manifests, write_compiled
+from pipelines.defaults import PIPELINES
 from pipelines.task_settings import load_settings
 
 CHECKED_IN = Path(__file__).parents[2] / "manifests" / "pipelines"

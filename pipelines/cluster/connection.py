@@ -1,0 +1,122 @@
+"""The connection to a KFP API server, and what it says when something is wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import requests
+
+from components.errors import KfrecError
+
+if TYPE_CHECKING:
+    from kfp import Client
+
+ENDPOINT, TOKEN, TOKEN_FILE = "KFP_ENDPOINT", "KFP_TOKEN", "KF_PIPELINES_SA_TOKEN_PATH"
+_TIMEOUT = (10.0, 60.0)  # to connect, to read; seconds
+
+
+def connect(endpoint: str = "", namespace: str = "") -> Client:
+    """A client of the API server.
+
+    Args:
+        endpoint: its URL; empty is the one in the environment variable KFP_ENDPOINT.
+        namespace: of the user, where KFP serves several; empty where it does not.
+
+    The token comes from KFP_TOKEN, or from the file that KF_PIPELINES_SA_TOKEN_PATH names (a service account's token
+    for KFP, mounted into a pod); without both there is none.
+
+    Raises:
+        KfrecError: no endpoint, or it does not answer or refuses.
+    """
+    host = (endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
+    if not host:
+        raise KfrecError(f"no KFP API to talk to; give --endpoint URL or set {ENDPOINT}")
+    token = _token()
+    _probe(host, token)
+    from kfp import Client
+
+    with explained(host), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="This client only works with", category=FutureWarning)
+        client = Client(host=host, existing_token=token or None, namespace=namespace or "kubeflow")
+        for api in (client._experiment_api, client._run_api, client._recurring_run_api, client._pipelines_api):
+            _time_out(api.api_client)
+        _time_out(client._upload_api.api_client)
+    return client
+
+
+def _probe(host: str, token: str) -> None:
+    """Asks whether anyone is there; the client itself would try for half a minute and show a traceback a try."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    try:
+        answer = requests.get(f"{host}/apis/v2beta1/healthz", headers=headers, timeout=_TIMEOUT)
+    except requests.RequestException as error:
+        raise KfrecError(f"{host}: does not answer ({type(error).__name__}); check the endpoint") from None
+    if answer.status_code in (401, 403):
+        raise _not_allowed(host, answer.status_code)
+    if not answer.ok:
+        raise KfrecError(f"{host}: answered {answer.status_code} to a look at its health; is this KFP's API?")
+
+
+def _not_allowed(host: str, status: int) -> KfrecError:
+    return KfrecError(f"{host}: refused ({status}); set {TOKEN}, and in a multi-user KFP give --namespace")
+
+
+def _time_out(api_client: Any) -> None:
+    """Gives every request of a generated client a timeout; it has none of its own."""
+    request = api_client.rest_client.request
+    if getattr(request, "times_out", False):
+        return
+
+    def limited(*arguments: Any, **options: Any) -> Any:
+        options["_request_timeout"] = options.get("_request_timeout") or _TIMEOUT
+        return request(*arguments, **options)
+
+    limited.times_out = True  # type: ignore[attr-defined]
+    api_client.rest_client.request = limited
+
+
+def _token() -> str:
+    if token := os.environ.get(TOKEN, ""):
+        return token
+    path = os.environ.get(TOKEN_FILE, "")
+    if not path:
+        return ""
+    try:
+        return Path(path).read_text().strip()
+    except OSError as error:
+        raise KfrecError(f"{path}: cannot be read ({error.strerror}); correct {TOKEN_FILE}") from None
+
+
+@contextmanager
+def explained(host: str) -> Iterator[None]:
+    """Turns what the client raises into one line."""
+    from kfp_server_api import ApiException
+    from urllib3.exceptions import HTTPError
+
+    try:
+        yield
+    except ApiException as error:
+        if error.status in (401, 403):
+            raise _not_allowed(host, error.status) from None
+        raise KfrecError(f"{host}: answered {error.status}: {_message(error)}") from None
+    except (HTTPError, TimeoutError) as error:
+        raise KfrecError(f"{host}: does not answer ({type(error).__name__}); check the endpoint") from None
+
+
+def status_of(error: Exception) -> int | None:
+    """The HTTP status of what the client raised, or None."""
+    return getattr(error, "status", None)
+
+
+def _message(error: Any) -> str:
+    try:
+        body = json.loads(error.body or "{}")
+    except ValueError:
+        body = {}
+    return " ".join(str(body.get("message") or body.get("error") or error.reason).split())[:300]

@@ -1,0 +1,172 @@
+"""The file of schedules: what should run when."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from components.errors import KfrecError
+from components.steps.settings_file import checked as typed
+from components.steps.settings_file import read_yaml, require_mapping
+from pipelines.compilation import version_name
+from pipelines.defaults import PIPELINES
+from pipelines.parameters import checked
+
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
+_FIELDS = 6
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """One schedule.
+
+    Attributes:
+        name: of the schedule: small letters, digits and dashes, at most 40.
+        pipeline: "training" or "retraining".
+        cron: second, minute, hour, day of month, month, day of week.
+        start: no runs before this time (ISO 8601 with an offset); empty is now.
+        end: no runs after this time; empty is never.
+        max_concurrency: runs at a time.
+        catch_up: whether runs missed while the schedule was paused or KFP was down are made up for.
+        paused: whether it stands still.
+        parameters: pipeline parameters by name.
+        experiment: KFP experiment of the runs.
+        pipeline_root: where artifacts go; empty is the cluster's default.
+        service_account: of the steps; empty is the cluster's default.
+    """
+
+    name: str = ""
+    pipeline: str = "retraining"
+    cron: str = ""
+    start: str = ""
+    end: str = ""
+    max_concurrency: int = 1
+    catch_up: bool = False
+    paused: bool = False
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    experiment: str = "kfrec"
+    pipeline_root: str = ""
+    service_account: str = ""
+
+    def wanted(self, ir: str) -> dict[str, Any]:
+        """What KFP should hold, field by field, but for the pause; in words that it gives back."""
+        return {
+            "version": version_name(ir),
+            "cron": self.cron,
+            "start": self.start,
+            "end": self.end,
+            "max_concurrency": self.max_concurrency,
+            "catch_up": self.catch_up,
+            "parameters": dict(self.parameters),
+            "pipeline_root": self.pipeline_root,
+            "service_account": self.service_account,
+            "experiment": self.experiment,
+        }
+
+    def digest(self, ir: str) -> str:
+        """Tells apart what cannot be changed in place: KFP's recurring runs cannot be edited."""
+        return hashlib.sha256(json.dumps(self.wanted(ir), sort_keys=True).encode()).hexdigest()[:8]
+
+    def next_runs(self, zone: ZoneInfo, count: int = 3) -> list[datetime]:
+        """When it will run next."""
+        from croniter import croniter
+
+        times = croniter(self.cron, datetime.now(zone), second_at_beginning=True)
+        return [times.get_next(datetime) for _ in range(count)]
+
+
+@dataclass(frozen=True)
+class ScheduleFile:
+    """A file of schedules.
+
+    Attributes:
+        time_zone: in which KFP's scheduler reads every cron line; the cluster decides it (CRON_SCHEDULE_TIMEZONE of
+            its scheduledworkflow controller, UTC where that is not set), the file states it.
+        schedules: by name.
+    """
+
+    time_zone: ZoneInfo
+    schedules: Mapping[str, Schedule]
+
+
+def load_schedules(path: Path) -> ScheduleFile:
+    """Reads and checks a file.
+
+    Raises:
+        KfrecError: the first mistake, with its place.
+    """
+    body = require_mapping(str(path), read_yaml(path), ("time_zone", "schedules"))
+    if "time_zone" not in body:
+        raise KfrecError(f"{path}: states no time_zone; write that of KFP's scheduler, UTC where nobody changed it")
+    try:
+        zone = ZoneInfo(str(body["time_zone"]))
+    except (ZoneInfoNotFoundError, ValueError):
+        raise KfrecError(f"{path}: time_zone {body['time_zone']!r} is not known; write UTC or Area/City") from None
+    entries = body.get("schedules") or []
+    if not isinstance(entries, list):
+        raise KfrecError(f"{path}: schedules: is not a list; begin each schedule with a dash")
+    schedules: dict[str, Schedule] = {}
+    for number, entry in enumerate(entries, 1):
+        schedule = _schedule(f"{path}: schedule {number}", entry)
+        if schedule.name in schedules:
+            raise KfrecError(f"{path}: schedule {number}: the name {schedule.name} is used twice; give another")
+        schedules[schedule.name] = schedule
+    return ScheduleFile(zone, schedules)
+
+
+def _schedule(place: str, entry: Any) -> Schedule:
+    schedule = Schedule(**typed(place, entry, Schedule))
+    if not _NAME.fullmatch(schedule.name):
+        raise KfrecError(f"{place}: name {schedule.name!r}: use small letters, digits and dashes, at most 40")
+    place = f"{place} ({schedule.name})"
+    if schedule.pipeline not in PIPELINES:
+        raise KfrecError(f"{place}: pipeline {schedule.pipeline!r} is not one of {', '.join(PIPELINES)}")
+    if not 1 <= schedule.max_concurrency <= 10:
+        raise KfrecError(f"{place}: max_concurrency={schedule.max_concurrency} must be at least 1 and at most 10")
+    _check_cron(place, schedule.cron)
+    for name in ("start", "end"):
+        _check_time(place, name, getattr(schedule, name))
+    try:
+        parameters = checked(schedule.parameters)
+    except KfrecError as error:
+        raise KfrecError(f"{place}: {error}") from None
+    return dataclasses.replace(schedule, parameters=parameters)
+
+
+def _check_cron(place: str, cron: str) -> None:
+    from croniter import croniter
+
+    fields = cron.split()
+    if len(fields) == _FIELDS - 1:
+        raise KfrecError(
+            f"{place}: cron {cron!r} has 5 fields, KFP's has 6, seconds first; write '0 {cron}' for the same times"
+        )
+    if len(fields) != _FIELDS or not croniter.is_valid(cron, second_at_beginning=True):
+        raise KfrecError(
+            f"{place}: cron {cron!r} is not valid; write second, minute, hour, day of month, month and day of week"
+        )
+    if any(letter in cron for letter in "L#W"):
+        raise KfrecError(f"{place}: cron {cron!r}: KFP's scheduler knows no L, W and #; write days as numbers")
+    times = croniter(cron, second_at_beginning=True)
+    first, second = times.get_next(datetime), times.get_next(datetime)
+    if second - first < timedelta(minutes=1):
+        raise KfrecError(f"{place}: cron {cron!r} runs more than once a minute; begin it with a second, such as 0")
+
+
+def _check_time(place: str, name: str, text: str) -> None:
+    if not text:
+        return
+    try:
+        known = datetime.fromisoformat(text.replace("Z", "+00:00")).tzinfo is not None
+    except ValueError:
+        known = False
+    if not known:
+        raise KfrecError(f"{place}: {name} {text!r} is not a time; write it as '2026-01-31T02:00:00+00:00'")

@@ -1,0 +1,107 @@
+"""One run on a cluster: the pipeline's version, the run, and what becomes of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from components.errors import KfrecError
+from pipelines.cluster.connection import explained
+from pipelines.cluster.versions import ensure_version
+from pipelines.parameters import checked
+
+if TYPE_CHECKING:
+    from kfp import Client
+
+ENDED = {"SUCCEEDED": 0, "SKIPPED": 0, "FAILED": 1, "CANCELED": 1}
+
+
+@dataclass(frozen=True)
+class Submission:
+    """What to run and how.
+
+    Attributes:
+        ir: the compiled pipeline.
+        values: pipeline parameters by name, unchecked.
+        experiment: KFP experiment, made where it does not exist.
+        name: of the run; empty makes one from the pipeline and the time.
+        pipeline_root: where artifacts go; empty is the cluster's default.
+        service_account: of the steps; empty is the cluster's default.
+    """
+
+    ir: str
+    values: Mapping[str, Any]
+    experiment: str = "kfrec"
+    name: str = ""
+    pipeline_root: str = ""
+    service_account: str = ""
+
+
+def submit(client: Client, host: str, wanted: Submission, tell: Callable[[str], None] = print) -> str:
+    """Starts a run and returns its identifier.
+
+    Raises:
+        KfrecError: a bad parameter, or KFP refuses or does not answer.
+    """
+    values = checked(wanted.values)
+    with explained(host):
+        version = ensure_version(client, wanted.ir)
+        tell(f"pipeline {version.pipeline}, version {version.name}{' (uploaded)' if version.is_new else ''}")
+        experiment = client.create_experiment(wanted.experiment, namespace=_namespace(client))
+        run = client.run_pipeline(
+            experiment.experiment_id,
+            wanted.name or f"{version.pipeline} {time.strftime('%Y-%m-%d %H:%M:%S')}",
+            pipeline_id=version.pipeline_id,
+            version_id=version.version_id,
+            params=values,
+            pipeline_root=wanted.pipeline_root or None,
+            service_account=wanted.service_account or None,
+        )
+    tell(f"{host}/#/runs/details/{run.run_id}")
+    return str(run.run_id)
+
+
+def follow(
+    client: Client,
+    host: str,
+    run_id: str,
+    timeout: float,
+    pause: float = 5.0,
+    tell: Callable[[str], None] = print,
+) -> int:
+    """Tells every change of a run and its steps until it has ended; returns 0 where it succeeded, else 1.
+
+    Raises:
+        KfrecError: not ended after ``timeout`` seconds, or KFP does not answer.
+    """
+    until = time.monotonic() + timeout
+    seen: dict[str, str] = {}
+    while True:
+        with explained(host):
+            run = client.get_run(run_id)
+        tasks = (run.run_details.task_details if run.run_details else None) or ()
+        for task in tasks:
+            # KFP lists its drivers and the pipeline itself among the tasks.
+            if task.display_name.endswith("-driver") or task.display_name in ("root", "executor"):
+                continue
+            if seen.get(task.display_name) != task.state:
+                seen[task.display_name] = task.state
+                tell(f"{task.display_name}: {(task.state or 'PENDING').lower()}")
+        if run.state in ENDED:
+            failed = [name for name, state in seen.items() if state == "FAILED"]
+            why = f" in {', '.join(failed)}" if failed else ""
+            message = f": {run.error.message}" if run.error and run.error.message else ""
+            tell(f"run {run.state.lower()}{why}{message}")
+            return ENDED[run.state]
+        if time.monotonic() > until:
+            raise KfrecError(
+                f"run {run_id} has not ended after {timeout:g} s; it goes on at {host}/#/runs/details/{run_id}"
+            )
+        time.sleep(pause)
+
+
+def _namespace(client: Client) -> str | None:
+    """The user's namespace in a KFP that serves several users; None in one that does not."""
+    return client.get_user_namespace() or None

@@ -1,0 +1,94 @@
+"""Pipelines and their versions in KFP: uploaded when their content is new, and found otherwise."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from pipelines.cluster.connection import status_of
+from pipelines.compilation import version_name
+
+if TYPE_CHECKING:
+    from kfp import Client
+
+_PAGE = 100
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a pipeline, as KFP knows it.
+
+    Attributes:
+        pipeline: the pipeline's name.
+        name: of the version.
+        pipeline_id: KFP's identifier.
+        version_id: KFP's identifier.
+        is_new: whether it was uploaded just now.
+    """
+
+    pipeline: str
+    name: str
+    pipeline_id: str
+    version_id: str
+    is_new: bool
+
+
+def find_version(client: Client, ir: str) -> Version | None:
+    """The version with this content, if KFP has it."""
+    pipeline, name = pipeline_name(ir), version_name(ir)
+    pipeline_id = client.get_pipeline_id(pipeline)
+    if pipeline_id is None:
+        return None
+    token = ""
+    while True:
+        page = client.list_pipeline_versions(pipeline_id, page_token=token, page_size=_PAGE)
+        for version in page.pipeline_versions or ():
+            if version.display_name == name:
+                return Version(pipeline, name, pipeline_id, version.pipeline_version_id, is_new=False)
+        token = page.next_page_token
+        if not token:
+            return None
+
+
+def ensure_version(client: Client, ir: str) -> Version:
+    """The version with this content, uploaded where KFP does not have it; safe to call from several places at once."""
+    if (found := find_version(client, ir)) is not None:
+        return found
+    from kfp_server_api import ApiException
+
+    pipeline, name = pipeline_name(ir), version_name(ir)
+    pipeline_id = client.get_pipeline_id(pipeline) or _create(client, pipeline, ir)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{pipeline}.yaml"
+        path.write_text(ir)
+        try:
+            version = client.upload_pipeline_version(str(path), name, pipeline_id=pipeline_id)
+        except ApiException as error:
+            # Someone else, or a try of ours whose answer got lost, has uploaded it.
+            if status_of(error) == 409 and (found := find_version(client, ir)) is not None:
+                return found
+            raise
+    return Version(pipeline, name, pipeline_id, version.pipeline_version_id, is_new=True)
+
+
+def pipeline_name(ir: str) -> str:
+    """The name of a compiled pipeline."""
+    return str(next(yaml.safe_load_all(ir))["pipelineInfo"]["name"])
+
+
+def _create(client: Client, name: str, ir: str) -> str:
+    """A pipeline without versions; uploading one would add a version that is not named after its content."""
+    from kfp_server_api import ApiException, V2beta1Pipeline
+
+    description = next(yaml.safe_load_all(ir))["pipelineInfo"].get("description", "").split("\n")[0]
+    body: Any = V2beta1Pipeline(display_name=name, description=description)
+    try:
+        return str(client._pipelines_api.pipeline_service_create_pipeline(body).pipeline_id)
+    except ApiException as error:
+        if status_of(error) == 409 and (found := client.get_pipeline_id(name)):
+            return str(found)
+        raise
