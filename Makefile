@@ -34,7 +34,7 @@ run: $(READY) ## run the whole workflow on the built-in data set
 	@.venv/bin/kfrec run
 
 test: $(READY) ## run all tests
-	@.venv/bin/python -m pytest
+	@.venv/bin/python -m pytest -n auto --dist loadfile
 
 test-fast: $(READY) ## run the tests that take seconds
 	@.venv/bin/python -m pytest -m "not slow"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
-from pipelines.defaults import PIPELINES
+from pipelines.defaults import PIPELINES, RETRAINING, TRAINING
 from pipelines.parameters import parse_assignment, step_parameters
 
 
@@ -30,14 +30,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from pipelines.local import run
+    from pipelines.local import run, run_retraining
 
     values = dict(parse_assignment(text) for text in options.set)
     if options.source is not None:
         values["source"] = options.source
     if options.workers is not None:
         values["workers"] = options.workers
-    print(run(values, Path(options.workdir)))
+    start = {TRAINING: run, RETRAINING: run_retraining}[options.pipeline]
+    summary = start(values, Path(options.workdir))
+    if summary is not None:
+        print(summary)
     return 0
 
 
@@ -62,6 +65,7 @@ def _submit(options: argparse.Namespace) -> int:
         settings = settings.without_cache()
     wanted = Submission(
         ir=compiled(options.pipeline, settings),
+        pipeline=options.pipeline,
         values=dict(parse_assignment(text) for text in options.set),
         experiment=options.experiment,
         name=options.run_name,
@@ -126,7 +130,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    run = commands.add_parser("run", help="run the training pipeline on this machine", **options)  # type: ignore[arg-type]
+    run = commands.add_parser("run", help="run a pipeline on this machine", **options)  # type: ignore[arg-type]
+    run.add_argument("--pipeline", default=TRAINING, choices=PIPELINES, help="default %(default)s")
     run.add_argument(
         "--source", metavar="WHERE", help="folder, http(s)://, gs:// or s3:// prefix, or synthetic (default)"
     )
@@ -141,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     compile_.set_defaults(action=_compile)
 
     submit = commands.add_parser("submit", help="run a pipeline on a cluster", **options)  # type: ignore[arg-type]
-    submit.add_argument("--pipeline", default="training", choices=PIPELINES, help="default %(default)s")
+    submit.add_argument("--pipeline", default=TRAINING, choices=PIPELINES, help="default %(default)s")
     submit.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="set a pipeline parameter")
     submit.add_argument("--experiment", default="kfrec", help="KFP experiment (default %(default)s)")
     submit.add_argument("--run-name", default="", metavar="NAME", help="name of the run (default: pipeline and time)")

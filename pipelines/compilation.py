@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,7 @@ import yaml
 
 from components.errors import KfrecError, explain_os_error
 from components.steps.images import VERSION
-from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES
+from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, RETRAINING, TRAINING
 from pipelines.task_settings import ClusterSettings
 
 if TYPE_CHECKING:
@@ -21,13 +20,12 @@ if TYPE_CHECKING:
 API_VERSION = "pipelines.kubeflow.org/v2beta1"
 
 
-def _training(settings: ClusterSettings) -> BaseComponent:
+def _definition(name: str, settings: ClusterSettings) -> BaseComponent:
+    from pipelines.retraining import retraining_pipeline
     from pipelines.training import training_pipeline
 
-    return training_pipeline(settings.configure)
-
-
-_DEFINITIONS: Mapping[str, Callable[[ClusterSettings], BaseComponent]] = {"training": _training}
+    define = {TRAINING: training_pipeline, RETRAINING: retraining_pipeline}[name]
+    return define(settings.configure, CLUSTER_DEFAULTS)
 
 
 def compiled(name: str, settings: ClusterSettings) -> str:
@@ -39,10 +37,10 @@ def compiled(name: str, settings: ClusterSettings) -> str:
     """
     from kfp import compiler
 
-    pipeline = _DEFINITIONS[name](settings)
+    pipeline = _definition(name, settings)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.yaml"
-        compiler.Compiler().compile(pipeline, str(path), pipeline_parameters=CLUSTER_DEFAULTS)
+        compiler.Compiler().compile(pipeline, str(path))
         return path.read_text()
 
 

@@ -15,14 +15,14 @@ from typing import Any, TextIO, cast
 
 from components.errors import KfrecError, explain_os_error
 from components.progress.events import VARIABLE as EVENTS
-from pipelines.defaults import LOCAL_DEFAULTS
+from pipelines.defaults import LOCAL_DEFAULTS, RETRAINING, TRAINING
 from pipelines.parameters import checked, pipeline_parameters
 from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise
 
 
 def run(values: Mapping[str, Any], workdir: Path) -> Path:
-    """Runs the pipeline and returns the path of summary.json.
+    """Runs the training pipeline and returns the path of summary.json.
 
     Args:
         values: pipeline parameters by name; the others take their defaults.
@@ -32,21 +32,67 @@ def run(values: Mapping[str, Any], workdir: Path) -> Path:
         KfrecError: a bad parameter, an unusable folder, or a step that failed.
     """
     started = time.monotonic()
+    arguments = _arguments(TRAINING, values, workdir)
+    with _place(workdir) as (folder, output):
+        _train(arguments, folder, output)
+        return _told(arguments, folder, output, workdir, started)
+
+
+def run_retraining(values: Mapping[str, Any], workdir: Path) -> Path | None:
+    """Runs the retraining pipeline: finds the newest data and, where it is worth it, trains on it.
+
+    Returns:
+        The path of summary.json, or None where there was nothing to train on; the screen says why.
+
+    Raises:
+        KfrecError: a bad parameter, an unusable folder, or a step that failed.
+    """
+    from components.find.component import find
+    from pipelines.retraining import find_arguments, training_arguments
+
+    started = time.monotonic()
+    arguments = _arguments(RETRAINING, values, workdir)
+    with _place(workdir) as (folder, output):
+        with _kfp_local(folder, output):
+            find(**find_arguments(arguments))
+        found = output.finished["find"]["results"]
+        print(found["occasion"])
+        if not found["proceed"]:
+            return None
+        arguments = training_arguments(arguments, found)
+        _train(arguments, folder, output)
+        return _told(arguments, folder, output, workdir, started)
+
+
+def _arguments(pipeline: str, values: Mapping[str, Any], workdir: Path) -> dict[str, Any]:
+    """Every parameter of a pipeline; those that nobody gave have the defaults of this place."""
+    local = {**LOCAL_DEFAULTS, "cache_dir": str(workdir.absolute() / "cache")}
+    known = pipeline_parameters(pipeline, local)
+    return {name: parameter.plain_default for name, parameter in known.items()} | checked(values, pipeline)
+
+
+@contextlib.contextmanager
+def _place(workdir: Path) -> Iterator[tuple[Path, StepOutput]]:
+    """The folder of a new run, and what its steps say."""
     workdir = workdir.absolute()
-    known = {name: parameter.plain_default for name, parameter in pipeline_parameters().items()}
-    local = {**LOCAL_DEFAULTS, "cache_dir": str(workdir / "cache")}
-    arguments = {**known, **local, **checked(values)}
     folder = _run_folder(workdir)
-    tracking_uri = os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{workdir / 'mlflow.db'}")
+    os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{workdir / 'mlflow.db'}")
     print(f"run folder {folder}", file=sys.stderr)
     with contextlib.closing(StepOutput(folder / "steps.log")) as output:
-        with _kfp_local(folder, output) as pipeline:
-            try:
-                pipeline(**arguments)
-            except RuntimeError as error:
-                raise KfrecError(_failure(output)) from error
-        look = f"{Path(sys.executable).with_name('kfrec')} ui --workdir {workdir}"
-        summary = summarise(output.run_id, arguments, output.finished, tracking_uri, look)
+        yield folder, output
+
+
+def _train(arguments: Mapping[str, Any], folder: Path, output: StepOutput) -> None:
+    from pipelines.training import training_pipeline
+
+    with _kfp_local(folder, output):
+        training_pipeline()(**arguments)
+
+
+def _told(arguments: Mapping[str, Any], folder: Path, output: StepOutput, workdir: Path, started: float) -> Path:
+    """Writes summary.json and shows it as a table."""
+    look = f"{Path(sys.executable).with_name('kfrec')} ui --workdir {workdir.absolute()}"
+    summary = summarise(output.run_id, arguments, output.finished, os.environ["MLFLOW_TRACKING_URI"], look)
     path = folder / "summary.json"
     path.write_text(json.dumps(summary, indent=2) + "\n")
     print(table(summary, started))
@@ -63,11 +109,13 @@ def _run_folder(workdir: Path) -> Path:
 
 
 @contextlib.contextmanager
-def _kfp_local(folder: Path, output: StepOutput) -> Iterator[Any]:
-    """kfp.local, set up so that steps are processes of this environment and their output goes to ``output``."""
-    from kfp import local
+def _kfp_local(folder: Path, output: StepOutput) -> Iterator[None]:
+    """kfp.local, set up so that steps are processes of this environment and their output goes to ``output``.
 
-    from pipelines.training import training_pipeline
+    Raises:
+        KfrecError: a step failed.
+    """
+    from kfp import local
 
     # The subprocess runner warns that an image is not named python; it never runs the image.
     warnings.filterwarnings("ignore", message="You may be attemping to run a task", category=RuntimeWarning)
@@ -75,7 +123,9 @@ def _kfp_local(folder: Path, output: StepOutput) -> Iterator[Any]:
     os.environ[EVENTS] = "1"
     try:
         with contextlib.redirect_stdout(cast(TextIO, output)):
-            yield training_pipeline()
+            yield
+    except RuntimeError as error:
+        raise KfrecError(_failure(output)) from error
     finally:
         del os.environ[EVENTS]
 

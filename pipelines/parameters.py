@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import dataclasses
+from collections.abc import Mapping
 from typing import Any
 
 from components.errors import KfrecError
 from components.steps.catalog import STEPS, Step
 from components.steps.parameter import Parameter, parameters_of, plain, unknown_parameter
+from pipelines.defaults import FOUND, PIPELINE_DEFAULTS, PIPELINES, RETRAINING, TRAINING
 
 # Arguments that the pipeline itself, or the artifacts that a step is given, fill in.
-BOUND = ("run_id", "tfrecord_uri", "model_uri")
+BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri")
 
 
 def step_parameters(step: Step) -> list[Parameter]:
@@ -18,18 +20,32 @@ def step_parameters(step: Step) -> list[Parameter]:
     return [parameter for parameter in parameters_of(step.parameters) if parameter.name not in BOUND]
 
 
-def pipeline_parameters(steps: Iterable[Step] = STEPS.values()) -> dict[str, Parameter]:
-    """Pipeline-wide name to parameter; a parameter that several steps share appears once."""
-    return {parameter.pipeline_name: parameter for step in steps for parameter in step_parameters(step)}
+def pipeline_parameters(pipeline: str = TRAINING, defaults: Mapping[str, Any] | None = None) -> dict[str, Parameter]:
+    """Pipeline-wide name to parameter; a parameter that several steps share appears once.
+
+    Args:
+        pipeline: its name.
+        defaults: of the place where it runs, over those of the pipeline and of the catalog.
+    """
+    other = {**PIPELINE_DEFAULTS[pipeline], **(defaults or {})}
+    decided = FOUND if pipeline == RETRAINING else ()
+    every = (parameter for name in PIPELINES[pipeline] for parameter in step_parameters(STEPS[name]))
+    return {
+        parameter.pipeline_name: dataclasses.replace(
+            parameter, default=other.get(parameter.pipeline_name, parameter.default)
+        )
+        for parameter in every
+        if parameter.pipeline_name not in decided
+    }
 
 
-def checked(values: Mapping[str, Any]) -> dict[str, Any]:
+def checked(values: Mapping[str, Any], pipeline: str = TRAINING) -> dict[str, Any]:
     """Checks values given by pipeline-wide name and returns them as KFP carries them.
 
     Raises:
         KfrecError: an unknown name, or a value of the wrong type or out of range.
     """
-    known = pipeline_parameters()
+    known = pipeline_parameters(pipeline)
     for name in values:
         if name not in known:
             raise KfrecError(unknown_parameter(name, list(known)))

@@ -16,8 +16,10 @@ from components.evaluate.component import evaluate
 from components.preprocess.component import preprocess
 from components.register.component import register
 from components.steps.catalog import STEPS
+from components.steps.parameter import Parameter
 from components.tfrecord.component import tfrecord
 from components.train.component import train
+from pipelines.defaults import TRAINING
 from pipelines.parameters import pipeline_parameters, step_parameters
 
 NAME = "kfrec-training"
@@ -47,9 +49,10 @@ def _wire(values: Mapping[str, Any], configure: Configure) -> None:
     run(register, tfrecord=records, model=model, evaluation=evaluation)
 
 
-def _with_parameters(wire: Callable[[Mapping[str, Any]], None], summary: str) -> Callable[..., None]:
-    """A function with the catalog's parameters as its own signature and docstring, as KFP wants to see it."""
-    parameters = pipeline_parameters()
+def pipeline_function(
+    wire: Callable[[Mapping[str, Any]], None], summary: str, parameters: Mapping[str, Parameter]
+) -> Callable[..., None]:
+    """A function with these parameters as its own signature and docstring, as KFP wants to see it."""
 
     def pipeline(*values: Any) -> None:
         wire(dict(zip(parameters, values, strict=True)))
@@ -66,11 +69,15 @@ def _with_parameters(wire: Callable[[Mapping[str, Any]], None], summary: str) ->
     return pipeline
 
 
-def training_pipeline(configure: Configure = lambda task, step: None) -> GraphComponent:
+def training_pipeline(
+    configure: Configure = lambda task, step: None, defaults: Mapping[str, Any] | None = None
+) -> GraphComponent:
     """The pipeline as KFP compiles it, or runs it locally.
 
     Args:
         configure: puts on each task what the place where it runs asks for.
+        defaults: of parameters, in that place.
     """
     summary = "Raw interaction logs to a trained, evaluated and registered click-through-rate model."
-    return dsl.pipeline(name=NAME)(_with_parameters(lambda values: _wire(values, configure), summary))
+    parameters = pipeline_parameters(TRAINING, defaults)
+    return dsl.pipeline(name=NAME)(pipeline_function(lambda values: _wire(values, configure), summary, parameters))

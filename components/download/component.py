@@ -19,6 +19,7 @@ def download(
     synthetic_categories: int,
     synthetic_reviews_per_user: int,
     synthetic_shuffled_labels: bool,
+    data_version: str,
     seed: int,
 ) -> None:
     """Fetch raw interaction logs, or generate synthetic ones."""

@@ -50,6 +50,7 @@ class SequenceInputs(tf.Module):
     Attributes:
         item_width: D.
         user_width: width of a user.
+        tables: name of the feature behind each embedding table, in the order of the tables.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class SequenceInputs(tf.Module):
         self._channels = channels
         self._short_length = short_length
         self.embedding = FusedEmbedding(weights.scope("embedding"), channels.cardinalities, embedding_dim, dtype)
+        self.tables = tuple(feature.name for feature in (*channels.target, *channels.user))
         self.item_width = embedding_dim * len(channels.target)
         self.user_width = embedding_dim * len(channels.user)
 

@@ -19,6 +19,7 @@ def preprocess(
     scheduler: str,
     malformed_limit: float,
     workflow: str,
+    out_of_vocabulary_limit: float,
     seed: int,
 ) -> None:
     """Turn raw reviews into training samples with NVTabular."""

@@ -72,6 +72,11 @@ def fit(reviews: Dataset, folder: Path) -> Workflow:
     Workflow(ids).fit(reviews)
     for name in NAMES:
         _settle_ties(_vocabulary_file(folder, name), name)
+    return _with_histories(ids)
+
+
+def _with_histories(ids: Any) -> Workflow:
+    """The workflow that gives ids and puts a user's reviews together."""
     histories = (ids + ColumnSelector(["user_key", "position"])) >> ops.Groupby(
         groupby_cols=["user_key"], sort_cols=["position"], aggs={"uid": "max", "item": "list", "cat": "list"}
     )
@@ -87,6 +92,44 @@ def _settle_ties(path: Path, name: str) -> None:
 
 def _vocabulary_file(folder: Path, name: str) -> Path:
     return folder / "categories" / f"unique.{name}.parquet"
+
+
+def from_vocabulary(folder: Path, scratch: Path) -> Workflow:
+    """The workflow that gives the ids of a vocabulary, as :func:`write_vocabulary` wrote it.
+
+    Args:
+        folder: with <name>.parquet for users, items and categories.
+        scratch: where the workflow keeps its tables until it is saved.
+
+    Raises:
+        KfrecError: a file is missing, or its ids are not those that this step gives.
+    """
+    vocabularies = {}
+    for name in NAMES:
+        path = folder / f"{name}.parquet"
+        try:
+            table = pq.read_table(path, columns=["id", "value"])
+        except (FileNotFoundError, pa.ArrowException, KeyError):
+            raise KfrecError(
+                f"{path}: not a vocabulary; workflow must name an earlier output of this workflow"
+            ) from None
+        if not np.array_equal(table["id"].to_numpy(), np.arange(FIRST_ID, FIRST_ID + len(table))):
+            raise KfrecError(f"{path}: its ids do not count up from {FIRST_ID}; it was written by something else")
+        vocabularies[name] = table["value"].to_pandas()
+    ids = list(NAMES) >> ops.Categorify(out_path=str(scratch), dtype=np.int32, vocabs=vocabularies)
+    return _with_histories(ids)
+
+
+def out_of_vocabulary(workflow_folder: Path, histories: Sequence[Path]) -> float:
+    """Share of the reviews in files of the schema ``histories.HISTORY`` whose item a saved workflow does not know."""
+    known = pq.read_table(_vocabulary_file(workflow_folder, "item"), columns=["item"])["item"].combine_chunks()
+    reviews = unknown = 0
+    for path in histories:
+        for batch in pq.ParquetFile(path).iter_batches(columns=["item"]):
+            items = batch.column(0).cast(known.type)
+            unknown += len(items) - pc.sum(pc.is_in(items, value_set=known)).as_py()
+            reviews += len(items)
+    return unknown / reviews if reviews else 0.0
 
 
 def load(folder: Path) -> Workflow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +33,16 @@ class EncodedData:
         reviews: in each of them.
         popularity: file of the distribution that negatives are drawn from.
         cardinalities: the largest id of uid, item and cat, in that order.
+        vocabulary: "fitted", "kept", or "refitted" where the one given knew too little.
+        out_of_vocabulary_rate: share of the reviews whose item the vocabulary that was given does not know.
     """
 
     histories: tuple[Path, ...]
     reviews: tuple[int, ...]
     popularity: Path
     cardinalities: dict[str, int]
+    vocabulary: str
+    out_of_vocabulary_rate: float
 
 
 def select_histories(
@@ -81,7 +86,12 @@ def select_histories(
 
 
 def encode_histories(
-    workers: Workers, histories: Sequence[Histories], workflow: Workflow | None, output: Path, scratch: Path
+    workers: Workers,
+    histories: Sequence[Histories],
+    workflow: Workflow | None,
+    limit: float,
+    output: Path,
+    scratch: Path,
 ) -> EncodedData:
     """Encodes all histories, and writes the workflow and the vocabulary to the folder ``output``.
 
@@ -89,14 +99,24 @@ def encode_histories(
         workers: run the tasks.
         histories: one for each partition.
         workflow: a fitted workflow to encode with; None fits a new one.
+        limit: share of reviews of unknown items above which a new one is fitted after all.
         output: the artifact's folder.
         scratch: folder for the encoded histories.
     """
     reviews = sum(part.reviews for part in histories)
     dataset = encoding.reviews_dataset([part.path for part in histories if part.path])
     with progress("fitting the vocabulary", reviews, "reviews") as bar:
-        fitted = workflow or encoding.fit(dataset, scratch)
-        fitted.save(output / "workflow")
+        vocabulary, rate = "fitted", 0.0
+        if workflow is not None:
+            workflow.save(output / "workflow")
+            rate = encoding.out_of_vocabulary(output / "workflow", [part.path for part in histories if part.path])
+            vocabulary = "kept" if rate <= limit else "refitted"
+            print(f"{rate:.2%} of the reviews are of unknown items (limit {limit:.2%}): vocabulary {vocabulary}")
+        if workflow is None or vocabulary == "refitted":
+            shutil.rmtree(output / "workflow", ignore_errors=True)
+            workflow = encoding.fit(dataset, scratch)
+            workflow.save(output / "workflow")
+            rate = 0.0 if vocabulary == "fitted" else rate
         cardinalities = encoding.write_vocabulary(output / "workflow", output / "vocabulary")
         bar.advance(reviews)
 
@@ -108,10 +128,15 @@ def encode_histories(
             counter.add(popularity)
             bar.advance(histories[place].reviews)
 
-        _in_order(workers, encoding.encoding_tasks(fitted, dataset, outputs), ended)
+        _in_order(workers, encoding.encoding_tasks(workflow, dataset, outputs), ended)
     counter.popularity().save(scratch / "popularity.npz")
     return EncodedData(
-        tuple(outputs), tuple(part.reviews for part in histories), scratch / "popularity.npz", cardinalities
+        tuple(outputs),
+        tuple(part.reviews for part in histories),
+        scratch / "popularity.npz",
+        cardinalities,
+        vocabulary,
+        rate,
     )
 
 

@@ -18,6 +18,8 @@ def register(
     bootstrap_samples: int,
     confidence: float,
     evaluation_batch_size: int,
+    data_version: str,
+    occasion: str,
     experiment: str,
     run_id: str,
     seed: int,

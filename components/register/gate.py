@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from components.metrics import Interval
+from components.tracking.champion import CHAMPION
 
-CHAMPION = "champion"
 CHALLENGER = "challenger"
 
 

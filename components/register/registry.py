@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
 import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from components.feature_spec.spec import FILENAME
-from components.register.gate import CHALLENGER, CHAMPION, Decision
+from components.register.gate import CHALLENGER, Decision
 from components.scoring.model import OUTPUT, SAVED_MODEL, ExportedModel
 from components.scoring.translation import NotComparable
 from components.tracking import TrackedRun
-from components.tracking.store import is_unreachable
+from components.tracking.champion import CHAMPION, FilesGone, champion_of, download_version, use_store_of
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -45,7 +44,7 @@ class Registry:
         import mlflow
         from mlflow.exceptions import MlflowException
 
-        self._use()
+        use_store_of(self.client)
         inputs = {name: np.asarray(example[name], np.int64) for name in model.inputs}
         paths = (model.folder / name for name in _TRAVELS)
         with mlflow.start_run(run_id=self.run.id), warnings.catch_warnings():
@@ -70,14 +69,7 @@ class Registry:
 
     def champion(self) -> ModelVersion | None:
         """The version that has the alias champion, if any."""
-        from mlflow.exceptions import MlflowException
-
-        try:
-            return self.client.get_model_version_by_alias(self.name, CHAMPION)
-        except MlflowException as error:
-            if error.error_code not in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"):
-                raise
-            return None
+        return champion_of(self.client, self.name)
 
     def download(self, held: ModelVersion, folder: Path) -> Path:
         """Fetches a version's files and returns its model folder.
@@ -85,25 +77,20 @@ class Registry:
         Raises:
             NotComparable: the files are gone.
         """
-        import mlflow
-        from mlflow.exceptions import MlflowException
-
-        self._use()
-        source = f"models:/{self.name}/{held.version}"
         try:
-            found = Path(mlflow.artifacts.download_artifacts(source, dst_path=str(folder))) / "artifacts"
-        except (MlflowException, FileNotFoundError) as error:
-            if is_unreachable(error):
-                raise
-            raise NotComparable(f"its files cannot be fetched ({str(error).splitlines()[0]})") from error
-        if not found.is_dir():
-            raise NotComparable("its files are gone or were not written by kfrec")
-        return found
+            return download_version(self.client, self.name, held.version, folder)
+        except FilesGone as error:
+            raise NotComparable(str(error)) from error
 
     def decision(self, held: ModelVersion) -> Decision | None:
         """What was decided about a version, if anything was."""
         noted = held.tags.get(DECISION)
         return Decision.from_dict(json.loads(noted)) if noted else None
+
+    def note(self, held: ModelVersion, facts: Mapping[str, Any]) -> None:
+        """Notes facts about a version as tags ``kfrec.<name>``, which a later retraining reads."""
+        for name, value in facts.items():
+            self.client.set_model_version_tag(self.name, held.version, f"kfrec.{name}", str(value))
 
     def apply(self, held: ModelVersion, decision: Decision) -> None:
         """Notes the decision at the version and then sets its alias, in that order and last of all.
@@ -115,13 +102,6 @@ class Registry:
         self.client.set_registered_model_alias(self.name, decision.alias, held.version)
         if decision.alias == CHAMPION and CHALLENGER in held.aliases:
             self.client.delete_registered_model_alias(self.name, CHALLENGER)
-
-    def _use(self) -> None:
-        """Points mlflow's own functions, which know no client, to the same store."""
-        import mlflow
-
-        mlflow.set_tracking_uri(self.client.tracking_uri)
-        mlflow.set_registry_uri(os.environ.get("MLFLOW_REGISTRY_URI") or self.client.tracking_uri)
 
 
 def _signature(inputs: Mapping[str, np.ndarray], model: ExportedModel):  # type: ignore[no-untyped-def]

@@ -53,16 +53,32 @@ def run(
         # A decision stands until someone else becomes champion; then the model is held against that one.
         if decision is None or standing not in (decision.champion_version, int(version.version)):
             decision = _decide(parameters, registry, spec, evaluation)
+        origin = _origin(parameters, spec)
+        registry.note(version, origin)
         registry.apply(version, decision)
-        body = _registration(parameters.registered_model, int(version.version), tracked.id, decision)
+        body = _registration(parameters.registered_model, int(version.version), tracked.id, decision) | origin
         with publishing(registration, step="register", inputs=inputs, parameters=as_plain(parameters)) as staging:
             (staging.path / "registration.json").write_text(json.dumps(body, indent=2) + "\n")
             staging.rows["models"] = 1
         numbers = {"champion_auc": decision.champion_auc, "auc_difference": decision.difference}
         tracked.log_metrics({name: value for name, value in numbers.items() if value is not None})
-        tracked.set_tags({f"kfrec.{name}": body[name] for name in ("registered_model", "version", "alias", "reason")})
+        noted = ("registered_model", "version", "alias", "reason", *origin)
+        tracked.set_tags({f"kfrec.{name}": str(body[name]) for name in noted})
         tracked.log_artifact(registration / "registration.json", "registration")
     return staging.rows
+
+
+def _origin(parameters: RegisterParameters, spec: FeatureSpec) -> dict[str, Any]:
+    """Where the model comes from: which data, encoded how, and why it was trained."""
+    encoding = spec.metadata.get("encoding") or {}
+    known = {
+        "data_version": parameters.data_version,
+        "occasion": parameters.occasion,
+        "reviews": encoding.get("raw_reviews"),
+        "vocabulary": encoding.get("vocabulary"),
+        "out_of_vocabulary_rate": encoding.get("out_of_vocabulary_rate"),
+    }
+    return {name: value for name, value in known.items() if value not in ("", None)}
 
 
 def _evaluation_of(inputs: Mapping[str, Artifact], evaluation: Path) -> Artifact:

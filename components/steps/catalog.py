@@ -6,7 +6,7 @@ defaults of the training parameters are those of the public SIM documentation.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from components.steps.parameter import Ints, param
 
@@ -17,6 +17,10 @@ RUN_ID = param(
     "", "Pipeline run whose MLflow run this step joins; empty joins MLFLOW_RUN_ID or starts a run of its own"
 )
 EVALUATION_BATCH_SIZE = param(16_384, "Samples scored at a time", unit="samples", at_least=1)
+DATA_VERSION = param(
+    "", "Version of the data at the source, noted with the model; a new one also makes KFP fetch again what it cached"
+)
+REGISTERED_MODEL = param("kfrec-ctr", "Name in the MLflow model registry")
 _PREBATCH = "0 is one Example a sample where records are written, and what the data says where they are read"
 PREBATCH_TRAIN_SIZE = param(0, f"Samples in one training record; {_PREBATCH}", unit="samples", at_least=0)
 PREBATCH_TEST_SIZE = param(0, f"Samples in one test record; {_PREBATCH}", unit="samples", at_least=0)
@@ -29,6 +33,25 @@ AFFINITIES = (
     "socket_unique_continuous",
     "disabled",
 )
+
+
+@dataclass(frozen=True)
+class FindParameters:
+    """Which data to train on next, and whether it is worth it."""
+
+    data_prefix: str = param(
+        "",
+        "Folder, gs://, s3:// or minio:// prefix with one folder a data version, each a whole set of raw files; the "
+        "last name in natural order is the newest",
+    )
+    registered_model: str = REGISTERED_MODEL
+    minimum_new_reviews: int = param(
+        1, "Reviews that a version must have more than the champion's data", unit="reviews", at_least=0
+    )
+    force: bool = param(False, "Train on the newest version whatever it brings")
+    keep_vocabulary: bool = param(True, "Encode with the champion's vocabulary, as far as out_of_vocabulary_limit lets")
+    warm_start: bool = param(False, "Start training from the champion's weights")
+    champion_uri: str = param("", "Where later steps find the champion; empty is the folder itself")
 
 
 @dataclass(frozen=True)
@@ -58,6 +81,7 @@ class DownloadParameters:
     synthetic_shuffled_labels: bool = param(
         False, "Draw synthetic items without regard to the user, so that there is nothing to learn (a control)"
     )
+    data_version: str = DATA_VERSION
     seed: int = SEED
 
 
@@ -88,7 +112,12 @@ class PreprocessParameters:
         0.01, "Largest accepted share of lines that are not valid reviews", at_least=0, at_most=1
     )
     workflow: str = param(
-        "", "A fitted workflow to encode with (the workflow folder of an earlier output); empty fits a new one"
+        "",
+        "What to encode with: the workflow folder of an earlier output, or folder or URI of records or a model with "
+        "their vocabulary; empty fits a new one",
+    )
+    out_of_vocabulary_limit: float = param(
+        1.0, "Share of reviews of unknown items above which a new vocabulary is fitted after all", at_least=0, at_most=1
     )
     seed: int = SEED
 
@@ -145,7 +174,10 @@ class TrainParameters:
     prebatch_train_size: int = PREBATCH_TRAIN_SIZE
     prebatch_test_size: int = PREBATCH_TEST_SIZE
     # results
-    load_checkpoint_path: str = param("", "Folder of checkpoints to start from; empty starts fresh")
+    load_checkpoint_path: str = param("", "Folder of checkpoints to go on from; empty starts fresh")
+    warm_start_path: str = param(
+        "", "Folder or URI of a model whose weights training starts from, matched by vocabulary; empty starts fresh"
+    )
     checkpoint_steps: int = param(
         0, "Steps between checkpoints, beside one every epoch; 0 is none", unit="steps", at_least=0
     )
@@ -226,7 +258,7 @@ class EvaluateParameters:
 class RegisterParameters:
     """When a model becomes the champion."""
 
-    registered_model: str = param("kfrec-ctr", "Name in the MLflow model registry")
+    registered_model: str = REGISTERED_MODEL
     auc_floor: float = param(0.6, "A first model needs a test AUC above this to become champion", at_least=0, at_most=1)
     promotion_margin: float = param(
         0.001, "A challenger must beat the champion's test AUC by this much", at_least=0, at_most=1
@@ -234,6 +266,8 @@ class RegisterParameters:
     bootstrap_samples: int = param(1000, "Resamples of the confidence interval", unit="resamples", at_least=100)
     confidence: float = param(0.95, "Level of the confidence interval", at_least=0.5, at_most=0.9999)
     evaluation_batch_size: int = EVALUATION_BATCH_SIZE
+    data_version: str = DATA_VERSION
+    occasion: str = param("", "Why this model was trained, noted with it")
     experiment: str = EXPERIMENT
     run_id: str = RUN_ID
     seed: int = SEED
@@ -250,6 +284,7 @@ class Step:
         inputs: folders it reads, name to description.
         outputs: folders it writes, name to description.
         rows: which of the counts it returns add up to the rows it made.
+        results: what else it returns, name to type; outputs of its KFP component.
     """
 
     name: str
@@ -258,6 +293,7 @@ class Step:
     inputs: dict[str, str]
     outputs: dict[str, str]
     rows: tuple[str, ...]
+    results: dict[str, type] = field(default_factory=dict)
 
 
 RAW = "raw reviews_*.json[.gz] and meta_*.json[.gz]"
@@ -266,10 +302,15 @@ TFRECORD = "record files with feature_spec.yaml"
 MODEL = "SavedModel, checkpoint, training log"
 EVALUATION = "metrics.json, predictions, curves and report.html"
 REGISTRATION = "registration.json: version, alias and reason"
+CHAMPION = "the champion's model, or a note that there is none"
 
 STEPS: dict[str, Step] = {
     step.name: step
     for step in (
+        Step("find", "Find the newest data, and whether to train on it.",
+             FindParameters, {}, {"champion": CHAMPION}, ("versions",),
+             {"proceed": bool, "occasion": str, "source": str, "data_version": str, "workflow": str,
+              "warm_start_path": str}),
         Step("download", "Fetch raw interaction logs, or generate synthetic ones.",
              DownloadParameters, {}, {"raw": RAW}, ("reviews",)),
         Step("preprocess", "Turn raw reviews into training samples with NVTabular.",

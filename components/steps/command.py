@@ -6,6 +6,7 @@ import argparse
 import importlib
 import sys
 import time
+from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -25,11 +26,11 @@ def command(name: str, arguments: Sequence[str] | None = None) -> int:
     debug = options.pop("debug")
     folders = {folder: Path(options.pop(folder)) for folder in (*step.inputs, *step.outputs)}
     given = {key: value for key, value in options.items() if value is not None}
-    return _guarded(step, lambda: call(step, given, folders), debug)
+    return _guarded(step, lambda: _told(call(step, given, folders)), debug)
 
 
-def component(name: str, arguments: Mapping[str, Any]) -> None:
-    """Runs the step ``name`` inside a KFP component.
+def component(name: str, arguments: Mapping[str, Any]) -> Any:
+    """Runs the step ``name`` inside a KFP component; returns its results as KFP wants them, None where it has none.
 
     Args:
         name: the step.
@@ -42,18 +43,22 @@ def component(name: str, arguments: Mapping[str, Any]) -> None:
     given = {key: value for key, value in arguments.items() if key in declared}
     given |= {f"{folder}_uri": arguments[folder].uri for folder in folders if f"{folder}_uri" in declared}
     use_mounted_environment()
-    status = _guarded(step, lambda: call(step, given, folders), debug=False)
+    returned: list[Mapping[str, Any]] = []
+    status = _guarded(step, lambda: returned.append(call(step, given, folders)), debug=False)
     if status:
         sys.exit(status)
+    return namedtuple("Results", step.results)(**returned[0]) if step.results else None
 
 
-def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, Path]) -> None:
-    """Checks the parameters, runs the step and tells how long it took."""
+def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, Path]) -> dict[str, Any]:
+    """Checks the parameters, runs the step, tells how long it took, and returns its results."""
     parameters: Any = build(step.parameters, values)
-    run: Callable[..., Mapping[str, int]] = importlib.import_module(f"components.{step.name}.step").run
+    run: Callable[..., Mapping[str, Any]] = importlib.import_module(f"components.{step.name}.step").run
     emit("started", step=step.name, run_id=values.get("run_id", ""))
     started = time.monotonic()
-    rows = run(parameters, **folders)
+    returned = run(parameters, **folders)
+    results = {name: returned[name] for name in step.results}
+    rows = {name: count for name, count in returned.items() if name not in step.results}
     emit(
         "finished",
         step=step.name,
@@ -61,7 +66,14 @@ def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, Path]) -> 
         rows=sum(rows[name] for name in step.rows),
         counts=dict(rows),
         outputs={name: str(folders[name]) for name in step.outputs},
+        results=results,
     )
+    return results
+
+
+def _told(results: Mapping[str, Any]) -> None:
+    for name, value in results.items():
+        print(f"{name}: {value}")
 
 
 def argument_parser(step: Step) -> argparse.ArgumentParser:
@@ -89,7 +101,7 @@ def add_argument(group: argparse._ArgumentGroup, parameter: Parameter) -> None:
     )
 
 
-def _guarded(step: Step, job: Callable[[], None], debug: bool) -> int:
+def _guarded(step: Step, job: Callable[[], Any], debug: bool) -> int:
     """Runs ``job``; turns bad input into one line and exit status 2."""
     try:
         job()

@@ -87,3 +87,9 @@ def read_columns(folder: Path, number_of_user_features: int) -> tuple[Column, ..
 
 def _is_cardinality(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**31 - 1
+
+
+def read_encoding(folder: Path) -> Mapping[str, Any]:
+    """What preprocessing noted about the vocabulary in metadata.json; empty in data that was made elsewhere."""
+    noted = json.loads((folder / METADATA).read_text()).get("encoding")
+    return noted if isinstance(noted, dict) else {}

@@ -19,7 +19,7 @@ from components.tfrecord.lengths import length_by_footers, length_by_reading
 from components.tfrecord.parts import RowGroup, row_groups
 from components.tfrecord.permutation import Permutation
 from components.tfrecord.samples import LongerList
-from components.tfrecord.schema import Column, read_columns
+from components.tfrecord.schema import Column, read_columns, read_encoding
 from components.tfrecord.shards import ShardPlan, plan_shards
 
 SPLITS = ("train", "test")
@@ -71,7 +71,8 @@ def _write(
         for split in SPLITS
     }
     vocabulary = _copy_vocabulary(parquet, folder)
-    spec = _specification(columns, lengths, plans, prebatch, vocabulary, folder)
+    encoding = read_encoding(parquet)
+    spec = _specification(columns, lengths, plans, prebatch, vocabulary, encoding, folder)
     layout = layout_of(spec, [column.feature for column in columns])
     for number, split in enumerate(SPLITS):
         (folder / split).mkdir(exist_ok=True)
@@ -87,6 +88,7 @@ def _specification(
     plans: Mapping[str, ShardPlan],
     prebatch: Mapping[str, int],
     vocabulary: Mapping[str, str],
+    encoding: Mapping[str, Any],
     folder: Path,
 ) -> FeatureSpec:
     names = tuple(column.feature for column in columns)
@@ -103,6 +105,8 @@ def _specification(
     }
     if vocabulary:
         metadata["vocabulary"] = dict(vocabulary)
+    if encoding:
+        metadata["encoding"] = dict(encoding)
     features = {column.feature: column.to_feature(lengths) for column in columns}
     return FeatureSpec(features, sources, channels, metadata, folder)
 

@@ -33,6 +33,7 @@ def train(
     prebatch_train_size: int,
     prebatch_test_size: int,
     load_checkpoint_path: str,
+    warm_start_path: str,
     checkpoint_steps: int,
     log_steps: int,
     affinity: str,

@@ -29,6 +29,7 @@ from components.train.session import Session
 from components.train.standing import Standing
 from components.train.state import state_of
 from components.train.training_step import TrainingStep
+from components.train.warm_start import warm_start
 
 
 class Training:
@@ -86,15 +87,23 @@ class Training:
             self._epoch(log)
 
     def _begin(self) -> None:
-        """Restores the checkpoint asked for on the first rank, then gives every rank the first one's state."""
+        """Restores what was asked for on the first rank, then gives every rank the first one's state."""
         if self._parameters.load_checkpoint_path:
             restored = together(self._ranks, self._restore)
             self.standing, counts = self._ranks.from_first(restored)
             # The counts of all ranks go on in the first one; summed at the end of the epoch they are complete.
             if self._session.is_first and counts.size:
                 self._histogram.counts.assign(counts)
+        elif self._parameters.warm_start_path:
+            together(self._ranks, self._warm_start)
         for part in (self._session.model, self._optimizer, self._loss_scale):
             self._ranks.copy_variables(state_of(part))
+
+    def _warm_start(self) -> None:
+        if self._session.is_first:
+            place, scratch = self._parameters.warm_start_path, Path(self._parameters.stage_dir) / "warm-start"
+            carried = warm_start(place, scratch, self._session.model, self._data.spec)
+            print(f"starting from the weights of {place}; {carried:,} rows of embeddings carried over", flush=True)
 
     def _restore(self) -> tuple[Standing, np.ndarray]:
         if not self._session.is_first:

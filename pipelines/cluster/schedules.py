@@ -135,7 +135,7 @@ def _schedule(place: str, entry: Any) -> Schedule:
     for name in ("start", "end"):
         _check_time(place, name, getattr(schedule, name))
     try:
-        parameters = checked(schedule.parameters)
+        parameters = checked(schedule.parameters, schedule.pipeline)
     except KfrecError as error:
         raise KfrecError(f"{place}: {error}") from None
     return dataclasses.replace(schedule, parameters=parameters)

@@ -24,6 +24,7 @@ class Submission:
 
     Attributes:
         ir: the compiled pipeline.
+        pipeline: its name among PIPELINES.
         values: pipeline parameters by name, unchecked.
         experiment: KFP experiment, made where it does not exist.
         name: of the run; empty makes one from the pipeline and the time.
@@ -32,6 +33,7 @@ class Submission:
     """
 
     ir: str
+    pipeline: str
     values: Mapping[str, Any]
     experiment: str = "kfrec"
     name: str = ""
@@ -45,7 +47,7 @@ def submit(client: Client, host: str, wanted: Submission, tell: Callable[[str], 
     Raises:
         KfrecError: a bad parameter, or KFP refuses or does not answer.
     """
-    values = checked(wanted.values)
+    values = checked(wanted.values, wanted.pipeline)
     with explained(host):
         version = ensure_version(client, wanted.ir)
         tell(f"pipeline {version.pipeline}, version {version.name}{' (uploaded)' if version.is_new else ''}")

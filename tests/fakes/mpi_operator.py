@@ -188,6 +188,8 @@ class MpiOperator:
                 return
             job = deepcopy(self.api.jobs[name])
             conditions = job.setdefault("status", {}).setdefault("conditions", [])
+            if kind in ("Succeeded", "Failed") and reason != "MPIJobEvicted":
+                job["status"]["completionTime"] = now()
             conditions[:] = [c for c in conditions if c["type"] != kind]
             conditions.append({"type": kind, "status": status, "reason": reason or f"MPIJob{kind}", "message": message,
                                "lastTransitionTime": now()})  # fmt: skip

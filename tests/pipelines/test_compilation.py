@@ -76,8 +76,22 @@ def test_training_evaluation_and_registration_are_never_taken_from_the_cache(doc
     spec, _ = documents
     dags = [spec["root"], *spec["components"].values()]
     tasks = {name: task for part in dags for name, task in part.get("dag", {}).get("tasks", {}).items()}
-    cached = {name for name, task in tasks.items() if task["cachingOptions"].get("enableCache")}
+    cached = {name for name, task in tasks.items() if task.get("cachingOptions", {}).get("enableCache")}
     assert cached & set(STEPS) == {"download", "preprocess", "tfrecord"}
+
+
+def test_retraining_goes_on_only_with_new_data_and_always_looks_again() -> None:
+    spec = next(yaml.safe_load_all(compiled("retraining", load_settings())))
+    tasks = spec["root"]["dag"]["tasks"]
+    condition = next(task for name, task in tasks.items() if name != "find")
+    assert condition["triggerPolicy"]["condition"] == "inputs.parameter_values['pipelinechannel--find-proceed'] == true"
+    assert not tasks["find"]["cachingOptions"].get("enableCache")
+    inner = {name for part in spec["components"].values() for name in part.get("dag", {}).get("tasks", {})}
+    assert set(STEPS) - {"find"} < inner
+    shown = spec["root"]["inputDefinitions"]["parameters"]
+    assert shown["out_of_vocabulary_limit"]["defaultValue"] == 0.05
+    assert "default 0.05" in " ".join(shown["out_of_vocabulary_limit"]["description"].split())
+    assert not {"source", "workflow", "data_version", "occasion", "warm_start_path"} & set(shown)
 
 
 def test_the_cluster_trains_with_an_mpijob_and_knows_its_own_pod(documents: tuple[dict, dict]) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from components.artifacts import open_artifact
-from components.steps.catalog import STEPS
+from pipelines.defaults import PIPELINES, TRAINING
 
 pytestmark = pytest.mark.slow
 
@@ -68,7 +68,7 @@ def test_a_model_learns_nothing_where_there_is_nothing_to_learn(tmp_path: Path) 
 
 def test_the_summary_tells_everything_about_the_run(first: Run) -> None:
     summary = first.summary
-    assert set(summary["steps"]) == set(STEPS)
+    assert set(summary["steps"]) == set(PIPELINES[TRAINING])
     assert all(step["seconds"] > 0 and step["rows"] > 0 for step in summary["steps"].values())
     assert summary["steps"]["preprocess"]["rows"] == summary["steps"]["tfrecord"]["rows"]
     assert set(summary["metrics"]) == {
@@ -106,7 +106,7 @@ def test_one_mlflow_run_holds_what_all_steps_say(first: Run) -> None:
 
 
 def test_a_person_sees_each_step_and_one_table(first: Run) -> None:
-    for step in STEPS:
+    for step in PIPELINES[TRAINING]:
         assert f"{step:<10} done in " in first.err
         assert any(line.startswith(step) for line in first.out.splitlines())
     assert "test AUC 0." in first.out and "is the champion" in first.out

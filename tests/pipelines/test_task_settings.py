@@ -11,7 +11,7 @@ def test_every_step_has_settings_of_its_own() -> None:
     steps = load_settings().steps
     assert set(steps) == set(STEPS)
     assert [name for name, settings in steps.items() if settings.gpus] == ["preprocess"]
-    assert [name for name, settings in steps.items() if not settings.cache] == ["train", "evaluate", "register"]
+    assert [name for name, settings in steps.items() if not settings.cache] == ["find", "train", "evaluate", "register"]
 
 
 def test_a_file_replaces_what_it_names_and_nothing_else(tmp_path: Path) -> None:

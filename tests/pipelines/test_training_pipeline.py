@@ -7,6 +7,7 @@ from kfp import compiler
 
 from components.steps.catalog import STEPS
 from components.steps.parameter import parameters_of
+from pipelines.defaults import PIPELINES, TRAINING
 from pipelines.parameters import pipeline_parameters
 from pipelines.training import NAME, training_pipeline
 
@@ -45,11 +46,11 @@ def test_the_steps_run_in_the_order_of_the_catalog(compiled: dict) -> None:
         "evaluate": {"tfrecord", "train"},
         "register": {"tfrecord", "train", "evaluate"},
     }
-    order = list(STEPS)
+    order = list(PIPELINES[TRAINING])
     assert all(order.index(before) < order.index(name) for name in order for before in depends[name])
 
 
-@pytest.mark.parametrize("name", STEPS)
+@pytest.mark.parametrize("name", PIPELINES[TRAINING])
 def test_a_component_takes_exactly_what_the_catalog_declares(name: str, compiled: dict) -> None:
     inputs = compiled["components"][f"comp-{name}"]["inputDefinitions"]
     folders = (*STEPS[name].inputs, *STEPS[name].outputs)
@@ -65,7 +66,7 @@ def test_a_component_takes_exactly_what_the_catalog_declares(name: str, compiled
 
 def test_no_step_installs_packages_when_it_runs(compiled: dict) -> None:
     commands = [" ".join(e["container"]["command"]) for e in compiled["deploymentSpec"]["executors"].values()]
-    assert len(commands) == len(STEPS)
+    assert len(commands) == len(PIPELINES[TRAINING])
     assert not any("pip install" in command for command in commands)
 
 

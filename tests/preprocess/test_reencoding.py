@@ -50,7 +50,7 @@ def test_an_unseen_category_is_out_of_vocabulary(folder: Path) -> None:
 
 def test_cardinalities_stay_those_of_the_old_vocabulary(folder: Path) -> None:
     old, new = (json.loads((folder / name / "metadata.json").read_text()) for name in ("old", "new"))
-    assert old == new
+    assert old["cardinalities"] == new["cardinalities"]
 
 
 def test_the_output_carries_the_workflow_on(folder: Path) -> None:
@@ -68,3 +68,35 @@ def test_a_damaged_workflow_is_named(folder: Path, tmp_path: Path) -> None:
     (broken / "workflow.pkl").write_bytes(b"not a pickle")
     with pytest.raises(KfrecError, match="broken: not a workflow of this step"):
         preprocess(folder / "new-raw", tmp_path / "parquet", workflow=str(broken))
+
+
+def test_a_vocabulary_alone_encodes_as_its_workflow_does(folder: Path, tmp_path: Path) -> None:
+    # A registered model carries the vocabulary, not the workflow.
+    (tmp_path / "model").mkdir()
+    shutil.copytree(folder / "old" / "vocabulary", tmp_path / "model" / "vocabulary")
+    preprocess(folder / "new-raw", tmp_path / "parquet", workflow=str(tmp_path / "model"))
+    for split in ("train", "test"):
+        assert samples(tmp_path / "parquet", split) == samples(folder / "new", split)
+    assert vocabulary(tmp_path / "parquet", "item") == vocabulary(folder / "old", "item")
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(0.25, "kept"), (0.15, "refitted")])
+def test_a_vocabulary_that_knows_too_little_is_fitted_anew(
+    folder: Path, tmp_path: Path, limit: float, expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Two of ten reviews are of items that the old data did not have.
+    preprocess(folder / "new-raw", tmp_path / "parquet", workflow=str(folder / "moved"), out_of_vocabulary_limit=limit)
+    noted = json.loads((tmp_path / "parquet" / "metadata.json").read_text())["encoding"]
+    assert noted == {"vocabulary": expected, "out_of_vocabulary_rate": 0.2, "raw_reviews": 10}
+    assert (
+        f"20.00% of the reviews are of unknown items (limit {limit:.2%}): vocabulary {expected}"
+        in capsys.readouterr().out
+    )
+    assert ("new1" in vocabulary(tmp_path / "parquet", "item").values()) == (expected == "refitted")
+
+
+def test_a_vocabulary_of_something_else_is_named(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "old" / "vocabulary", tmp_path / "vocabulary")
+    (tmp_path / "vocabulary" / "item.parquet").write_bytes(b"x")
+    with pytest.raises(KfrecError, match=r"vocabulary/item\.parquet: not a vocabulary"):
+        preprocess(folder / "new-raw", tmp_path / "parquet", workflow=str(tmp_path))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Callable
 from datetime import datetime, timezone
 from types import TracebackType
 
 from components.errors import KfrecError
 from components.train.mpijob.cluster import Cluster, Expired, Refused
 from components.train.mpijob.job import LAUNCHER, ROLE_LABEL
+from components.train.relay import Relay
 
 
 class LogFollower:
@@ -20,12 +20,12 @@ class LogFollower:
     Args:
         cluster: where the job runs.
         job: its name.
-        line: called with "stdout" and a line; no two calls at a time.
+        relay: takes the lines, and forgets the error of a launcher when another one starts.
         pause: seconds between two looks for a launcher.
     """
 
-    def __init__(self, cluster: Cluster, job: str, line: Callable[[str, str], None], pause: float = 2.0) -> None:
-        self._cluster, self._job, self._line, self._pause = cluster, job, line, pause
+    def __init__(self, cluster: Cluster, job: str, relay: Relay, pause: float = 2.0) -> None:
+        self._cluster, self._job, self._relay, self._pause = cluster, job, relay, pause
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="launcher log", daemon=True)
 
@@ -66,6 +66,7 @@ class LogFollower:
 
     def _read(self, pod: str) -> None:
         """Reads one launcher's log to its end."""
+        self._relay.error = None
         last, since, repeated = "", None, 0
         while True:
             skip = repeated
@@ -80,7 +81,7 @@ class LogFollower:
                         continue
                     repeated = repeated + 1 if stamp == last else 1
                     last = stamp
-                    self._line("stdout", line)
+                    self._relay.line("stdout", line)
                 return
             except Expired:
                 since = _seconds_since(last)

@@ -125,7 +125,8 @@ def _labels(settings: JobSettings) -> dict[str, str]:
 
 def _launcher(parameters: LaunchParameters, settings: JobSettings, arguments: Sequence[str]) -> dict[str, Any]:
     environment = _environment(settings)
-    exported = [word for name in (*_OF_THE_IMAGE, *(e["name"] for e in environment)) for word in ("-x", name)]
+    names = (*_OF_THE_IMAGE, *settings.forwarded, *(entry["name"] for entry in environment))
+    exported = [word for name in names for word in ("-x", name)]
     command = ["mpirun", "-np", str(parameters.workers), "--bind-to", "none", "--tag-output", *exported]
     container = {
         **_container(LAUNCHER, settings),

@@ -96,7 +96,7 @@ class MpiJobLauncher:
         with log.open("w") as file, Relay(file, tagged=True) as relay, sigterm_exits():
             try:
                 job = self._created_or_found(body)
-                with LogFollower(self._cluster, self._name, relay.line, min(2.0, self._pace.look)):
+                with LogFollower(self._cluster, self._name, relay, min(2.0, self._pace.look)):
                     job = self._wait(job)
             except (SystemExit, KeyboardInterrupt, _GivenUp) as error:
                 self._cluster.delete(self._name)
@@ -106,7 +106,11 @@ class MpiJobLauncher:
             except Refused as refused:
                 raise KfrecError(self._explained(refused)) from None
             if outcome(job) == "Failed":
-                raise KfrecError(relay.error or self._failure(job))
+                told = self._failure(job)
+                if not job.get("status", {}).get("completionTime"):
+                    # The operator cleans up only what has a time of completion; the others would keep their GPUs.
+                    self._cluster.delete(self._name)
+                raise KfrecError(relay.error or told)
 
     def _created_or_found(self, body: Json) -> Json:
         """Creates the job, or finds the one that an earlier try of this step created."""

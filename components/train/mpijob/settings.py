@@ -28,6 +28,7 @@ class JobSettings:
         scheduling_policy: runPolicy.schedulingPolicy, for gang scheduling by Volcano or the scheduler plugins.
         environment: variable: value, for launcher and every rank.
         secret_environment: secret: list of its keys that become variables; what does not exist stays unset.
+        forwarded: variables that the cluster puts into pods (such as AWS_ROLE_ARN) and that the ranks need.
         labels: more labels of the pods.
         annotations: more annotations of the pods.
         launcher_cpu: request of the launcher.
@@ -51,6 +52,7 @@ class JobSettings:
     scheduling_policy: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     secret_environment: Mapping[str, list[str]] = field(default_factory=dict)
+    forwarded: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     launcher_cpu: str = "1"

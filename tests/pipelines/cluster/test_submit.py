@@ -23,7 +23,10 @@ def test_a_run_is_made_from_a_version_that_holds_the_compiled_pipeline(api: KfpA
     told: list[str] = []
     client = connect(url)
     run_id = submit(
-        client, url, Submission(ir, {"epochs": "1", "source": "gs://b/d"}, pipeline_root="gs://b/r"), told.append
+        client,
+        url,
+        Submission(ir, "training", {"epochs": "1", "source": "gs://b/d"}, pipeline_root="gs://b/r"),
+        told.append,
     )
     (version,) = api.versions.values()
     assert version["display_name"] == version_name(ir)
@@ -37,7 +40,7 @@ def test_a_run_is_made_from_a_version_that_holds_the_compiled_pipeline(api: KfpA
 def test_what_is_known_is_not_uploaded_again(api: KfpApi, url: str, ir: str) -> None:
     client = connect(url)
     for _ in range(2):
-        submit(client, url, Submission(ir, {}), lambda line: None)
+        submit(client, url, Submission(ir, "training", {}), lambda line: None)
     assert (len(api.pipelines), len(api.versions), len(api.runs), len(api.experiments)) == (1, 1, 2, 1)
 
 
@@ -63,7 +66,7 @@ def test_an_upload_whose_answer_got_lost_is_found_the_next_time(api: KfpApi, url
 
 def test_a_run_is_followed_to_its_end(api: KfpApi, url: str, ir: str) -> None:
     client, told = connect(url), list[str]()
-    run_id = submit(client, url, Submission(ir, {}), lambda line: None)
+    run_id = submit(client, url, Submission(ir, "training", {}), lambda line: None)
     assert follow(client, url, run_id, timeout=10, pause=0.01, tell=told.append) == 0
     assert told == ["download: pending", "train: pending", "download: succeeded", "train: running", "train: succeeded",
                     "run succeeded"]  # fmt: skip
@@ -72,7 +75,7 @@ def test_a_run_is_followed_to_its_end(api: KfpApi, url: str, ir: str) -> None:
 def test_a_run_that_fails_names_the_step(api: KfpApi, url: str, ir: str) -> None:
     api.states = ["RUNNING", "FAILED"]
     client, told = connect(url), list[str]()
-    run_id = submit(client, url, Submission(ir, {}), lambda line: None)
+    run_id = submit(client, url, Submission(ir, "training", {}), lambda line: None)
     assert follow(client, url, run_id, timeout=10, pause=0.01, tell=told.append) == 1
     assert told[-1] == "run failed in train: a step failed"
 
@@ -80,7 +83,7 @@ def test_a_run_that_fails_names_the_step(api: KfpApi, url: str, ir: str) -> None
 def test_a_run_that_takes_too_long_is_left_running(api: KfpApi, url: str, ir: str) -> None:
     api.states = ["RUNNING"]
     client = connect(url)
-    run_id = submit(client, url, Submission(ir, {}), lambda line: None)
+    run_id = submit(client, url, Submission(ir, "training", {}), lambda line: None)
     with pytest.raises(KfrecError, match="has not ended after 0 s; it goes on at"):
         follow(client, url, run_id, timeout=0, pause=0.01, tell=lambda line: None)
 
@@ -137,7 +140,7 @@ def test_the_stand_in_answers_as_the_api_is_described(api: KfpApi, url: str, ir:
         pytest.skip("KFREC_SCHEMAS does not name the folder with KFP's API description")
     swagger = json.loads((Path(os.environ["KFREC_SCHEMAS"]) / "kfp_api_single_file.swagger.json").read_text())
     client = connect(url)
-    run_id = submit(client, url, Submission(ir, {"epochs": 1}), lambda line: None)
+    run_id = submit(client, url, Submission(ir, "training", {"epochs": 1}), lambda line: None)
     shown = {
         "v2beta1Run": api.get_run(run_id, {}, None),
         "v2beta1PipelineVersion": next(iter(api.versions.values())),

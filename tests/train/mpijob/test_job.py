@@ -151,6 +151,7 @@ queue: gpus
 scheduler: volcano
 scheduling_policy: {minAvailable: 3, queue: gpus}
 environment: {NCCL_DEBUG: WARN}
+forwarded: [AWS_ROLE_ARN]
 secret_environment: {kfrec-object-store: [AWS_ACCESS_KEY_ID]}
 labels: {team: ads}
 annotations: {cluster-autoscaler.kubernetes.io/safe-to-evict: "false"}
@@ -180,7 +181,7 @@ def test_what_a_cluster_sets_reaches_the_pods(tmp_path: Path) -> None:
     assert [t["key"] for t in templates["Worker"]["spec"]["tolerations"]] == ["team", "nvidia.com/gpu"]
     command = templates["Launcher"]["spec"]["containers"][0]["command"]
     exported = {command[i + 1] for i, word in enumerate(command) if word == "-x"}
-    assert {"NCCL_DEBUG", "AWS_ACCESS_KEY_ID"} <= exported
+    assert {"NCCL_DEBUG", "AWS_ACCESS_KEY_ID", "AWS_ROLE_ARN"} <= exported
 
 
 def test_a_cluster_without_gpus_asks_for_none() -> None:

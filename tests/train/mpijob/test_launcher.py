@@ -190,6 +190,8 @@ def test_an_evicted_worker_is_the_reason(place: Make) -> None:
     assert isinstance(error, KfrecError)
     assert f"{NAME}-worker-1: Evicted: The node was low on resource: memory." in str(error)
     assert "\n" not in str(error)
+    # The operator gives such a job no time of completion and leaves its pods; they would keep their GPUs.
+    assert here.api.jobs == {}
 
 
 def test_a_suspended_job_is_told_and_goes_on_when_it_is_resumed(place: Make) -> None:
@@ -207,6 +209,14 @@ def test_a_launcher_that_fails_once_is_started_again_and_both_are_heard(place: M
     here = place(python("print(f'[1,0]<stdout>:try {tries}'); time.sleep(0.3); sys.exit(1 - tries)"))
     assert here.run(restarts=1) == "[0] try 0\n[0] try 1\n"
     assert here.operator.tries == 2
+
+
+def test_the_error_of_an_earlier_launcher_is_not_told_of_a_later_one(place: Make) -> None:
+    event = '{"kfrec": "error", "step": "train", "message": "first"}'
+    code = f"print('[1,0]<stdout>:' + {event!r}) if tries == 0 else None; time.sleep(0.3); sys.exit(7)"
+    here = place(python(code))
+    with pytest.raises(KfrecError, match="exit code 7"):
+        here.run(restarts=1)
 
 
 def test_a_launcher_that_keeps_failing_is_told_with_its_exit_code_and_last_words(place: Make) -> None:

@@ -1,0 +1,5 @@
+import sys
+
+from components.steps.command import command
+
+sys.exit(command("find"))

@@ -1,0 +1,72 @@
+"""Whether the newest data is worth a training, in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from components.find.versions import natural_order
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the registry says.
+
+    Attributes:
+        champion: version of the champion, None where there is none.
+        data_version: of the champion's data, empty where it is not known.
+        reviews: of the champion's data, None where it is not known.
+        tried: data versions that any registered model was trained on.
+    """
+
+    champion: int | None = None
+    data_version: str = ""
+    reviews: int | None = None
+    tried: Collection[str] = ()
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The answer and why."""
+
+    proceed: bool
+    occasion: str
+
+
+def decide(newest: str, known: Known, minimum_new: int, force: bool, count: Callable[[int], int]) -> Verdict:
+    """Decides about the newest version.
+
+    Args:
+        newest: its name.
+        known: what the registry says.
+        minimum_new: reviews it must have more than the champion's data.
+        force: train whatever it brings.
+        count: its reviews, counted up to the number it is given.
+    """
+    if force:
+        return Verdict(True, f"Data version {newest}: a training was asked for whatever it brings.")
+    if known.champion is None and newest not in known.tried:
+        return Verdict(True, f"Data version {newest}: there is no champion yet.")
+    if newest in known.tried:
+        return Verdict(
+            False, f"Nothing is new: {newest} is the newest data version, and a model was trained on it already."
+        )
+    if known.data_version and natural_order(newest) < natural_order(known.data_version):
+        return Verdict(
+            False, f"Nothing is new: the champion was trained on {known.data_version}, which is newer than {newest}."
+        )
+    if known.reviews is None:
+        return Verdict(True, f"Data version {newest}: the champion's data is not known, so this counts as new.")
+    wanted = known.reviews + minimum_new
+    found = count(wanted)
+    if found < wanted:
+        return Verdict(
+            False,
+            f"Too little is new: data version {newest} has {found:,} reviews, the champion's {known.data_version} had "
+            f"{known.reviews:,}, and at least {minimum_new:,} more are asked for.",
+        )
+    return Verdict(
+        True,
+        f"Data version {newest} has at least {minimum_new:,} reviews more than the {known.reviews:,} of "
+        f"{known.data_version or 'the champion'}.",
+    )

@@ -1,0 +1,102 @@
+"""The find step: looks for new data, decides, and fetches the champion for those who need it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.artifacts import publishing
+from components.errors import KfrecError
+from components.find.decision import Known, decide
+from components.find.versions import count_reviews, data_versions
+from components.steps.catalog import FindParameters
+from components.steps.parameter import as_plain
+from components.tracking.champion import (
+    DATA_VERSION,
+    REVIEWS,
+    FilesGone,
+    champion_of,
+    download_version,
+    versions_of,
+)
+from components.tracking.store import connect, unusable
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+NOTE = "champion.json"
+
+
+def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
+    """Writes the champion's folder and decides.
+
+    Returns:
+        ``versions`` found; ``proceed`` and the ``occasion`` in a sentence; ``source`` and ``data_version`` of the
+        newest data; ``workflow`` and ``warm_start_path``, each where the champion is, or empty.
+
+    Raises:
+        KfrecError: no prefix, no data version, or no model registry.
+    """
+    from mlflow.exceptions import MlflowException
+
+    if not parameters.data_prefix:
+        raise KfrecError("parameter data_prefix is empty; give the place that holds a folder for each data version")
+    versions, passed_over = data_versions(parameters.data_prefix)
+    for line in passed_over:
+        print(line, flush=True)
+    newest = versions[-1]
+    client = connect()
+    try:
+        held = champion_of(client, parameters.registered_model)
+        known = _known(client, parameters.registered_model, held)
+        verdict = decide(
+            newest.name,
+            known,
+            parameters.minimum_new_reviews,
+            parameters.force,
+            lambda enough: count_reviews(newest, enough),
+        )
+        print(verdict.occasion, flush=True)
+        with publishing(champion, step="find", parameters=as_plain(parameters)) as staging:
+            fetched = verdict.proceed and held is not None and _fetch(client, parameters, held.version, staging.path)
+            note = {"version": known.champion, "data_version": known.data_version, "reviews": known.reviews}
+            (staging.path / NOTE).write_text(json.dumps(note, indent=2) + "\n")
+            staging.rows["versions"] = len(versions)
+    except MlflowException as error:
+        raise unusable(client.tracking_uri, error) from error
+    place = (parameters.champion_uri or str(champion.absolute())) if fetched else ""
+    has_vocabulary = fetched and (champion / "vocabulary").is_dir()
+    return {
+        **staging.rows,
+        "proceed": verdict.proceed,
+        "occasion": verdict.occasion,
+        "source": newest.uri,
+        "data_version": newest.name,
+        "workflow": place if parameters.keep_vocabulary and has_vocabulary else "",
+        "warm_start_path": place if parameters.warm_start else "",
+    }
+
+
+def _known(client: MlflowClient, name: str, held: Any) -> Known:
+    """What the registry says about the champion and about what was tried."""
+    tried = {version.tags[DATA_VERSION] for version in versions_of(client, name) if DATA_VERSION in version.tags}
+    if held is None:
+        return Known(tried=tried)
+    reviews = held.tags.get(REVIEWS, "")
+    return Known(int(held.version), held.tags.get(DATA_VERSION, ""), int(reviews) if reviews.isdigit() else None, tried)
+
+
+def _fetch(client: MlflowClient, parameters: FindParameters, version: str, folder: Path) -> bool:
+    """Brings the champion's files; without them a new vocabulary is fitted and training starts fresh."""
+    with tempfile.TemporaryDirectory(prefix="kfrec-champion-") as scratch:
+        try:
+            found = download_version(client, parameters.registered_model, version, Path(scratch))
+        except FilesGone as error:
+            print(f"champion version {version}: {error}; going on without it", flush=True)
+            return False
+        shutil.copytree(found, folder, dirs_exist_ok=True)
+    return True

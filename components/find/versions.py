@@ -1,0 +1,101 @@
+"""The data versions under a prefix: one folder each, with a whole set of raw files."""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from components.errors import KfrecError
+from components.storage import Retry, Store, open_store
+
+_KINDS = ("reviews", "meta")
+_RAW = re.compile(r"(reviews|meta)_.+\.json(\.gz)?")
+_RETRY = Retry(5)
+
+
+@dataclass(frozen=True)
+class DataVersion:
+    """One version of the data.
+
+    Attributes:
+        name: of its folder.
+        uri: of its folder.
+        reviews: its reviews files.
+    """
+
+    name: str
+    uri: str
+    reviews: tuple[str, ...]
+
+
+def natural_order(name: str) -> list[tuple[int, int, str]]:
+    """A key that sorts names with their numbers as numbers: v9 before v10, 2026-11-02 before 2026-11-10."""
+    parts = re.split(r"(\d+)", name)
+    return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts if part]
+
+
+def data_versions(prefix: str) -> tuple[list[DataVersion], list[str]]:
+    """The versions under a prefix, oldest first, and a line for each folder that is none.
+
+    Raises:
+        KfrecError: there is no such place, it cannot be listed, or it holds no version.
+    """
+    store = open_store(prefix)
+    versions, passed_over = [], []
+    for name in sorted(_RETRY.call(store.uri, store.folders), key=natural_order):
+        if name.startswith((".", "_")):
+            continue
+        uri = store.url(name)
+        there = _raw_files(open_store(uri))
+        lacking = [kind for kind in _KINDS if not any(file.startswith(f"{kind}_") for file in there)]
+        if lacking:
+            passed_over.append(f"{uri}: passed over, it has no {lacking[0]}_*.json[.gz]")
+        else:
+            reviews = tuple(file for file in there if file.startswith("reviews_"))
+            versions.append(DataVersion(name, uri, reviews))
+    if not versions:
+        seen = f" ({passed_over[0]})" if passed_over else ""
+        raise KfrecError(
+            f"{prefix}: no data version below{seen}; put each one into a folder of its own, with reviews_* and meta_*"
+        )
+    return versions, passed_over
+
+
+def count_reviews(version: DataVersion, enough: int) -> int:
+    """Reviews of a version; counting stops where ``enough`` are found.
+
+    Raises:
+        KfrecError: a file is damaged or cannot be read.
+    """
+    store = open_store(version.uri)
+    found = 0
+    for name in version.reviews:
+        for block in _text(store, name):
+            found += block.count(b"\n")
+            if found >= enough:
+                return found
+    return found
+
+
+def _raw_files(store: Store) -> list[str]:
+    return [name for name in _RETRY.call(store.uri, store.names) or () if _RAW.fullmatch(name)]
+
+
+def _text(store: Store, name: str) -> Iterator[bytes]:
+    """The content of a file, decompressed; a gzip file may have several members."""
+    blocks = store.read(_RETRY.call(store.url(name), lambda: store.stat(name)))
+    if not name.endswith(".gz"):
+        yield from blocks
+        return
+    member = zlib.decompressobj(wbits=31)
+    try:
+        for block in blocks:
+            while block:
+                yield member.decompress(block)
+                block = member.unused_data
+                if member.eof:
+                    member = zlib.decompressobj(wbits=31)
+    except zlib.error as error:
+        raise KfrecError(f"{store.url(name)}: not a valid gzip file ({error}); put it there again") from None

@@ -1,0 +1,69 @@
+"""What every step may know of the model registry: the versions of a model, the champion, and a version's files."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.errors import KfrecError
+from components.tracking.store import is_unreachable
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities.model_registry import ModelVersion
+
+CHAMPION = "champion"
+# Tags of a version: which data it was trained on, and how many reviews that had.
+DATA_VERSION, REVIEWS = "kfrec.data_version", "kfrec.reviews"
+
+
+class FilesGone(KfrecError):
+    """A version whose files cannot be fetched, and why."""
+
+
+def champion_of(client: MlflowClient, name: str) -> ModelVersion | None:
+    """The version that has the alias champion, if any."""
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return client.get_model_version_by_alias(name, CHAMPION)
+    except MlflowException as error:
+        if error.error_code not in ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST"):
+            raise
+        return None
+
+
+def versions_of(client: MlflowClient, name: str) -> list[ModelVersion]:
+    """All versions of a model; none where it has never been registered."""
+    return list(client.search_model_versions(f"name = '{name}'"))
+
+
+def download_version(client: MlflowClient, name: str, version: str, folder: Path) -> Path:
+    """Fetches a version's files and returns its model folder.
+
+    Raises:
+        FilesGone: they are not to be had.
+    """
+    import mlflow
+    from mlflow.exceptions import MlflowException
+
+    use_store_of(client)
+    try:
+        source = f"models:/{name}/{version}"
+        found = Path(mlflow.artifacts.download_artifacts(source, dst_path=str(folder))) / "artifacts"
+    except (MlflowException, FileNotFoundError) as error:
+        if is_unreachable(error):
+            raise
+        raise FilesGone(f"its files cannot be fetched ({str(error).splitlines()[0]})") from error
+    if not found.is_dir():
+        raise FilesGone("its files are gone or were not written by kfrec")
+    return found
+
+
+def use_store_of(client: MlflowClient) -> None:
+    """Points mlflow's own functions, which know no client, to the same store."""
+    import mlflow
+
+    mlflow.set_tracking_uri(client.tracking_uri)
+    mlflow.set_registry_uri(os.environ.get("MLFLOW_REGISTRY_URI") or client.tracking_uri)

@@ -1,0 +1,92 @@
+"""Starting a training from another model's weights, whose ids need not be this data's ids."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from components.artifacts.remote import fetch_artifact
+from components.errors import KfrecError
+from components.feature_spec import FeatureSpec, load_feature_spec
+from components.scoring import translation
+from components.scoring.model import SAVED_MODEL, ExportedModel
+from components.storage import is_uri
+
+# Ids below this are padding, null and out of vocabulary, in every vocabulary.
+_FIRST_VALUE = 3
+
+
+def warm_start(place: str, scratch: Path, model: Any, spec: FeatureSpec) -> int:
+    """Gives ``model`` the weights of the model at ``place``.
+
+    A row of an embedding table goes to the id that the same user, item or category has in this data; rows of ids that
+    the other model did not know stay as they were drawn.
+
+    Args:
+        place: folder or URI of a model that the train step or the registry holds.
+        scratch: where a URI's files go.
+        model: see components.models; its embeddings are at ``model.inputs.embedding``.
+        spec: of the data to train on.
+
+    Returns:
+        Rows of the embedding tables that were carried over.
+
+    Raises:
+        KfrecError: there is no model, it is of another kind or size, or its ids cannot be matched.
+    """
+    folder = Path(place)
+    if is_uri(place):
+        folder = scratch
+        fetch_artifact(place, folder, lambda path: not path.startswith("checkpoint/"))
+    if not (folder / SAVED_MODEL).is_dir():
+        raise KfrecError(f"warm_start_path {place}: no {SAVED_MODEL} here; give the folder of a trained model")
+    known = load_feature_spec(folder)
+    others = tf.saved_model.load(str(folder / SAVED_MODEL)).weights
+    mine = list(model.variables)
+    tables = model.inputs.embedding.tables
+    fits = len(others) == len(mine) and all(
+        variable is tables or variable.shape == other.shape for variable, other in zip(mine, others, strict=True)
+    )
+    if not fits:
+        raise KfrecError(
+            f"warm_start_path {place}: its model has other layers than this one; use the same model_type, "
+            "embedding_dim and mlp dims, or start fresh"
+        )
+    carried = 0
+    for variable, other in zip(mine, others, strict=True):
+        if variable is tables:
+            carried = _carry_over(model, variable, other.numpy(), spec, known, folder)
+        else:
+            variable.assign(other)
+    return carried
+
+
+def _carry_over(
+    model: Any, tables: tf.Variable, theirs: np.ndarray, spec: FeatureSpec, known: FeatureSpec, folder: Path
+) -> int:
+    features = model.inputs.tables
+    described = ExportedModel(folder, known, {}, features, lambda **_: {})
+    lookups = translation(spec, described)
+    ours = tables.numpy()
+    if theirs.shape[1] != ours.shape[1]:
+        raise KfrecError(f"{folder}: embeds to {theirs.shape[1]} floats, this model to {ours.shape[1]}; use the same")
+    begin = their_begin = carried = 0
+    for name in features:
+        rows, their_rows = (_rows(found, name) for found in (spec, known))
+        ids = np.arange(rows)
+        their_ids = lookups[name][ids] if name in lookups else ids
+        matched = (ids < _FIRST_VALUE) | (their_ids >= _FIRST_VALUE)
+        their_ids = np.where(ids < _FIRST_VALUE, ids, their_ids)
+        matched &= their_ids < their_rows
+        ours[begin + ids[matched]] = theirs[their_begin + their_ids[matched]]
+        carried += int(matched.sum())
+        begin, their_begin = begin + rows, their_begin + their_rows
+    tables.assign(ours)
+    return carried
+
+
+def _rows(spec: FeatureSpec, name: str) -> int:
+    return (spec.features[name].cardinality or 0) + 1

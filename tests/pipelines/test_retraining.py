@@ -1,0 +1,79 @@
+"""Retraining as a schedule does it, night after night, through the command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from components.download.step import run as download
+from components.steps.catalog import DownloadParameters
+
+pytestmark = pytest.mark.slow
+
+SMALL = {
+    "embedding_dim": 4, "epochs": 2, "shortest_sequence_for_user": 8, "max_sequence_length": 20, "long_seq_length": 12,
+    "global_batch_size": 256, "auc_floor": 0.4, "train_seed": 1, "bootstrap_samples": 100, "preprocess_workers": 1,
+}  # fmt: skip
+
+
+def retrain(prefix: Path, workdir: Path, **values: Any) -> subprocess.CompletedProcess[str]:
+    given = {**SMALL, "data_prefix": str(prefix), "registered_model": "nightly", **values}
+    arguments = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    command = [sys.executable, "-m", "pipelines.cli", "run", "--pipeline", "retraining", f"--workdir={workdir}"]
+    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=400, env=environment)
+
+
+def summary(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
+    assert done.returncode == 0, done.stderr
+    return json.loads(Path(done.stdout.splitlines()[-1]).read_text())
+
+
+def registration(found: dict[str, Any]) -> dict[str, Any]:
+    return json.loads((Path(found["artifacts"]["registration"]) / "registration.json").read_text())
+
+
+def test_night_after_night(tmp_path: Path) -> None:
+    prefix, workdir = tmp_path / "logs", tmp_path / "runs"
+    download(DownloadParameters(synthetic_users=300, synthetic_items=300), raw=prefix / "2026-11-09")
+    first = summary(retrain(prefix, workdir))
+    assert set(first["steps"]) == {"find", "download", "preprocess", "tfrecord", "train", "evaluate", "register"}
+    assert (first["registered"]["version"], first["registered"]["alias"]) == (1, "champion")
+    noted = registration(first)
+    assert noted["occasion"] == "Data version 2026-11-09: there is no champion yet."
+    assert (noted["data_version"], noted["vocabulary"]) == ("2026-11-09", "fitted")
+
+    # Nothing new: a plain statement, a good exit, and no run of the other steps.
+    again = retrain(prefix, workdir)
+    assert again.returncode == 0
+    statement = "Nothing is new: 2026-11-09 is the newest data version, and a model was trained on it already."
+    assert again.stdout.splitlines()[-1] == statement
+
+    # Larger, and so many new items that the old vocabulary would say little: a new one is fitted, training starts from
+    # the champion's weights for what both know, and champion and challenger are judged on the same new samples.
+    download(DownloadParameters(synthetic_users=380, synthetic_items=500), raw=prefix / "2026-11-10")
+    second = summary(retrain(prefix, workdir, warm_start="true"))
+    noted = registration(second)
+    assert noted["version"] == 2 and noted["champion_version_before"] == 1
+    assert noted["data_version"] == "2026-11-10" and noted["reviews"] > registration(first)["reviews"]
+    assert noted["vocabulary"] == "refitted" and noted["out_of_vocabulary_rate"] > 0.05
+    assert "at least 1 reviews more than" in noted["occasion"]
+    assert noted["champion_auc"] > 0.4 and "on the same samples" in noted["reason"]
+    log = (Path(second["artifacts"]["model"]) / "worker.log").read_text()
+    assert "rows of embeddings carried over" in log
+    client = MlflowClient(f"sqlite:///{workdir / 'mlflow.db'}", registry_uri=f"sqlite:///{workdir / 'mlflow.db'}")
+    tags = client.get_model_version("nightly", "2").tags
+    assert (tags["kfrec.data_version"], tags["kfrec.vocabulary"]) == ("2026-11-10", "refitted")
+    assert client.get_run(noted["run_id"]).data.tags["kfrec.occasion"] == noted["occasion"]
+
+
+def test_a_prefix_that_is_not_there_is_one_line(tmp_path: Path) -> None:
+    missing = retrain(tmp_path / "none", tmp_path / "runs")
+    assert missing.returncode == 2 and "none: no such folder" in missing.stderr

@@ -1,0 +1,94 @@
+"""Weights of one data set's model in another's, matched by what the ids stand for."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from components.errors import KfrecError
+from components.feature_spec import Channel, Chunk, Feature, FeatureSpec
+from components.models import build_model
+from components.steps.catalog import TrainParameters
+from components.train.export import FOLDER, export
+from components.train.warm_start import warm_start
+
+PARAMETERS = TrainParameters(embedding_dim=2, long_seq_length=3, stage_one_mlp_dims=(4,), stage_two_mlp_dims=(4,),
+                             aux_mlp_dims=(4,))  # fmt: skip
+
+
+def data(folder: Path, **values: list[str]) -> FeatureSpec:
+    """A specification whose ids stand for these values, from 3 on."""
+    (folder / "vocabulary").mkdir(parents=True)
+    for name, known in values.items():
+        table = pa.table({"id": np.arange(3, 3 + len(known), dtype=np.int32), "value": known})
+        pq.write_table(table, folder / "vocabulary" / f"{name}.parquet")
+    last = {name: 2 + len(known) for name, known in values.items()}
+    features = [Feature("label", "bool"), Feature("uid", "int64", last["uid"])]
+    for kind, length in (("trgt", None), ("pos", 5), ("neg", 2)):
+        features += [Feature(f"{name}_{kind}", "int64", last[name], length) for name in ("item", "cat")]
+    names = tuple(feature.name for feature in features)
+    channels = {Channel.LABEL: names[:1], Channel.USER: names[1:2], Channel.TARGET: names[2:4],
+                Channel.POSITIVE: names[4:6], Channel.NEGATIVE: names[6:8]}  # fmt: skip
+    sources = {split: Chunk(names, (f"{split}.tfrecord",)) for split in ("train", "test")}
+    metadata = {"vocabulary": {name: f"vocabulary/{name}.parquet" for name in values}}
+    spec = FeatureSpec({f.name: f for f in features}, sources, channels, metadata, folder)
+    (folder / "feature_spec.yaml").write_text(spec.to_yaml())
+    return spec
+
+
+def exported(spec: FeatureSpec, parameters: TrainParameters = PARAMETERS) -> Any:
+    """Writes a model for this data into its folder, as the registry keeps it."""
+    import tensorflow as tf
+
+    model = build_model(parameters, spec, seed=1)
+    shapes = {
+        name: tf.TensorSpec(
+            (None,) if spec.features[name].length is None else (None, spec.features[name].length), tf.int32
+        )
+        for name in model.serving_features
+    }
+    export(model, shapes, spec.folder / FOLDER)
+    return model
+
+
+def table(model: Any, index: int) -> np.ndarray:
+    return model.inputs.embedding.table(index).numpy()
+
+
+def test_rows_follow_what_their_ids_stand_for(tmp_path: Path) -> None:
+    old = data(tmp_path / "old", uid=["ann", "bob"], item=["i1", "i2", "i3"], cat=["x", "y"])
+    new = data(tmp_path / "new", uid=["bob", "eve", "ann"], item=["i3", "new", "i1", "i2"], cat=["x", "y"])
+    known, model = exported(old), build_model(PARAMETERS, new, seed=2)
+    fresh = build_model(PARAMETERS, new, seed=2)
+    carried = warm_start(str(old.folder), tmp_path / "scratch", model, new)
+    items, cats, users = (table(model, n) for n in range(3))
+    for new_id, old_id in {0: 0, 1: 1, 2: 2, 3: 5, 5: 3, 6: 4}.items():
+        np.testing.assert_array_equal(items[new_id], table(known, 0)[old_id])
+    np.testing.assert_array_equal(items[4], table(fresh, 0)[4])  # the new item starts as any fresh one
+    np.testing.assert_array_equal(cats, table(known, 1))
+    np.testing.assert_array_equal(users[[3, 5]], table(known, 2)[[4, 3]])
+    np.testing.assert_array_equal(users[4], table(fresh, 2)[4])
+    assert carried == 6 + 5 + 5
+    for mine, theirs in zip(model.variables, known.variables, strict=True):
+        if mine is not model.inputs.embedding.tables:
+            np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+
+
+def test_a_model_of_another_size_is_one_line(tmp_path: Path) -> None:
+    old = data(tmp_path / "old", uid=["ann"], item=["i1"], cat=["x"])
+    exported(old)
+    wider = build_model(dataclasses.replace(PARAMETERS, stage_one_mlp_dims=(8,)), old, seed=1)
+    with pytest.raises(KfrecError, match="its model has other layers than this one; use the same model_type"):
+        warm_start(str(old.folder), tmp_path / "scratch", wider, old)
+
+
+def test_a_place_without_a_model_is_one_line(tmp_path: Path) -> None:
+    spec = data(tmp_path / "old", uid=["ann"], item=["i1"], cat=["x"])
+    with pytest.raises(KfrecError, match="no saved_model here; give the folder of a trained model"):
+        warm_start(str(spec.folder), tmp_path / "scratch", build_model(PARAMETERS, spec, seed=1), spec)
