@@ -1,0 +1,261 @@
+"""What `kubectl apply -k` would send: it builds, validates, is restricted, and refers only to what is there."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from components.errors import KfrecError
+from components.steps.catalog import STEPS
+from components.steps.command import argument_parser
+from components.steps.images import VERSION
+from components.steps.settings_file import load_settings_file
+from components.train.mpijob.settings import JobSettings
+from components.train.worker import _parser as worker_parser
+from pipelines.cluster.schedules import load_schedules
+
+Json = dict[str, Any]
+ROOT = Path(__file__).parents[2]
+MANIFESTS = ROOT / "manifests"
+OVERLAYS = ("standalone", "kubeflow", "gke")
+BUILDS = (*(f"overlays/{name}" for name in OVERLAYS), "jobs")
+OLDEST, NEWEST = "1.29.0", "1.34.0"
+# Kinds whose CRDs are not at hand: their group, version and the fields they must have are checked instead.
+FOREIGN = {
+    ("security.istio.io/v1", "AuthorizationPolicy"): ("selector", "action", "rules"),
+    ("kueue.x-k8s.io/v1beta1", "LocalQueue"): ("clusterQueue",),
+}
+# What others install (KFP, Kubeflow), or the user makes: manifests/create-secrets.sh and docs/install-on-a-cluster.md.
+MADE_BY_OTHERS = {
+    ("Role", "pipeline-runner"), ("ClusterRole", "kubeflow-edit"), ("Secret", "kfrec-mlflow-server"),
+    ("Secret", "kfrec-mlflow"), ("Secret", "kfrec-object-store"),
+}  # fmt: skip
+
+pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH")
+
+
+def build(folder: Path | str) -> list[Json]:
+    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return [body for body in yaml.safe_load_all(done.stdout) if body]
+
+
+@pytest.fixture(scope="module", params=BUILDS)
+def objects(request: pytest.FixtureRequest) -> list[Json]:
+    return build(MANIFESTS / request.param)
+
+
+def pod_templates(body: Json) -> Iterator[Json]:
+    """The pod templates of an object, whatever its kind."""
+    if body.get("kind") == "MPIJob":
+        yield from (replica["template"] for replica in body["spec"]["mpiReplicaSpecs"].values())
+    elif body.get("kind") == "CronJob":
+        yield body["spec"]["jobTemplate"]["spec"]["template"]
+    elif "template" in body.get("spec", {}):
+        yield body["spec"]["template"]
+
+
+def containers(spec: Json) -> list[Json]:
+    return [*spec.get("initContainers", ()), *spec["containers"]]
+
+
+def violations(spec: Json) -> list[str]:
+    """What the restricted Pod Security Standard has against a pod."""
+    found = []
+    pod = spec.get("securityContext", {})
+    if not pod.get("runAsNonRoot") or not pod.get("runAsUser"):
+        found.append("runs as root")
+    if pod.get("seccompProfile", {}).get("type") != "RuntimeDefault":
+        found.append("no seccomp profile")
+    if any(spec.get(name) for name in ("hostNetwork", "hostPID", "hostIPC")):
+        found.append("shares the host's namespaces")
+    if any("hostPath" in volume for volume in spec.get("volumes", ())):
+        found.append("mounts the host's disk")
+    for container in containers(spec):
+        own = container.get("securityContext", {})
+        if own.get("allowPrivilegeEscalation") is not False or own.get("privileged"):
+            found.append(f"{container['name']} may gain privileges")
+        if own.get("capabilities", {}).get("drop") != ["ALL"] or own["capabilities"].get("add"):
+            found.append(f"{container['name']} has capabilities")
+        if not own.get("readOnlyRootFilesystem"):
+            found.append(f"{container['name']} writes to its root file system")
+    return found
+
+
+def test_the_check_of_pods_refuses_a_bad_one() -> None:
+    bad = {"hostNetwork": True, "volumes": [{"hostPath": {}}], "containers": [{"name": "x"}]}
+    assert violations(bad) == [
+        "runs as root", "no seccomp profile", "shares the host's namespaces", "mounts the host's disk",
+        "x may gain privileges", "x has capabilities", "x writes to its root file system",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+def test_every_object_validates_strictly(objects: list[Json], version: str) -> None:
+    builtin = [
+        body for body in objects if (body["apiVersion"], body["kind"]) not in FOREIGN and body["kind"] != "MPIJob"
+    ]
+    assert builtin
+    for body in builtin:
+        kubernetes_validate.validate(body, version, strict=True)
+    for body in objects:
+        if wanted := FOREIGN.get((body["apiVersion"], body["kind"])):
+            assert set(body["spec"]) == set(wanted)
+
+
+def test_a_field_that_does_not_exist_is_found() -> None:
+    body = next(body for body in build(MANIFESTS / "overlays/standalone") if body["kind"] == "Deployment")
+    body["spec"]["template"]["spec"]["containers"][0]["imagee"] = "x"
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(body, NEWEST, strict=True)
+
+
+def test_the_mpijob_of_plain_kubectl_validates_against_its_crd() -> None:
+    if "KFREC_SCHEMAS" not in os.environ:
+        pytest.skip("KFREC_SCHEMAS does not name the folder of CRDs")
+    crd = yaml.safe_load((Path(os.environ["KFREC_SCHEMAS"]) / "kubeflow.org_mpijobs.yaml").read_text())
+    (job,) = [body for body in build(MANIFESTS / "jobs") if body["kind"] == "MPIJob"]
+    jsonschema.validate(job, crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+
+
+def test_every_pod_is_restricted_and_limited(objects: list[Json]) -> None:
+    for body in objects:
+        for template in pod_templates(body):
+            name = f"{body['kind']} {body['metadata']['name']}"
+            assert violations(template["spec"]) == [], name
+            assert template["spec"]["automountServiceAccountToken"] is False, name
+            for container in containers(template["spec"]):
+                resources = container["resources"]
+                assert {"cpu", "memory"} <= set(resources["requests"]) and "memory" in resources["limits"], name
+                assert ":" in container["image"] and not container["image"].endswith(":latest"), name
+                if container.get("ports"):
+                    assert {"startupProbe", "readinessProbe", "livenessProbe"} <= set(container), name
+
+
+def test_what_is_referred_to_is_there_or_made_by_the_user(objects: list[Json]) -> None:
+    there = {(body["kind"], body["metadata"]["name"]) for body in objects}
+    if any(body["kind"] == "MPIJob" for body in objects):  # beside an installation
+        there |= {(body["kind"], body["metadata"]["name"]) for body in build(MANIFESTS / "overlays/standalone")}
+    assert set(references(objects)) - there - MADE_BY_OTHERS == set()
+
+
+def references(objects: list[Json]) -> Iterator[tuple[str, str]]:
+    for body in objects:
+        if body["kind"] in ("RoleBinding", "ClusterRoleBinding"):
+            yield body["roleRef"]["kind"], body["roleRef"]["name"]
+            yield from (("ServiceAccount", subject["name"]) for subject in body["subjects"])
+        for template in pod_templates(body):
+            spec = template["spec"]
+            yield "ServiceAccount", spec["serviceAccountName"]
+            for volume in spec.get("volumes", ()):
+                if "configMap" in volume:
+                    yield "ConfigMap", volume["configMap"]["name"]
+                if "secret" in volume:
+                    yield "Secret", volume["secret"]["secretName"]
+                if "persistentVolumeClaim" in volume:
+                    yield "PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"]
+            for container in containers(spec):
+                for source in container.get("envFrom", ()):
+                    kind = "ConfigMap" if "configMapRef" in source else "Secret"
+                    yield kind, next(iter(v["name"] for k, v in source.items() if k.endswith("Ref")))
+                for entry in container.get("env", ()):
+                    if reference := entry.get("valueFrom", {}).get("secretKeyRef"):
+                        yield "Secret", reference["name"]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_train_step_has_exactly_the_rights_it_needs(overlay: str) -> None:
+    (role,) = [
+        body
+        for body in build(MANIFESTS / "overlays" / overlay)
+        if body["kind"] == "Role" and body["metadata"]["name"] == "kfrec-mpijobs"
+    ]
+    assert {(group, resource): rule["verbs"] for rule in role["rules"] for group in rule["apiGroups"]
+            for resource in rule["resources"]} == {
+        ("kubeflow.org", "mpijobs"): ["get", "list", "watch", "create", "patch", "delete"],
+        ("kubeflow.org", "mpijobs/status"): ["get"],
+        ("", "pods"): ["get", "list", "watch"],
+        ("", "pods/log"): ["get"],
+        ("", "events"): ["list"],
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_selectors_find_pods_and_policies_close_everything(overlay: str) -> None:
+    objects = build(MANIFESTS / "overlays" / overlay)
+    labels = [template["metadata"]["labels"] for body in objects for template in pod_templates(body)]
+    labels.append(
+        {"app.kubernetes.io/part-of": "kfrec", "app.kubernetes.io/component": "mpijob"}
+    )  # made by the train step
+    for body in objects:
+        if body["kind"] == "Service":
+            assert any(body["spec"]["selector"].items() <= found.items() for found in labels), body["metadata"]["name"]
+        if body["kind"] in ("Deployment", "StatefulSet"):
+            wanted = body["spec"]["selector"]["matchLabels"]
+            assert wanted.items() <= body["spec"]["template"]["metadata"]["labels"].items()
+        if body["kind"] == "NetworkPolicy":
+            wanted = body["spec"]["podSelector"]["matchLabels"]
+            assert any(wanted.items() <= found.items() for found in labels), body["metadata"]["name"]
+    closed = [b for b in objects if b["kind"] == "NetworkPolicy" and not b["spec"].get("ingress")]
+    assert [body["metadata"]["name"] for body in closed] == ["kfrec-closed"]
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_settings_and_schedules_are_those_that_the_code_reads(overlay: str, tmp_path: Path) -> None:
+    maps = {
+        b["metadata"]["name"]: b["data"] for b in build(MANIFESTS / "overlays" / overlay) if b["kind"] == "ConfigMap"
+    }
+    for name, content in (("mpijob.yaml", maps["kfrec-mpijob"]), ("schedules.yaml", maps["kfrec-schedules"])):
+        (tmp_path / name).write_text(content[name])
+    settings = load_settings_file(tmp_path / "mpijob.yaml", JobSettings)
+    assert settings.service_account == "kfrec-worker" and settings.image.endswith(f"/kfrec-train:{VERSION}")
+    (schedule,) = load_schedules(tmp_path / "schedules.yaml").schedules.values()
+    assert schedule.paused, "nothing trains before someone asks for it"
+    assert {"MLFLOW_TRACKING_URI", "KFP_ENDPOINT", "KFREC_REGISTRY"} <= set(maps["kfrec-config"])
+
+
+def test_the_jobs_of_plain_kubectl_call_steps_as_they_are() -> None:
+    seen = set()
+    for body in build(MANIFESTS / "jobs"):
+        for template in pod_templates(body) if body["kind"] == "Job" else ():
+            for container in containers(template["spec"]):
+                module = container["command"][-1].removeprefix("components.")
+                if module in STEPS:
+                    argument_parser(STEPS[module]).parse_args(container["args"])
+                    seen.add(module)
+        if body["kind"] == "MPIJob":
+            command = body["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"]
+            worker_parser().parse_args(command[command.index("components.train.worker") + 1 :])
+            seen.add("train")
+    assert seen == set(STEPS) - {"find"}
+
+
+@pytest.mark.parametrize("chosen", [[], ["kueue"], ["postgres", "kueue", "object-store", "pipeline-runner"]])
+def test_components_combine_as_one_likes(chosen: list[str], tmp_path: Path) -> None:
+    copy = shutil.copytree(MANIFESTS, tmp_path / "manifests", ignore=shutil.ignore_patterns("pipelines"))
+    folder = copy / "overlays" / "own"
+    folder.mkdir()
+    body = {"resources": ["../../base"], "components": [f"../../components/{name}" for name in chosen]}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(body))
+    kinds = {(body["kind"], body["metadata"]["name"]) for body in build(folder)}
+    assert (("StatefulSet", "kfrec-postgres") in kinds) == ("postgres" in chosen)
+    assert (("LocalQueue", "default") in kinds) == ("kueue" in chosen)
+
+
+def test_no_secret_is_in_the_manifests() -> None:
+    assert all(body["kind"] != "Secret" for name in BUILDS for body in build(MANIFESTS / name))
+
+
+def test_settings_with_a_mistake_would_be_found(tmp_path: Path) -> None:
+    (tmp_path / "mpijob.yaml").write_text("service_acount: x\n")
+    with pytest.raises(KfrecError, match="did you mean service_account"):
+        load_settings_file(tmp_path / "mpijob.yaml", JobSettings)
