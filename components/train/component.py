@@ -1,5 +1,7 @@
 """The train step as a KFP component."""
 
+from typing import NamedTuple
+
 from kfp import dsl
 from kfp.dsl import Dataset, Input, Model, Output
 
@@ -52,8 +54,8 @@ def train(
     job_settings: str,
     experiment: str,
     run_id: str,
-) -> None:
+) -> NamedTuple("Trained", [("trained_model", str), ("metrics", dict)]):  # type: ignore[valid-type]
     """Train a model with Horovod and export it."""
     from components.steps.command import component
 
-    component("train", locals())
+    return component("train", locals())

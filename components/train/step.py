@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from components.artifacts import Artifact, open_artifact, publishing
 from components.artifacts.remote import fetch_artifact
@@ -21,7 +22,7 @@ from components.train.batch_size import require_divisible
 from components.train.kept import kept_on_failure
 from components.train.launch import STAGE, Launcher, LocalLauncher
 from components.train.results import CHECKPOINT, TRAINING, trained_rows
-from components.train.tracked import LOGGED, track
+from components.train.tracked import LAST, LOGGED, track
 
 LOG = "worker.log"
 MPIJOB = "mpijob"
@@ -29,7 +30,7 @@ MPIJOB = "mpijob"
 
 def run(
     parameters: LaunchParameters, *, tfrecord: Path, model: Path, launcher: Launcher | None = None
-) -> Mapping[str, int]:
+) -> Mapping[str, Any]:
     """Trains a model.
 
     Args:
@@ -39,7 +40,8 @@ def run(
         launcher: where the workers run; this machine by default.
 
     Returns:
-        Samples trained on, over all epochs, and samples of the test split.
+        Samples trained on, over all epochs, and samples of the test split, as ``train`` and ``test``; where the model
+        is, as ``trained_model``; and what came of the last epoch, as ``metrics``.
 
     Raises:
         KfrecError: bad input; where training had begun, its checkpoints are kept and the line names their folder.
@@ -63,10 +65,10 @@ def run(
         shutil.copyfile(kept.log, staging.path / LOG)
         staging.rows.update(trained_rows(results))
         track(tracked, parameters, staging.path, data)
-    return staging.rows
+    return _returned(staging.rows, str(model), results)
 
 
-def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: Launcher) -> Mapping[str, int]:
+def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: Launcher) -> Mapping[str, Any]:
     """Has workers read from and write to object storage; only what is logged comes here."""
     arguments = [
         *worker_arguments(parameters, parameters.tfrecord_uri, parameters.model_uri, ""),
@@ -84,8 +86,13 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
                 f"{parameters.model_uri}: was not trained on {data.path}; delete it, or run the pipeline anew"
             )
         track(tracked, parameters, results, data)
+        told = json.loads((results / TRAINING).read_text())
     print(f"the model is at {parameters.model_uri}", flush=True)
-    return trained.rows
+    return _returned(trained.rows, parameters.model_uri, told)
+
+
+def _returned(rows: Mapping[str, int], place: str, results: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {**rows, "trained_model": place, "metrics": {name: results[name] for name in LAST}}
 
 
 def launcher_of(parameters: LaunchParameters) -> Launcher:

@@ -13,7 +13,8 @@ from components.train.log import read_log
 from components.train.results import LOG, TRAINING
 
 _EPOCH_METRICS = ("train_loss", "train_auc", "test_auc", "test_logloss", "seconds", "samples_per_second")
-_LAST = ("train_auc", "test_auc", "test_logloss", "train_samples_per_second", "time_to_train")
+# What a training comes to, of its last epoch and over all.
+LAST = ("train_auc", "test_auc", "test_logloss", "train_samples_per_second", "time_to_train")
 # Names in the log, and their names as a series in MLflow.
 _STEP_METRICS = {"loss": "loss", "samples/s": "samples_per_second", "step_time": "step_seconds"}
 # Files of the results that are read here.
@@ -42,7 +43,7 @@ def track(run: TrackedRun, parameters: LaunchParameters, folder: Path, data: Art
         (epoch["epoch"], {f"epoch_{name}": epoch[name] for name in _EPOCH_METRICS if epoch[name] is not None})
         for epoch in results["epochs"]
     ])  # fmt: skip
-    run.log_metrics({name: results[name] for name in _LAST if results[name] is not None})
+    run.log_metrics({name: results[name] for name in LAST if results[name] is not None})
     for name in LOGGED:
         run.log_artifact(folder / name, "training")
 

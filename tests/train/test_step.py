@@ -24,7 +24,9 @@ def test_the_step_publishes_a_model_and_tracks_it(tmp_path: Path, own_tracking: 
     from mlflow import MlflowClient
 
     data = write_dataset(tmp_path / "tfrecord")
-    assert run(PARAMETERS, tfrecord=data, model=tmp_path / "model") == {"train": 1000, "test": 301}
+    returned = run(PARAMETERS, tfrecord=data, model=tmp_path / "model")
+    assert (returned["train"], returned["test"]) == (1000, 301)
+    assert returned["trained_model"] == str(tmp_path / "model") and 0 < returned["metrics"]["test_auc"] <= 1
     model = open_artifact(tmp_path / "model")
     model.verify()
     assert model.inputs == {"tfrecord": open_artifact(data).digest}

@@ -13,6 +13,9 @@ from components.train.mpijob.cluster import Cluster, Expired, Refused
 from components.train.mpijob.job import LAUNCHER, ROLE_LABEL
 from components.train.relay import Relay
 
+# Of reading the log of a job that has ended.
+_LAST_TRIES = 5
+
 
 class LogFollower:
     """Hands over what a job's launchers say, each line once, from a thread of its own.
@@ -67,7 +70,7 @@ class LogFollower:
     def _read(self, pod: str) -> None:
         """Reads one launcher's log to its end."""
         self._relay.error = None
-        last, since, repeated = "", None, 0
+        last, since, repeated, tries = "", None, 0, _LAST_TRIES
         while True:
             skip = repeated
             try:
@@ -85,8 +88,14 @@ class LogFollower:
                 return
             except Expired:
                 since = _seconds_since(last)
-                if self._ended.wait(self._pause) and not last:
-                    return
+                if self._ended.is_set():
+                    # What a job that ended has said is still there, but not for ever.
+                    tries -= 1
+                    if not tries:
+                        return
+                    time.sleep(self._pause)
+                else:
+                    self._ended.wait(self._pause)
             except Refused:
                 return
 

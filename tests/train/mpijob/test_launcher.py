@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
 import threading
 import time
@@ -103,14 +105,17 @@ def test_a_step_that_finds_its_job_failed_starts_it_again(place: Make) -> None:
 
 def test_a_step_asked_to_stop_deletes_its_job(place: Make) -> None:
     here = place(slowly(30))
-    launcher = here.launcher()
-
-    def stop(*_: object) -> None:
-        raise SystemExit(143)  # what SIGTERM becomes in the main thread
-
-    launcher._look = stop  # type: ignore[method-assign]
-    with pytest.raises(SystemExit):
-        launcher.run(2, [], here.folder / "log")
+    program = """
+import sys
+from pathlib import Path
+from components.steps.catalog import LaunchParameters
+from components.train.mpijob.launcher import in_cluster
+in_cluster(LaunchParameters(workers=2, launcher="mpijob", run_id="r", model_uri="m")).run(2, [], Path(sys.argv[1]))
+"""
+    step = subprocess.Popen([sys.executable, "-c", program, str(here.folder / "log")], stdout=subprocess.DEVNULL)
+    wait_for(lambda: here.operator.tries)
+    step.send_signal(signal.SIGTERM)
+    assert step.wait(20) == 143
     assert here.api.jobs == {}
 
 

@@ -109,3 +109,5 @@ def test_the_train_step_trains_in_an_mpijob_on_object_storage(
     # The output's address goes back to KFP.
     told = json.loads((tmp_path / "output.json").read_text())
     assert told["artifacts"]["model"]["artifacts"][0]["uri"] == f"{ROOT}/model"
+    assert told["parameterValues"]["trained_model"] == f"{ROOT}/model"
+    assert told["parameterValues"]["metrics"]["test_auc"] == pytest.approx(training["test_auc"])
