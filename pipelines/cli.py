@@ -88,7 +88,7 @@ def _schedule(options: argparse.Namespace) -> int:
     file = load_schedules(Path(options.file))
     settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
     host = (options.endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
-    client = connect(options.endpoint, options.namespace)
+    client = connect(options.endpoint, options.namespace or file.namespace)
     Reconciler(client, host, lambda name: compiled(name, settings), dry_run=options.dry_run, prune=options.prune).apply(
         file
     )

@@ -1,9 +1,13 @@
-"""One reconciler at a time: a lock made of what KFP's API offers.
+"""Reconcilers take turns, by a lock made of what KFP's API offers.
 
 KFP takes an experiment's name only once a namespace, so who creates the experiment ``kfrec-schedules-lock``
 has the lock, and deletes it afterwards. A reconciler that was killed leaves it behind; when it is older than its time
 to live, the next one deletes it, by its identifier, which is never given again: so nobody deletes a lock that someone
-else has just made. A holder checks before each change that its own time is not up, with a margin for a slow request.
+else has just made. A holder checks before each change that its own time is not up.
+
+A holder that sleeps between that check and its request, or a clock that is wrong, can still let two in. Nothing may
+rest on there being only one, then: that no two recurring runs of a schedule are enabled is ensured by
+:mod:`pipelines.cluster.reconcile` without the lock, which only keeps two from undoing each other's work.
 """
 
 from __future__ import annotations

@@ -1,11 +1,18 @@
 """Makes KFP's recurring runs what the file of schedules says.
 
-KFP's recurring runs cannot be edited. A changed schedule becomes a new recurring run: created paused, then the old one
-is paused, the new one enabled, the old one deleted. In this order no moment has two of a schedule enabled, and whatever
-call is the last of a reconciler that is killed, the next one finds what it needs to go on. That no two reconcilers do
-this at once is :mod:`pipelines.cluster.lock`'s business.
+KFP's recurring runs cannot be edited. A changed schedule becomes a new recurring run: created paused, then all others
+of this schedule are paused and deleted, then the new one is enabled. Wherever a reconciler is killed, the next one
+finds what it needs to go on.
 
-A recurring run belongs to a schedule by its name, ``kfrec-<schedule>-<digest>``; others are never touched.
+**No moment has two of one schedule enabled**, also with several reconcilers at once, slow requests, or one that sleeps
+for an hour between two requests. Whoever enables X has before seen a list made after X was created, and has since
+deleted every other one in it. Suppose X and Y were enabled, X the older one. The list of whoever enabled Y was made
+after Y and therefore after X, so it had X, or X was gone already; X was deleted before Y was enabled, and a deleted one
+cannot be enabled any more. This holds as nothing is ever created enabled, identifiers are never given twice, and KFP
+forgets none in its lists. Deleting the old one before, not after, the new one is enabled is what it rests on.
+
+That needs no lock. But two that delete each other's new ones would both end with nothing; to have them take turns is
+the business of :mod:`pipelines.cluster.lock`.
 """
 
 from __future__ import annotations
@@ -16,8 +23,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-from pipelines.cluster.connection import explained
+from components.errors import KfrecError
+from pipelines.cluster.connection import explained, status_of
 from pipelines.cluster.lock import LockTimes, locked
+from pipelines.cluster.recurring import RecurringRun, description, display_name, owned
 from pipelines.cluster.schedules import Schedule, ScheduleFile
 from pipelines.cluster.versions import ensure_version
 from pipelines.compilation import version_name
@@ -25,9 +34,7 @@ from pipelines.compilation import version_name
 if TYPE_CHECKING:
     from kfp import Client
 
-PREFIX = "kfrec-"
-_PAGE = 100
-Run = Any
+Check = Callable[[], None]
 
 
 @dataclass
@@ -69,8 +76,7 @@ class Reconciler:
             KfrecError: KFP refuses or does not answer; run it again.
         """
         changes = Changes()
-        irs = {schedule.pipeline: "" for schedule in file.schedules.values()}
-        irs = {name: self.compiled(name) for name in irs}
+        irs = {name: self.compiled(name) for name in {schedule.pipeline for schedule in file.schedules.values()}}
         self.tell(f"times are in {file.time_zone.key}, as KFP's scheduler must be set")
         with explained(self.host):
             if self.dry_run:
@@ -82,62 +88,54 @@ class Reconciler:
         self.tell(f"{'would change: ' if self.dry_run else ''}{told}")
         return changes
 
-    def _reconcile(
-        self, file: ScheduleFile, irs: Mapping[str, str], changes: Changes, check: Callable[[], None]
-    ) -> None:
-        there = self._owned()
+    def _reconcile(self, file: ScheduleFile, irs: Mapping[str, str], changes: Changes, check: Check) -> None:
+        there = owned(self.client, self._namespace)
         for name, schedule in file.schedules.items():
             self._schedule(schedule, irs[schedule.pipeline], there.pop(name, []), changes, check)
             times = ", ".join(f"{time:%Y-%m-%d %H:%M:%S %Z}" for time in schedule.next_runs(file.time_zone))
-            self.tell(f"  {'paused' if schedule.paused else 'next ' + times}")
+            self.tell(f"  {'paused' if schedule.paused else f'next {times}' if times else 'has ended'}")
         for name, runs in there.items():
             if not self.prune:
                 self.tell(f"{name}: not in the file; left alone, --prune deletes it")
                 continue
             self.tell(f"- {name}: deleted")
             changes.add("deleted")
-            for run in runs:
-                self._change(check, self.client.disable_recurring_run, run.recurring_run_id)
-            for run in runs:
-                self._change(check, self.client.delete_recurring_run, run.recurring_run_id)
+            if not self.dry_run:
+                self._delete(runs, check)
 
-    def _schedule(
-        self, schedule: Schedule, ir: str, runs: list[Run], changes: Changes, check: Callable[[], None]
-    ) -> None:
+    def _schedule(self, schedule: Schedule, ir: str, runs: list[RecurringRun], changes: Changes, check: Check) -> None:
         digest = schedule.digest(ir)
-        # Of several with the same content, one that runs already is kept, so that nothing has to be switched.
-        same = sorted((run for run in runs if _digest_of(run) == digest), key=lambda run: not _enabled(run))
-        others = [run for run in runs if not same or run is not same[0]]
-        if same and not others and _enabled(same[0]) != schedule.paused:
-            self.tell(f"= {schedule.name}: unchanged")
-            changes.add("unchanged")
-            return
-        self._tell_difference(schedule, ir, same, others, changes)
+        # Of several with the same content, one that runs already is kept.
+        same = sorted((run for run in runs if run.digest == digest), key=lambda run: not run.enabled)
+        kept = same[0].id if same else None
+        others = [run for run in runs if run.id != kept]
+        changes.add(self._tell_difference(schedule, ir, same, others))
         if self.dry_run:
             return
-        new = same[0] if same else self._create(schedule, ir, digest, check)
-        for run in others:
-            if _enabled(run):
-                self._change(check, self.client.disable_recurring_run, run.recurring_run_id)
-        if _enabled(new) == schedule.paused:
-            switch = self.client.disable_recurring_run if schedule.paused else self.client.enable_recurring_run
-            self._change(check, switch, new.recurring_run_id)
-        for run in others:
-            self._change(check, self.client.delete_recurring_run, run.recurring_run_id)
+        if kept is None:
+            kept = self._create(schedule, ir, digest, check)
+            # Only a list made after the creation holds all that may have to go.
+            others = [run for run in owned(self.client, self._namespace)[schedule.name] if run.id != kept]
+        self._delete(others, check)
+        check()
+        # Also where nothing seems to have changed: what KFP shows of a state is older than the state.
+        switch = self.client.disable_recurring_run if schedule.paused else self.client.enable_recurring_run
+        if not self._there(switch, kept):
+            raise KfrecError(f"{schedule.name}: someone else changed it at the same time; run it again")
 
-    def _create(self, schedule: Schedule, ir: str, digest: str, check: Callable[[], None]) -> Run:
-        """The new recurring run, paused."""
+    def _create(self, schedule: Schedule, ir: str, digest: str, check: Check) -> str:
+        """Makes the new recurring run, paused, and returns its identifier."""
         check()
         version = ensure_version(self.client, ir)
         check()
         experiment = self.client.create_experiment(schedule.experiment, namespace=self._namespace)
         check()
-        return self.client.create_recurring_run(
+        created: Any = self.client.create_recurring_run(
             experiment.experiment_id,
-            f"{PREFIX}{schedule.name}-{digest}",
-            description=json.dumps({"schedule": schedule.name, **schedule.wanted(ir)}, sort_keys=True),
-            start_time=_rfc3339(schedule.start),
-            end_time=_rfc3339(schedule.end),
+            display_name(schedule.name, digest),
+            description=description(schedule.name, schedule.wanted(ir)),
+            start_time=_rfc3339(schedule.starts),
+            end_time=_rfc3339(schedule.ends),
             cron_expression=schedule.cron,
             max_concurrency=schedule.max_concurrency,
             no_catchup=not schedule.catch_up,
@@ -148,80 +146,55 @@ class Reconciler:
             pipeline_root=schedule.pipeline_root or None,
             service_account=schedule.service_account or None,
         )
+        return str(created.recurring_run_id)
+
+    def _delete(self, runs: list[RecurringRun], check: Check) -> None:
+        for run in runs:
+            check()
+            self._there(self.client.disable_recurring_run, run.id)
+        for run in runs:
+            check()
+            self._there(self.client.delete_recurring_run, run.id)
+
+    @staticmethod
+    def _there(call: Callable[[str], Any], identifier: str) -> bool:
+        """Makes the call; False where what it is about does not exist any more."""
+        from kfp_server_api import ApiException
+
+        try:
+            call(identifier)
+        except ApiException as error:
+            if status_of(error) != 404:
+                raise
+            return False
+        return True
 
     def _tell_difference(
-        self, schedule: Schedule, ir: str, same: list[Run], others: list[Run], changes: Changes
-    ) -> None:
-        wanted = schedule.wanted(ir)
+        self, schedule: Schedule, ir: str, same: list[RecurringRun], others: list[RecurringRun]
+    ) -> str:
+        """Tells what is to be done, and returns its kind."""
         if not same and not others:
             self.tell(f"+ {schedule.name}: created, cron {schedule.cron}, {schedule.pipeline} {version_name(ir)}")
-            changes.add("created")
-            return
+            return "created"
+        if same and others:
+            self.tell(f"~ {schedule.name}: {len(others)} left by an interrupted change, removed")
+            return "changed"
         if same:
-            if _enabled(same[0]) == schedule.paused:
+            if same[0].enabled == schedule.paused:
                 self.tell(f"~ {schedule.name}: {'paused' if schedule.paused else 'resumed'}")
-            else:
-                self.tell(f"~ {schedule.name}: {len(others)} left by an interrupted change, removed")
-            changes.add("changed")
-            return
+                return "changed"
+            self.tell(f"= {schedule.name}: unchanged")
+            return "unchanged"
         self.tell(f"~ {schedule.name}: changed")
-        changes.add("changed")
-        before = _wanted_of(others[-1])
-        for name, value in wanted.items():
+        before = others[-1].wanted
+        for name, value in schedule.wanted(ir).items():
             if before.get(name) != value:
                 self.tell(f"    {name}: {_short(before.get(name))} -> {_short(value)}")
-
-    def _owned(self) -> dict[str, list[Run]]:
-        """KFP's recurring runs that are kfrec's, by schedule, oldest first."""
-        found: dict[str, list[Run]] = {}
-        token = ""
-        while True:
-            page = self.client.list_recurring_runs(page_token=token, page_size=_PAGE, namespace=self._namespace)
-            for run in page.recurring_runs or ():
-                if (name := _schedule_of(run)) is not None:
-                    found.setdefault(name, []).append(run)
-            token = page.next_page_token
-            if not token:
-                break
-        for runs in found.values():
-            runs.sort(
-                key=lambda run: (run.created_at or datetime.min.replace(tzinfo=timezone.utc), run.recurring_run_id)
-            )
-        return found
-
-    def _change(self, check: Callable[[], None], call: Callable[[str], Any], identifier: str) -> None:
-        if self.dry_run:
-            return
-        check()
-        call(identifier)
+        return "changed"
 
     @property
     def _namespace(self) -> str | None:
         return self.client.get_user_namespace() or None
-
-
-def _schedule_of(run: Run) -> str | None:
-    """The schedule a recurring run belongs to, or None where it is not kfrec's."""
-    name, dash, digest = str(run.display_name).rpartition("-")
-    is_ours = dash and name.startswith(PREFIX) and len(digest) == 8 and _wanted_of(run).get("schedule")
-    return name.removeprefix(PREFIX) if is_ours else None
-
-
-def _digest_of(run: Run) -> str:
-    return str(run.display_name).rpartition("-")[2]
-
-
-def _enabled(run: Run) -> bool:
-    return run.status == "ENABLED" if run.status else run.mode == "ENABLE"
-
-
-def _wanted_of(run: Run) -> dict[str, Any]:
-    """What was wanted when it was created; it says so in its description."""
-    try:
-        body = json.loads(run.description or "{}")
-    except ValueError:
-        return {}
-    return body if isinstance(body, dict) else {}
 
 
 def _short(value: Any) -> str:
@@ -229,9 +202,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def _rfc3339(text: str) -> str | None:
+def _rfc3339(moment: datetime | None) -> str | None:
     """A time as KFP's API takes it, in UTC."""
-    if not text:
-        return None
-    moment = datetime.fromisoformat(text.replace("Z", "+00:00")).astimezone(timezone.utc)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -16,12 +16,12 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from components.errors import KfrecError
 from components.steps.settings_file import checked as typed
 from components.steps.settings_file import read_yaml, require_mapping
+from pipelines.cluster.cron import check_cron, next_times
 from pipelines.compilation import version_name
 from pipelines.defaults import PIPELINES
 from pipelines.parameters import checked
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
-_FIELDS = 6
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,20 @@ class Schedule:
         """Tells apart what cannot be changed in place: KFP's recurring runs cannot be edited."""
         return hashlib.sha256(json.dumps(self.wanted(ir), sort_keys=True).encode()).hexdigest()[:8]
 
-    def next_runs(self, zone: ZoneInfo, count: int = 3) -> list[datetime]:
-        """When it will run next."""
-        from croniter import croniter
+    @property
+    def starts(self) -> datetime | None:
+        """Its beginning."""
+        return _time(self.start)
 
-        times = croniter(self.cron, datetime.now(zone), second_at_beginning=True)
-        return [times.get_next(datetime) for _ in range(count)]
+    @property
+    def ends(self) -> datetime | None:
+        """Its end."""
+        return _time(self.end)
+
+    def next_runs(self, zone: ZoneInfo, now: datetime | None = None) -> list[datetime]:
+        """When it will run next, three times at most; nothing where it has ended."""
+        now = now or datetime.now(zone)
+        return next_times(self.cron, zone, max(now, self.starts or now), self.ends)
 
 
 @dataclass(frozen=True)
@@ -91,10 +99,12 @@ class ScheduleFile:
         time_zone: in which KFP's scheduler reads every cron line; the cluster decides it (CRON_SCHEDULE_TIMEZONE of
             its scheduledworkflow controller, UTC where that is not set), the file states it.
         schedules: by name.
+        namespace: the user's, in a KFP that serves several users; empty is that of the command line or none.
     """
 
     time_zone: ZoneInfo
     schedules: Mapping[str, Schedule]
+    namespace: str = ""
 
 
 def load_schedules(path: Path) -> ScheduleFile:
@@ -103,13 +113,15 @@ def load_schedules(path: Path) -> ScheduleFile:
     Raises:
         KfrecError: the first mistake, with its place.
     """
-    body = require_mapping(str(path), read_yaml(path), ("time_zone", "schedules"))
+    body = require_mapping(str(path), read_yaml(path), ("time_zone", "namespace", "schedules"))
     if "time_zone" not in body:
         raise KfrecError(f"{path}: states no time_zone; write that of KFP's scheduler, UTC where nobody changed it")
     try:
         zone = ZoneInfo(str(body["time_zone"]))
     except (ZoneInfoNotFoundError, ValueError):
         raise KfrecError(f"{path}: time_zone {body['time_zone']!r} is not known; write UTC or Area/City") from None
+    if not isinstance(namespace := body.get("namespace", ""), str):
+        raise KfrecError(f"{path}: namespace {namespace!r} is not text; write it in quotes")
     entries = body.get("schedules") or []
     if not isinstance(entries, list):
         raise KfrecError(f"{path}: schedules: is not a list; begin each schedule with a dash")
@@ -119,7 +131,7 @@ def load_schedules(path: Path) -> ScheduleFile:
         if schedule.name in schedules:
             raise KfrecError(f"{path}: schedule {number}: the name {schedule.name} is used twice; give another")
         schedules[schedule.name] = schedule
-    return ScheduleFile(zone, schedules)
+    return ScheduleFile(zone, schedules, namespace)
 
 
 def _schedule(place: str, entry: Any) -> Schedule:
@@ -131,42 +143,27 @@ def _schedule(place: str, entry: Any) -> Schedule:
         raise KfrecError(f"{place}: pipeline {schedule.pipeline!r} is not one of {', '.join(PIPELINES)}")
     if not 1 <= schedule.max_concurrency <= 10:
         raise KfrecError(f"{place}: max_concurrency={schedule.max_concurrency} must be at least 1 and at most 10")
-    _check_cron(place, schedule.cron)
     for name in ("start", "end"):
         _check_time(place, name, getattr(schedule, name))
+    if schedule.starts and schedule.ends and schedule.ends <= schedule.starts:
+        raise KfrecError(f"{place}: end {schedule.end!r} is not after start {schedule.start!r}; correct one")
     try:
+        check_cron(schedule.cron)
         parameters = checked(schedule.parameters, schedule.pipeline)
     except KfrecError as error:
         raise KfrecError(f"{place}: {error}") from None
     return dataclasses.replace(schedule, parameters=parameters)
 
 
-def _check_cron(place: str, cron: str) -> None:
-    from croniter import croniter
-
-    fields = cron.split()
-    if len(fields) == _FIELDS - 1:
-        raise KfrecError(
-            f"{place}: cron {cron!r} has 5 fields, KFP's has 6, seconds first; write '0 {cron}' for the same times"
-        )
-    if len(fields) != _FIELDS or not croniter.is_valid(cron, second_at_beginning=True):
-        raise KfrecError(
-            f"{place}: cron {cron!r} is not valid; write second, minute, hour, day of month, month and day of week"
-        )
-    if any(letter in cron for letter in "L#W"):
-        raise KfrecError(f"{place}: cron {cron!r}: KFP's scheduler knows no L, W and #; write days as numbers")
-    times = croniter(cron, second_at_beginning=True)
-    first, second = times.get_next(datetime), times.get_next(datetime)
-    if second - first < timedelta(minutes=1):
-        raise KfrecError(f"{place}: cron {cron!r} runs more than once a minute; begin it with a second, such as 0")
-
-
 def _check_time(place: str, name: str, text: str) -> None:
-    if not text:
-        return
     try:
-        known = datetime.fromisoformat(text.replace("Z", "+00:00")).tzinfo is not None
+        known = not text or datetime.fromisoformat(text.replace("Z", "+00:00")).tzinfo is not None
     except ValueError:
         known = False
     if not known:
         raise KfrecError(f"{place}: {name} {text!r} is not a time; write it as '2026-01-31T02:00:00+00:00'")
+
+
+def _time(text: str) -> datetime | None:
+    # Python 3.10 reads no Z.
+    return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,21 +9,31 @@ import pytest
 from pipelines.compilation import compiled
 from pipelines.task_settings import load_settings
 from tests.fakes.kfp_api import KfpApi
+from tests.fakes.kfp_description import check_answers
 
 
 @pytest.fixture
-def api() -> KfpApi:
-    return KfpApi()
+def api() -> Iterator[KfpApi]:
+    """A KFP without anything in it; where its description is at hand, everything it said is held against it."""
+    api = KfpApi()
+    yield api
+    if "KFREC_SCHEMAS" in os.environ:
+        check_answers(Path(os.environ["KFREC_SCHEMAS"]), api.answered)
 
 
-@pytest.fixture
-def url(api: KfpApi, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    # The client keeps a file with the last namespace in the home folder.
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client keeps a file with the last namespace in the home folder."""
     monkeypatch.setenv("HOME", str(tmp_path))
+
+
+@pytest.fixture
+def url(api: KfpApi) -> Iterator[str]:
     with api.served() as url:
         yield url
 
 
 @pytest.fixture(scope="session")
 def ir() -> str:
+    """The compiled training pipeline."""
     return compiled("training", load_settings())

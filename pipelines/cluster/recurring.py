@@ -1,0 +1,80 @@
+"""KFP's recurring runs that belong to kfrec's schedules.
+
+A recurring run belongs to a schedule by its name, ``kfrec-<schedule>-<digest>``, and by what it was made from, which
+its description holds as JSON. Others are never touched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kfp import Client
+
+PREFIX = "kfrec-"
+_PAGE = 100
+_STATES = {"ENABLED": True, "DISABLED": False}
+
+
+@dataclass(frozen=True)
+class RecurringRun:
+    """One recurring run.
+
+    Attributes:
+        id: KFP's identifier, never given twice.
+        schedule: the schedule it belongs to.
+        digest: of what it was made from.
+        enabled: as KFP shows it, None where it shows neither. KFP learns the state from its scheduler a while after it
+            was changed, so this is good for telling and never for deciding.
+        wanted: what it was made from, by field.
+    """
+
+    id: str
+    schedule: str
+    digest: str
+    enabled: bool | None
+    wanted: Mapping[str, Any]
+
+
+def owned(client: Client, namespace: str | None) -> dict[str, list[RecurringRun]]:
+    """kfrec's recurring runs by schedule, oldest first."""
+    found: dict[str, list[tuple[datetime, str, RecurringRun]]] = {}
+    token = ""
+    while True:
+        page = client.list_recurring_runs(
+            page_token=token, page_size=_PAGE, sort_by="created_at asc", namespace=namespace
+        )
+        for shown in page.recurring_runs or ():
+            if (run := _ours(shown)) is not None:
+                created = shown.created_at or datetime.min.replace(tzinfo=timezone.utc)
+                found.setdefault(run.schedule, []).append((created, run.id, run))
+        token = page.next_page_token
+        if not token:
+            return {name: [run for *_, run in sorted(runs, key=lambda r: r[:2])] for name, runs in found.items()}
+
+
+def display_name(schedule: str, digest: str) -> str:
+    """The name of a schedule's recurring run."""
+    return f"{PREFIX}{schedule}-{digest}"
+
+
+def description(schedule: str, wanted: Mapping[str, Any]) -> str:
+    """What is kept with a recurring run, to know it again and to tell differences."""
+    return json.dumps({"schedule": schedule, **wanted}, sort_keys=True)
+
+
+def _ours(shown: Any) -> RecurringRun | None:
+    try:
+        kept = json.loads(shown.description or "{}")
+    except ValueError:
+        return None
+    if not isinstance(kept, dict) or not isinstance(schedule := kept.pop("schedule", None), str):
+        return None
+    digest = str(shown.display_name).rpartition("-")[2]
+    if shown.display_name != display_name(schedule, digest) or len(digest) != 8:
+        return None
+    return RecurringRun(shown.recurring_run_id, schedule, digest, _STATES.get(shown.status), kept)

@@ -1,0 +1,149 @@
+"""HTTP for the stand-in of KFP's API: routes, uploads, who may enter, and faults."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from email.parser import BytesParser
+from http.server import BaseHTTPRequestHandler
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+if TYPE_CHECKING:
+    from tests.fakes.kfp_api import KfpApi
+
+Json = dict[str, Any]
+
+
+class Refusal(Exception):
+    """An answer that is an error."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status, self.message = status, message
+
+
+class Killed(Exception):
+    """The client is gone: its connection is cut, and so is every later one of this client."""
+
+
+_ID = r"([^/:]+)"
+ROUTES = [
+    (verb, re.compile("/apis/v2beta1" + pattern), action)
+    for verb, pattern, action in [
+        ("GET", "/healthz", "healthz"),
+        ("GET", "/pipelines", "list_pipelines"),
+        ("POST", "/pipelines", "create_pipeline"),
+        ("POST", "/pipelines/upload", "upload_pipeline"),
+        ("POST", "/pipelines/upload_version", "upload_version"),
+        ("GET", f"/pipelines/{_ID}", "get_pipeline"),
+        ("DELETE", f"/pipelines/{_ID}", "delete_pipeline"),
+        ("GET", f"/pipelines/{_ID}/versions", "list_versions"),
+        ("POST", f"/pipelines/{_ID}/versions", "create_version"),
+        ("GET", f"/pipelines/{_ID}/versions/{_ID}", "get_version"),
+        ("DELETE", f"/pipelines/{_ID}/versions/{_ID}", "delete_version"),
+        ("GET", "/experiments", "list_experiments"),
+        ("POST", "/experiments", "create_experiment"),
+        ("GET", f"/experiments/{_ID}", "get_experiment"),
+        ("DELETE", f"/experiments/{_ID}", "delete_experiment"),
+        ("POST", f"/experiments/{_ID}:(archive|unarchive)", "archive_experiment"),
+        ("GET", "/runs", "list_runs"),
+        ("POST", "/runs", "create_run"),
+        ("GET", f"/runs/{_ID}", "get_run"),
+        ("DELETE", f"/runs/{_ID}", "delete_run"),
+        ("POST", f"/runs/{_ID}:terminate", "terminate_run"),
+        ("GET", "/recurringruns", "list_recurring"),
+        ("POST", "/recurringruns", "create_recurring"),
+        ("GET", f"/recurringruns/{_ID}", "get_recurring"),
+        ("DELETE", f"/recurringruns/{_ID}", "delete_recurring"),
+        ("POST", f"/recurringruns/{_ID}:(enable|disable)", "switch_recurring"),
+    ]
+]
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One connection; ``api`` and ``client`` (the name of who uses this address) are set by a subclass."""
+
+    api: KfpApi
+    client: str
+    protocol_version = "HTTP/1.1"
+    # Head and body leave in one packet; in two, each answer would wait 40 ms for the client's acknowledgement.
+    wbufsize = -1
+    disable_nagle_algorithm = True
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        except (ConnectionError, BrokenPipeError):
+            self.close_connection = True
+
+    def _any(self) -> None:
+        parts = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+        raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        api = self.api
+        try:
+            with api.turn(self.client):
+                status, answer = self._answer(parts.path, query, raw)
+        except Killed:
+            self._cut()
+            return
+        api.answered.append((self.command, parts.path, status, answer))
+        if _matches(api.slow, self.command, parts.path):
+            time.sleep(api.slow[2])  # type: ignore[index]
+        if _matches(api.lose_answer_of, self.command, parts.path):
+            api.lose_answer_of = None
+            self._cut()
+            return
+        self._send(status, answer)
+
+    do_GET = do_POST = do_DELETE = _any
+
+    def _answer(self, path: str, query: dict[str, str], raw: bytes) -> tuple[int, Json]:
+        api = self.api
+        api.before_call(len(api.calls))
+        api.calls.append((self.command, path))
+        try:
+            if api.token and self.headers.get("Authorization") != f"Bearer {api.token}":
+                raise Refusal(401, "Unauthenticated: the request carries no valid token")
+            if api.answers:
+                status = api.answers.pop(0)
+                raise Refusal(status, "as the test asked for")
+            body = self._uploaded(raw) if "/pipelines/upload" in path else json.loads(raw or b"null")
+            for verb, pattern, action in ROUTES:
+                if verb == self.command and (found := pattern.fullmatch(path)):
+                    return 200, api.carry_out(action, *map(unquote, found.groups()), query=query, body=body)
+            raise Refusal(404, f"no such path {self.command} {path}")
+        except Refusal as refusal:
+            code = {400: 3, 401: 16, 403: 7, 404: 5, 409: 6, 503: 14}.get(refusal.status, 13)
+            return refusal.status, {"code": code, "message": refusal.message, "details": []}
+
+    def _uploaded(self, raw: bytes) -> str:
+        """The file in a multipart form."""
+        head = f"Content-Type: {self.headers['Content-Type']}\r\n\r\n".encode()
+        for part in BytesParser().parsebytes(head + raw).walk():
+            if part.get_param("name", header="content-disposition") == "uploadfile":
+                content = part.get_payload(decode=True)
+                assert isinstance(content, bytes)
+                return content.decode()
+        raise Refusal(400, "no file")
+
+    def _cut(self) -> None:
+        self.close_connection = True
+        self.connection.close()
+
+    def _send(self, status: int, body: Json) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def _matches(wanted: tuple[Any, ...] | None, method: str, path: str) -> bool:
+    return wanted is not None and wanted[0] == method and wanted[1] in path

@@ -1,0 +1,112 @@
+"""The stand-in itself, through the official client: what the tests beside this one rely on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import kfp_server_api
+import pytest
+from kfp import Client
+
+from pipelines.cluster.connection import connect
+from tests.fakes.kfp_api import KfpApi
+from tests.pipelines.cluster.reconciling import IR
+
+
+@pytest.fixture
+def client(url: str) -> Client:
+    return connect(url)
+
+
+@pytest.fixture
+def version(client: Client, tmp_path: Path) -> tuple[str, str]:
+    """A pipeline's identifier and its version's, uploaded."""
+    (tmp_path / "p.yaml").write_text(IR)
+    pipeline = client.upload_pipeline(str(tmp_path / "p.yaml"), "books").pipeline_id
+    (found,) = client.list_pipeline_versions(pipeline).pipeline_versions
+    return pipeline, found.pipeline_version_id
+
+
+def start(client: Client, version: tuple[str, str], name: str) -> str:
+    experiment = client.create_experiment("e").experiment_id
+    return str(client.run_pipeline(experiment, name, pipeline_id=version[0], version_id=version[1]).run_id)
+
+
+def test_runs_are_listed_by_page_order_and_filter(api: KfpApi, client: Client, version: tuple[str, str]) -> None:
+    api.page_limit = 2
+    for name in ("b", "c", "a", "b2", "d"):
+        start(client, version, name)
+    names, token = [], ""
+    while True:
+        page = client.list_runs(page_token=token, sort_by="display_name desc")
+        names.append([run.display_name for run in page.runs])
+        if not (token := page.next_page_token):
+            break
+    assert names == [["d", "c"], ["b2", "b"], ["a"]]
+    substring = json.dumps({"predicates": [{"operation": 9, "key": "display_name", "stringValue": "b"}]})
+    assert [run.display_name for run in client.list_runs(filter=substring).runs] == ["b", "b2"]
+
+
+def test_a_page_begins_where_the_last_ended_also_where_something_was_deleted(
+    api: KfpApi, client: Client, version: tuple[str, str]
+) -> None:
+    api.page_limit = 2
+    runs = [start(client, version, name) for name in "abcd"]
+    token = client.list_runs().next_page_token
+    client.delete_run(runs[0])
+    assert [run.display_name for run in client.list_runs(page_token=token).runs] == ["c", "d"]
+
+
+def test_a_run_that_is_terminated_ends_canceled(api: KfpApi, client: Client, version: tuple[str, str]) -> None:
+    api.states = ["RUNNING"]
+    run = start(client, version, "r")
+    client.terminate_run(run)
+    assert client.get_run(run).state == "CANCELED"
+
+
+def test_a_name_is_taken_once(api: KfpApi, client: Client, version: tuple[str, str], tmp_path: Path) -> None:
+    for again in (
+        lambda: client.upload_pipeline(str(tmp_path / "p.yaml"), "books"),
+        lambda: client.upload_pipeline_version(str(tmp_path / "p.yaml"), "books", pipeline_id=version[0]),
+    ):
+        with pytest.raises(kfp_server_api.ApiException) as error:
+            again()
+        assert error.value.status == 409
+
+
+def test_what_was_deleted_is_not_found(client: Client, version: tuple[str, str]) -> None:
+    client.delete_pipeline_version(*version)
+    client.delete_pipeline(version[0])
+    with pytest.raises(kfp_server_api.ApiException) as error:
+        client.get_pipeline(version[0])
+    assert error.value.status == 404
+
+
+def test_an_experiment_is_archived(client: Client) -> None:
+    experiment = client.create_experiment("e").experiment_id
+    client.archive_experiment(experiment)
+    assert client.get_experiment(experiment).storage_state == "ARCHIVED"
+
+
+def test_a_recurring_run_shows_its_state_late_and_its_mode_never(
+    api: KfpApi, client: Client, version: tuple[str, str]
+) -> None:
+    api.status_lag = 1
+    experiment = client.create_experiment("e").experiment_id
+    created = client.create_recurring_run(
+        experiment, "nightly", cron_expression="0 0 2 * * *", pipeline_id=version[0], version_id=version[1]
+    )
+    assert (created.status, created.mode) == ("STATUS_UNSPECIFIED", None)
+    assert client.get_recurring_run(created.recurring_run_id).status == "ENABLED"
+    client.disable_recurring_run(created.recurring_run_id)
+    assert [client.get_recurring_run(created.recurring_run_id).status for _ in range(2)] == ["ENABLED", "DISABLED"]
+
+
+def test_where_kfp_serves_several_users_everything_is_somebodys(api: KfpApi, url: str) -> None:
+    api.multi_user = True
+    with pytest.raises(kfp_server_api.ApiException) as error:
+        connect(url).list_recurring_runs()
+    assert error.value.status == 400
+    assert connect(url, "ann").create_experiment("e").namespace == "ann"
+    assert connect(url, "bob").list_experiments(namespace="bob").total_size == 0
