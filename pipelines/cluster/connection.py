@@ -29,7 +29,8 @@ def connect(endpoint: str = "", namespace: str = "") -> Client:
         namespace: of the user, where KFP serves several; empty where it does not.
 
     The token comes from KFP_TOKEN, or from the file that KF_PIPELINES_SA_TOKEN_PATH names (a service account's token
-    for KFP, mounted into a pod); without both there is none.
+    for KFP, mounted into a pod); without both there is none. The file is read again for every request, as Kubernetes
+    renews it long before a training ends.
 
     Raises:
         KfrecError: no endpoint, or it does not answer or refuses.
@@ -37,13 +38,17 @@ def connect(endpoint: str = "", namespace: str = "") -> Client:
     host = (endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
     if not host:
         raise KfrecError(f"no KFP API to talk to; give --endpoint URL or set {ENDPOINT}")
-    token = _token()
-    _probe(host, token)
+    token, path = os.environ.get(TOKEN, ""), os.environ.get(TOKEN_FILE, "")
+    _probe(host, token or _read_token(path))
     from kfp import Client
+    from kfp.client import ServiceAccountTokenVolumeCredentials
+
+    credentials = ServiceAccountTokenVolumeCredentials(path) if path and not token else None
 
     with explained(host), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="This client only works with", category=FutureWarning)
-        client = Client(host=host, existing_token=token or None, namespace=namespace or "kubeflow")
+        client = Client(host=host, existing_token=token or None, credentials=credentials,
+                        namespace=namespace or "kubeflow")  # fmt: skip
         for api in (client._experiment_api, client._run_api, client._recurring_run_api, client._pipelines_api):
             _time_out(api.api_client)
         _time_out(client._upload_api.api_client)
@@ -81,14 +86,9 @@ def _time_out(api_client: Any) -> None:
     api_client.rest_client.request = limited
 
 
-def _token() -> str:
-    if token := os.environ.get(TOKEN, ""):
-        return token
-    path = os.environ.get(TOKEN_FILE, "")
-    if not path:
-        return ""
+def _read_token(path: str) -> str:
     try:
-        return Path(path).read_text().strip()
+        return Path(path).read_text().strip() if path else ""
     except OSError as error:
         raise KfrecError(f"{path}: cannot be read ({error.strerror}); correct {TOKEN_FILE}") from None
 
@@ -107,6 +107,13 @@ def explained(host: str) -> Iterator[None]:
         raise KfrecError(f"{host}: answered {error.status}: {_message(error)}") from None
     except (HTTPError, TimeoutError) as error:
         raise KfrecError(f"{host}: does not answer ({type(error).__name__}); check the endpoint") from None
+
+
+def may_pass(error: Exception) -> bool:
+    """Whether what the client raised may be over soon: the server did not answer, or failed."""
+    from urllib3.exceptions import HTTPError
+
+    return isinstance(error, HTTPError) or (status_of(error) or 0) >= 500
 
 
 def status_of(error: Exception) -> int | None:

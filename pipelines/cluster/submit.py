@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from components.errors import KfrecError
-from pipelines.cluster.connection import explained
+from pipelines.cluster.connection import explained, may_pass
 from pipelines.cluster.versions import ensure_version
 from pipelines.parameters import checked
 
@@ -47,20 +47,29 @@ def submit(client: Client, host: str, wanted: Submission, tell: Callable[[str], 
     Raises:
         KfrecError: a bad parameter, or KFP refuses or does not answer.
     """
+    from kfp_server_api import ApiException
+    from urllib3.exceptions import HTTPError
+
     values = checked(wanted.values, wanted.pipeline)
     with explained(host):
         version = ensure_version(client, wanted.ir)
         tell(f"pipeline {version.pipeline}, version {version.name}{' (uploaded)' if version.is_new else ''}")
         experiment = client.create_experiment(wanted.experiment, namespace=_namespace(client))
-        run = client.run_pipeline(
-            experiment.experiment_id,
-            wanted.name or f"{version.pipeline} {time.strftime('%Y-%m-%d %H:%M:%S')}",
-            pipeline_id=version.pipeline_id,
-            version_id=version.version_id,
-            params=values,
-            pipeline_root=wanted.pipeline_root or None,
-            service_account=wanted.service_account or None,
-        )
+        try:
+            run = client.run_pipeline(
+                experiment.experiment_id,
+                wanted.name or f"{version.pipeline} {time.strftime('%Y-%m-%d %H:%M:%S')}",
+                pipeline_id=version.pipeline_id,
+                version_id=version.version_id,
+                params=values,
+                pipeline_root=wanted.pipeline_root or None,
+                service_account=wanted.service_account or None,
+            )
+        except (ApiException, HTTPError) as error:
+            if not may_pass(error):
+                raise
+            # Starting it again without looking might train twice.
+            raise KfrecError(f"{host}: no answer; the run may have started, look at {host}/#/runs first") from None
     tell(f"{host}/#/runs/details/{run.run_id}")
     return str(run.run_id)
 
@@ -72,17 +81,38 @@ def follow(
     timeout: float,
     pause: float = 5.0,
     tell: Callable[[str], None] = print,
+    patience: float = 600.0,
 ) -> int:
     """Tells every change of a run and its steps until it has ended; returns 0 where it succeeded, else 1.
 
+    Args:
+        client: of KFP.
+        host: its address, for messages.
+        run_id: KFP's identifier.
+        timeout: seconds to wait for the end.
+        pause: seconds between two looks.
+        tell: called with each line for the user.
+        patience: for how many seconds KFP may fail to answer before this gives up; the run goes on all the same.
+
     Raises:
-        KfrecError: not ended after ``timeout`` seconds, or KFP does not answer.
+        KfrecError: not ended after ``timeout`` seconds, or KFP does not answer for ``patience`` seconds.
     """
+    from kfp_server_api import ApiException
+    from urllib3.exceptions import HTTPError
+
     until = time.monotonic() + timeout
+    answered = time.monotonic()
     seen: dict[str, str] = {}
     while True:
         with explained(host):
-            run = client.get_run(run_id)
+            try:
+                run = client.get_run(run_id)
+            except (ApiException, HTTPError) as error:
+                if not may_pass(error) or time.monotonic() > min(answered + patience, until):
+                    raise
+                time.sleep(pause)
+                continue
+        answered = time.monotonic()
         tasks = (run.run_details.task_details if run.run_details else None) or ()
         for task in tasks:
             # KFP lists its drivers and the pipeline itself among the tasks.
