@@ -22,11 +22,12 @@ from components.steps.settings_file import load_settings_file
 from components.train.mpijob.settings import JobSettings
 from components.train.worker import _parser as worker_parser
 from pipelines.cluster.schedules import load_schedules
+from tests.manifests.pods import containers, pod_templates, violations
 
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
-OVERLAYS = ("standalone", "kubeflow", "gke")
+OVERLAYS = ("standalone", "kubeflow", "gke")  # with KFP
 BUILDS = (*(f"overlays/{name}" for name in OVERLAYS), "jobs")
 OLDEST, NEWEST = "1.29.0", "1.34.0"
 # Kinds whose CRDs are not at hand: their group, version and the fields they must have are checked instead.
@@ -52,51 +53,6 @@ def build(folder: Path | str) -> list[Json]:
 @pytest.fixture(scope="module", params=BUILDS)
 def objects(request: pytest.FixtureRequest) -> list[Json]:
     return build(MANIFESTS / request.param)
-
-
-def pod_templates(body: Json) -> Iterator[Json]:
-    """The pod templates of an object, whatever its kind."""
-    if body.get("kind") == "MPIJob":
-        yield from (replica["template"] for replica in body["spec"]["mpiReplicaSpecs"].values())
-    elif body.get("kind") == "CronJob":
-        yield body["spec"]["jobTemplate"]["spec"]["template"]
-    elif "template" in body.get("spec", {}):
-        yield body["spec"]["template"]
-
-
-def containers(spec: Json) -> list[Json]:
-    return [*spec.get("initContainers", ()), *spec["containers"]]
-
-
-def violations(spec: Json) -> list[str]:
-    """What the restricted Pod Security Standard has against a pod."""
-    found = []
-    pod = spec.get("securityContext", {})
-    if not pod.get("runAsNonRoot") or not pod.get("runAsUser"):
-        found.append("runs as root")
-    if pod.get("seccompProfile", {}).get("type") != "RuntimeDefault":
-        found.append("no seccomp profile")
-    if any(spec.get(name) for name in ("hostNetwork", "hostPID", "hostIPC")):
-        found.append("shares the host's namespaces")
-    if any("hostPath" in volume for volume in spec.get("volumes", ())):
-        found.append("mounts the host's disk")
-    for container in containers(spec):
-        own = container.get("securityContext", {})
-        if own.get("allowPrivilegeEscalation") is not False or own.get("privileged"):
-            found.append(f"{container['name']} may gain privileges")
-        if own.get("capabilities", {}).get("drop") != ["ALL"] or own["capabilities"].get("add"):
-            found.append(f"{container['name']} has capabilities")
-        if not own.get("readOnlyRootFilesystem"):
-            found.append(f"{container['name']} writes to its root file system")
-    return found
-
-
-def test_the_check_of_pods_refuses_a_bad_one() -> None:
-    bad = {"hostNetwork": True, "volumes": [{"hostPath": {}}], "containers": [{"name": "x"}]}
-    assert violations(bad) == [
-        "runs as root", "no seccomp profile", "shares the host's namespaces", "mounts the host's disk",
-        "x may gain privileges", "x has capabilities", "x writes to its root file system",
-    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
@@ -168,8 +124,9 @@ def references(objects: list[Json]) -> Iterator[tuple[str, str]]:
                     kind = "ConfigMap" if "configMapRef" in source else "Secret"
                     yield kind, next(iter(v["name"] for k, v in source.items() if k.endswith("Ref")))
                 for entry in container.get("env", ()):
-                    if reference := entry.get("valueFrom", {}).get("secretKeyRef"):
-                        yield "Secret", reference["name"]
+                    for key, kind in (("secretKeyRef", "Secret"), ("configMapKeyRef", "ConfigMap")):
+                        if reference := entry.get("valueFrom", {}).get(key):
+                            yield kind, reference["name"]
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
