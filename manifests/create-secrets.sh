@@ -4,13 +4,17 @@
 set -euo pipefail
 namespace=${1:?the namespace is missing: manifests/create-secrets.sh NAMESPACE}
 random() { head -c 24 /dev/urandom | base64 | tr -d '/+=\n'; }
-if kubectl -n "$namespace" get secret kfrec-mlflow-server >/dev/null 2>&1; then
-  echo "secret kfrec-mlflow-server exists in $namespace and stays as it is; delete it first to make new passwords" >&2
-  exit 2
-fi
+for secret in kfrec-mlflow-server kfrec-mlflow; do
+  if kubectl -n "$namespace" get secret "$secret" >/dev/null 2>&1; then
+    # New passwords would not fit: database and server keep those of their first start.
+    echo "secret $secret exists in $namespace; nothing was changed" >&2
+    exit 2
+  fi
+done
 database=$(random)
 admin=$(random)
 uri=${DATABASE_URI:-postgresql://mlflow:$database@kfrec-postgres:5432/mlflow}
+escaped=${uri//%/%%} # in an ini file, % starts a reference
 kubectl -n "$namespace" create secret generic kfrec-mlflow-server \
   --from-literal=POSTGRES_PASSWORD="$database" \
   --from-literal=MLFLOW_BACKEND_STORE_URI="$uri" \
@@ -18,7 +22,7 @@ kubectl -n "$namespace" create secret generic kfrec-mlflow-server \
   --from-literal=MLFLOW_AUTH_ADMIN_PASSWORD="$admin" \
   --from-literal=basic_auth.ini="[mlflow]
 default_permission = READ
-database_uri = $uri
+database_uri = $escaped
 admin_username = admin
 authorization_function = mlflow.server.auth:authenticate_request_basic_auth
 "
