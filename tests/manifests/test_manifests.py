@@ -28,7 +28,8 @@ Json = dict[str, Any]
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
 OVERLAYS = ("standalone", "kubeflow", "gke")  # with KFP
-BUILDS = (*(f"overlays/{name}" for name in OVERLAYS), "jobs")
+# plain is for a cluster without KFP; the jobs run in its namespace.
+BUILDS = (*(f"overlays/{name}" for name in OVERLAYS), "overlays/plain", "jobs")
 OLDEST, NEWEST = "1.29.0", "1.34.0"
 # Kinds whose CRDs are not at hand: their group, version and the fields they must have are checked instead.
 FOREIGN = {
@@ -100,7 +101,7 @@ def test_every_pod_is_restricted_and_limited(objects: list[Json]) -> None:
 def test_what_is_referred_to_is_there_or_made_by_the_user(objects: list[Json]) -> None:
     there = {(body["kind"], body["metadata"]["name"]) for body in objects}
     if any(body["kind"] == "MPIJob" for body in objects):  # beside an installation
-        there |= {(body["kind"], body["metadata"]["name"]) for body in build(MANIFESTS / "overlays/standalone")}
+        there |= {(body["kind"], body["metadata"]["name"]) for body in build(MANIFESTS / "overlays/plain")}
     assert set(references(objects)) - there - MADE_BY_OTHERS == set()
 
 

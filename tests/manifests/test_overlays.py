@@ -1,0 +1,94 @@
+"""What an overlay must have to work on the cluster it is for."""
+
+from __future__ import annotations
+
+import shutil
+from typing import Any
+
+import pytest
+
+from tests.manifests.pods import pod_templates
+from tests.manifests.test_manifests import MANIFESTS, OVERLAYS, build
+
+Json = dict[str, Any]
+ALL = (*OVERLAYS, "plain")
+
+pytestmark = pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not on the PATH")
+
+
+def objects(overlay: str) -> dict[tuple[str, str], Json]:
+    return {(body["kind"], body["metadata"]["name"]): body for body in build(MANIFESTS / "overlays" / overlay)}
+
+
+def test_steps_without_a_sidecar_may_speak_to_mlflow_in_the_mesh() -> None:
+    """KFP starts steps without one; rules on namespaces and principals match mutual TLS only."""
+    policy = objects("kubeflow")["AuthorizationPolicy", "kfrec-mlflow"]
+    assert policy["spec"]["rules"] == [{"to": [{"operation": {"ports": ["5000"]}}]}]
+
+
+def test_the_migration_reaches_the_database_before_the_sidecar_runs() -> None:
+    there = objects("kubeflow")
+    (port,) = there["Service", "kfrec-postgres"]["spec"]["ports"]
+    annotations = there["Deployment", "kfrec-mlflow"]["spec"]["template"]["metadata"]["annotations"]
+    assert annotations["traffic.sidecar.istio.io/excludeOutboundPorts"] == str(port["port"])
+    database = there["StatefulSet", "kfrec-postgres"]["spec"]["template"]["metadata"]["labels"]
+    assert database["sidecar.istio.io/inject"] == "false", "it would not let in what passes by the mesh"
+
+
+def test_the_reconciler_may_let_runs_act_as_the_steps_account_and_as_no_other() -> None:
+    rules = objects("kubeflow")["Role", "kfrec-schedule"]["rules"]
+    assert [rule for rule in rules if "use" in rule["verbs"]] == [
+        {"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": ["kfrec-pipeline"], "verbs": ["use"]}
+    ]
+
+
+def test_artifacts_go_to_gcs_where_workers_have_no_other_key() -> None:
+    there = objects("gke")
+    root = there["ConfigMap", "kfp-launcher"]["data"]["defaultPipelineRoot"]
+    assert root.startswith("gs://BUCKET/") and "AWS" not in there["ConfigMap", "kfrec-mpijob"]["data"]["mpijob.yaml"]
+    for account in ("kfrec-pipeline", "kfrec-worker", "kfrec-mlflow"):
+        assert "iam.gke.io/gcp-service-account" in there["ServiceAccount", account]["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize("overlay", ALL)
+def test_no_old_server_runs_beside_a_migrated_schema(overlay: str) -> None:
+    server = objects(overlay)["Deployment", "kfrec-mlflow"]["spec"]
+    assert (server["replicas"], server["strategy"]["type"]) == (1, "Recreate")
+
+
+@pytest.mark.parametrize("overlay", ALL)
+def test_policies_let_in_pods_that_exist(overlay: str) -> None:
+    there = objects(overlay).values()
+    labels = [template["metadata"]["labels"] for body in there for template in pod_templates(body)]
+    labels.append({"app.kubernetes.io/part-of": "kfrec", "app.kubernetes.io/component": "mpijob"})
+    for body in there:
+        for rule in body["spec"].get("ingress", ()) if body["kind"] == "NetworkPolicy" else ():
+            for peer in rule["from"]:
+                wanted = peer["podSelector"]["matchLabels"].items()
+                assert any(wanted <= found.items() for found in labels), body["metadata"]["name"]
+
+
+def test_a_namespace_of_our_own_refuses_pods_that_are_not_restricted() -> None:
+    there = objects("plain")
+    assert there["Namespace", "kfrec"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    assert {body["metadata"].get("namespace", "kfrec") for body in there.values()} == {"kfrec"}
+    assert {body["metadata"]["namespace"] for body in build(MANIFESTS / "jobs")} == {"kfrec"}
+
+
+def test_without_kfp_nothing_waits_for_it() -> None:
+    assert {kind for kind, _ in objects("plain")}.isdisjoint({"CronJob", "Role", "RoleBinding"})
+
+
+def test_without_a_bucket_the_server_keeps_artifacts_on_its_disk() -> None:
+    there = objects("plain")
+    folder = there["ConfigMap", "kfrec-config"]["data"]["MLFLOW_ARTIFACTS_DESTINATION"]
+    pod = there["Deployment", "kfrec-mlflow"]["spec"]["template"]["spec"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in pod["containers"][0]["volumeMounts"]}
+    (volume,) = [volume for volume in pod["volumes"] if volume["name"] == mounts[folder]]
+    assert ("PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"]) in there
+
+
+def test_the_download_of_plain_kubectl_may_read_a_bucket() -> None:
+    (job,) = [body for body in build(MANIFESTS / "jobs") if body["metadata"]["name"] == "kfrec-prepare"]
+    (download,) = [c for c in job["spec"]["template"]["spec"]["initContainers"] if c["name"] == "download"]
+    assert {"secretRef": {"name": "kfrec-object-store", "optional": True}} in download["envFrom"]
