@@ -126,7 +126,7 @@ def test_two_reconcilers_that_stop_at_any_request_never_have_two_schedules_enabl
         two.run("ab" * 50)
         two.run("aab" * 50)
         # Around the change itself: a makes n requests, b makes m, a goes on to its end, then b.
-        for n in range(alone - 8, alone, 2):
+        for n in range(alone - 8, alone, 3):
             for m in range(alone - 6, alone):
                 two.run("a" * n + "b" * m + "a" * 100)
 
