@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ class Version:
 def find_version(client: Client, ir: str) -> Version | None:
     """The version with this content, if KFP has it."""
     pipeline, name = pipeline_name(ir), version_name(ir)
-    pipeline_id = client.get_pipeline_id(pipeline)
+    pipeline_id = _pipeline_id(client, pipeline)
     if pipeline_id is None:
         return None
     token = ""
@@ -63,7 +64,7 @@ def ensure_version(client: Client, ir: str) -> Version:
     from kfp_server_api import ApiException
 
     pipeline, name = pipeline_name(ir), version_name(ir)
-    pipeline_id = client.get_pipeline_id(pipeline) or _create(client, pipeline, ir)
+    pipeline_id = _pipeline_id(client, pipeline) or _create(client, pipeline, ir)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{pipeline}.yaml"
         path.write_text(ir)
@@ -93,10 +94,21 @@ def _create(client: Client, name: str, ir: str) -> str:
     from kfp_server_api import ApiException, V2beta1Pipeline
 
     description = _info(ir).get("description", "").split("\n")[0]
-    body: Any = V2beta1Pipeline(display_name=name, description=description)
+    namespace = client.get_user_namespace() or None
+    body: Any = V2beta1Pipeline(display_name=name, description=description, namespace=namespace)
     try:
         return str(client._pipelines_api.pipeline_service_create_pipeline(body).pipeline_id)
     except ApiException as error:
-        if status_of(error) == 409 and (found := client.get_pipeline_id(name)):
-            return str(found)
+        if status_of(error) == 409 and (found := _pipeline_id(client, name)):
+            return found
         raise
+
+
+def _pipeline_id(client: Client, name: str) -> str | None:
+    """KFP's identifier of a pipeline: the user's own where KFP serves several users, not a shared one of that name."""
+    predicate = {"operation": "EQUALS", "key": "display_name", "stringValue": name}
+    page = client.list_pipelines(
+        namespace=client.get_user_namespace() or None, filter=json.dumps({"predicates": [predicate]})
+    )
+    found = page.pipelines or ()
+    return str(found[0].pipeline_id) if found else None

@@ -98,12 +98,14 @@ class KfpApi:
         return {"multi_user": self.multi_user}
 
     def list_pipelines(self, query: Json, body: Any) -> Json:
-        return self._page("pipelines", self.pipelines, query)
+        # Without a namespace the shared ones, as in KFP, where every user sees those and may change none.
+        space = query.get("namespace") or ""
+        return self._page("pipelines", {k: p for k, p in self.pipelines.items() if p["namespace"] == space}, query)
 
     def create_pipeline(self, query: Json, body: Any) -> Json:
-        name = body.get("display_name") or body.get("name")
-        self._refuse_twice(self.pipelines, "pipeline", display_name=name)
-        return self._add(self.pipelines, "pipeline_id", {"display_name": name, "name": name,
+        name, space = body.get("display_name") or body.get("name"), body.get("namespace") or ""
+        self._refuse_twice(self.pipelines, "pipeline", display_name=name, namespace=space)
+        return self._add(self.pipelines, "pipeline_id", {"display_name": name, "name": name, "namespace": space,
                          "description": body.get("description", "")})  # fmt: skip
 
     def upload_pipeline(self, query: Json, body: str) -> Json:

@@ -11,7 +11,7 @@ from components.errors import KfrecError
 from pipelines.cli import main
 from pipelines.cluster.connection import connect
 from pipelines.cluster.submit import Submission, follow, submit
-from pipelines.cluster.versions import ensure_version
+from pipelines.cluster.versions import ensure_version, find_version
 from pipelines.compilation import version_name
 from tests.fakes.kfp_api import KfpApi
 
@@ -194,3 +194,12 @@ def test_a_run_whose_start_was_not_confirmed_is_not_started_again_unseen(api: Kf
 def test_a_slow_server_is_waited_for(api: KfpApi, url: str, ir: str) -> None:
     api.slow = ("POST", "/runs", 0.3)
     assert submit(connect(url), url, Submission(ir, "training", {}), lambda line: None) in api.runs
+
+
+def test_in_a_kfp_of_several_users_the_pipeline_is_the_users_own(api: KfpApi, url: str, ir: str) -> None:
+    shared = ensure_version(connect(url), ir)
+    own = ensure_version(connect(url, "team"), ir)
+    assert own.pipeline_id != shared.pipeline_id
+    assert [pipeline["namespace"] for pipeline in api.pipelines.values()] == ["", "team"]
+    found = find_version(connect(url, "team"), ir)
+    assert found is not None and (found.pipeline_id, found.version_id) == (own.pipeline_id, own.version_id)
