@@ -65,8 +65,8 @@ class Dien(tf.Module):
             "auxiliary": self.next_item.loss(states, batch.candidates, batch.short_mask),
         }
 
-    def _forward(self, batch: EmbeddedBatch, training: bool) -> tuple[tf.Tensor, list[tf.Tensor]]:
-        """Logits ``[B]`` and the S states of the interest extraction, ``[B, units]``."""
+    def _forward(self, batch: EmbeddedBatch, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
+        """Logits ``[B]`` and the states of the interest extraction, ``[S, B, units]``."""
         interest, states = self.evolution(batch.short, batch.short_mask, batch.target)
         return self.classifier(tf.concat([batch.target, interest, batch.user], -1), training), states
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 from components.feature_spec import FeatureSpec
 from components.models.channels import read_channels, short_length
 from components.models.inputs import EmbeddedBatch, SequenceInputs
-from components.models.layers.attention import dot_scores, masked_softmax, pool, top_k_mask
+from components.models.layers.attention import attend, masked_softmax, top_k_mask
 from components.models.layers.classifier import Classifier
 from components.models.layers.interest_evolution import UNITS_PER_EMBEDDING, InterestEvolution
 from components.models.layers.next_item import NextItemNetwork
@@ -26,7 +26,7 @@ STAGE_WEIGHT = 0.5
 class _Forward(NamedTuple):
     stage_one_logits: tf.Tensor
     stage_two_logits: tf.Tensor
-    states: list[tf.Tensor]
+    states: tf.Tensor
 
 
 class Sim(tf.Module):
@@ -97,12 +97,15 @@ class Sim(tf.Module):
     @staticmethod
     def _search(batch: EmbeddedBatch) -> list[tf.Tensor]:
         """Stage one's interest, and the attention and the mean over the items it found, each ``[B, D]``."""
-        scores = dot_scores(batch.long, batch.target)
-        attention = masked_softmax(scores, batch.long_mask)
-        found = top_k_mask(attention, FOUND_ITEMS)
-        ones = tf.cast(found, tf.float32)
-        mean = ones / (tf.reduce_sum(ones, -1, keepdims=True) + 1.0)
-        return tf.unstack(pool(tf.stack([attention, masked_softmax(scores, found), mean], 1), batch.long), axis=1)
+
+        def weigh(scores: tf.Tensor) -> tf.Tensor:
+            attention = masked_softmax(scores, batch.long_mask)
+            found = top_k_mask(attention, FOUND_ITEMS)
+            ones = tf.cast(found, tf.float32)
+            mean = ones / (tf.reduce_sum(ones, -1, keepdims=True) + 1.0)
+            return tf.stack([attention, masked_softmax(scores, found), mean], 1)
+
+        return tf.unstack(attend(batch.long, batch.target, weigh), axis=1)
 
 
 def build(parameters: TrainParameters, spec: FeatureSpec, seed: int) -> Sim:

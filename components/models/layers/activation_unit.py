@@ -47,8 +47,8 @@ class ActivationUnit(tf.Module):
         of_item, of_target, of_difference, of_product = tf.split(self.kernel, 4)
         first = (
             project(items, of_item + of_difference)
-            + tf.nn.bias_add(project(target, of_target - of_difference), tf.cast(self.bias, target.dtype))
+            + project(target, of_target - of_difference, self.bias)
             + project(items * target, of_product)
         )
-        hidden = tf.sigmoid(self.second(tf.sigmoid(first)))
-        return tf.cast(tf.squeeze(self.output(hidden), -1), tf.float32)
+        hidden = tf.sigmoid(self.second(tf.sigmoid(tf.reshape(first, [-1, FIRST]))))
+        return tf.cast(tf.reshape(self.output(hidden), tf.shape(first)[:-1]), tf.float32)

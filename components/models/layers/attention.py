@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 # Far below any score, and finite, so that a history of nothing but padding has no infinities to subtract.
@@ -32,8 +34,8 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
         float32 ``[B, T]``: exactly 0 where the mask is false, and a sum of 1 over the rest. A sample with no position
         gets zeros, and no gradient.
     """
-    softmax = tf.nn.softmax(tf.where(mask, tf.cast(scores, tf.float32), _NEVER))
-    return softmax * tf.cast(mask, tf.float32)
+    ones = tf.cast(mask, tf.float32)
+    return tf.nn.softmax(tf.cast(scores, tf.float32) + (1.0 - ones) * _NEVER) * ones
 
 
 def top_k_mask(scores: tf.Tensor, k: int) -> tf.Tensor:
@@ -51,11 +53,46 @@ def top_k_mask(scores: tf.Tensor, k: int) -> tf.Tensor:
     positive = scores > 0
     if k >= scores.shape[-1]:
         return positive
-    threshold = tf.math.top_k(scores, k, sorted=True).values[:, -1:]
+    threshold = tf.reduce_min(tf.math.top_k(scores, k, sorted=False).values, -1, keepdims=True)
     above, level = scores > threshold, scores == threshold
     room = k - tf.reduce_sum(tf.cast(above, tf.int32), -1, keepdims=True)
     first = tf.cumsum(tf.cast(level, tf.int32), -1) <= room
     return positive & (above | (level & first))
+
+
+def attend(items: tf.Tensor, target: tf.Tensor, weigh: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
+    """Weighted sums over a history, with weights made of its scores against the target.
+
+    The history is by far the largest tensor of a batch, so its gradient, which has a part from the scores and one from
+    the sums, is written once: both parts are one product.
+
+    Args:
+        items: ``[B, T, D]``.
+        target: ``[B, D]``.
+        weigh: from :func:`dot_scores` to N weightings, float32 ``[B, N, T]``.
+
+    Returns:
+        ``[B, N, D]`` in the type of the items.
+    """
+
+    @tf.custom_gradient
+    def sums(items: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
+        scores = dot_scores(items, target)
+        with tf.GradientTape() as tape:
+            tape.watch(scores)
+            weights = weigh(scores)
+
+        def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            of_weights = tf.cast(tf.matmul(upstream, items, transpose_b=True), tf.float32)
+            of_scores = tape.gradient(weights, scores, of_weights)
+            left = tf.concat([weights, of_scores[:, tf.newaxis]], 1)
+            right = tf.concat([upstream, target[:, tf.newaxis]], 1)
+            of_items = tf.matmul(tf.cast(left, items.dtype), right, transpose_a=True)
+            return of_items, tf.linalg.matvec(items, tf.cast(of_scores, items.dtype), transpose_a=True)
+
+        return pool(weights, items), gradient
+
+    return sums(items, target)
 
 
 def pool(weights: tf.Tensor, items: tf.Tensor) -> tf.Tensor:

@@ -35,7 +35,7 @@ class InterestEvolution(tf.Module):
         self.attention = ActivationUnit(weights.scope("attention"), units)
         self.evolution = GatedRecurrence(weights.scope("evolution"), units, units, gate_bias=1.0)
 
-    def __call__(self, items: tf.Tensor, mask: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, list[tf.Tensor]]:
+    def __call__(self, items: tf.Tensor, mask: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Follows the interest.
 
         Args:
@@ -44,13 +44,11 @@ class InterestEvolution(tf.Module):
             target: ``[B, inputs]``.
 
         Returns:
-            The last state of the AUGRU and the state of the GRU after each step, all ``[B, units]``.
+            The last state of the AUGRU, ``[B, units]``, and the state of the GRU after each step, ``[T, B, units]``.
         """
         present = tf.cast(tf.transpose(mask), items.dtype)
-        extracted = self.extraction(items * present[..., tf.newaxis])
-        states = tf.stack(extracted)
+        states = self.extraction.states(items * present[..., tf.newaxis])
         wanted = self.target_activation(self.target(target))
         scores = self.attention(states, wanted[tf.newaxis])
         attention = masked_softmax(tf.transpose(scores), mask)
-        evolved = self.evolution(states, tf.transpose(attention))
-        return evolved[-1], extracted
+        return self.evolution.last_state(states, tf.transpose(attention)), states

@@ -46,23 +46,25 @@ class NextItemNetwork(tf.Module):
             Logits, float32 ``[N, T, B]``.
         """
         of_state, of_item = self.kernel[: self._state], self.kernel[self._state :]
-        shared = tf.nn.bias_add(project(states, of_state), tf.cast(self.bias, states.dtype))
-        hidden = shared + project(candidates, of_item)
+        hidden = project(states, of_state, self.bias) + project(candidates, of_item)
+        rows = tf.reshape(hidden, [-1, hidden.shape[-1]])
         for layer in self.rest:
-            hidden = layer(tf.sigmoid(hidden))
-        return tf.cast(tf.squeeze(hidden, -1), tf.float32)
+            rows = layer(tf.sigmoid(rows))
+        return tf.cast(tf.reshape(rows, tf.shape(hidden)[:-1]), tf.float32)
 
-    def loss(self, states: Sequence[tf.Tensor], candidates: tf.Tensor, mask: tf.Tensor) -> LossTerm:
+    def loss(self, states: tf.Tensor, candidates: tf.Tensor, mask: tf.Tensor) -> LossTerm:
         """The auxiliary loss of a short history.
 
         Args:
-            states: ``[B, state]`` after each of S items.
+            states: ``[S, B, state]``, after each of S items.
             candidates: ``[2, S - 1, B, item]``: from the second item on, the one that came and a sampled one.
             mask: bool ``[B, S]``, false at padding.
         """
         following = tf.transpose(mask)[1:]
-        if len(states) < 2:
+        if states.shape[0] < 2:
             none = tf.zeros_like(following, tf.float32)
             return next_item_loss(none, none, following)
-        clicked, unclicked = tf.unstack(self(tf.stack(states[:-1]), candidates))
+        # A split, because the gradient of a slice over the first axis is many times slower.
+        before, _ = tf.split(states, [states.shape[0] - 1, 1])
+        clicked, unclicked = tf.unstack(self(before, candidates))
         return next_item_loss(clicked, unclicked, following)

@@ -23,4 +23,4 @@ class PReLU(tf.Module):
         self.alpha = weights.constant("alpha", (units,), 0.1)
 
     def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
-        return tf.maximum(inputs, 0) + tf.cast(self.alpha, inputs.dtype) * tf.minimum(inputs, 0)
+        return tf.nn.relu(inputs) - tf.cast(self.alpha, inputs.dtype) * tf.nn.relu(-inputs)

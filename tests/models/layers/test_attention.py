@@ -1,7 +1,7 @@
 import numpy as np
 import tensorflow as tf
 
-from components.models.layers.attention import dot_scores, masked_softmax, pool, top_k_mask
+from components.models.layers.attention import attend, dot_scores, masked_softmax, pool, top_k_mask
 
 
 def test_a_dot_score_is_the_sum_of_products_of_item_and_target():
@@ -59,3 +59,23 @@ def test_pooling_adds_up_the_history_under_each_weighting():
     items = tf.constant([[[1.0, 2.0], [3.0, 4.0]]])
     # 0.5*(1,2) + 0.25*(3,4) and 1*(3,4)
     np.testing.assert_allclose(pool(tf.constant([[[0.5, 0.25], [0.0, 1.0]]]), items), [[[1.25, 2.0], [3.0, 4.0]]])
+
+
+def test_attending_is_scoring_weighing_and_pooling_with_the_same_gradients():
+    random = np.random.default_rng(3)
+    items, target, upstream = (tf.constant(random.normal(size=n).astype("f")) for n in ((2, 5, 3), (2, 3), (2, 2, 3)))
+    mask = tf.constant([[False, True, True, True, True], [True, True, False, True, False]])
+
+    def weigh(scores):
+        attention = masked_softmax(scores, mask)
+        return tf.stack([attention, masked_softmax(scores, top_k_mask(attention, 2))], 1)
+
+    def gradients(sums):
+        with tf.GradientTape() as tape:
+            tape.watch([items, target])
+            loss = tf.reduce_sum(sums() * upstream)
+        return [loss, *tape.gradient(loss, [items, target])]
+
+    expected = gradients(lambda: pool(weigh(dot_scores(items, target)), items))
+    for own, right in zip(gradients(lambda: attend(items, target, weigh)), expected, strict=True):
+        np.testing.assert_allclose(own, right, atol=1e-6)

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from components.models.layers.recurrence import GatedRecurrence
@@ -36,13 +37,13 @@ def _layer_and_inputs() -> tuple[GatedRecurrence, np.ndarray]:
 
 def test_without_attention_it_is_a_gru():
     layer, inputs = _layer_and_inputs()
-    np.testing.assert_allclose(layer(tf.constant(inputs)), _expected(layer, inputs, np.zeros((4, 2))), atol=1e-5)
+    np.testing.assert_allclose(layer.states(tf.constant(inputs)), _expected(layer, inputs, np.zeros((4, 2))), atol=1e-5)
 
 
 def test_attention_scales_the_update_gate():
     layer, inputs = _layer_and_inputs()
     attention = np.random.default_rng(1).random((4, 2)).astype("f")
-    states = layer(tf.constant(inputs), tf.constant(attention))
+    states = layer.states(tf.constant(inputs), tf.constant(attention))
     np.testing.assert_allclose(states, _expected(layer, inputs, attention), atol=1e-5)
 
 
@@ -50,6 +51,43 @@ def test_full_attention_forgets_what_came_before():
     layer, inputs = _layer_and_inputs()
     layer.recurrent_kernels.assign(tf.zeros_like(layer.recurrent_kernels))
     attention = np.array([[0, 0], [0, 0], [0, 0], [1, 1]], "f")
-    last = layer(tf.constant(inputs), tf.constant(attention))[-1]
-    alone = layer(tf.constant(inputs[-1:]), tf.constant(attention[-1:]))[-1]
+    last = layer.states(tf.constant(inputs), tf.constant(attention))[-1]
+    alone = layer.states(tf.constant(inputs[-1:]), tf.constant(attention[-1:]))[-1]
     np.testing.assert_allclose(last, alone, atol=1e-6)
+
+
+@pytest.mark.parametrize("attended", [False, True])
+@pytest.mark.parametrize("steps", [1, 4])
+def test_its_gradients_are_those_of_the_formula(attended: bool, steps: int):
+    layer, inputs = _layer_and_inputs()
+    random = np.random.default_rng(2)
+    given = tf.constant(inputs[:steps])
+    attention = tf.constant(random.random((steps, 2)).astype("f")) if attended else None
+    upstream = tf.constant(random.normal(size=(steps, 2, 5)).astype("f"))
+    watched = [given, *layer.trainable_variables] + ([attention] if attended else [])
+
+    def gradients(states):
+        with tf.GradientTape() as tape:
+            tape.watch([x for x in watched if not isinstance(x, tf.Variable)])
+            loss = tf.reduce_sum(states() * upstream)
+        return tape.gradient(loss, watched, unconnected_gradients="zero")
+
+    def written_out():
+        (wu, wr, wc), (uu, ur, uc) = tf.unstack(layer.kernels), tf.unstack(layer.recurrent_kernels)
+        (bu, br), bc = tf.unstack(layer.gate_biases), layer.candidate_bias
+        h, states = tf.zeros([2, 5]), []
+        for t in range(steps):
+            x, a = given[t], attention[t][:, tf.newaxis] if attended else 0.0
+            u = (1.0 - a) * tf.sigmoid(x @ wu + h @ uu + bu)
+            r = tf.sigmoid(x @ wr + h @ ur + br)
+            h = u * h + (1.0 - u) * tf.tanh(x @ wc + r * (h @ uc) + bc)
+            states.append(h)
+        return tf.stack(states)
+
+    expected = gradients(written_out)
+    for own, right in zip(gradients(lambda: layer.states(given, attention)), expected, strict=True):
+        np.testing.assert_allclose(own, right, atol=1e-5)
+    upstream *= tf.concat([tf.zeros([steps - 1, 2, 5]), tf.ones([1, 2, 5])], 0)
+    own = gradients(lambda: layer.last_state(given, attention)[tf.newaxis])
+    for mine, right in zip(own, gradients(written_out), strict=True):
+        np.testing.assert_allclose(mine, right, atol=1e-5)
