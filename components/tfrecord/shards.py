@@ -45,6 +45,12 @@ class ShardPlan:
     def rows_per_file(self) -> list[int]:
         return [min(self.shard_rows, self.rows - first) for first in range(0, self.rows, self.shard_rows)]
 
+    def rows_of(self, bucket: int) -> int:
+        """Samples of a bucket."""
+        shard, within = divmod(bucket, self.buckets_per_shard)
+        shard_rows = min(self.shard_rows, self.rows - shard * self.shard_rows)
+        return min(max(shard_rows - within * self.bucket_rows, 0), self.bucket_rows)
+
 
 def plan_shards(split: str, rows: int, samples_per_shard: int, prebatch_size: int, width: int) -> ShardPlan:
     """Cuts ``rows`` samples of ``width`` values into files of whole records.
