@@ -63,9 +63,9 @@ def read_pages(descriptor: int, chunk: pq.ColumnChunkMetaData) -> Iterator[Page]
     end, left = at + chunk.total_compressed_size, chunk.num_values
     while left > 0:
         header, size = _header(os.pread(descriptor, min(_HEADER_ROOM, end - at), at))
-        kind, stored = header.get(1), header.get(3, -1)
+        kind, stored = _number(header, 1), _number(header, 3)
         at += size
-        if not 0 <= stored <= min(end - at, _LARGEST_PAGE) or not 0 <= header.get(2, -1) <= _LARGEST_PAGE:
+        if stored > end - at:
             raise Unusual
         if kind != _INDEX:
             raw = os.pread(descriptor, stored, at)
@@ -77,31 +77,39 @@ def read_pages(descriptor: int, chunk: pq.ColumnChunkMetaData) -> Iterator[Page]
         at += stored
 
 
-def _page(kind: Any, header: dict[int, Any], raw: bytes, codec: pa.Codec | None) -> Page:
-    size = header[2]
+def _page(kind: int, header: dict[int, Any], raw: bytes, codec: pa.Codec | None) -> Page:
+    size = _number(header, 2)
     if kind == _DICTIONARY:
-        fields = header.get(_DICTIONARY_HEADER, {})
-        return Page(_decompressed(raw, 0, size, codec), _count(fields), fields.get(2, -1), is_dictionary=True)
+        fields = _fields(header, _DICTIONARY_HEADER)
+        return Page(_decompressed(raw, 0, size, codec), _number(fields, 1), _number(fields, 2), is_dictionary=True)
     if kind == _DATA:
-        fields, data = header.get(_DATA_HEADER, {}), _decompressed(raw, 0, size, codec)
+        fields, data = _fields(header, _DATA_HEADER), _decompressed(raw, 0, size, codec)
         repetition = _levels(data, 0)
         definition = _levels(data, repetition[1])
-        return Page(data, _count(fields), fields.get(2, -1), repetition, definition, definition[1])
+        return Page(data, _number(fields, 1), _number(fields, 2), repetition, definition, definition[1])
     if kind == _DATA_V2:
-        fields = header.get(_DATA_V2_HEADER, {})
-        repeated, values = fields.get(6, -1), fields.get(6, -1) + fields.get(5, -1)
-        if not 0 <= repeated <= values <= min(len(raw), size):
+        fields = _fields(header, _DATA_V2_HEADER)
+        repeated, values = _number(fields, 6), _number(fields, 6) + _number(fields, 5)
+        if values > min(len(raw), size):
             raise Unusual
         data = _decompressed(raw, values, size, codec if fields.get(7, True) else None)
-        return Page(data, _count(fields), fields.get(4, -1), (0, repeated), (repeated, values), values)
+        return Page(data, _number(fields, 1), _number(fields, 4), (0, repeated), (repeated, values), values)
     raise Unusual
 
 
-def _count(fields: dict[int, Any]) -> int:
-    count = fields.get(1, -1)
-    if not 0 <= count <= _LARGEST_PAGE:
+def _number(fields: dict[int, Any], number: int) -> int:
+    """A size or a choice in a header; pages above _LARGEST_PAGE would take too much memory at once."""
+    value = fields.get(number)
+    if not isinstance(value, int) or not 0 <= value <= _LARGEST_PAGE:
         raise Unusual
-    return int(count)
+    return value
+
+
+def _fields(header: dict[int, Any], number: int) -> dict[int, Any]:
+    fields = header.get(number)
+    if not isinstance(fields, dict):
+        raise Unusual
+    return fields
 
 
 def _decompressed(raw: bytes, plain: int, size: int, codec: pa.Codec | None) -> np.ndarray:
@@ -136,7 +144,7 @@ def _header(data: bytes) -> tuple[dict[int, Any], int]:
     """A page header, by the numbers of its fields, and its bytes."""
     try:
         return _struct(data, 0)
-    except IndexError:
+    except (IndexError, RecursionError):  # neither is in a header that is whole
         raise Unusual from None
 
 
