@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from components.errors import KfrecError
 
-_BUCKET_BYTES = 16 << 20
+_BUCKET_BYTES, _LARGEST_BUCKET_BYTES = 16 << 20, 64 << 20
+_FEW_BUCKETS = 256
 _LARGEST_RECORD_BYTES = 128 << 20
 
 
@@ -69,5 +70,8 @@ def plan_shards(split: str, rows: int, samples_per_shard: int, prebatch_size: in
         return max(samples // samples_per_record, 1) * samples_per_record
 
     shard_rows = whole_records(samples_per_shard)
-    bucket_rows = min(shard_rows, whole_records(_BUCKET_BYTES // (4 * width)))
+    # What the spill has to note, and to read one by one, are the pieces of every run in every bucket: with buckets of
+    # one size these would grow with the square of the rows.
+    bucket_bytes = min(max(rows * width * 4 // _FEW_BUCKETS, _BUCKET_BYTES), _LARGEST_BUCKET_BYTES)
+    bucket_rows = min(shard_rows, whole_records(bucket_bytes // (4 * width)))
     return ShardPlan(rows, shard_rows, bucket_rows, samples_per_record)

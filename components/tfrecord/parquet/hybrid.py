@@ -118,7 +118,7 @@ def look_up(data, at, end, count, width, dictionary, out):  # type: ignore[no-un
     Returns:
         ``count``.
     """
-    entries = np.uint64(len(dictionary))
+    entries, mask = np.uint64(len(dictionary)), (_ONE << np.uint64(width)) - _ONE
     done = 0
     while done < count:
         head, at = _header(data, at, end)
@@ -129,7 +129,14 @@ def look_up(data, at, end, count, width, dictionary, out):  # type: ignore[no-un
         if size == 0 or size_bytes > end - at:
             return BROKEN
         if head & 1:
-            for i in range(size):
+            whole = min(size, max(end - at - 8, 0) * 8 // max(width, 1))  # those that lie in eight bytes before the end
+            for i in range(whole):
+                bit = i * width
+                index = (load_u64(data, at + (bit >> 3)) >> (np.uint64(bit) & _SEVEN)) & mask
+                if index >= entries:
+                    return BROKEN
+                out[np.uint64(done + i)] = dictionary[index]
+            for i in range(whole, size):
                 index = _bits(data, at, end, i * width, width)
                 if index >= entries:
                     return BROKEN
