@@ -24,7 +24,7 @@ from components.records.encoding import encode_samples, records_room
 from components.records.framing import index_path
 from components.records.packing import pack_samples, packed_room, varints_room
 from components.tfrecord.parallel import Spares, in_order
-from components.tfrecord.parts import BATCH_ROWS, RowGroup
+from components.tfrecord.parts import RowGroup
 from components.tfrecord.permutation import Permutation
 from components.tfrecord.samples import write_varints
 from components.tfrecord.schema import Column
@@ -83,12 +83,12 @@ def _shuffle(
             with lock:
                 bar.advance(rows)
 
-        spaces = Spares(lambda: _Space.of(len(layout.features), layout.width, plan.buckets))
+        spaces = Spares(lambda: _Space.of(layout, plan))
 
         def spill_group(group: RowGroup) -> None:
             space = spaces.take()
             first_row = group.first_row
-            for batch in group.batches():
+            for batch in group.batches(rows=plan.batch_rows):
                 if batch.num_rows:
                     write_varints(batch, columns, lengths, group, space.varints, space.ends)
                     positions = permutation.positions(first_row, batch.num_rows)
@@ -122,14 +122,15 @@ class _Space(NamedTuple):
     bucket_ends: np.ndarray
 
     @staticmethod
-    def of(features: int, width: int, buckets: int) -> _Space:
+    def of(layout: Layout, plan: ShardPlan) -> _Space:
+        rows, features = plan.batch_rows, len(layout.features)
         return _Space(
-            np.empty(varints_room(BATCH_ROWS * width), np.uint8),
-            np.empty((features, BATCH_ROWS + 1), np.int64),
-            np.empty(BATCH_ROWS, np.int64),
-            np.empty(BATCH_ROWS, np.int64),
-            np.empty(packed_room(BATCH_ROWS, features, width), np.uint8),
-            np.empty(buckets, np.int64),
+            np.empty(varints_room(rows * layout.width), np.uint8),
+            np.empty((features, rows + 1), np.int64),
+            np.empty(rows, np.int64),
+            np.empty(rows, np.int64),
+            np.empty(packed_room(rows, features, layout.width), np.uint8),
+            np.empty(plan.buckets, np.int64),
         )
 
 

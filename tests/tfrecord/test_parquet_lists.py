@@ -13,7 +13,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from components.errors import KfrecError
-from components.tfrecord import parts
 from components.tfrecord.parquet import Unusual, read_lists
 from components.tfrecord.parts import RowGroup
 
@@ -101,14 +100,11 @@ def row_group(path: Path, rows: int) -> RowGroup:
     return RowGroup(path, ("ids",), 0, 0, rows, (rows * 12,))
 
 
-def test_the_general_reader_takes_over_where_the_fast_one_gives_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(parts, "BATCH_ROWS", 256)
+def test_the_general_reader_takes_over_where_the_fast_one_gives_up(tmp_path: Path) -> None:
     values = lists(pa.int64(), 120, FIXED).to_pylist()
     values[2000] = []
     path = write(tmp_path / "a.parquet", pa.array(values), data_page_size=700)
-    batches = list(row_group(path, ROWS).batches())
+    batches = list(row_group(path, ROWS).batches(rows=256))
     assert [row for batch in batches for row in batch.column(0).to_pylist()] == values
 
 
@@ -125,4 +121,4 @@ def test_damaged_bytes_give_as_many_lists_as_promised_or_an_error(tmp_path: Path
             damaged[place] = rng.integers(256)
         path.write_bytes(damaged)
         with suppress(KfrecError):
-            assert sum(batch.num_rows for batch in row_group(path, ROWS).batches()) == ROWS
+            assert sum(batch.num_rows for batch in row_group(path, ROWS).batches(rows=256)) == ROWS

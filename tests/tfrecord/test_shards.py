@@ -13,6 +13,7 @@ def test_buckets_hold_every_sample(rows: int, prebatch: int) -> None:
 
 
 def test_more_samples_get_larger_buckets_up_to_what_memory_allows() -> None:
-    small, large, huge = (plan_shards("train", rows, 1 << 20, 0, 224) for rows in (10**6, 10**7, 10**9))
+    small, large, huge = (plan_shards("train", rows, 1 << 20, 0, 224) for rows in (10**6, 5 * 10**6, 10**9))
     assert small.bucket_rows < large.bucket_rows < huge.bucket_rows
+    assert small.batch_rows < large.batch_rows < huge.batch_rows
     assert huge.bucket_rows * 224 * 4 <= 64 << 20
