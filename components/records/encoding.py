@@ -52,7 +52,8 @@ def encode_samples(
     cursors = np.empty(samples_per_record, np.int64)
     payloads = np.empty(features, np.int64)
     ends = np.empty(-(-samples // samples_per_record), np.int64)
-    _encode(packed, starts, samples_per_record, layout.keys, layout.key_ends, cursors, payloads, out, ends)
+    keys = np.concatenate((layout.keys, np.zeros(SLACK, np.uint8)))
+    _encode(packed, starts, samples_per_record, keys, layout.key_ends, cursors, payloads, out, ends)
     return out[: ends[-1] if len(ends) else 0], ends
 
 
@@ -75,7 +76,7 @@ def _encode(packed, starts, samples_per_record, keys, key_ends, cursors, payload
         begin = at
         at = _begin(out, at + HEADER, _EXAMPLE_FEATURES, total)
         for feature in range(features):
-            at = _write_wrapping(out, at, keys[key_ends[feature] : key_ends[feature + 1]], payloads[feature])
+            at = _write_wrapping(out, at, keys, key_ends[feature], key_ends[feature + 1], payloads[feature])
             for i in range(len(samples)):
                 end = cursors[i] + feature_size(packed, samples[i], feature)
                 at = copy_bytes(packed, cursors[i], end, out, at)
@@ -103,12 +104,13 @@ def _begin(out, at, tag, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _write_wrapping(out, at, key, payload):  # type: ignore[no-untyped-def]
+def _write_wrapping(out, at, keys, key, key_end, payload):  # type: ignore[no-untyped-def]
     """Everything of an entry before its packed values."""
-    at = _begin(out, at, _FEATURES_ENTRY, _entry_size(len(key), payload))
-    at = _begin(out, at, _ENTRY_KEY, len(key))
-    for i in range(len(key)):
-        out[at + i] = key[i]
-    at = _begin(out, at + len(key), _ENTRY_VALUE, _wrapped(_wrapped(payload)))
-    at = _begin(out, at, _INT64_LIST, _wrapped(payload))
+    values = _wrapped(payload)
+    wrapped = _wrapped(values)
+    at = _begin(out, at, _FEATURES_ENTRY, _wrapped(key_end - key) + _wrapped(wrapped))
+    at = _begin(out, at, _ENTRY_KEY, key_end - key)
+    at = copy_bytes(keys, key, key_end, out, at)
+    at = _begin(out, at, _ENTRY_VALUE, wrapped)
+    at = _begin(out, at, _INT64_LIST, values)
     return _begin(out, at, _PACKED_VALUES, payload)
