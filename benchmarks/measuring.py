@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import gc
 import json
-import resource
 import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 
@@ -101,10 +101,14 @@ def alternated(runs: int, **jobs: Callable[[], float]) -> dict[str, list[float]]
     return values
 
 
-def peak_megabytes(children: bool = False) -> float:
-    """The largest resident size of this process, or of its largest child that has ended, in MB."""
-    who = resource.RUSAGE_CHILDREN if children else resource.RUSAGE_SELF
-    return resource.getrusage(who).ru_maxrss / 1000
+def peak_megabytes() -> float:
+    """The largest resident size of this process so far, in MB.
+
+    getrusage does not know it: its maximum outlives exec, and so begins with the size of the process that started this
+    one.
+    """
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    return int(status["VmHWM"].split()[0]) * 1024 / 1e6
 
 
 @dataclass

@@ -16,12 +16,13 @@ from components.tfrecord.step import run
 ROWS, REFERENCE_ROWS, FULL_ROWS = 400_000, 10_000, 2_000_000
 PREBATCH = 4096
 _PEAK = """
-import resource, sys
+import sys
 from pathlib import Path
+from benchmarks.measuring import peak_megabytes
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
 run(TfrecordParameters(), parquet=Path(sys.argv[1]), tfrecord=Path(sys.argv[2]))
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000)
+print(peak_megabytes())
 """
 
 

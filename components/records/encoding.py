@@ -1,4 +1,4 @@
-"""From an int32 matrix of samples to framed tf.train.Example records, without a Python object a row.
+"""From packed samples to framed tf.train.Example records, without a Python object a row.
 
 Any TensorFlow program reads the records: each is an Example of packed int64 lists, one list a feature. A prebatched
 record holds several samples, each feature flattened over them.
@@ -11,8 +11,9 @@ import numpy as np
 from components.records.compiled import kernel
 from components.records.decoding import Layout
 from components.records.framing import FOOTER, HEADER, write_frame
+from components.records.packing import feature_size, find_samples, first_feature
 from components.records.varint import varint_size, write_varint
-from components.records.words import SLACK, load_u64, store_u64
+from components.records.words import SLACK, copy_bytes
 
 _TAG = 1  # bytes of every tag used here
 _LONGEST_LENGTH = 5  # bytes of a varint that holds a length
@@ -21,66 +22,67 @@ _ENTRY_VALUE = 2 << 3 | 2
 _INT64_LIST = 3 << 3 | 2
 
 
+def records_room(layout: Layout, packed: int, samples: int, samples_per_record: int) -> int:
+    """Bytes that the records of ``samples`` samples, packed in so many bytes, may need."""
+    around_record = HEADER + FOOTER + _TAG + _LONGEST_LENGTH
+    around_feature = 6 * (_TAG + _LONGEST_LENGTH)
+    around = around_record + len(layout.keys) + len(layout.features) * around_feature
+    return -(-samples // samples_per_record) * around + packed + SLACK
+
+
 def encode_samples(
-    layout: Layout, rows: np.ndarray, order: np.ndarray, samples_per_record: int
+    layout: Layout, packed: np.ndarray, size: int, samples: int, samples_per_record: int, out: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Encodes samples as records.
 
     Args:
-        layout: the features, side by side in the columns of ``rows``.
-        rows: int32 [samples, at least layout.width], values from 0 to the layout's limits.
-        order: int64 [n], the rows to encode, in the order of the records.
+        layout: the features, in the order in which they are packed.
+        packed: uint8, samples as packing.py packs them, with places from 0 to before ``samples``; SLACK bytes behind.
+        size: bytes of these.
+        samples: their number.
         samples_per_record: 1 for plain records; the last record holds what is left.
+        out: uint8, with :func:`records_room`.
 
     Returns:
-        The bytes (uint8), and int64 [records] where each record ends in them.
+        The records in the order of the places, a part of ``out``, and int64 [records] where each ends in it.
     """
-    records = -(-len(order) // samples_per_record)
-    payload = int(np.dot([varint_size(limit) for limit in layout.limits.tolist()], layout.lengths))
-    around_record = HEADER + FOOTER + _TAG + _LONGEST_LENGTH
-    around_feature = 6 * (_TAG + _LONGEST_LENGTH)
-    around = around_record + len(layout.keys) + len(layout.features) * around_feature
-    out = np.empty(records * around + len(order) * payload + SLACK, np.uint8)
-    scratch = np.empty(samples_per_record * payload + SLACK, np.uint8)
-    payload_ends = np.zeros(len(layout.features) + 1, np.int64)
-    ends = np.empty(records, np.int64)
-    names = (layout.keys, layout.key_ends, layout.lengths)
-    _encode(rows, order, samples_per_record, *names, scratch, payload_ends, out, ends)
-    return out[: ends[-1]] if records else out[:0], ends
+    features = len(layout.features)
+    starts = np.empty(samples, np.int64)
+    find_samples(packed, size, features, starts)
+    cursors = np.empty(samples_per_record, np.int64)
+    payloads = np.empty(features, np.int64)
+    ends = np.empty(-(-samples // samples_per_record), np.int64)
+    keys = np.concatenate((layout.keys, np.zeros(SLACK, np.uint8)))
+    _encode(packed, starts, samples_per_record, keys, layout.key_ends, cursors, payloads, out, ends)
+    return out[: ends[-1] if len(ends) else 0], ends
 
 
 @kernel
-def _encode(rows, order, samples_per_record, keys, key_ends, lengths, scratch, payload_ends, out, ends):  # type: ignore[no-untyped-def]
+def _encode(packed, starts, samples_per_record, keys, key_ends, cursors, payloads, out, ends):  # type: ignore[no-untyped-def]
+    features = len(payloads)
     at = 0
     for record in range(len(ends)):
         first = record * samples_per_record
-        samples = order[first : min(first + samples_per_record, len(order))]
-        # What wraps the values begins with their size in bytes, so these are written first, to the side.
-        total = _pack(rows, samples, key_ends, lengths, scratch, payload_ends)
+        samples = starts[first : min(first + samples_per_record, len(starts))]
+        # What wraps the values begins with their size in bytes.
+        payloads[:] = 0
+        for i in range(len(samples)):
+            cursors[i] = first_feature(samples[i], features)
+            for feature in range(features):
+                payloads[feature] += feature_size(packed, samples[i], feature)
+        total = 0
+        for feature in range(features):
+            total += _wrapped(_entry_size(key_ends[feature + 1] - key_ends[feature], payloads[feature]))
         begin = at
         at = _begin(out, at + HEADER, _EXAMPLE_FEATURES, total)
-        for feature in range(len(lengths)):
-            payload = payload_ends[feature + 1] - payload_ends[feature]
-            at = _write_wrapping(out, at, keys[key_ends[feature] : key_ends[feature + 1]], payload)
-            for i in range(0, payload, 8):
-                store_u64(out, at + i, load_u64(scratch, payload_ends[feature] + i))
-            at += payload
+        for feature in range(features):
+            at = _write_wrapping(out, at, keys, key_ends[feature], key_ends[feature + 1], payloads[feature])
+            for i in range(len(samples)):
+                end = cursors[i] + feature_size(packed, samples[i], feature)
+                at = copy_bytes(packed, cursors[i], end, out, at)
+                cursors[i] = end
         at = write_frame(out, begin, at)
         ends[record] = at
-
-
-@kernel
-def _pack(rows, samples, key_ends, lengths, scratch, payload_ends):  # type: ignore[no-untyped-def]
-    """Writes the values of each feature as varints; the bytes of all entries of the record."""
-    at = column = total = 0
-    for feature in range(len(lengths)):
-        for sample in samples:
-            for value in rows[sample, column : column + lengths[feature]]:
-                at = write_varint(scratch, at, value)
-        column += lengths[feature]
-        payload_ends[feature + 1] = at
-        total += _wrapped(_entry_size(key_ends[feature + 1] - key_ends[feature], at - payload_ends[feature]))
-    return total
 
 
 @kernel
@@ -102,12 +104,13 @@ def _begin(out, at, tag, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _write_wrapping(out, at, key, payload):  # type: ignore[no-untyped-def]
+def _write_wrapping(out, at, keys, key, key_end, payload):  # type: ignore[no-untyped-def]
     """Everything of an entry before its packed values."""
-    at = _begin(out, at, _FEATURES_ENTRY, _entry_size(len(key), payload))
-    at = _begin(out, at, _ENTRY_KEY, len(key))
-    for i in range(len(key)):
-        out[at + i] = key[i]
-    at = _begin(out, at + len(key), _ENTRY_VALUE, _wrapped(_wrapped(payload)))
-    at = _begin(out, at, _INT64_LIST, _wrapped(payload))
+    values = _wrapped(payload)
+    wrapped = _wrapped(values)
+    at = _begin(out, at, _FEATURES_ENTRY, _wrapped(key_end - key) + _wrapped(wrapped))
+    at = _begin(out, at, _ENTRY_KEY, key_end - key)
+    at = copy_bytes(keys, key, key_end, out, at)
+    at = _begin(out, at, _ENTRY_VALUE, wrapped)
+    at = _begin(out, at, _INT64_LIST, values)
     return _begin(out, at, _PACKED_VALUES, payload)

@@ -9,14 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from components.records.compiled import kernel
-from components.records.words import load_u64, store_u64, trailing_zeros
+from components.records.words import HAS_DEPOSIT, deposit_u64, leading_zeros, load_u64, store_u64, trailing_zeros
 
 LARGEST = np.int32(2**31 - 1)
 TOO_MANY = -1
 MALFORMED = -2
 
-_ONE, _TWO, _THREE, _FOUR, _SEVEN = (np.uint64(n) for n in (1, 2, 3, 4, 7))
+_ONE, _TWO, _THREE, _FOUR, _SEVEN, _EIGHT = (np.uint64(n) for n in (1, 2, 3, 4, 7, 8))
 _STOPS = np.uint64(0x8080808080808080)
+_LOW_SEVENS = np.uint64(0x7F7F7F7F7F7F7F7F)
 _EVERY_BYTE = np.uint64(0x007F007F007F007F)
 _EVERY_PAIR = np.uint64(0x0000FFFF0000FFFF)
 _EVERY_FOUR = np.uint64(0x00000000FFFFFFFF)
@@ -105,13 +106,27 @@ def varint_size(value):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def write_varint(out, at, value):  # type: ignore[no-untyped-def]
-    """Writes a value from 0 to 2**31 - 1 to ``out[at:]`` ; the place behind it. May touch seven bytes more."""
-    word = np.uint64(value)
-    word = (word & _EVERY_FOUR >> _FOUR) | (word << _FOUR & (_EVERY_FOUR << np.uint64(32)))
+def _spread_by_shifts(value):  # type: ignore[no-untyped-def]
+    word = (value & _EVERY_FOUR >> _FOUR) | (value << _FOUR & (_EVERY_FOUR << np.uint64(32)))
     word = (word & np.uint64(0x00003FFF00003FFF)) | (word << _TWO & np.uint64(0x3FFF00003FFF0000))
-    word = (word & _EVERY_BYTE) | (word << _ONE & (_EVERY_BYTE << np.uint64(8)))
-    size = varint_size(value)
-    more = _STOPS & ((_ONE << np.uint64(8 * (size - 1))) - _ONE)
-    store_u64(out, at, word | more)
-    return at + size
+    return (word & _EVERY_BYTE) | (word << _ONE & (_EVERY_BYTE << np.uint64(8)))
+
+
+@kernel
+def _spread_by_instruction(value):  # type: ignore[no-untyped-def]
+    return deposit_u64(value, _LOW_SEVENS)
+
+
+_spread = _spread_by_instruction if HAS_DEPOSIT else _spread_by_shifts
+
+
+@kernel
+def write_varint(out, at, value):  # type: ignore[no-untyped-def]
+    """Writes a value from 0 to 2**31 - 1 to ``out[at:]``; the place behind it. May touch seven bytes more.
+
+    Of any other value the low 32 bits are written.
+    """
+    word = _spread(np.uint64(value) & _EVERY_FOUR)
+    unused = leading_zeros(word | _ONE) & np.uint64(56)  # bits of the bytes that are not needed
+    store_u64(out, at, word | (_STOPS >> _EIGHT) >> unused)
+    return at + np.int64(_EIGHT - (unused >> _THREE))

@@ -13,8 +13,13 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from components.records.compiled import kernel
+
 SLACK = 16
-HAS_CRC32C = llvmlite.binding.get_host_cpu_features().get("sse4.2", False)
+_FEATURES = llvmlite.binding.get_host_cpu_features()
+HAS_CRC32C = _FEATURES.get("sse4.2", False)
+_MICROCODED_DEPOSIT = ("bdver4", "znver1", "znver2")  # these take hundreds of cycles for it
+HAS_DEPOSIT = _FEATURES.get("bmi2", False) and llvmlite.binding.get_host_cpu_name() not in _MICROCODED_DEPOSIT
 
 _U64 = ir.IntType(64)
 
@@ -22,6 +27,10 @@ _U64 = ir.IntType(64)
 def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
     return builder.bitcast(builder.gep(data, [index]), _U64.as_pointer())
+
+
+def _instruction(builder: Any, name: str) -> Any:
+    return cgutils.get_or_insert_function(builder.module, ir.FunctionType(_U64, [_U64, _U64]), name)
 
 
 @intrinsic
@@ -57,12 +66,38 @@ def trailing_zeros(typing_context: Any, word: Any) -> Any:
 
 
 @intrinsic
+def leading_zeros(typing_context: Any, word: Any) -> Any:
+    """Number of zero bits above the highest one bit; 64 for 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 0))
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
+def deposit_u64(typing_context: Any, word: Any, mask: Any) -> Any:
+    """The low bits of ``word``, spread to where ``mask`` has ones; only where HAS_DEPOSIT."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.call(_instruction(builder, "llvm.x86.bmi.pdep.64"), arguments)
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
 def crc32c_u64(typing_context: Any, crc: Any, word: Any) -> Any:
     """One step of the CPU's CRC32C instruction over eight bytes; only where HAS_CRC32C."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        instruction = ir.FunctionType(_U64, [_U64, _U64])
-        name = "llvm.x86.sse42.crc32.64.64"
-        return builder.call(cgutils.get_or_insert_function(builder.module, instruction, name), arguments)
+        return builder.call(_instruction(builder, "llvm.x86.sse42.crc32.64.64"), arguments)
 
     return types.uint64(types.uint64, types.uint64), generate
+
+
+@kernel
+def copy_bytes(source, begin, end, out, at):  # type: ignore[no-untyped-def]
+    """Copies ``source[begin:end]`` to ``out[at:]``; the place behind it. May touch seven bytes more of both."""
+    for i in range(0, end - begin, 8):
+        store_u64(out, at + i, load_u64(source, begin + i))
+    return at + end - begin

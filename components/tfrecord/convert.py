@@ -9,22 +9,24 @@ many workers there are or on how the rows are spread over part files.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from components.progress import progress
 from components.records.compiled import kernel
 from components.records.decoding import Layout
-from components.records.encoding import encode_samples
+from components.records.encoding import encode_samples, records_room
 from components.records.framing import index_path
-from components.tfrecord.parallel import in_order
-from components.tfrecord.parts import BATCH_ROWS, RowGroup
+from components.records.packing import pack_samples, packed_room, varints_room
+from components.tfrecord.parallel import Spares, in_order
+from components.tfrecord.parts import RowGroup
 from components.tfrecord.permutation import Permutation
-from components.tfrecord.samples import fill
+from components.tfrecord.samples import write_varints
 from components.tfrecord.schema import Column
 from components.tfrecord.shards import ShardPlan
 from components.tfrecord.spill import Spill
@@ -42,7 +44,7 @@ def convert_split(
 ) -> None:
     """Writes the samples of ``groups`` to ``files``, one a shard, each with its index.
 
-    Temporary data as large as the samples in int32 stands on the disk of ``files`` meanwhile.
+    Temporary data about as large as ``files`` stands on their disk meanwhile.
 
     Args:
         groups: all row groups of the split.
@@ -58,8 +60,8 @@ def convert_split(
         KfrecError: samples that break metadata.json.
         LongerList: a list is longer than ``lengths`` says.
     """
-    with Spill(files[0].parent, layout.width + 1) as spill:
-        _shuffle(groups, columns, lengths, plan, permutation, spill, workers)
+    with Spill(files[0].parent) as spill:
+        _shuffle(groups, columns, lengths, layout, plan, permutation, spill, workers)
         _write(spill, layout, plan, files, workers)
 
 
@@ -67,6 +69,7 @@ def _shuffle(
     groups: Sequence[RowGroup],
     columns: Sequence[Column],
     lengths: Mapping[str, int],
+    layout: Layout,
     plan: ShardPlan,
     permutation: Permutation,
     spill: Spill,
@@ -80,68 +83,95 @@ def _shuffle(
             with lock:
                 bar.advance(rows)
 
+        spaces = Spares(lambda: _Space.of(layout, plan))
+
         def spill_group(group: RowGroup) -> None:
-            _spill_group(group, columns, lengths, plan, permutation, spill, advance)
+            space = spaces.take()
+            first_row = group.first_row
+            for batch in group.batches(rows=plan.batch_rows):
+                if batch.num_rows:
+                    write_varints(batch, columns, lengths, group, space.varints, space.ends)
+                    positions = permutation.positions(first_row, batch.num_rows)
+                    run = _sort(positions, plan.shard_rows, plan.bucket_rows, *space)
+                    spill.append(space.run[:run], space.bucket_ends)
+                    first_row += batch.num_rows
+                    advance(batch.num_rows)
+            spaces.give(space)
 
         for _ in in_order(spill_group, groups, workers):
             pass
 
 
-def _spill_group(
-    group: RowGroup,
-    columns: Sequence[Column],
-    lengths: Mapping[str, int],
-    plan: ShardPlan,
-    permutation: Permutation,
-    spill: Spill,
-    advance: Callable[[int], None],
-) -> None:
-    width = sum(lengths.get(column.channel, 1) for column in columns)
-    first_row = group.first_row
-    space = np.empty((BATCH_ROWS, width + 1), np.int32)  # one for all batches: fresh memory costs more than filling it
-    for batch in group.batches():
-        if not batch.num_rows:
-            continue
-        positions = permutation.positions(first_row, batch.num_rows)
-        rows = space[: batch.num_rows]
-        target = np.empty(batch.num_rows, np.int64)
-        bucket_ends = np.zeros(plan.buckets, np.int64)
-        _sort_by_bucket(positions, plan.shard_rows, plan.bucket_rows, bucket_ends, target, rows[:, width])
-        fill(batch, columns, lengths, group, rows, target)
-        spill.append(rows, bucket_ends)
-        first_row += batch.num_rows
-        advance(batch.num_rows)
+class _Space(NamedTuple):
+    """What a batch needs in pass one.
+
+    Attributes:
+        varints: uint8, its values, column after column.
+        ends: int64 [columns, rows + 1], where each row's begin and end among them.
+        order: int64 [rows], its rows by bucket.
+        places: int64 [rows], in the same order, the position of each in its bucket.
+        run: uint8, the packed samples in the same order.
+        bucket_ends: int64 [buckets], where each bucket ends in ``run``.
+    """
+
+    varints: np.ndarray
+    ends: np.ndarray
+    order: np.ndarray
+    places: np.ndarray
+    run: np.ndarray
+    bucket_ends: np.ndarray
+
+    @staticmethod
+    def of(layout: Layout, plan: ShardPlan) -> _Space:
+        rows, features = plan.batch_rows, len(layout.features)
+        return _Space(
+            np.empty(varints_room(rows * layout.width), np.uint8),
+            np.empty((features, rows + 1), np.int64),
+            np.empty(rows, np.int64),
+            np.empty(rows, np.int64),
+            np.empty(packed_room(rows, features, layout.width), np.uint8),
+            np.empty(plan.buckets, np.int64),
+        )
 
 
 @kernel
-def _sort_by_bucket(positions, shard_rows, bucket_rows, bucket_ends, target, places):  # type: ignore[no-untyped-def]
-    """Counting sort: ``target`` gets each row's rank by bucket, ``places`` (by rank) its position in the bucket."""
+def _sort(positions, shard_rows, bucket_rows, varints, ends, order, places, run, bucket_ends):  # type: ignore[no-untyped-def]
+    """Packs the rows of a batch sorted by bucket (a counting sort); the bytes they take."""
     per_shard = -(-shard_rows // bucket_rows)
+    bucket_ends[:] = 0
+    for i in range(len(positions)):
+        bucket_ends[positions[i] // shard_rows * per_shard + positions[i] % shard_rows // bucket_rows] += 1
+    begin = 0
+    for bucket in range(len(bucket_ends)):
+        begin, bucket_ends[bucket] = begin + bucket_ends[bucket], begin
     for i in range(len(positions)):
         shard, within = divmod(positions[i], shard_rows)
         bucket = shard * per_shard + within // bucket_rows
-        target[i] = bucket
+        order[bucket_ends[bucket]] = i
+        places[bucket_ends[bucket]] = within % bucket_rows
         bucket_ends[bucket] += 1
-    begin = 0
+    at = begin = 0
     for bucket in range(len(bucket_ends)):
-        count = bucket_ends[bucket]
-        bucket_ends[bucket] = begin
-        begin += count
-    for i in range(len(positions)):
-        bucket = target[i]
-        target[i] = bucket_ends[bucket]
-        bucket_ends[bucket] += 1
-        places[target[i]] = positions[i] % shard_rows % bucket_rows
+        end = bucket_ends[bucket]
+        at = pack_samples(varints, ends, order[begin:end], places[begin:end], run, at)
+        begin, bucket_ends[bucket] = end, at
+    return at
 
 
 def _write(spill: Spill, layout: Layout, plan: ShardPlan, files: Sequence[Path], workers: int) -> None:
     """Pass two."""
+    packed_bytes = packed_room(plan.bucket_rows, len(layout.features), layout.width)
+    record_bytes = records_room(layout, packed_bytes, plan.bucket_rows, plan.samples_per_record)
+    packed_spares = Spares(lambda: np.empty(packed_bytes, np.uint8))
+    record_spares = Spares(lambda: np.empty(record_bytes, np.uint8))
 
-    def encode(bucket: int) -> tuple[np.ndarray, np.ndarray, int]:
-        rows = spill.read(bucket)
-        order = np.empty(len(rows), np.int64)
-        order[rows[:, layout.width]] = np.arange(len(rows))
-        return *encode_samples(layout, rows, order, plan.samples_per_record), len(rows)
+    def encode(bucket: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+        packed, out = packed_spares.take(), record_spares.take()
+        size = spill.read(bucket, packed)
+        rows = plan.rows_of(bucket)
+        records, ends = encode_samples(layout, packed, size, rows, plan.samples_per_record, out)
+        packed_spares.give(packed)
+        return out, records, ends, rows
 
     with (
         progress("writing records", plan.rows, "samples") as bar,
@@ -150,9 +180,10 @@ def _write(spill: Spill, layout: Layout, plan: ShardPlan, files: Sequence[Path],
         for path in files:
             ends = [np.zeros(1, np.int64)]
             with path.open("wb") as file:
-                for data, record_ends, rows in islice(encoded, plan.buckets_per_shard):
+                for out, records, record_ends, rows in islice(encoded, plan.buckets_per_shard):
                     ends.append(file.tell() + record_ends)
-                    file.write(data.data)
+                    file.write(records.data)
+                    record_spares.give(out)
                     bar.advance(rows)
             with index_path(path).open("wb") as file:
                 np.save(file, np.concatenate(ends))

@@ -1,11 +1,12 @@
-"""A few threads that work ahead, results in order."""
+"""A few threads that work ahead, results in order, and the memory they take turns with."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from queue import Empty, SimpleQueue
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -29,3 +30,26 @@ def in_order(function: Callable[[T], R], items: Iterable[T], workers: int) -> Ge
         finally:
             for future in pending:
                 future.cancel()
+
+
+class Spares(Generic[T]):
+    """Arrays that are used again: to the kernel, fresh memory costs more than what is computed in it.
+
+    Args:
+        make: called when all are in use.
+    """
+
+    def __init__(self, make: Callable[[], T]) -> None:
+        self._make = make
+        self._spare: SimpleQueue[T] = SimpleQueue()
+
+    def take(self) -> T:
+        """One that nobody uses. Thread-safe."""
+        try:
+            return self._spare.get_nowait()
+        except Empty:
+            return self._make()
+
+    def give(self, used: T) -> None:
+        """Takes one back. Thread-safe."""
+        self._spare.put(used)

@@ -1,4 +1,4 @@
-"""From a batch of parquet rows to rows of a matrix, left-padded and checked."""
+"""From a batch of parquet rows to varints, left-padded and checked."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from components.errors import KfrecError
 from components.feature_spec import Channel
-from components.records.compiled import kernel
+from components.records.packing import write_lists
 from components.tfrecord.parts import RowGroup
 from components.tfrecord.schema import METADATA, Column
 
@@ -18,30 +18,30 @@ class LongerList(Exception):
     """A list is longer than its channel was thought to be."""
 
 
-def fill(
+def write_varints(
     batch: pa.RecordBatch,
     columns: Sequence[Column],
     lengths: Mapping[str, int],
     group: RowGroup,
-    rows: np.ndarray,
-    target: np.ndarray,
+    varints: np.ndarray,
+    ends: np.ndarray,
 ) -> None:
-    """Writes the samples of a batch to ``rows``, the values of its columns side by side.
+    """Writes the values of a batch as varints to ``varints``, column after column.
 
     Args:
         batch: rows of ``group``.
         columns: what its columns mean.
         lengths: values a sample has in each history channel.
         group: named in errors.
-        rows: int32 [n, at least the sum of all lengths].
-        target: int64 [n], the row of ``rows`` that each row of the batch goes to.
+        varints: uint8, with room for all values.
+        ends: int64 [columns, at least rows + 1], gets where the values of each row begin and end in ``varints``.
 
     Raises:
         KfrecError: a null, an id out of range, a label that is not 0 or 1, or features of a history that differ in
             length.
         LongerList: a list has more values than ``lengths`` says.
     """
-    place = 0
+    at = 0
     histories: dict[str, np.ndarray] = {}
     for column, name, array in zip(columns, group.names, batch.columns, strict=True):
         length = lengths.get(column.channel, 1)
@@ -51,9 +51,9 @@ def fill(
             if sizes.max() > length:
                 raise LongerList(column.channel)
             _check_sizes(sizes, histories.setdefault(column.channel, sizes), column, columns, group)
-        if _fill(values, offsets, column.cardinality, rows, target, place, length):
+        if not write_lists(values, offsets, column.cardinality, length, varints, at, ends[column.index]):
             raise _outside(group, column, name)
-        place += length
+        at = int(ends[column.index, batch.num_rows])
 
 
 def longest_list(group: RowGroup, columns: Sequence[Column]) -> dict[str, int]:
@@ -65,23 +65,6 @@ def longest_list(group: RowGroup, columns: Sequence[Column]) -> dict[str, int]:
             offsets = _offsets(batch.column(batch.schema.get_field_index(name)))
             longest[channel] = max(longest[channel], int(np.diff(offsets).max()))
     return longest
-
-
-@kernel
-def _fill(values, offsets, limit, rows, target, place, length):  # type: ignore[no-untyped-def]
-    """Copies the lists to the right end of ``rows[target, place : place + length]``; the values out of range."""
-    highest = np.uint64(limit)
-    outside = 0
-    for i in range(len(target)):
-        begin, end = offsets[i], offsets[i + 1]
-        out = rows[target[i], place : place + length]
-        padding = length - (end - begin)
-        out[:padding] = 0
-        for j in range(end - begin):
-            value = values[begin + j]
-            outside += np.uint64(value) > highest
-            out[padding + j] = value
-    return outside
 
 
 def _values_and_offsets(array: pa.Array, column: Column, name: str, group: RowGroup) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 
 from components.errors import KfrecError
 
-_BUCKET_BYTES = 16 << 20
+# Fresh memory costs more than what is computed in it, so buckets and batches are as small as their number allows.
+_SMALLEST_BYTES = 4 << 20
+_LARGEST_BUCKET_BYTES, _FEW_BUCKETS = 64 << 20, 128
+_LARGEST_BATCH_BYTES, _FEW_BATCHES = 32 << 20, 1024
 _LARGEST_RECORD_BYTES = 128 << 20
 
 
@@ -14,18 +17,20 @@ _LARGEST_RECORD_BYTES = 128 << 20
 class ShardPlan:
     """How the samples of a split are cut into files, and those into buckets that fit in memory.
 
-    Buckets serve the conversion only: they leave no trace in the files.
+    Buckets and batches serve the conversion only: they leave no trace in the files.
 
     Attributes:
         rows: samples of the split.
         shard_rows: samples of every file but the last.
         bucket_rows: samples of every bucket but the last of a file; whole records.
+        batch_rows: samples to read at once.
         samples_per_record: 1 for plain records.
     """
 
     rows: int
     shard_rows: int
     bucket_rows: int
+    batch_rows: int
     samples_per_record: int
 
     @property
@@ -45,6 +50,12 @@ class ShardPlan:
     def rows_per_file(self) -> list[int]:
         return [min(self.shard_rows, self.rows - first) for first in range(0, self.rows, self.shard_rows)]
 
+    def rows_of(self, bucket: int) -> int:
+        """Samples of a bucket."""
+        shard, within = divmod(bucket, self.buckets_per_shard)
+        shard_rows = min(self.shard_rows, self.rows - shard * self.shard_rows)
+        return min(max(shard_rows - within * self.bucket_rows, 0), self.bucket_rows)
+
 
 def plan_shards(split: str, rows: int, samples_per_shard: int, prebatch_size: int, width: int) -> ShardPlan:
     """Cuts ``rows`` samples of ``width`` values into files of whole records.
@@ -63,5 +74,13 @@ def plan_shards(split: str, rows: int, samples_per_shard: int, prebatch_size: in
         return max(samples // samples_per_record, 1) * samples_per_record
 
     shard_rows = whole_records(samples_per_shard)
-    bucket_rows = min(shard_rows, whole_records(_BUCKET_BYTES // (4 * width)))
-    return ShardPlan(rows, shard_rows, bucket_rows, samples_per_record)
+    # What the spill has to note, and to read one by one, are the pieces of every batch in every bucket: if these were
+    # of one size, that would grow with the square of the rows.
+    row_bytes = 4 * width
+
+    def size(few: int, largest: int) -> int:
+        return min(max(rows * row_bytes // few, _SMALLEST_BYTES), largest) // row_bytes
+
+    bucket_rows = min(shard_rows, whole_records(size(_FEW_BUCKETS, _LARGEST_BUCKET_BYTES)))
+    batch_rows = max(size(_FEW_BATCHES, _LARGEST_BATCH_BYTES), 1)
+    return ShardPlan(rows, shard_rows, bucket_rows, batch_rows, samples_per_record)

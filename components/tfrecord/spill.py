@@ -1,6 +1,6 @@
-"""Rows on disk, in buckets: what makes a shuffle of any size fit in bounded memory.
+"""Packed samples on disk, in buckets: what makes a shuffle of any size fit in bounded memory.
 
-Workers append matrices whose rows are sorted by bucket; a bucket is read back by collecting its piece of every matrix.
+Workers append runs of bytes that are sorted by bucket; a bucket is read back by collecting its piece of every run.
 The file has no name, so that it vanishes with the process however that ends.
 """
 
@@ -16,17 +16,14 @@ import numpy as np
 
 
 class Spill:
-    """A temporary file of int32 rows.
+    """A temporary file.
 
     Args:
         folder: on the disk to use.
-        width: values a row.
     """
 
-    def __init__(self, folder: Path, width: int) -> None:
+    def __init__(self, folder: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=folder, buffering=0)  # noqa: SIM115 - closed on exit
-        self._row_bytes = 4 * width
-        self._width = width
         self._end = 0
         self._runs: list[tuple[int, np.ndarray]] = []
         self._lock = threading.Lock()
@@ -39,32 +36,27 @@ class Spill:
     ) -> None:
         self._file.close()
 
-    def append(self, rows: np.ndarray, bucket_ends: np.ndarray) -> None:
-        """Adds ``rows``, int32 [n, width], where bucket b holds the rows up to ``bucket_ends[b]``. Thread-safe.
+    def append(self, run: np.ndarray, bucket_ends: np.ndarray) -> None:
+        """Adds ``run``, uint8, where bucket b has the bytes up to ``bucket_ends[b]``. Thread-safe.
 
         Raises:
             OSError: the disk is full.
         """
         with self._lock:
             begin = self._end
-            self._end += rows.nbytes
-            self._runs.append((begin, np.concatenate(([0], bucket_ends)).astype(np.int32)))
-        data = rows.reshape(-1).view(np.uint8).data
+            self._end += len(run)
+            self._runs.append((begin, np.concatenate(([0], bucket_ends)).astype(np.uint32)))
         done = 0
-        while done < len(data):
-            done += os.pwrite(self._file.fileno(), data[done:], begin + done)
+        while done < len(run):
+            done += os.pwrite(self._file.fileno(), run.data[done:], begin + done)
 
-    def read(self, bucket: int) -> np.ndarray:
-        """The rows of a bucket in no particular order, int32 [n, width]. Thread-safe."""
-        pieces = [(begin, int(starts[bucket]), int(starts[bucket + 1])) for begin, starts in self._runs]
-        rows = np.empty((sum(end - first for _, first, end in pieces), self._width), np.int32)
-        data = rows.reshape(-1).view(np.uint8).data
+    def read(self, bucket: int, into: np.ndarray) -> int:
+        """Puts the bytes of a bucket, its runs in no particular order, into ``into``; their number. Thread-safe."""
         at = 0
-        for begin, first, end in pieces:
-            upto = at + (end - first) * self._row_bytes
-            offset = begin + first * self._row_bytes
-            while at < upto:
-                read = os.preadv(self._file.fileno(), [data[at:upto]], offset)
+        for begin, starts in self._runs:
+            first, end = int(starts[bucket]), int(starts[bucket + 1])
+            while first < end:
+                read = os.preadv(self._file.fileno(), [into.data[at : at + end - first]], begin + first)
                 at += read
-                offset += read
-        return rows
+                first += read
+        return at

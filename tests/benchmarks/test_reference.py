@@ -1,12 +1,14 @@
 """The yardsticks compute what kfrec computes; otherwise a ratio to them would say nothing."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from benchmarks.measuring import Figure
+from benchmarks.measuring import Figure, peak_megabytes
 from benchmarks.reference.convert import convert
 from benchmarks.reference.load import dataset
 from benchmarks.samples import write_samples
@@ -63,3 +65,10 @@ def test_a_figure_knows_its_ratio_and_whether_its_targets_are_met() -> None:
     assert (small.ratio, small.met) == (2, True)
     assert Figure("s", "n", "MB", [70], target=60, lower_is_better=True).met is False
     assert Figure("s", "n", "s", [1]).met is None
+
+
+def test_peak_memory_is_that_of_the_process_alone() -> None:
+    here = np.ones(50_000_000)
+    code = "from benchmarks.measuring import peak_megabytes; print(peak_megabytes())"
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert float(child.stdout) < 200 < here.nbytes / 1e6 < peak_megabytes()

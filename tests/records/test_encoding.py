@@ -8,10 +8,12 @@ import pytest
 
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.records import crc32c as crc32c_module
+from components.records import varint as varint_module
 from components.records.compiled import kernel
 from components.records.crc32c import crc32c
 from components.records.decoding import Layout, layout_of
-from components.records.encoding import encode_samples
+from components.records.encoding import encode_samples, records_room
+from components.records.packing import pack_samples, packed_room, varints_room, write_lists
 from components.records.varint import read_packed, varint_size, write_varint
 from components.records.words import SLACK
 
@@ -42,12 +44,31 @@ def test_the_tables_give_the_same_crc32c_as_the_instruction() -> None:
     assert table_crc(data) == google_crc32c.value(data.tobytes())
 
 
+def pack(rows: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, int]:
+    """Samples of the layout, packed so that their records come in this order, and their bytes."""
+    samples, width = rows.shape
+    varints, ends = np.empty(varints_room(rows.size), np.uint8), np.empty((2, samples + 1), np.int64)
+    at = 0
+    for feature, values in enumerate((rows[:, :1], rows[:, 1:])):
+        offsets = np.arange(samples + 1) * values.shape[1]
+        assert write_lists(values.ravel(), offsets, 2**31 - 2, values.shape[1], varints, at, ends[feature])
+        at = ends[feature, -1]
+    out = np.zeros(packed_room(samples, 2, width), np.uint8)
+    return out, pack_samples(varints, ends, order, np.arange(samples), out, 0)
+
+
 @kernel
-def pack(values, out):  # type: ignore[no-untyped-def]
+def write(values, out):  # type: ignore[no-untyped-def]
     at = 0
     for value in values:
         at = write_varint(out, at, value)
     return at
+
+
+def test_shifts_spread_a_value_as_the_instruction_does() -> None:
+    values = np.array([*EDGES, 0x55555555, 2**32 - 1], np.uint64)
+    spread = [int(varint_module._spread_by_shifts(value)) for value in values]
+    assert spread == [sum((value >> 7 * i & 127) << 8 * i for i in range(5)) for value in values.tolist()]
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -55,7 +76,7 @@ def test_varints_of_every_size_survive_the_round_trip(seed: int) -> None:
     rng = np.random.default_rng(seed)
     values = rng.permutation(np.concatenate([EDGES, 2 ** (31 * rng.random(999)) - 1])).astype(np.int32)
     packed = np.zeros(5 * len(values) + SLACK, np.uint8)
-    size = pack(values, packed)
+    size = write(values, packed)
     assert size == sum(varint_size(value) for value in values.tolist())
     out = np.empty(len(values), np.int32)
     assert read_packed(packed, 0, size, out, 0, len(out), np.uint64(2**31 - 1)) == (len(values), 0)
@@ -64,7 +85,7 @@ def test_varints_of_every_size_survive_the_round_trip(seed: int) -> None:
 
 def test_values_out_of_range_are_counted() -> None:
     packed = np.zeros(5 * len(EDGES) + SLACK, np.uint8)
-    size = pack(np.array(EDGES, np.int32), packed)
+    size = write(np.array(EDGES, np.int32), packed)
     out = np.empty(len(EDGES), np.int32)
     assert read_packed(packed, 0, size, out, 0, len(out), np.uint64(2**28 - 1)) == (len(EDGES), 2)
 
@@ -75,7 +96,9 @@ def test_records_parse_as_examples(samples_per_record: int) -> None:
 
     rows = np.array([[1, *EDGES], [0, *EDGES[::-1]], [1] + [7] * 11, [0] * 12], np.int32)
     order = np.array([2, 0, 3, 1])
-    data, ends = encode_samples(layout(), rows, order, samples_per_record)
+    packed, size = pack(rows, order)
+    out = np.empty(records_room(layout(), size, len(rows), samples_per_record), np.uint8)
+    data, ends = encode_samples(layout(), packed, size, len(rows), samples_per_record, out)
     begin = 0
     for record, end in enumerate(ends.tolist()):
         example = Example.FromString(data[begin + 12 : end - 4].tobytes())

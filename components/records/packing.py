@@ -1,0 +1,111 @@
+"""Samples as varints on their way to their records: encoded once, moved as bytes from then on.
+
+A packed sample is its place (uint32), the bytes of each feature (uint32 each), and the varints of each feature. Only
+what wraps them in a record is missing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from components.records.compiled import kernel
+from components.records.varint import write_varint
+from components.records.words import SLACK, copy_bytes, load_u64, store_u64
+
+_LONGEST_VALUE = 5
+_WORD = 4
+_ZEROS = np.uint64(0)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+
+
+def varints_room(values: int) -> int:
+    """Bytes that the varints of so many values may need."""
+    return values * _LONGEST_VALUE + SLACK
+
+
+def packed_room(samples: int, features: int, width: int) -> int:
+    """Bytes that packed samples of ``width`` values may need."""
+    return samples * (_WORD * (1 + features) + width * _LONGEST_VALUE) + SLACK
+
+
+@kernel
+def write_lists(values, offsets, limit, length, out, at, ends):  # type: ignore[no-untyped-def]
+    """Writes the lists of one feature as varints, each padded with 0 on the left.
+
+    Args:
+        values: int32 or int64, of all lists.
+        offsets: int64 [n + 1], where each list begins and ends in ``values``.
+        limit: largest allowed value; the smallest is 0.
+        length: values of a padded list.
+        out: uint8, with room for :func:`varints_room` of all padded lists from ``at`` on.
+        at: where to begin.
+        ends: int64 [n + 1], gets where each list begins and ends in ``out``.
+
+    Returns:
+        Whether all values are allowed.
+    """
+    excess = np.int64(0)  # negative once a value is below 0 or above the limit
+    ends[0] = at
+    for i in range(len(offsets) - 1):
+        begin, end = offsets[i], offsets[i + 1]
+        padding = length - (end - begin)
+        for j in range(0, padding, 8):
+            store_u64(out, at + j, _ZEROS)
+        at += padding
+        for j in range(begin, end):
+            value = np.int64(values[np.uint64(j)])
+            excess |= value | (limit - value)
+            at = write_varint(out, at, value)
+        ends[i + 1] = at
+    return excess >= 0
+
+
+@kernel
+def pack_samples(varints, ends, order, places, out, at):  # type: ignore[no-untyped-def]
+    """Joins the features of samples.
+
+    Args:
+        varints: uint8, those of all features.
+        ends: int64 [features, at least samples + 1], where each list begins and ends in ``varints``.
+        order: int64 [n], the samples to pack.
+        places: int64 [n], noted in front of each.
+        out: uint8, with room for :func:`packed_room` from ``at`` on.
+        at: where to begin.
+
+    Returns:
+        The place behind the packed samples.
+    """
+    for i in range(len(order)):
+        sample = order[i]
+        store_u64(out, at, np.uint64(places[i]))
+        at += _WORD
+        for feature in range(len(ends)):
+            store_u64(out, at, np.uint64(ends[feature, sample + 1] - ends[feature, sample]))
+            at += _WORD
+        for feature in range(len(ends)):
+            at = copy_bytes(varints, ends[feature, sample], ends[feature, sample + 1], out, at)
+    return at
+
+
+@kernel
+def find_samples(packed, size, features, starts):  # type: ignore[no-untyped-def]
+    """Notes in ``starts`` at which byte of ``packed[:size]`` the sample for each place begins."""
+    at = 0
+    while at < size:
+        starts[load_u64(packed, at) & _LOW_HALF] = at
+        behind = at + _WORD * (1 + features)
+        for feature in range(features):
+            behind += feature_size(packed, at, feature)
+        at = behind
+
+
+@kernel
+def feature_size(packed, start, feature):  # type: ignore[no-untyped-def]
+    """Bytes of a feature of the packed sample at ``start``."""
+    return np.int64(load_u64(packed, start + _WORD * (1 + feature)) & _LOW_HALF)
+
+
+@kernel
+def first_feature(start, features):  # type: ignore[no-untyped-def]
+    """Where the varints of the packed sample at ``start`` begin."""
+    return start + _WORD * (1 + features)
