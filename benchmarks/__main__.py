@@ -67,7 +67,7 @@ def table(body: dict[str, Any]) -> str:
             f"{_number(f['median'])} {f['unit']}",
             f"{_number(min(f['values']))} to {_number(max(f['values']))} ({len(f['values'])})",
             _number(sorted(f["reference"])[len(f["reference"]) // 2]) if f["reference"] else "",
-            f"{f['ratio']:.1f}x" if f["ratio"] else "",
+            f"{f['ratio']:.3g}x" if f["ratio"] else "",
             ", ".join(target),
             {True: "yes", False: "no", None: ""}[f["met"]],
         )

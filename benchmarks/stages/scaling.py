@@ -1,4 +1,4 @@
-"""One and two ranks at a fixed batch a rank, one thread each; and how long a step waits for its input."""
+"""One and two ranks at a fixed batch a rank, one thread each; what they send; how long a step waits for its input."""
 
 from __future__ import annotations
 
@@ -9,14 +9,19 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import tensorflow as tf
+
 from benchmarks.measuring import Figure, Plan, Report, alternated
 from benchmarks.samples import write_samples
+from benchmarks.stages.step import our_step, tensors
+from components.models.loss import loss_of
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
 from components.train.launch import LocalLauncher
+from components.train.ranks import unique_rows
 
-ROWS, BATCH_A_RANK = 65_536, 1024
-STEPS, WARMUP = 15, 3
+ROWS, BATCH_A_RANK = 65_536, 4096
+STEPS, WARMUP = 6, 2
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
@@ -29,9 +34,26 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     values = alternated(plan.slow_runs, **jobs)
     name = f"two ranks under Gloo, batch {BATCH_A_RANK} a rank, one thread each"
     report.add(Figure("scaling", name, "samples/s", values["two"], values["one"], target_ratio=1.7))
+    report.add(Figure("scaling", "a rank's share of the gradients of a step", "MB", [sent_megabytes(BATCH_A_RANK)],
+                      note="the small weights whole, of the tables each row the batch names once"))  # fmt: skip
     waits = [_waiting(_benchmark(folder, 1)) for _ in range(plan.slow_runs)]
     report.add(Figure("input", "share of a training step spent waiting for the batch", "", waits, target=0.05,
                       lower_is_better=True))  # fmt: skip
+
+
+def sent_megabytes(rows: int) -> float:
+    """What one rank gives to the reductions of a step whose share of the batch is ``rows``."""
+    model, _ = our_step()
+    data = tensors(rows, 1)
+    with tf.GradientTape() as tape:
+        _, terms = model.loss_terms(
+            {name: values for name, values in data.items() if name != "label"}, tf.cast(data["label"], tf.float32)
+        )
+        loss = loss_of(terms.values())
+    gradients = tape.gradient(loss, model.trainable_variables)
+    rows_once = [unique_rows(g) if isinstance(g, tf.IndexedSlices) else g for g in gradients]
+    parts = [part for g in rows_once for part in ((g.values, g.indices) if isinstance(g, tf.IndexedSlices) else (g,))]
+    return sum(int(tf.size(part)) * part.dtype.size for part in parts) / 1e6
 
 
 def _benchmark(folder: Path, ranks: int) -> dict[str, Any]:

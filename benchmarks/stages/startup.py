@@ -1,14 +1,19 @@
-"""What a command or a step costs before it does anything."""
+"""What a command or a step costs before and after its work: imports, and carrying an artifact."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from benchmarks.measuring import Figure, Plan, Report, seconds
+from components.artifacts import publishing
+from components.artifacts.remote import fetch_artifact, publish_remote
 from components.steps.catalog import STEPS
+
+FILES, FILE_MB = 16, 16
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
@@ -16,11 +21,35 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     report.add(Figure("start-up", "kfrec --help", "s", help_, target=0.5, lower_is_better=True))
     python = [_command(sys.executable, "-c", "pass") for _ in range(plan.runs)]
     for step in STEPS:
-        # Its modules, as the KFP component and the step's own command import them; work and storage come on top.
-        program = f"import components.steps.command, components.{step}.step"
-        values = [_command(sys.executable, "-c", program) for _ in range(plan.slow_runs)]
-        report.add(Figure("start-up", f"imports of {step}", "s", values))
+        # What a pod of KFP loads: its executor, the component, and the step's own modules.
+        modules = f"kfp.dsl.executor_main, components.{step}.component, components.{step}.step"
+        values = [_command(sys.executable, "-c", f"import {modules}") for _ in range(plan.slow_runs)]
+        report.add(Figure("start-up", f"imports of {step} under KFP", "s", values))
     report.add(Figure("start-up", "Python alone", "s", python))
+    _carry(folder, plan, report)
+
+
+def _carry(folder: Path, plan: Plan, report: Report) -> None:
+    """The storage layer without a network: checksums, copies and manifests, on a folder in place of a bucket."""
+    block = os.urandom(FILE_MB << 20)
+    (folder / "bucket").mkdir()
+
+    def write() -> None:
+        with publishing(folder / "artifact", step="tfrecord") as staging:
+            for number in range(FILES):
+                (staging.path / f"{number}.bin").write_bytes(block)
+
+    def fetch() -> None:
+        shutil.rmtree(folder / "fetched", ignore_errors=True)
+        fetch_artifact(str(folder / "bucket"), folder / "fetched")
+
+    size = f"an artifact of {FILES * FILE_MB} MB"
+    for name, job in (
+        (f"writing {size} with its manifest", write),
+        (f"publishing {size}", lambda: publish_remote(folder / "artifact", str(folder / "bucket"))),
+        (f"fetching and checking {size}", fetch),
+    ):
+        report.add(Figure("start-up", name, "s", [seconds(job) for _ in range(plan.runs)]))
 
 
 def _command(*command: str) -> float:

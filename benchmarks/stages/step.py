@@ -21,7 +21,7 @@ from components.train.ranks import Alone
 from components.train.training_step import TrainingStep
 
 SIZES = (4096, 16_384)
-CURVE_STEPS, CURVE_BATCH = 100, 4096
+CURVE_STEPS, CURVE_BATCH, FULL_CURVE_BATCH = 100, 1024, 4096
 Batch = dict[str, tf.Tensor]
 
 
@@ -64,10 +64,11 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     model, ours = our_step()
     reference = reference_step(model)
     differences = []
+    curve_batch = FULL_CURVE_BATCH if plan.full else CURVE_BATCH
     for number in range(CURVE_STEPS):
-        data = tensors(CURVE_BATCH, number)
+        data = tensors(curve_batch, number)
         differences.append(abs(float(ours(data)) - float(reference(data))))
-    name = f"largest difference of the loss, {CURVE_STEPS} steps, batch {CURVE_BATCH}"
+    name = f"largest difference of the loss, {CURVE_STEPS} steps, batch {curve_batch}"
     report.add(Figure("train", name, "", [max(differences)], target=1e-3, lower_is_better=True))
 
     _, lazy = our_step("lazy_adam")
