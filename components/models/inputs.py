@@ -89,7 +89,7 @@ class SequenceInputs(tf.Module):
         if negatives:
             negative = stack_ids(features, channels.negative)
             candidate_ids.append(negative[:, negative.shape[1] - self._short_length + 1 :])
-        user = stack_ids(features, channels.user) if channels.user else tf.zeros([tf.shape(target)[0], 0], tf.int32)
+        user = stack_ids(features, channels.user) if channels.user else tf.zeros([tf.shape(target)[0], 0], target.dtype)
         # Items have the first tables, users the ones after them.
         embedded_long, first, candidates, embedded_target, embedded_user = self.embedding(
             [
@@ -119,11 +119,11 @@ def stack_ids(features: Mapping[str, tf.Tensor], channel: tuple[Feature, ...]) -
         channel: at least one feature.
 
     Returns:
-        int32 ``[B, F]`` or ``[B, length, F]``.
+        ``[B, F]`` or ``[B, length, F]``, in the type of the ids.
     """
     known = []
     for feature in channel:
         ids = features[feature.name]
         inside = (ids >= 0) & (ids <= tf.constant(feature.cardinality, ids.dtype))
-        known.append(tf.cast(tf.where(inside, ids, tf.zeros_like(ids)), tf.int32))
+        known.append(tf.where(inside, ids, tf.zeros_like(ids)))
     return tf.stack(known, axis=-1)

@@ -46,7 +46,7 @@ class LogitHistogram(tf.Module):
             labels: [B] float32, 0 or 1.
             logits: [B] float32.
         """
-        index = bins(logits) + BINS * tf.cast(labels > 0.5, tf.int32)
+        index = bins(logits) + BINS * tf.cast(labels > 0.5, tf.int64)
         self.counts.scatter_add(tf.IndexedSlices(tf.ones_like(index, tf.float64), index))
 
     def reset(self) -> None:
@@ -54,8 +54,9 @@ class LogitHistogram(tf.Module):
 
 
 def bins(logits: tf.Tensor) -> tf.Tensor:
-    """The bin of each logit, [B] int32 in 0..BINS-1, growing with the logit."""
-    magnitude = tf.bitwise.right_shift(tf.bitcast(tf.abs(logits), tf.int32), 23 - _MANTISSA_BITS)
+    """The bin of each logit, [B] int64 (a GPU computes with no int32) in 0..BINS-1, growing with the logit."""
+    bits = tf.cast(tf.bitcast(tf.abs(logits), tf.int32), tf.int64)
+    magnitude = tf.bitwise.right_shift(bits, 23 - _MANTISSA_BITS)
     distance = tf.clip_by_value(magnitude - _FIRST_KEY, 0, _SIDE - 1)
     return tf.where(logits < 0, _SIDE - 1 - distance, _SIDE + distance)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,10 +82,10 @@ class TrainingData:
         return self.test.batches(self.parameters.global_batch_size, rank=self.ranks.rank, size=self.ranks.size)
 
     def signature(self, records_features: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
-        """Shapes of a batch with these features, int32, rows unknown."""
+        """Shapes of a batch with these features, of :func:`id_type`, rows unknown."""
         lengths = {name: self.spec.features[name].length for name in records_features}
         return {
-            name: tf.TensorSpec((None,) if length is None else (None, length), tf.int32, name=name)
+            name: tf.TensorSpec((None,) if length is None else (None, length), id_type(), name=name)
             for name, length in lengths.items()
         }
 
@@ -93,6 +93,21 @@ class TrainingData:
     def training_features(self) -> tuple[str, ...]:
         """The label and every feature of a channel."""
         return (self.label, *_channel_features(self.spec))
+
+
+def id_type() -> tf.DType:
+    """The type of ids in a batch: int64 where there is a GPU, else int32, which is half as large.
+
+    TensorFlow keeps int32 in the host's memory and computes with it there even where a GPU does the rest, so that such
+    ids would be prepared by the CPU and sent in the middle of a step.
+    """
+    return tf.int64 if tf.config.get_visible_devices("GPU") else tf.int32
+
+
+def tensors(batch: Mapping[str, np.ndarray]) -> dict[str, tf.Tensor]:
+    """A batch as the step takes it, on the device that computes."""
+    kind = id_type()
+    return {name: tf.cast(tf.constant(values), kind) for name, values in batch.items()}
 
 
 def open_data(

@@ -37,8 +37,7 @@ def export(model: Any, shapes: Mapping[str, tf.TensorSpec], folder: Path) -> Non
 
     @tf.function(autograph=False)
     def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
-        ids = {name: tf.cast(values, tf.int32) for name, values in features.items()}
-        return {PROBABILITY: tf.sigmoid(model.logits(ids, training=False))}
+        return {PROBABILITY: tf.sigmoid(model.logits(features, training=False))}
 
     signature = {name: tf.TensorSpec(spec.shape, tf.int64, name=name) for name, spec in shapes.items()}
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")

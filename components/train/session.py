@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from components.feature_spec import load_feature_spec
@@ -16,7 +15,7 @@ from components.models import build_model
 from components.progress import progress
 from components.records import prefetched
 from components.steps.catalog import WorkerParameters
-from components.train.data import TrainingData, open_data
+from components.train.data import TrainingData, open_data, tensors
 from components.train.ranks import Ranks
 from components.train.validation import Score, Scorer
 
@@ -59,10 +58,10 @@ class Session:
 
     def training_batches(self, seed: int, epoch: int, first_step: int = 0) -> Iterator[dict[str, tf.Tensor]]:
         batches = self.data.training_batches(seed, epoch, first_step)
-        return prefetched(map(_tensors, batches), _ahead(self.parameters.prefetch_train_size))
+        return prefetched(map(tensors, batches), _ahead(self.parameters.prefetch_train_size))
 
     def test_batches(self) -> Iterator[dict[str, tf.Tensor]]:
-        return prefetched(map(_tensors, self.data.test_batches()), _ahead(self.parameters.prefetch_test_size))
+        return prefetched(map(tensors, self.data.test_batches()), _ahead(self.parameters.prefetch_test_size))
 
     def test_score(self) -> Score:
         """AUC and log loss on the test split; every rank takes part and gets the result."""
@@ -97,7 +96,3 @@ def open_session(
 
 def _ahead(prefetch: int) -> int:
     return AUTOMATIC_PREFETCH if prefetch < 0 else prefetch
-
-
-def _tensors(batch: Mapping[str, np.ndarray]) -> dict[str, tf.Tensor]:
-    return {name: tf.constant(values) for name, values in batch.items()}

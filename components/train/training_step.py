@@ -29,7 +29,7 @@ class TrainingStep:
         ranks: who trains together.
         histogram: collects this rank's logits for the training AUC.
         loss_scale: enabled under mixed precision.
-        signature: feature name (and label) to [None] or [None, length] int32.
+        signature: feature name (and label) to [None] or [None, length], integers.
         label: name of the label feature.
         keep_sparse: the optimizer leaves untouched table rows alone, so slices stay slices.
         xla: compile the forward and backward pass; reductions and updates stay outside.

@@ -27,7 +27,7 @@ class Scorer:
     Args:
         model: see components.models.
         ranks: who scores together.
-        signature: label and serving features, to [None] or [None, length] int32.
+        signature: label and serving features, to [None] or [None, length], integers.
         label: name of the label feature.
         xla: compile the forward pass.
     """

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models import LossTerm, build_model, make_optimizer
+from components.models import LossTerm, build_model, make_optimizer, sim
 from components.models.loss import loss_of
 from components.steps.catalog import TrainParameters
 from components.steps.parameter import parameters_of
+from components.train.auc import LogitHistogram
 
 MODELS = next(p.choices for p in parameters_of(TrainParameters) if p.name == "model_type")
 
@@ -155,3 +156,39 @@ def test_a_saved_model_scores_batches_of_any_size(model_type, spec, parameters, 
 def test_a_loss_term_passes_through_a_compiled_function():
     term = tf.function(lambda: LossTerm(tf.constant(6.0), tf.constant(3.0), 0.5))()
     assert [float(value) for value in term] == [6.0, 3.0, 0.5]
+
+
+_WORK = {"AddV2", "Sub", "Mul", "Neg", "Maximum", "Minimum", "Sum", "Cumsum", "Greater", "GreaterEqual", "Less", "LessEqual",
+         "Equal", "SelectV2", "RightShift", "Transpose", "Pack", "ConcatV2", "StridedSlice", "GatherV2"}  # fmt: skip
+
+
+@pytest.mark.parametrize("model_type", MODELS)
+def test_ids_for_a_gpu_are_computed_with_on_the_gpu(model_type, spec, parameters, make_batch, monkeypatch):
+    """TensorFlow computes with int32 on the host, so work on int32, other than on shapes, stops the GPU in each step."""
+    monkeypatch.setattr(sim, "FOUND_ITEMS", 2)  # fewer than the history has, so that they are searched for
+    model = build_model(parameters(model_type), spec)
+    features, labels = make_batch(9)
+    shapes = {name: tf.TensorSpec([None, *values.shape[1:]], tf.int64) for name, values in features.items()}
+    histogram = LogitHistogram()
+
+    @tf.function(input_signature=[shapes, tf.TensorSpec([None])], autograph=False)
+    def differentiate(features, labels):
+        logits, loss, gradients = _loss_and_gradients(model, features, labels)
+        histogram.update(labels, logits)
+        return loss, gradients
+
+    graph = differentiate.get_concrete_function().graph
+    of_samples = [
+        operation.name
+        for operation in graph.get_operations()
+        if operation.type in _WORK
+        and operation.inputs[0].dtype == tf.int32
+        and operation.inputs[0].shape.rank
+        and operation.inputs[0].shape[0] is None
+    ]
+    assert of_samples == []
+    loss, gradients = differentiate({name: tf.constant(v, tf.int64) for name, v in features.items()}, labels)
+    _, expected, expected_gradients = _loss_and_gradients(model, features, labels)
+    np.testing.assert_allclose(loss, expected, rtol=1e-6)
+    for gradient, right in zip(gradients, expected_gradients, strict=True):
+        np.testing.assert_allclose(gradient, right, atol=1e-6)

@@ -55,8 +55,9 @@ def top_k_mask(scores: tf.Tensor, k: int) -> tf.Tensor:
         return positive
     threshold = tf.reduce_min(tf.math.top_k(scores, k, sorted=False).values, -1, keepdims=True)
     above, level = scores > threshold, scores == threshold
-    room = k - tf.reduce_sum(tf.cast(above, tf.int32), -1, keepdims=True)
-    first = tf.cumsum(tf.cast(level, tf.int32), -1) <= room
+    # Counted in float32: TensorFlow computes with int32 on the host even where a GPU does the rest.
+    room = k - tf.reduce_sum(tf.cast(above, tf.float32), -1, keepdims=True)
+    first = tf.cumsum(tf.cast(level, tf.float32), -1) <= room
     return positive & (above | (level & first))
 
 

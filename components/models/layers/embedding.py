@@ -16,7 +16,7 @@ class Ids(NamedTuple):
     """Ids to embed.
 
     Attributes:
-        ids: int32 ``[..., F]``; the last axis runs over neighbouring tables.
+        ids: int32 or int64 ``[..., F]``; the last axis runs over neighbouring tables.
         first_table: the table of ``ids[..., 0]``.
     """
 
@@ -65,7 +65,7 @@ class FusedEmbedding(tf.Module):
             For ids ``[..., F]`` a tensor ``[..., F * width]``: the embeddings of the F features side by side.
         """
         flat = [
-            tf.reshape(ids + tf.constant(self._offsets[first : first + ids.shape[-1]], tf.int32), [-1])
+            tf.reshape(ids + tf.constant(self._offsets[first : first + ids.shape[-1]], ids.dtype), [-1])
             for ids, first in groups
         ]
         rows = tf.cast(tf.gather(self.tables, tf.concat(flat, 0)), self._dtype)
