@@ -27,16 +27,18 @@ STEPS, WARMUP = 6, 2
 def measure(folder: Path, plan: Plan, report: Report) -> None:
     parquet = write_samples(folder / "parquet", ROWS, 2000)
     run(TfrecordParameters(), parquet=parquet, tfrecord=folder / "tfrecord")
-    jobs = {
-        "one": lambda: _benchmark(folder, 1)["throughput"],
-        "two": lambda: _benchmark(folder, 2)["throughput"],
-    }
-    values = alternated(plan.slow_runs, **jobs)
+    waits: list[float] = []
+
+    def one() -> float:
+        measured = _benchmark(folder, 1)
+        waits.append(_waiting(measured))
+        return float(measured["throughput"])
+
+    values = alternated(plan.slow_runs, one=one, two=lambda: _benchmark(folder, 2)["throughput"])
     name = f"two ranks under Gloo, batch {BATCH_A_RANK} a rank, one thread each"
     report.add(Figure("scaling", name, "samples/s", values["two"], values["one"], target_ratio=1.7))
     report.add(Figure("scaling", "a rank's share of the gradients of a step", "MB", [sent_megabytes(BATCH_A_RANK)],
                       note="the small weights whole, of the tables each row the batch names once"))  # fmt: skip
-    waits = [_waiting(_benchmark(folder, 1)) for _ in range(plan.slow_runs)]
     report.add(Figure("input", "share of a training step spent waiting for the batch", "", waits, target=0.05,
                       lower_is_better=True))  # fmt: skip
 
