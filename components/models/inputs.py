@@ -76,7 +76,7 @@ class SequenceInputs(tf.Module):
         """Embeds a batch.
 
         Args:
-            features: integer ids by name, ``[B]`` or ``[B, length]``.
+            features: ids by name, ``[B]`` or ``[B, length]``, all of one integer type.
             long: whether the long history is wanted; else it comes back with a length of 0.
             negatives: whether the negative history is wanted.
         """

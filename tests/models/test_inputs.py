@@ -54,7 +54,7 @@ def test_of_a_full_negative_history_the_newest_are_read(make_spec, inputs, make_
 
 
 def test_ids_outside_the_cardinality_read_as_padding(inputs, make_batch):
-    features, _ = make_batch(2)
+    features = {name: values.astype(np.int64) for name, values in make_batch(2)[0].items()}
     padding = inputs({**features, "item_trgt": np.array([0, 0])}).target
     for unknown in (21, -1, 2**40):
         batch = inputs({**features, "item_trgt": np.array([unknown, unknown])})

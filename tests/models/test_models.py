@@ -158,13 +158,14 @@ def test_a_loss_term_passes_through_a_compiled_function():
     assert [float(value) for value in term] == [6.0, 3.0, 0.5]
 
 
-_WORK = {"AddV2", "Sub", "Mul", "Neg", "Maximum", "Minimum", "Sum", "Cumsum", "Greater", "GreaterEqual", "Less", "LessEqual",
-         "Equal", "SelectV2", "RightShift", "Transpose", "Pack", "ConcatV2", "StridedSlice", "GatherV2"}  # fmt: skip
+_WORK = {"AddV2", "Sub", "Mul", "Neg", "Maximum", "Minimum", "Sum", "Cumsum", "Greater", "GreaterEqual", "Less",
+         "LessEqual", "Equal", "SelectV2", "RightShift", "Transpose", "Pack", "ConcatV2", "StridedSlice",
+         "GatherV2"}  # fmt: skip
 
 
 @pytest.mark.parametrize("model_type", MODELS)
 def test_ids_for_a_gpu_are_computed_with_on_the_gpu(model_type, spec, parameters, make_batch, monkeypatch):
-    """TensorFlow computes with int32 on the host, so work on int32, other than on shapes, stops the GPU in each step."""
+    """TensorFlow computes with int32 on the host: any such work, other than on shapes, stops the GPU in each step."""
     monkeypatch.setattr(sim, "FOUND_ITEMS", 2)  # fewer than the history has, so that they are searched for
     model = build_model(parameters(model_type), spec)
     features, labels = make_batch(9)
