@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
+import os
+import threading
+from collections.abc import Container, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
@@ -92,6 +97,7 @@ class Records:
         self._block_ends = np.cumsum([block.rows for block in self._blocks], dtype=np.int64)
         self._cache: dict[int, np.ndarray] = {}
         self._cache_room = cache_bytes
+        self._cache_lock = threading.Lock()
 
     def steps(self, global_batch_size: int, drop_remainder: bool = False) -> int:
         """Global batches in an epoch."""
@@ -131,15 +137,19 @@ class Records:
             self._lane(share, None if seed is None else np.random.default_rng([seed, epoch, share.lane]))
             for share in shares(self.rows, global_batch_size, rank, size, count)
         ]
-        for step in range(first_step, self.steps(global_batch_size, drop_remainder)):
-            wanted = [lane.share.rows(step) for lane in lanes]
-            rows = sum(end - begin for begin, end in wanted)
-            out = np.empty(rows * self._layout.width, np.int32)
-            filled = 0
-            for lane, (begin, end) in zip(lanes, wanted, strict=True):
-                self._fill(lane, begin, end, out, filled, rows)
-                filled += end - begin
-            yield self._named(out, rows)
+        # Decoding holds no GIL, and lanes share nothing but the cache.
+        threads = min(len(lanes), len(os.sched_getaffinity(0)))
+        with ThreadPoolExecutor(threads, "decode") as pool:
+            for step in range(first_step, self.steps(global_batch_size, drop_remainder)):
+                wanted = [lane.share.rows(step) for lane in lanes]
+                firsts = [0, *accumulate(end - begin for begin, end in wanted)]
+                rows = firsts.pop()
+                out = np.empty(rows * self._layout.width, np.int32)
+                parts = list(zip(lanes, wanted, firsts, strict=True))
+                fill = partial(self._fill, out=out, rows=rows)
+                for _ in pool.map(fill, [parts[n::threads] for n in range(threads)]):
+                    pass  # only to learn of problems
+                yield self._named(out, rows)
 
     def _lane(self, share: Share, random: np.random.Generator | None) -> _Lane:
         """The pieces of blocks that make a lane, shuffled where there is something to draw from."""
@@ -152,8 +162,12 @@ class Records:
         order = np.arange(len(blocks)) if random is None else random.permutation(len(blocks))
         return _Lane(share, blocks[order], skipped[order], np.cumsum(rows[order]))
 
-    def _fill(self, lane: _Lane, begin: int, end: int, out: np.ndarray, first: int, rows: int) -> None:
-        """Puts samples [begin, end) of a lane's order from row ``first`` on into ``out``, which holds ``rows``."""
+    def _fill(self, parts: Iterable[tuple[_Lane, tuple[int, int], int]], out: np.ndarray, rows: int) -> None:
+        """Fills parts of a batch of ``rows``: a lane, from and to which sample of its order, and the batch's row."""
+        for lane, (begin, end), first in parts:
+            self._fill_part(lane, begin, end, out, first, rows)
+
+    def _fill_part(self, lane: _Lane, begin: int, end: int, out: np.ndarray, first: int, rows: int) -> None:
         row = begin
         position = int(np.searchsorted(lane.ends, begin, side="right"))
         while row < end:
@@ -175,7 +189,7 @@ class Records:
         if decoded is None:
             plain = block.file.first_rows is None
             size = block.rows * self._layout.width
-            keeps = size * 4 <= self._cache_room
+            keeps = self._reserve(size * 4)
             if not keeps and (plain or (begin, end) == (0, block.rows)):
                 records = (block.begin + begin, block.begin + end) if plain else (block.begin, block.end)
                 block.file.decode(self._layout, *records, out, starts, row)
@@ -190,13 +204,19 @@ class Records:
             block.file.decode(self._layout, block.begin, block.end, decoded, self._layout.starts(block.rows), 0)
             if keeps:
                 self._cache[number] = decoded
-                self._cache_room -= decoded.nbytes
             else:
                 lane.held = number
         there = self._layout.starts(block.rows)
         for index, length in enumerate(self._layout.lengths):
             source = decoded[there[index] + begin * length : there[index] + end * length]
             out[starts[index] + row * length :][: len(source)] = source
+
+    def _reserve(self, size: int) -> bool:
+        """Whether the cache has room for so many bytes, which it then keeps free."""
+        with self._cache_lock:
+            fits = size <= self._cache_room
+            self._cache_room -= size if fits else 0
+        return fits
 
     def _named(self, out: np.ndarray, rows: int) -> dict[str, np.ndarray]:
         starts = self._layout.starts(rows)
