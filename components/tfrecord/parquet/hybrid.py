@@ -31,6 +31,25 @@ def _header(data, at, end):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def _run(data, at, end, left, width):  # type: ignore[no-untyped-def]
+    """The run of ``width``-bit values whose head is at ``data[at]``.
+
+    Returns:
+        Its values, at most ``left``, or BROKEN; whether they are packed, else they are one value repeated; where they
+        begin; and the place behind it.
+    """
+    head, at = _header(data, at, end)
+    if at < 0:
+        return BROKEN, False, at, at
+    packed = (head & 1) == 1
+    size = min((head >> 1) * 8 if packed else head >> 1, left)
+    size_bytes = (size * width + 7) >> 3 if packed else (width + 7) >> 3
+    if size == 0 or size_bytes > end - at:
+        return BROKEN, packed, at, at
+    return size, packed, at, at + ((head >> 1) * width if packed else size_bytes)
+
+
+@kernel
 def _bits(data, at, end, first, width):  # type: ignore[no-untyped-def]
     """``width`` bits, at most 32, of ``data[at:end]``, from bit ``first`` on."""
     at += first >> 3
@@ -61,27 +80,20 @@ def find_starts(data, at, end, count, base, starts, rows):  # type: ignore[no-un
     """
     done = 0
     while done < count:
-        head, at = _header(data, at, end)
-        if at < 0:
+        size, packed, first, at = _run(data, at, end, count - done, 1)
+        if size < 0:
             return BROKEN
-        size = min((head >> 1) * 8 if head & 1 else head >> 1, count - done)
-        size_bytes = (size + 7) >> 3 if head & 1 else 1
-        if size == 0 or size_bytes > end - at:
-            return BROKEN
-        if head & 1:
-            for i in range(size_bytes):
-                zeros = ~np.uint64(data[at + i]) & ((_ONE << np.uint64(min(8, size - 8 * i))) - _ONE)
+        if packed:
+            for i in range((size + 7) >> 3):
+                zeros = ~np.uint64(data[first + i]) & ((_ONE << np.uint64(min(8, size - 8 * i))) - _ONE)
                 while zeros:
                     starts[rows] = base + done + 8 * i + np.int64(trailing_zeros(zeros))
                     rows += 1
                     zeros &= zeros - _ONE
-            at += head >> 1
-        else:
-            if data[at] == 0:
-                for i in range(size):
-                    starts[rows] = base + done + i
-                    rows += 1
-            at += 1
+        elif data[first] == 0:
+            for i in range(size):
+                starts[rows] = base + done + i
+                rows += 1
         done += size
     return rows
 
@@ -91,22 +103,15 @@ def all_are(data, at, end, count, width, value):  # type: ignore[no-untyped-def]
     """Whether ``count`` levels of ``width`` bits, at most 8, all have this value; False also where they are broken."""
     done = 0
     while done < count:
-        head, at = _header(data, at, end)
-        if at < 0:
+        size, packed, first, at = _run(data, at, end, count - done, width)
+        if size < 0:
             return False
-        size = min((head >> 1) * 8 if head & 1 else head >> 1, count - done)
-        size_bytes = (size * width + 7) >> 3 if head & 1 else 1
-        if size == 0 or size_bytes > end - at:
-            return False
-        if head & 1:
+        if packed:
             for i in range(size):
-                if _bits(data, at, end, i * width, width) != value:
+                if _bits(data, first, end, i * width, width) != value:
                     return False
-            at += (head >> 1) * width
-        else:
-            if data[at] != value:
-                return False
-            at += 1
+        elif data[first] != value:
+            return False
         done += size
     return True
 
@@ -121,32 +126,26 @@ def look_up(data, at, end, count, width, dictionary, out):  # type: ignore[no-un
     entries, mask = np.uint64(len(dictionary)), (_ONE << np.uint64(width)) - _ONE
     done = 0
     while done < count:
-        head, at = _header(data, at, end)
-        if at < 0:
+        size, packed, first, at = _run(data, at, end, count - done, width)
+        if size < 0:
             return BROKEN
-        size = min((head >> 1) * 8 if head & 1 else head >> 1, count - done)
-        size_bytes = (size * width + 7) >> 3 if head & 1 else (width + 7) >> 3
-        if size == 0 or size_bytes > end - at:
-            return BROKEN
-        if head & 1:
-            whole = min(size, max(end - at - 8, 0) * 8 // max(width, 1))  # those that lie in eight bytes before the end
+        if packed:
+            whole = min(size, max(end - first - 8, 0) * 8 // max(width, 1))  # those in eight bytes before the end
             for i in range(whole):
                 bit = i * width
-                index = (load_u64(data, at + (bit >> 3)) >> (np.uint64(bit) & _SEVEN)) & mask
+                index = (load_u64(data, first + (bit >> 3)) >> (np.uint64(bit) & _SEVEN)) & mask
                 if index >= entries:
                     return BROKEN
                 out[np.uint64(done + i)] = dictionary[index]
             for i in range(whole, size):
-                index = _bits(data, at, end, i * width, width)
+                index = _bits(data, first, end, i * width, width)
                 if index >= entries:
                     return BROKEN
                 out[done + i] = dictionary[index]
-            at += (head >> 1) * width
         else:
-            index = _bits(data, at, at + size_bytes, 0, width)
+            index = _bits(data, first, at, 0, width)
             if index >= entries:
                 return BROKEN
             out[done : done + size] = dictionary[index]
-            at += size_bytes
         done += size
     return done
