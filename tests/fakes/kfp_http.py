@@ -6,9 +6,10 @@ import json
 import re
 import time
 from email.parser import BytesParser
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.fakes.handler import QuietHandler
 
 if TYPE_CHECKING:
     from tests.fakes.kfp_api import KfpApi
@@ -62,24 +63,14 @@ ROUTES = [
 ]
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(QuietHandler):
     """One connection; ``api`` and ``client`` (the name of who uses this address) are set by a subclass."""
 
     api: KfpApi
     client: str
-    protocol_version = "HTTP/1.1"
     # Head and body leave in one packet; in two, each answer would wait 40 ms for the client's acknowledgement.
     wbufsize = -1
     disable_nagle_algorithm = True
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-    def handle_one_request(self) -> None:
-        try:
-            super().handle_one_request()
-        except (ConnectionError, BrokenPipeError):
-            self.close_connection = True
 
     def _any(self) -> None:
         parts = urlsplit(self.path)

@@ -10,12 +10,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from datetime import datetime, timezone
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
+
+from tests.fakes.handler import QuietHandler
 
 Json = dict[str, Any]
 NAMESPACE = "kubeflow"
@@ -154,18 +156,8 @@ def write_kubeconfig(path: Path, url: str) -> Path:
     return path
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(QuietHandler):
     state: KubernetesApi
-    protocol_version = "HTTP/1.1"
-
-    def log_message(self, format: str, *args: Any) -> None:
-        pass
-
-    def handle_one_request(self) -> None:
-        try:
-            super().handle_one_request()
-        except (ConnectionError, BrokenPipeError):
-            self.close_connection = True
 
     def do_GET(self) -> None:
         if not self._enter():

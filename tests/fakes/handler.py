@@ -1,0 +1,21 @@
+"""What the stand-ins' HTTP handlers have in common."""
+
+from __future__ import annotations
+
+from http.server import BaseHTTPRequestHandler
+from typing import Any
+
+
+class QuietHandler(BaseHTTPRequestHandler):
+    """Keeps connections open, logs nothing, and takes a client that is gone for the end of its connection."""
+
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def handle_one_request(self) -> None:
+        try:
+            super().handle_one_request()
+        except ConnectionError:
+            self.close_connection = True
