@@ -61,7 +61,7 @@ reference: $(READY) ## write docs/parameters.md from the catalog
 	@.venv/bin/python -m components.steps.reference > docs/parameters.md
 
 images: $(READY) ## build the images: make images REGISTRY=... [IMAGES="cpu train"] [PUSH=1] [DRY_RUN=1]
-	@.venv/bin/python images/build.py --registry "$(REGISTRY)" $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run) $(IMAGES)
+	@.venv/bin/python -m images.build --registry "$(REGISTRY)" $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run) $(IMAGES)
 
 bench: $(READY) ## measure every stage against its reference (10 minutes)
 	@.venv/bin/python -m benchmarks

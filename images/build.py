@@ -1,4 +1,4 @@
-"""Builds the images: ``python images/build.py [--registry PREFIX] [--push] [--dry-run] [IMAGE ...]``.
+"""Builds the images: ``python -m images.build [--registry PREFIX] [--push] [--dry-run] [IMAGE ...]``.
 
 The requirements of an image are exported from uv.lock at every build, so they cannot be stale.
 """
@@ -14,11 +14,9 @@ from pathlib import Path
 
 import yaml
 
+from components.steps.images import VERSION
+
 ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))  # run as a script, whatever the working directory
-
-from components.steps.images import VERSION  # noqa: E402
-
 REQUIREMENTS = ROOT / "build" / "images"
 PLATFORM = "linux/amd64"
 
@@ -75,7 +73,7 @@ def load_images() -> dict[str, Image]:
 
 def main() -> int:
     images = load_images()
-    parser = argparse.ArgumentParser(prog="python images/build.py", description="Build the images.")
+    parser = argparse.ArgumentParser(prog="python -m images.build", description="Build the images.")
     parser.add_argument("images", nargs="*", metavar="IMAGE", help=f"of {', '.join(images)}; default all")
     parser.add_argument("--registry", default="", metavar="PREFIX", help="stands before the images' names")
     parser.add_argument("--push", action="store_true", help="push instead of keeping the image here")

@@ -15,11 +15,9 @@ import pytest
 
 from components.steps.catalog import STEPS
 from components.steps.images import VERSION, WORKER_IMAGE, image
+from images.build import Image, load_images
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT / "images"))
-from build import Image, load_images  # noqa: E402
-
 UV = ROOT / ".uv" / "bin" / "uv"
 IMAGES = load_images()
 
