@@ -20,12 +20,12 @@ class GatedRecurrence(tf.Module):
         u' = (1 - a) * u
         h' = c + u' * (h - c)
 
-    Without attention u' is u. The gradient is written out here: that of a weight is one product over all steps at the
-    end, where a tape makes one a step and adds them up.
+    Without attention u' is u. Time comes first, so that a step is a contiguous block.
 
-    Time comes first, so that a step is a contiguous block; the inputs of all steps are projected by one product a gate
-    before the loop; the gates have products of their own, because slicing a joint one costs a copy; the first step,
-    whose state is 0, has none.
+    Forward, a gate reads [x, h] by one product, to which TensorFlow adds the bias and the sigmoid without a pass of
+    their own; the candidate's inputs are projected by one product for all steps. Gates have products of their own,
+    because slicing a joint one costs a copy; the first step, whose state is 0, reads x alone. Backward, which is
+    written out here, the gradients of the three gates stand side by side, so that each product with them is one.
 
     Args:
         weights: source of fresh weights; W starts Glorot uniform, U orthogonal, the candidate's bias at 0.
@@ -84,12 +84,11 @@ Gradient = Callable[[tf.Tensor], list[tf.Tensor]]
 @tf.custom_gradient
 def _all_states(inputs: tf.Tensor, *rest: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
     states, saved = _forward(inputs, *rest)
-    stacked = tf.stack(states)
 
     def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-        return _backward(tf.unstack(upstream, num=len(states)), saved, stacked, inputs, *rest)
+        return _backward(tf.unstack(upstream, num=len(states)), states, saved, inputs, *rest)
 
-    return stacked, gradient
+    return tf.stack(states), gradient
 
 
 @tf.custom_gradient
@@ -98,7 +97,7 @@ def _last_state(inputs: tf.Tensor, *rest: tf.Tensor) -> tuple[tf.Tensor, Gradien
 
     def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
         none: list[tf.Tensor | None] = [None] * (len(states) - 1)
-        return _backward([*none, upstream], saved, tf.stack(states), inputs, *rest)
+        return _backward([*none, upstream], states, saved, inputs, *rest)
 
     return states[-1], gradient
 
@@ -106,34 +105,38 @@ def _last_state(inputs: tf.Tensor, *rest: tf.Tensor) -> tuple[tf.Tensor, Gradien
 def _forward(
     inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor, carry: tf.Tensor | None = None
 ) -> tuple[list[tf.Tensor], list[_Step]]:
-    projected = [
-        tf.unstack(project(inputs, kernel, bias))
-        for kernel, bias in zip(tf.unstack(kernels), tf.unstack(biases), strict=True)
-    ]
-    of_update, of_reset, of_candidate = tf.unstack(recurrent)
+    of_update, of_reset, of_candidate = tf.unstack(kernels)
+    update_bias, reset_bias, candidate_bias = tf.unstack(biases)
+    recalls_update, recalls_reset, recalls_candidate = tf.unstack(recurrent)
+    gate_kernels = tf.concat([of_update, recalls_update], 0), tf.concat([of_reset, recalls_reset], 0)
+    steps = tf.unstack(inputs), tf.unstack(project(inputs, of_candidate, candidate_bias))
     carries = [None] * inputs.shape[0] if carry is None else tf.unstack(carry[..., tf.newaxis])
     states: list[tf.Tensor] = []
     saved: list[_Step] = []
-    for update, reset, candidate, carried in zip(*projected, carries, strict=True):
-        recalled = None
+    for inputs_now, candidate, carried in zip(*steps, carries, strict=True):
+        reset = recalled = None
         if states:
-            state = states[-1]
-            update += tf.matmul(state, of_update)
-            reset = tf.sigmoid(reset + tf.matmul(state, of_reset))
-            recalled = tf.matmul(state, of_candidate)
+            read = tf.concat([inputs_now, states[-1]], -1)
+            update, reset = (
+                tf.sigmoid(project(read, kernel, bias))
+                for kernel, bias in zip(gate_kernels, (update_bias, reset_bias), strict=True)
+            )
+            recalled = tf.matmul(states[-1], recalls_candidate)
             candidate += reset * recalled
-        update, candidate = tf.sigmoid(update), tf.tanh(candidate)
+        else:
+            update = tf.sigmoid(project(inputs_now, of_update, update_bias))
+        candidate = tf.tanh(candidate)
         kept = update if carried is None else carried * update
         change = states[-1] - candidate if states else -candidate
-        saved.append(_Step(update, candidate, kept, change, reset if states else None, recalled))
+        saved.append(_Step(update, candidate, kept, change, reset, recalled))
         states.append(candidate + kept * change)
     return states, saved
 
 
 def _backward(
     upstream: list[tf.Tensor | None],
+    states: list[tf.Tensor],
     saved: list[_Step],
-    states: tf.Tensor,
     inputs: tf.Tensor,
     kernels: tf.Tensor,
     recurrent: tf.Tensor,
@@ -144,16 +147,16 @@ def _backward(
 
     Args:
         upstream: the gradient of each step's state, None where nothing depends on it directly.
-        saved: of the forward pass.
-        states: ``[T, B, units]``.
+        states, saved: of the forward pass.
     """
-    of_update, of_reset, of_candidate = tf.unstack(recurrent)
+    kernel, recurrent_kernel = (tf.concat(tf.unstack(gates), 1) for gates in (kernels, recurrent))
     carries = [None] * len(saved) if carry is None else tf.unstack(carry[..., tf.newaxis])
-    # Of the pre-activations, newest step first; the last is that of h Uc.
-    updates, resets, candidates, recalls, of_carry = [], [], [], [], []
+    steps = list(zip(tf.unstack(inputs), [None, *states[:-1]], saved, upstream, carries, strict=True))
+    # Newest step first.
+    of_inputs, of_kernel, of_recurrent, of_bias, of_carry = [], [], [], [], []
     later: list[tf.Tensor] = []
-    for step, own, carried in zip(reversed(saved), reversed(upstream), reversed(carries), strict=True):
-        total = _sum([*later, *([] if own is None else [own])])
+    for inputs_now, before, step, own, carried in reversed(steps):
+        total = tf.add_n([*later, *([] if own is None else [own])])
         held = total * step.kept
         candidate = tf.raw_ops.TanhGrad(y=step.candidate, dy=total - held)
         kept = total * step.change
@@ -161,37 +164,32 @@ def _backward(
             of_carry.append(tf.reduce_sum(kept * step.update, -1))
             kept *= carried
         update = tf.raw_ops.SigmoidGrad(y=step.update, dy=kept)
-        updates.append(update)
-        candidates.append(candidate)
-        if step.reset is None:
-            break
-        reset = tf.raw_ops.SigmoidGrad(y=step.reset, dy=candidate * step.recalled)
-        recall = candidate * step.reset
-        resets.append(reset)
-        recalls.append(recall)
-        later = [held, *(tf.matmul(gate, kernel, transpose_b=True)
-                 for gate, kernel in ((update, of_update), (reset, of_reset), (recall, of_candidate)))]  # fmt: skip
-    gates = [tf.stack(steps[::-1]) for steps in (updates, [*resets, tf.zeros_like(updates[0])], candidates)]
-    ones = tf.ones_like(inputs[..., :1])  # a sum over rows is faster as a product
+        if before is None:
+            reset = tf.zeros_like(update)
+        else:
+            reset = tf.raw_ops.SigmoidGrad(y=step.reset, dy=candidate * step.recalled)
+            recalls = tf.concat([update, reset, candidate * step.reset], -1)
+            of_recurrent.append(_outer(before, recalls))
+            later = [held, tf.matmul(recalls, recurrent_kernel, transpose_b=True)]
+        gates = tf.concat([update, reset, candidate], -1)
+        of_inputs.append(tf.matmul(gates, kernel, transpose_b=True))
+        of_kernel.append(_outer(inputs_now, gates))
+        of_bias.append(tf.raw_ops.BiasAddGrad(out_backprop=gates)[tf.newaxis])
     gradients = [
-        _sum([project(gate, tf.transpose(kernel)) for gate, kernel in zip(gates, tf.unstack(kernels), strict=True)]),
-        tf.stack([_outer(inputs, gate) for gate in gates]),
-        tf.stack([_outer(states[:-1], gate) for gate in (gates[0][1:], gates[1][1:], tf.stack(recalls[::-1]))])
-        if recalls
-        else tf.zeros_like(recurrent),
-        tf.concat([_outer(ones, gate) for gate in gates], 0),
+        tf.stack(of_inputs[::-1]),
+        _by_gate(of_kernel),
+        _by_gate(of_recurrent) if of_recurrent else tf.zeros_like(recurrent),
+        tf.squeeze(_by_gate(of_bias), 1),
     ]
     return gradients if carry is None else [*gradients, tf.stack(of_carry[::-1])]
 
 
 def _outer(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-    """The sum over steps and samples of the products of ``[T, B, I]`` and ``[T, B, O]``: ``[I, O]``."""
-    return tf.matmul(_rows(left), _rows(right), transpose_a=True)
+    """The sum over samples of the products of ``[B, I]`` and ``[B, O]``: ``[I, O]``."""
+    return tf.matmul(left, right, transpose_a=True)
 
 
-def _rows(values: tf.Tensor) -> tf.Tensor:
-    return tf.reshape(values, [-1, values.shape[-1]])
-
-
-def _sum(values: list[tf.Tensor]) -> tf.Tensor:
-    return values[0] if len(values) == 1 else tf.add_n(values)
+def _by_gate(of_steps: list[tf.Tensor]) -> tf.Tensor:
+    """The sum of what the steps give, ``[I, 3 * units]``, as ``[3, I, units]``; added up in float32."""
+    total = tf.add_n([tf.cast(value, tf.float32) for value in of_steps])
+    return tf.cast(tf.stack(tf.split(total, 3, -1)), of_steps[0].dtype)
