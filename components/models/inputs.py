@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from components.feature_spec import Feature
 from components.models.channels import SequenceChannels
-from components.models.layers.embedding import FusedEmbedding, Ids
+from components.models.layers.embedding import FusedEmbedding
 from components.models.layers.weights import Weights
 
 
@@ -81,49 +81,37 @@ class SequenceInputs(tf.Module):
             negatives: whether the negative history is wanted.
         """
         channels = self._channels
-        target = stack_ids(features, channels.target)
-        history = stack_ids(features, channels.positive)
+        target = self._rows(features, channels.target)
+        history = self._rows(features, channels.positive)
         boundary = channels.length - self._short_length
-        long_ids, short_ids = history[:, : boundary if long else 0], history[:, boundary:]
-        candidate_ids = [short_ids[:, 1:]]
+        long_rows, short_rows = history[:, : boundary if long else 0], history[:, boundary:]
+        candidate_rows = [short_rows[:, 1:]]
         if negatives:
-            negative = stack_ids(features, channels.negative)
-            candidate_ids.append(negative[:, negative.shape[1] - self._short_length + 1 :])
-        user = stack_ids(features, channels.user) if channels.user else tf.zeros([tf.shape(target)[0], 0], target.dtype)
-        # Items have the first tables, users the ones after them.
+            negative = self._rows(features, channels.negative)
+            candidate_rows.append(negative[:, negative.shape[1] - self._short_length + 1 :])
+        if channels.user:
+            user = self._rows(features, channels.user, len(channels.target))
+        else:
+            user = tf.zeros([tf.shape(target)[0], 0], target.dtype)
         embedded_long, first, candidates, embedded_target, embedded_user = self.embedding(
             [
-                Ids(long_ids, 0),
-                Ids(tf.transpose(short_ids[:, :1], [1, 0, 2]), 0),
-                Ids(tf.transpose(tf.stack(candidate_ids), [0, 2, 1, 3]), 0),
-                Ids(target, 0),
-                Ids(user, len(channels.target)),
+                long_rows,
+                tf.transpose(short_rows[:, :1], [1, 0, 2]),
+                tf.transpose(tf.stack(candidate_rows), [0, 2, 1, 3]),
+                target,
+                user,
             ]
         )
         return EmbeddedBatch(
             target=embedded_target,
             user=embedded_user,
             long=embedded_long,
-            long_mask=long_ids[..., 0] > 0,
-            short=tf.concat([first, tf.unstack(candidates, num=len(candidate_ids))[0]], 0),
-            short_mask=short_ids[..., 0] > 0,
+            long_mask=long_rows[..., 0] > 0,
+            short=tf.concat([first, tf.unstack(candidates, num=len(candidate_rows))[0]], 0),
+            short_mask=short_rows[..., 0] > 0,
             candidates=candidates,
         )
 
-
-def stack_ids(features: Mapping[str, tf.Tensor], channel: tuple[Feature, ...]) -> tf.Tensor:
-    """The ids of a channel side by side, those outside 0..cardinality replaced by 0, the padding.
-
-    Args:
-        features: integer ids by feature name, ``[B]`` or ``[B, length]``.
-        channel: at least one feature.
-
-    Returns:
-        ``[B, F]`` or ``[B, length, F]``, in the type of the ids.
-    """
-    known = []
-    for feature in channel:
-        ids = features[feature.name]
-        inside = (ids >= 0) & (ids <= tf.constant(feature.cardinality, ids.dtype))
-        known.append(tf.where(inside, ids, tf.zeros_like(ids)))
-    return tf.stack(known, axis=-1)
+    def _rows(self, features: Mapping[str, tf.Tensor], channel: tuple[Feature, ...], first_table: int = 0) -> tf.Tensor:
+        """The rows of a channel's features, ``[B, F]`` or ``[B, length, F]``; items have the first tables."""
+        return self.embedding.rows([features[feature.name] for feature in channel], first_table)

@@ -5,23 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import NamedTuple
 
 import tensorflow as tf
 
 from components.models.layers.weights import Weights
-
-
-class Ids(NamedTuple):
-    """Ids to embed.
-
-    Attributes:
-        ids: int32 or int64 ``[..., F]``; the last axis runs over neighbouring tables.
-        first_table: the table of ``ids[..., 0]``.
-    """
-
-    ids: tf.Tensor
-    first_table: int
 
 
 class FusedEmbedding(tf.Module):
@@ -38,7 +25,8 @@ class FusedEmbedding(tf.Module):
 
     Example:
         >>> embedding = FusedEmbedding(Weights(1), cardinalities=(1000, 30), width=16)
-        >>> (items,) = embedding([Ids(tf.zeros([8, 100, 2], tf.int32), first_table=0)])
+        >>> ids = tf.zeros([8, 100], tf.int32)
+        >>> (items,) = embedding([embedding.rows([ids, ids], first_table=0)])
         >>> items.shape
         TensorShape([8, 100, 32])
     """
@@ -47,6 +35,7 @@ class FusedEmbedding(tf.Module):
         self, weights: Weights, cardinalities: Sequence[int], width: int, dtype: tf.DType = tf.float32
     ) -> None:
         super().__init__()
+        self._cardinalities = tuple(cardinalities)
         rows = [cardinality + 1 for cardinality in cardinalities]
         self._offsets = (0, *accumulate(rows))
         self._width = width
@@ -58,21 +47,40 @@ class FusedEmbedding(tf.Module):
             name="embedding_tables",
         )
 
-    def __call__(self, groups: Sequence[Ids]) -> list[tf.Tensor]:
-        """Embeds every group.
+    def rows(self, ids: Sequence[tf.Tensor], first_table: int) -> tf.Tensor:
+        """Which rows the ids of neighbouring tables read.
+
+        Args:
+            ids: of F features, int32 or int64 ``[...]``; one outside 0..cardinality reads the padding.
+            first_table: the table of the first feature.
 
         Returns:
-            For ids ``[..., F]`` a tensor ``[..., F * width]``: the embeddings of the F features side by side.
+            ``[..., F]``, in the type of the ids; in the first table the padding is row 0.
         """
-        flat = [
-            tf.reshape(ids + tf.constant(self._offsets[first : first + ids.shape[-1]], ids.dtype), [-1])
-            for ids, first in groups
-        ]
-        rows = tf.cast(tf.gather(self.tables, tf.concat(flat, 0)), self._dtype)
-        parts = tf.split(rows, [tf.size(ids) for ids in flat], num=len(flat))
+        rows = []
+        for table, values in enumerate(ids, first_table):
+            known = (values >= 0) & (values <= tf.constant(self._cardinalities[table], values.dtype))
+            # Added before the features are interleaved, where the offset is one number for the whole tensor.
+            rows.append(
+                tf.where(known, values, tf.zeros_like(values)) + tf.constant(self._offsets[table], values.dtype)
+            )
+        return tf.stack(rows, -1)
+
+    def __call__(self, groups: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Embeds groups of rows.
+
+        Args:
+            groups: each ``[..., F]``, of one integer type.
+
+        Returns:
+            For each group ``[..., F * width]``: the embeddings of the F features side by side.
+        """
+        flat = [tf.reshape(rows, [-1]) for rows in groups]
+        values = tf.cast(tf.gather(self.tables, tf.concat(flat, 0)), self._dtype)
+        parts = tf.split(values, [tf.size(rows) for rows in flat], num=len(flat))
         return [
-            tf.reshape(part, tf.concat([tf.shape(ids)[:-1], [ids.shape[-1] * self._width]], 0))
-            for part, (ids, _) in zip(parts, groups, strict=True)
+            tf.reshape(part, tf.concat([tf.shape(rows)[:-1], [rows.shape[-1] * self._width]], 0))
+            for part, rows in zip(parts, groups, strict=True)
         ]
 
     def table(self, index: int) -> tf.Tensor:
