@@ -9,7 +9,15 @@ from __future__ import annotations
 import numpy as np
 
 from components.records.compiled import kernel
-from components.records.words import HAS_DEPOSIT, deposit_u64, leading_zeros, load_u64, store_u64, trailing_zeros
+from components.records.words import (
+    HAS_BIT_MOVES,
+    deposit_u64,
+    extract_u64,
+    leading_zeros,
+    load_u64,
+    store_u64,
+    trailing_zeros,
+)
 
 LARGEST = np.int32(2**31 - 1)
 TOO_MANY = -1
@@ -25,11 +33,20 @@ _LIMIT = np.uint64(2**31)
 
 
 @kernel
-def squeeze(word):  # type: ignore[no-untyped-def]
-    """Joins the low seven bits of each byte."""
+def _join_by_shifts(word, mask):  # type: ignore[no-untyped-def]
+    word = (word & mask) >> trailing_zeros(mask)
     word = (word & _EVERY_BYTE) | ((word >> _ONE) & (_EVERY_BYTE << _SEVEN))
     word = (word & _EVERY_PAIR) | ((word >> _TWO) & (_EVERY_PAIR << np.uint64(14)))
     return (word & _EVERY_FOUR) | ((word >> _FOUR) & (_EVERY_FOUR << np.uint64(28)))
+
+
+@kernel
+def _join_by_instruction(word, mask):  # type: ignore[no-untyped-def]
+    return extract_u64(word, mask & _LOW_SEVENS)
+
+
+# Of a word and a mask over neighbouring bytes of it: their low seven bits, joined.
+_join = _join_by_instruction if HAS_BIT_MOVES else _join_by_shifts
 
 
 @kernel
@@ -39,8 +56,8 @@ def read_varint(data, at):  # type: ignore[no-untyped-def]
     stops = ~word & _STOPS
     if stops != 0:
         size = np.int64(trailing_zeros(stops) >> _THREE) + 1
-        return squeeze(word & (stops ^ (stops - _ONE))), at + size
-    value = squeeze(word)
+        return _join(word, stops ^ (stops - _ONE)), at + size
+    value = _join(word, ~np.uint64(0))
     if data[at + 8] < 128:
         return value | np.uint64(data[at + 8]) << np.uint64(56), at + 9
     if data[at + 9] < 128:
@@ -77,8 +94,8 @@ def read_packed(data, at, end, out, to, room, limit):  # type: ignore[no-untyped
         behind = at + np.int64((trailing_zeros(later) + _ONE) >> _THREE)
         if later == 0 or behind > end:
             break
-        one = squeeze(word & (stops ^ (stops - _ONE)))
-        two = squeeze((word & (later ^ (later - _ONE))) >> (trailing_zeros(stops) + _ONE))
+        up_to_one, up_to_two = stops ^ (stops - _ONE), later ^ (later - _ONE)
+        one, two = _join(word, up_to_one), _join(word, up_to_two & ~up_to_one)
         excess |= (limit - one) | (limit - two)
         out[np.uint64(to)] = one
         out[np.uint64(to + 1)] = two
@@ -117,7 +134,7 @@ def _spread_by_instruction(value):  # type: ignore[no-untyped-def]
     return deposit_u64(value, _LOW_SEVENS)
 
 
-_spread = _spread_by_instruction if HAS_DEPOSIT else _spread_by_shifts
+_spread = _spread_by_instruction if HAS_BIT_MOVES else _spread_by_shifts
 
 
 @kernel

@@ -18,8 +18,8 @@ from components.records.compiled import kernel
 SLACK = 16
 _FEATURES = llvmlite.binding.get_host_cpu_features()
 HAS_CRC32C = _FEATURES.get("sse4.2", False)
-_MICROCODED_DEPOSIT = ("bdver4", "znver1", "znver2")  # these take hundreds of cycles for it
-HAS_DEPOSIT = _FEATURES.get("bmi2", False) and llvmlite.binding.get_host_cpu_name() not in _MICROCODED_DEPOSIT
+_MICROCODED_BIT_MOVES = ("bdver4", "znver1", "znver2")  # these take hundreds of cycles for one
+HAS_BIT_MOVES = _FEATURES.get("bmi2", False) and llvmlite.binding.get_host_cpu_name() not in _MICROCODED_BIT_MOVES
 
 _U64 = ir.IntType(64)
 
@@ -77,10 +77,20 @@ def leading_zeros(typing_context: Any, word: Any) -> Any:
 
 @intrinsic
 def deposit_u64(typing_context: Any, word: Any, mask: Any) -> Any:
-    """The low bits of ``word``, spread to where ``mask`` has ones; only where HAS_DEPOSIT."""
+    """The low bits of ``word``, spread to where ``mask`` has ones; only where HAS_BIT_MOVES."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.call(_instruction(builder, "llvm.x86.bmi.pdep.64"), arguments)
+
+    return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def extract_u64(typing_context: Any, word: Any, mask: Any) -> Any:
+    """The bits of ``word`` where ``mask`` has ones, side by side; only where HAS_BIT_MOVES."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.call(_instruction(builder, "llvm.x86.bmi.pext.64"), arguments)
 
     return types.uint64(types.uint64, types.uint64), generate
 

@@ -14,7 +14,7 @@ from components.records.crc32c import crc32c
 from components.records.decoding import Layout, layout_of
 from components.records.encoding import encode_samples, records_room
 from components.records.packing import pack_samples, packed_room, varints_room, write_lists
-from components.records.varint import read_packed, varint_size, write_varint
+from components.records.varint import MALFORMED, TOO_MANY, read_packed, varint_size, write_varint
 from components.records.words import SLACK
 
 EDGES = [0, 1, 127, 128, 16_383, 16_384, 2**21 - 1, 2**21, 2**28 - 1, 2**28, 2**31 - 2]
@@ -71,6 +71,33 @@ def test_shifts_spread_a_value_as_the_instruction_does() -> None:
     assert spread == [sum((value >> 7 * i & 127) << 8 * i for i in range(5)) for value in values.tolist()]
 
 
+def test_shifts_join_what_the_instruction_does() -> None:
+    word = np.uint64(0x8182FF0407A5F609)
+    for first in range(8):
+        for last in range(first, 8):
+            mask = np.uint64(sum(255 << 8 * i for i in range(first, last + 1)))
+            joined = sum((int(word) >> 8 * i & 127) << 7 * (i - first) for i in range(first, last + 1))
+            assert int(varint_module._join_by_shifts(word, mask)) == joined
+            assert int(varint_module._join(word, mask)) == joined
+
+
+@pytest.mark.parametrize("padding", [0, 1, 7, 60, 99])
+@pytest.mark.parametrize("largest", [2**7, 2**14, 2**21, 2**31])
+def test_padded_lists_survive_the_round_trip(padding: int, largest: int) -> None:
+    for length in (1, 2, 3, 99, 100):
+        values = np.random.default_rng(length).integers(largest // 2, largest, length).astype(np.int32)
+        values[: min(padding, length)] = 0
+        packed = np.full(5 * length + SLACK, 0x80, np.uint8)
+        size = write(values, packed)
+        out = np.full(length + 2, -7, np.int32)
+        assert read_packed(packed, 0, size, out, 1, length, np.uint64(2**31 - 1)) == (length, 0)
+        np.testing.assert_array_equal(out, [-7, *values, -7])
+        assert read_packed(packed, 0, size, out, 1, length - 1, np.uint64(2**31 - 1))[0] == TOO_MANY
+        # Cut off within the last varint: never read as complete.
+        if values[-1] > 127:
+            assert read_packed(packed, 0, size - 1, out, 1, length, np.uint64(2**31 - 1))[0] == MALFORMED
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_varints_of_every_size_survive_the_round_trip(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -81,6 +108,39 @@ def test_varints_of_every_size_survive_the_round_trip(seed: int) -> None:
     out = np.empty(len(values), np.int32)
     assert read_packed(packed, 0, size, out, 0, len(out), np.uint64(2**31 - 1)) == (len(values), 0)
     np.testing.assert_array_equal(out, values)
+
+
+def read_one_by_one(data: bytes, room: int, limit: int) -> tuple[int, list[int], int]:
+    """What read_packed returns, with the values in between, as plainly as can be."""
+    values: list[int] = []
+    at = 0
+    while at < len(data):
+        if len(values) == room:
+            return TOO_MANY, values, 0
+        size = next((n for n, byte in enumerate(data[at:], 1) if byte < 128), 0)
+        if not 0 < size <= 10:
+            return MALFORMED, values, 0
+        value = sum((byte & 127) << 7 * i for i, byte in enumerate(data[at : at + size])) % 2**64
+        values.append(-1 if value >> 63 else min(value, 2**31 - 1))
+        at += size
+    return len(values), values, sum(not 0 <= value <= limit for value in values)
+
+
+def test_any_bytes_are_read_as_they_are_one_by_one() -> None:
+    rng = np.random.default_rng(1)
+    for _ in range(5000):
+        size, room = rng.integers(0, 60, 2).tolist()
+        data = rng.integers(0, 128, size + SLACK).astype(np.uint8)
+        data |= ((rng.random(len(data)) < rng.choice([0.05, 0.3, 0.6, 0.9])) * 128).astype(np.uint8)
+        limit = int(rng.choice([10, 1000, 2**20, 2**31 - 2]))
+        out = np.full(64, -9, np.int32)
+        read, outside = read_packed(data, 0, size, out, 2, room, np.uint64(limit))
+        expected, values, beyond = read_one_by_one(data[:size].tobytes(), room, limit)
+        assert read == expected
+        if read >= 0:
+            assert outside == beyond
+            np.testing.assert_array_equal(out[: 2 + read], [-9, -9, *values])
+        assert (out[2 + room :] == -9).all()
 
 
 def test_values_out_of_range_are_counted() -> None:
