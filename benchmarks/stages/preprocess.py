@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.measuring import Figure, Plan, Report
 from benchmarks.reviews import write_reviews
 
-MILLIONS, FULL_MILLIONS = (1,), (1, 2, 5, 10)
+MILLIONS, FULL_MILLIONS = (1,), (1, 2, 5, 10, 20)
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
