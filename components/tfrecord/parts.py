@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 
 from components.errors import KfrecError
 from components.feature_spec import Channel
-from components.tfrecord.parquet import Unusual, read_lists
+from components.parquet.lists import read_lists
+from components.parquet.pages import Unusual
 from components.tfrecord.schema import METADATA, Column
 
 _BATCH_ROWS = 8192

@@ -13,7 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from components.errors import KfrecError
-from components.tfrecord.parquet import Unusual, read_lists
+from components.parquet.lists import read_lists
+from components.parquet.pages import Unusual
 from components.tfrecord.parts import RowGroup
 
 ROWS = 3000

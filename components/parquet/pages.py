@@ -11,6 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from components.parquet.thrift import read_message
+
 _HEADER_ROOM = 1 << 12
 _LARGEST_PAGE = 16 << 20
 _LENGTH = 4  # bytes of the size in front of levels
@@ -143,42 +145,6 @@ def _levels(data: np.ndarray, at: int) -> tuple[int, int]:
 def _header(data: bytes) -> tuple[dict[int, Any], int]:
     """A page header, by the numbers of its fields, and its bytes."""
     try:
-        return _struct(data, 0)
-    except (IndexError, RecursionError):  # neither is in a header that is whole
+        return read_message(data)
+    except (ValueError, IndexError, RecursionError):  # none is in a header that is whole
         raise Unusual from None
-
-
-def _struct(data: bytes, at: int) -> tuple[dict[int, Any], int]:
-    """A struct in Thrift's compact protocol."""
-    fields: dict[int, Any] = {}
-    number = 0
-    while byte := data[at]:
-        at += 1
-        kind, step = byte & 15, byte >> 4
-        if not step:
-            raise Unusual
-        number += step
-        if kind in (1, 2):
-            fields[number] = kind == 1
-        elif kind in (4, 5, 6):
-            value, at = _varint(data, at)
-            fields[number] = value >> 1 ^ -(value & 1)
-        elif kind == 8:
-            size, at = _varint(data, at)
-            at += size
-        elif kind == 12:
-            fields[number], at = _struct(data, at)
-        else:
-            raise Unusual
-    return fields, at + 1
-
-
-def _varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 127) << shift
-        if byte < 128:
-            return value, at
-        shift += 7

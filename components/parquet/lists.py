@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from components.tfrecord.parquet.hybrid import all_are, find_starts, look_up
-from components.tfrecord.parquet.pages import Page, Unusual, read_pages
+from components.parquet.hybrid import all_are, find_starts, look_up
+from components.parquet.pages import Page, Unusual, read_pages
 
 _KINDS: dict[str, np.dtype] = {"INT32": np.dtype(np.int32), "INT64": np.dtype(np.int64)}
 _PLAIN, _PLAIN_DICTIONARY, _RLE_DICTIONARY = 0, 2, 8
