@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from components.parquet.writing import TableWriter
 from components.preprocess.columns import data_frame
 from components.preprocess.nvtabular_quiet import Workflow, dispatch
 
@@ -22,8 +24,6 @@ SAMPLE = pa.schema(
         *(pa.field(f"{name}_sequence", _LIST, nullable=False) for name in ("item", "cat", "neg_item", "neg_cat")),
     ]
 )
-# Windows that follow each other are alike but for one item: Zstandard sees that in plain numbers, not in codes.
-_DICTIONARY = ["label", "uid", "cat"]
 
 
 def write_samples(histories: Path, workflow: Workflow, output: Path) -> int:
@@ -37,34 +37,15 @@ def write_samples(histories: Path, workflow: Workflow, output: Path) -> int:
     Returns:
         Samples written.
     """
-    writer, samples = None, 0
-    try:
-        for table in _row_groups(histories, workflow):
-            writer = writer or pq.ParquetWriter(
-                output,
-                SAMPLE,
-                compression="zstd",
-                compression_level=1,
-                use_dictionary=_DICTIONARY,
-                write_statistics=False,
-            )
-            writer.write_table(table, row_group_size=2 * ROW_GROUP)
-            samples += table.num_rows
-    finally:
-        if writer is not None:
-            writer.close()
-    return samples
-
-
-def _row_groups(histories: Path, workflow: Workflow) -> Iterator[pa.Table]:
-    pending: list[pa.Table] = []
-    for users in _chunks(pq.read_table(histories)):
-        pending.append(_samples(users, workflow))
-        if sum(table.num_rows for table in pending) >= ROW_GROUP:
-            yield pa.concat_tables(pending)
-            pending = []
-    if any(table.num_rows for table in pending):
-        yield pa.concat_tables(pending)
+    tables = (_samples(users, workflow) for users in _chunks(pq.read_table(histories)))
+    with_rows = (table for table in tables if table.num_rows)
+    first = next(with_rows, None)
+    if first is None:
+        return 0
+    with TableWriter(output, SAMPLE, ROW_GROUP) as writer:
+        for table in chain([first], with_rows):
+            writer.write(table)
+    return writer.rows
 
 
 def _chunks(histories: pa.Table) -> Iterator[pa.Table]:
@@ -78,7 +59,8 @@ def _chunks(histories: pa.Table) -> Iterator[pa.Table]:
 
 def _samples(users: pa.Table, workflow: Workflow) -> pa.Table:
     samples = dispatch.to_arrow(workflow.transform(data_frame(users)))
-    return pa.table([_as(samples[field.name].combine_chunks(), field.type) for field in SAMPLE], schema=SAMPLE)
+    columns = [[_as(chunk, field.type) for chunk in samples[field.name].chunks] for field in SAMPLE]
+    return pa.table([pa.chunked_array(c, f.type) for c, f in zip(columns, SAMPLE, strict=True)], schema=SAMPLE)
 
 
 def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
