@@ -1,8 +1,7 @@
 """Names to ids: the NVTabular workflow that is fitted, saved with the samples and used again on new data.
 
-In: reviews of the schema ``histories.HISTORY``, whole users in a partition. Out: one row a user with user_key, uid_max
-(the user's id), item_list and cat_list (ids, oldest first). Ids start at 3; 1 stands for null, 2 for everything
-outside the vocabulary, 0 is left to padding.
+In and out: uid, item and cat of reviews. Ids start at 3; 1 stands for null, 2 for everything outside the vocabulary, 0
+is left to padding.
 """
 
 from __future__ import annotations
@@ -17,70 +16,58 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from dask import dataframe, delayed
-from dask.delayed import Delayed
+from dask import dataframe
 
 from components.errors import KfrecError
 from components.preprocess.nvtabular_quiet import (
     ColumnSchema,
     ColumnSelector,
-    Dataset,
     Schema,
     Workflow,
-    cudf,
     dispatch,
     ops,
 )
 from components.preprocess.popularity import PairCounts, count_pairs
+from components.preprocess.workers import Workers
 
 NAMES = ("uid", "item", "cat")
 FIRST_ID = 3
-_REVIEWS = Schema(
-    [
-        ColumnSchema("user_key", dtype=np.int64),
-        ColumnSchema("position", dtype=np.int32),
-        *(ColumnSchema(name, dtype=str) for name in NAMES),
-    ]
-)
-
-
-def reviews_dataset(files: Sequence[Path]) -> Dataset:
-    """A data set with one partition for each file of the schema ``histories.HISTORY``, on the GPU if there is one."""
-    library = dispatch.get_lib()
-    meta = library.DataFrame({c.name: library.Series([], dtype=_dtype(c.name)) for c in _REVIEWS})
-    frame = dataframe.from_map(_read, [str(path) for path in files], meta=meta)
-    return Dataset(frame, schema=_REVIEWS, cpu=cudf is None)
-
-
-def _dtype(column: str) -> str:
-    return "object" if column in NAMES else _REVIEWS[column].dtype.to_numpy.name
+_REVIEWS = Schema([ColumnSchema(name, dtype=str) for name in NAMES])
 
 
 def _read(path: str) -> Any:
-    return dispatch.get_lib().read_parquet(path)
+    """The names in a file of the schema ``histories.HISTORY``, on the GPU if there is one."""
+    return dispatch.get_lib().read_parquet(path, columns=list(NAMES))
 
 
-def fit(reviews: Dataset, folder: Path) -> Workflow:
+def fit(workers: Workers, histories: Sequence[Path], folder: Path) -> Workflow:
     """Learns the vocabularies of users, items and categories, most frequent first.
 
     Args:
-        reviews: the data set.
+        workers: run the tasks.
+        histories: files of the schema ``histories.HISTORY``.
         folder: where the workflow keeps its statistics until it is saved.
     """
-    ids = list(NAMES) >> ops.Categorify(out_path=str(folder), dtype=np.int32)
-    # Fitted before the histories are attached, or a partition of them would be made only to learn their types.
-    Workflow(ids).fit(reviews)
+    # Workflow.fit would encode a whole partition besides, only to learn the types, which are known.
+    library = dispatch.get_lib()
+    meta = library.DataFrame({name: library.Series([], dtype="object") for name in NAMES})
+    categorify = _categorify(folder)
+    statistics = categorify.fit(
+        ColumnSelector(NAMES), dataframe.from_map(_read, [str(path) for path in histories], meta=meta)
+    )
+    for _, categories in workers.run([statistics]):
+        categorify.fit_finalize(categories)
     for name in NAMES:
         _settle_ties(_vocabulary_file(folder, name), name)
-    return _with_histories(ids)
+    return _workflow(categorify)
 
 
-def _with_histories(ids: Any) -> Workflow:
-    """The workflow that gives ids and puts a user's reviews together."""
-    histories = (ids + ColumnSelector(["user_key", "position"])) >> ops.Groupby(
-        groupby_cols=["user_key"], sort_cols=["position"], aggs={"uid": "max", "item": "list", "cat": "list"}
-    )
-    return Workflow(histories).fit_schema(_REVIEWS)
+def _categorify(folder: Path, **options: Any) -> ops.Categorify:
+    return ops.Categorify(out_path=str(folder), dtype=np.int32, **options)
+
+
+def _workflow(categorify: ops.Categorify) -> Workflow:
+    return Workflow(list(NAMES) >> categorify).fit_schema(_REVIEWS)
 
 
 def _settle_ties(path: Path, name: str) -> None:
@@ -116,8 +103,7 @@ def from_vocabulary(folder: Path, scratch: Path) -> Workflow:
         if not np.array_equal(table["id"].to_numpy(), np.arange(FIRST_ID, FIRST_ID + len(table))):
             raise KfrecError(f"{path}: its ids do not count up from {FIRST_ID}; it was written by something else")
         vocabularies[name] = table["value"].to_pandas()
-    ids = list(NAMES) >> ops.Categorify(out_path=str(scratch), dtype=np.int32, vocabs=vocabularies)
-    return _with_histories(ids)
+    return _workflow(_categorify(scratch, vocabs=vocabularies))
 
 
 def out_of_vocabulary(workflow_folder: Path, histories: Sequence[Path]) -> float:
@@ -154,28 +140,29 @@ def load(folder: Path) -> Workflow:
     return workflow
 
 
-def encoding_tasks(workflow: Workflow, reviews: Dataset, outputs: Sequence[Path]) -> list[Delayed]:
-    """One task for each partition of ``reviews``, which writes its encoded histories to one of ``outputs``.
+def write_encoded(histories: Path, workflow: Workflow, output: Path) -> PairCounts:
+    """Encodes one partition and puts each user's reviews together.
 
-    An output has columns user_key, uid, item_list and cat_list, one row a user.
+    Args:
+        histories: file of the schema ``histories.HISTORY``.
+        workflow: gives the ids.
+        output: parquet file to write, with columns user_key, uid, item_list and cat_list, one row a user.
 
     Returns:
-        Tasks whose result is how often each item occurs in the partition (``PairCounts``).
+        How often each item occurs.
     """
-    partitions = workflow.transform(reviews).to_ddf().to_delayed()
-    write = delayed(_write_encoded, pure=False)
-    return [write(partition, output) for partition, output in zip(partitions, outputs, strict=True)]
-
-
-def _write_encoded(histories: Any, output: Path) -> PairCounts:
-    table = dispatch.to_arrow(histories[["user_key", "uid_max", "item_list", "cat_list"]])
-    lists = pa.list_(pa.int32())
-    table = table.cast(
-        pa.schema([("user_key", pa.int64()), ("uid_max", pa.int32()), ("item_list", lists), ("cat_list", lists)])
-    )
-    table = table.rename_columns(["user_key", "uid", "item_list", "cat_list"])
-    pq.write_table(table, output, compression="lz4")
-    items, cats = (pc.list_flatten(table[name]).to_numpy() for name in ("item_list", "cat_list"))
+    ids = dispatch.to_arrow(workflow.transform(_read(str(histories))))
+    uids, items, cats = (ids[name].to_numpy().astype(np.int32, copy=False) for name in NAMES)
+    keys = pq.read_table(histories, columns=["user_key"])["user_key"].to_numpy()
+    starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+    offsets = pa.array(np.r_[starts, len(keys)], pa.int32())
+    columns = {
+        "user_key": keys[starts],
+        "uid": uids[starts],
+        "item_list": pa.ListArray.from_arrays(offsets, pa.array(items)),
+        "cat_list": pa.ListArray.from_arrays(offsets, pa.array(cats)),
+    }
+    pq.write_table(pa.table(columns), output, compression="lz4")
     return count_pairs(items, cats)
 
 

@@ -31,7 +31,7 @@ class EncodedData:
     Attributes:
         histories: one file a partition.
         reviews: in each of them.
-        popularity: file of the distribution that negatives are drawn from.
+        popularity: folder of the distribution that negatives are drawn from.
         cardinalities: the largest id of uid, item and cat, in that order.
         vocabulary: "fitted", "kept", or "refitted" where the one given knew too little.
         out_of_vocabulary_rate: share of the reviews whose item the vocabulary that was given does not know.
@@ -104,17 +104,17 @@ def encode_histories(
         scratch: folder for the encoded histories.
     """
     reviews = sum(part.reviews for part in histories)
-    dataset = encoding.reviews_dataset([part.path for part in histories if part.path])
+    files = [part.path for part in histories if part.path]
     with progress("fitting the vocabulary", reviews, "reviews") as bar:
         vocabulary, rate = "fitted", 0.0
         if workflow is not None:
             workflow.save(output / "workflow")
-            rate = encoding.out_of_vocabulary(output / "workflow", [part.path for part in histories if part.path])
+            rate = encoding.out_of_vocabulary(output / "workflow", files)
             vocabulary = "kept" if rate <= limit else "refitted"
             print(f"{rate:.2%} of the reviews are of unknown items (limit {limit:.2%}): vocabulary {vocabulary}")
         if workflow is None or vocabulary == "refitted":
             shutil.rmtree(output / "workflow", ignore_errors=True)
-            workflow = encoding.fit(dataset, scratch)
+            workflow = encoding.fit(workers, files, scratch)
             workflow.save(output / "workflow")
             rate = 0.0 if vocabulary == "fitted" else rate
         cardinalities = encoding.write_vocabulary(output / "workflow", output / "vocabulary")
@@ -128,12 +128,14 @@ def encode_histories(
             counter.add(popularity)
             bar.advance(histories[place].reviews)
 
-        _in_order(workers, encoding.encoding_tasks(workflow, dataset, outputs), ended)
-    counter.popularity().save(scratch / "popularity.npz")
+        task = delayed(encoding.write_encoded, pure=False)
+        tasks = [task(path, workflow, to) for path, to in zip(files, outputs, strict=True)]
+        _in_order(workers, tasks, ended)
+    counter.popularity().save(scratch / "popularity")
     return EncodedData(
         tuple(outputs),
         tuple(part.reviews for part in histories),
-        scratch / "popularity.npz",
+        scratch / "popularity",
         cardinalities,
         vocabulary,
         rate,

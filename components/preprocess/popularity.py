@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
 from pathlib import Path
 
@@ -20,23 +20,23 @@ class Popularity:
     Attributes:
         items: int32 [pairs].
         categories: int32 [pairs].
-        cumulative: int64 [pairs]; reviews of this pair and all before it. Review number r, from 0, is of the first pair
-            with cumulative > r.
+        reviews: int32 [reviews], the pair of each review; equal ones stand together.
     """
 
     items: np.ndarray
     categories: np.ndarray
-    cumulative: np.ndarray
+    reviews: np.ndarray
 
-    def save(self, path: Path) -> None:
-        np.savez(path, items=self.items, categories=self.categories, cumulative=self.cumulative)
+    def save(self, folder: Path) -> None:
+        folder.mkdir()
+        for name, array in vars(self).items():
+            np.save(folder / f"{name}.npy", array)
 
 
 @lru_cache(maxsize=1)
-def load_popularity(path: Path) -> Popularity:
-    """Reads what ``save`` wrote, once a process."""
-    with np.load(path) as arrays:
-        return Popularity(arrays["items"], arrays["categories"], arrays["cumulative"])
+def load_popularity(folder: Path) -> Popularity:
+    """Opens what ``save`` wrote, once a process; processes of a machine share the memory."""
+    return Popularity(*(np.load(folder / f"{part.name}.npy", mmap_mode="r") for part in fields(Popularity)))
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ class PopularityCounter:
     def popularity(self) -> Popularity:
         counts = self._merge()
         items = (counts.pairs >> 32).astype(np.int32)
-        return Popularity(items, counts.pairs.astype(np.int32), np.cumsum(counts.counts, dtype=np.int64))
+        reviews = np.repeat(np.arange(len(items), dtype=np.int32), counts.counts)
+        return Popularity(items, counts.pairs.astype(np.int32), reviews)
 
     def _merge(self) -> PairCounts:
         pairs, places = np.unique(np.concatenate([part.pairs for part in self._parts]), return_inverse=True)

@@ -113,7 +113,7 @@ class SampleNegatives(ops.Operator):
     there.
 
     Args:
-        popularity: file that ``Popularity.save`` wrote.
+        popularity: folder that ``Popularity.save`` wrote.
         length: of a negative history, in items.
         seed: of the draws.
         stream: sets the draws of the two splits apart.
@@ -126,8 +126,8 @@ class SampleNegatives(ops.Operator):
     def transform(self, col_selector: Any, df: Any) -> Any:
         xp = array_module(df)
         popularity = load_popularity(self.popularity)
-        cumulative = xp.asarray(popularity.cumulative)
         items, cats = xp.asarray(popularity.items), xp.asarray(popularity.categories)
+        pairs = xp.asarray(popularity.reviews)
 
         copies, count = df["copy"].values, self.length + 1
         random = draws(
@@ -139,8 +139,7 @@ class SampleNegatives(ops.Operator):
             copies.astype(xp.int64) * count,
             count,
         )
-        reviews = (random % cumulative[-1:].astype(xp.uint64)).astype(xp.int64)
-        drawn = xp.searchsorted(cumulative, reviews.ravel(), side="right").reshape(reviews.shape)
+        drawn = pairs[(random % np.uint64(len(pairs))).astype(xp.int64)]
         negative = copies == 1
 
         out = type(df)()
