@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from dask import dataframe
 
+from components.artifacts.remote import fetch_artifact
 from components.errors import KfrecError
 from components.preprocess.nvtabular_quiet import (
     ColumnSchema,
@@ -29,9 +30,11 @@ from components.preprocess.nvtabular_quiet import (
 )
 from components.preprocess.popularity import PairCounts, count_pairs
 from components.preprocess.workers import Workers
+from components.storage import is_uri
 
 NAMES = ("uid", "item", "cat")
 FIRST_ID = 3
+VOCABULARY = "vocabulary"
 _REVIEWS = Schema([ColumnSchema(name, dtype=str) for name in NAMES])
 
 
@@ -81,7 +84,27 @@ def _vocabulary_file(folder: Path, name: str) -> Path:
     return folder / "categories" / f"unique.{name}.parquet"
 
 
-def from_vocabulary(folder: Path, scratch: Path) -> Workflow:
+def earlier_workflow(place: str, scratch: Path) -> Workflow:
+    """The workflow of an earlier output.
+
+    Args:
+        place: its workflow folder, or folder or URI of an artifact that carries the vocabulary.
+        scratch: folder for what has to be fetched or made.
+
+    Raises:
+        KfrecError: there is neither.
+    """
+    folder = Path(place)
+    if is_uri(place):
+        folder = scratch / "fetched"
+        fetch_artifact(place, folder, lambda path: path.startswith(f"{VOCABULARY}/"))
+    if (folder / VOCABULARY).is_dir():
+        (scratch / "workflow").mkdir(parents=True)
+        return _from_vocabulary(folder / VOCABULARY, scratch / "workflow")
+    return _load(folder)
+
+
+def _from_vocabulary(folder: Path, scratch: Path) -> Workflow:
     """The workflow that gives the ids of a vocabulary, as :func:`write_vocabulary` wrote it.
 
     Args:
@@ -106,19 +129,7 @@ def from_vocabulary(folder: Path, scratch: Path) -> Workflow:
     return _workflow(_categorify(scratch, vocabs=vocabularies))
 
 
-def out_of_vocabulary(workflow_folder: Path, histories: Sequence[Path]) -> float:
-    """Share of the reviews in files of the schema ``histories.HISTORY`` whose item a saved workflow does not know."""
-    known = pq.read_table(_vocabulary_file(workflow_folder, "item"), columns=["item"])["item"].combine_chunks()
-    reviews = unknown = 0
-    for path in histories:
-        for batch in pq.ParquetFile(path).iter_batches(columns=["item"]):
-            items = batch.column(0).cast(known.type)
-            unknown += len(items) - pc.sum(pc.is_in(items, value_set=known)).as_py()
-            reviews += len(items)
-    return unknown / reviews if reviews else 0.0
-
-
-def load(folder: Path) -> Workflow:
+def _load(folder: Path) -> Workflow:
     """A workflow that an earlier run saved.
 
     Raises:
@@ -138,6 +149,18 @@ def load(folder: Path) -> Workflow:
     if columns != set(_REVIEWS.column_names):
         raise KfrecError(f"{folder}: encodes {sorted(columns)}, not reviews; name a workflow that this step wrote")
     return workflow
+
+
+def out_of_vocabulary(workflow_folder: Path, histories: Sequence[Path]) -> float:
+    """Share of the reviews in files of the schema ``histories.HISTORY`` whose item a saved workflow does not know."""
+    known = pq.read_table(_vocabulary_file(workflow_folder, "item"), columns=["item"])["item"].combine_chunks()
+    reviews = unknown = 0
+    for path in histories:
+        for batch in pq.ParquetFile(path).iter_batches(columns=["item"]):
+            items = batch.column(0).cast(known.type)
+            unknown += len(items) - pc.sum(pc.is_in(items, value_set=known)).as_py()
+            reviews += len(items)
+    return unknown / reviews if reviews else 0.0
 
 
 def write_encoded(histories: Path, workflow: Workflow, output: Path) -> PairCounts:

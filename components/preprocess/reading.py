@@ -23,11 +23,13 @@ class RawReader:
         quarantine: folder for the side files of bad lines.
         malformed_limit: largest accepted share of bad lines in a file.
         malformed_lines: bad lines so far.
+        share: how much of the bytes of the files was read, from 0 to 1.
     """
 
     quarantine: Path
     malformed_limit: float
     malformed_lines: int = 0
+    share: float = 0.0
 
     def tables(self, files: Sequence[Path], parse: Parse, what: str, label: str) -> Iterator[pa.Table]:
         """The tables that ``parse`` makes of the blocks of ``files``.
@@ -41,7 +43,8 @@ class RawReader:
         Raises:
             KfrecError: a damaged gzip file, or more bad lines in a file than the limit allows.
         """
-        with progress(label, sum(path.stat().st_size for path in files), "bytes") as bar:
+        size, consumed = sum(path.stat().st_size for path in files), 0
+        with progress(label, size, "bytes") as bar:
             for path in files:
                 refused, lines = Quarantine(path, self.quarantine, self.malformed_limit, what), 0
                 try:
@@ -49,6 +52,8 @@ class RawReader:
                         table, bad = parse(block)
                         refused.add(bad)
                         lines += table.num_rows + len(bad)
+                        consumed += block.consumed
+                        self.share = consumed / size
                         yield table
                         bar.advance(block.consumed)
                 finally:

@@ -1,29 +1,31 @@
-"""The preprocess step: raw reviews in, training samples out."""
+"""The preprocess step: raw reviews in, training samples out.
+
+NVTabular takes two seconds to import: what needs it is imported in functions, after reading has begun.
+"""
 
 from __future__ import annotations
 
 import json
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from components.artifacts import open_artifact, publishing
-from components.artifacts.remote import fetch_artifact
 from components.errors import KfrecError
-from components.preprocess import encoding
+from components.preprocess import fork_server
 from components.preprocess.items import parse_items, write_items
-from components.preprocess.nvtabular_quiet import Workflow
-from components.preprocess.pipeline import encode_histories, select_histories, write_splits
 from components.preprocess.raw_files import find_raw_files
 from components.preprocess.reading import RawReader
 from components.preprocess.reviews import parse_reviews
 from components.preprocess.user_runs import UserRuns
-from components.preprocess.workers import check_scheduler, dask_workers, workers_ahead
 from components.steps.catalog import PreprocessParameters
 from components.steps.parameter import as_plain
-from components.storage import is_uri
 
-VOCABULARY = "vocabulary"
+if TYPE_CHECKING:
+    from components.preprocess.nvtabular_quiet import Workflow
 
 
 def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mapping[str, int]:
@@ -37,30 +39,33 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
     """
     artifact = open_artifact(raw)
     files = find_raw_files(artifact.path)
-    if parameters.scheduler:
-        check_scheduler(parameters.scheduler)
     with (
+        ThreadPoolExecutor(1, thread_name_prefix="ahead") as ahead,
         publishing(parquet, step="preprocess", inputs={"raw": artifact}, parameters=as_plain(parameters)) as staging,
         tempfile.TemporaryDirectory(prefix=".preprocess-", dir=staging.path.parent) as temporary,
+        UserRuns(Path(temporary)) as runs,
     ):
+        ahead.submit(import_module, "components.preprocess.pipeline")
         scratch = Path(temporary)
-        fitted = fitted_workflow(parameters.workflow, scratch / "given") if parameters.workflow else None
+        given = _given(parameters, scratch / "given")
         reader = RawReader(staging.path / "quarantine", parameters.malformed_limit)
-        runs = UserRuns(scratch)
         for reviews in reader.tables(files.reviews, parse_reviews, "reviews", "reading reviews"):
             runs.add(reviews)
-            if runs.reviews > parameters.reviews_per_partition:
-                workers_ahead(parameters.workers, parameters.scheduler)
+            if runs.reviews / reader.share > parameters.reviews_per_partition:
+                fork_server.start_early(parameters.workers, parameters.scheduler)
         partitions = runs.partitions(parameters.reviews_per_partition)
         if not runs.reviews:
             raise KfrecError(f"{files.reviews[0]}: no reviews in it; check what download fetched")
         items = scratch / "items.arrow"
         write_items(reader.tables(files.metadata, parse_items, "item metadata", "reading metadata"), items)
 
+        from components.preprocess.pipeline import encode_histories, select_histories, write_splits
+        from components.preprocess.workers import dask_workers
+
         with dask_workers(parameters.workers, parameters.scheduler, len(partitions)) as workers:
             histories = select_histories(workers, partitions, items, files, parameters, scratch)
             encoded = encode_histories(
-                workers, histories, fitted, parameters.out_of_vocabulary_limit, staging.path, scratch
+                workers, histories, given, parameters.out_of_vocabulary_limit, staging.path, scratch
             )
             samples = write_splits(workers, encoded, parameters, staging.path)
 
@@ -81,21 +86,14 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
     return staging.rows
 
 
-def fitted_workflow(place: str, scratch: Path) -> Workflow:
-    """The workflow of an earlier output.
+def _given(parameters: PreprocessParameters, scratch: Path) -> Workflow | None:
+    """The workflow to encode with, if one is named; here, before the long work, so that what is missing is told now."""
+    if parameters.scheduler:
+        from components.preprocess.workers import check_scheduler
 
-    Args:
-        place: its workflow folder, or folder or URI of an artifact that carries the vocabulary.
-        scratch: folder for what has to be fetched or made.
+        check_scheduler(parameters.scheduler)
+    if not parameters.workflow:
+        return None
+    from components.preprocess.encoding import earlier_workflow
 
-    Raises:
-        KfrecError: there is neither.
-    """
-    folder = Path(place)
-    if is_uri(place):
-        folder = scratch / "fetched"
-        fetch_artifact(place, folder, lambda path: path.startswith(f"{VOCABULARY}/"))
-    if (folder / VOCABULARY).is_dir():
-        (scratch / "workflow").mkdir(parents=True)
-        return encoding.from_vocabulary(folder / VOCABULARY, scratch / "workflow")
-    return encoding.load(folder)
+    return earlier_workflow(parameters.workflow, scratch)

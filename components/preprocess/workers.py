@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
-from multiprocessing import forkserver
 from typing import Any, Protocol
 
 import dask
 from dask.delayed import Delayed
 
 from components.errors import KfrecError
+from components.preprocess import fork_server
 from components.preprocess.nvtabular_quiet import cudf
 
 _CONNECT_SECONDS = 10
@@ -74,7 +72,7 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
         return
     from distributed import Client
 
-    _start_server()
+    fork_server.start()
     with dask.config.set(_FORK_FROM_SERVER), _local_cluster(count) as cluster, Client(cluster) as client:
         yield Cluster(client)
 
@@ -99,24 +97,8 @@ def _connected(scheduler: str) -> Any:
         raise KfrecError(f"scheduler {scheduler}: no Dask scheduler answers ({reason}); check the address") from None
 
 
-def workers_ahead(workers: int, scheduler: str) -> None:
-    """Prepares for ``dask_workers`` in the background; for when it is known that there are several partitions."""
-    if not scheduler and _processes(workers) > 1:
-        _start_server()
-
-
 def _processes(workers: int) -> int:
-    return workers or (1 if cudf is not None else len(os.sched_getaffinity(0)))
-
-
-@cache
-def _start_server() -> None:
-    """Starts the process that local workers are forked from: one pays the seconds of imports for all."""
-    with dask.config.set(_FORK_FROM_SERVER):
-        from distributed.utils import get_mp_context
-
-        get_mp_context().set_forkserver_preload(["distributed", "components.preprocess.pipeline"])
-        forkserver.ensure_running()
+    return workers or (1 if cudf is not None else fork_server.cores())
 
 
 def _local_cluster(workers: int) -> Any:
