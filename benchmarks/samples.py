@@ -7,10 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from components.artifacts import adopt
 from components.feature_spec import Channel, Feature, FeatureSpec
+from components.parquet.writing import TableWriter
+from components.preprocess.layout import ROW_GROUP, SAMPLE
 
 USERS, ITEMS, CATEGORIES = 105_925, 1_209_081, 2_330
 LENGTH, NEGATIVES = 100, 10
@@ -53,10 +54,11 @@ def write_samples(folder: Path, train: int, test: int, seed: int = 1) -> Path:
         (folder / split).mkdir(parents=True)
         for part, first in enumerate(range(0, rows, _PART_ROWS)):
             columns = sample_columns(min(_PART_ROWS, rows - first), seed + 1000 * number + part)
-            arrays = {
-                name: pa.array(values) if values.ndim == 1 else _lists(values) for name, values in columns.items()
-            }
-            pq.write_table(pa.table(arrays), folder / split / f"part.{part}.parquet")
+            arrays = [
+                pa.array(columns[f.name]) if columns[f.name].ndim == 1 else _lists(columns[f.name]) for f in SAMPLE
+            ]
+            with TableWriter(folder / split / f"part.{part}.parquet", SAMPLE, ROW_GROUP) as writer:
+                writer.write(pa.table(arrays, schema=SAMPLE))
     cardinalities = {"uid": USERS, "item": ITEMS, "cat": CATEGORIES}
     body = {"cardinalities": [{"name": name, "value": value} for name, value in cardinalities.items()]}
     (folder / "metadata.json").write_text(json.dumps(body))
@@ -66,7 +68,9 @@ def write_samples(folder: Path, train: int, test: int, seed: int = 1) -> Path:
 
 def _lists(values: np.ndarray) -> pa.ListArray:
     offsets = np.arange(0, values.size + 1, values.shape[1], dtype=np.int32)
-    return pa.ListArray.from_arrays(pa.array(offsets), pa.array(values.reshape(-1)))
+    return pa.ListArray.from_arrays(
+        pa.array(offsets), pa.array(values.reshape(-1)), type=SAMPLE.field("item_sequence").type
+    )
 
 
 def specification() -> FeatureSpec:

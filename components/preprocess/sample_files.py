@@ -1,4 +1,4 @@
-"""Samples to parquet, in the published layout."""
+"""Samples to parquet."""
 
 from __future__ import annotations
 
@@ -13,17 +13,8 @@ import pyarrow.parquet as pq
 
 from components.parquet.writing import TableWriter
 from components.preprocess.columns import data_frame
+from components.preprocess.layout import ROW_GROUP, SAMPLE
 from components.preprocess.nvtabular_quiet import Workflow, dispatch
-
-ROW_GROUP = 32_768
-_LIST = pa.list_(pa.field("element", pa.int32(), nullable=False))
-SAMPLE = pa.schema(
-    [
-        pa.field("label", pa.int8(), nullable=False),
-        *(pa.field(name, pa.int32(), nullable=False) for name in ("uid", "item", "cat")),
-        *(pa.field(f"{name}_sequence", _LIST, nullable=False) for name in ("item", "cat", "neg_item", "neg_cat")),
-    ]
-)
 
 
 def write_samples(histories: Path, workflow: Workflow, output: Path) -> int:
