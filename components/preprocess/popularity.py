@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -33,9 +32,11 @@ class Popularity:
             np.save(folder / f"{name}.npy", array)
 
 
-@lru_cache(maxsize=1)
 def load_popularity(folder: Path) -> Popularity:
-    """Opens what ``save`` wrote, once a process; processes of a machine share the memory."""
+    """Maps what ``save`` wrote into memory, which the processes of a machine share.
+
+    To be let go soon: a network file system cannot remove a folder with a file that is still mapped.
+    """
     return Popularity(*(np.load(folder / f"{part.name}.npy", mmap_mode="r") for part in fields(Popularity)))
 
 
