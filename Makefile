@@ -39,7 +39,7 @@ run: $(READY) ## run the whole workflow on the built-in data set
 	@.venv/bin/kfrec run
 
 test: $(READY) ## run all tests
-	@.venv/bin/python -m pytest -n auto --dist loadfile
+	@.venv/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
 test-fast: $(READY) ## run the tests that take seconds
 	@.venv/bin/python -m pytest -m "not slow"

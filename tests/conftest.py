@@ -12,6 +12,12 @@ from tests.fakes.object_stores import gcs_bucket, gcs_emulator, s3_client, s3_em
 __all__ = ["gcs_bucket", "gcs_emulator", "s3_client", "s3_emulator"]
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files with slow tests come first, or the last of them would leave all cores but one idle at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in slow)
+
+
 def _folder_from(variable: str) -> Path:
     value = os.environ.get(variable)
     if not value:
