@@ -15,15 +15,16 @@ from components.records import Records, prefetched
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
 
-ROWS, BATCH, PREBATCH = 200_000, 4096, 4096
+ROWS, REFERENCE_ROWS, BATCH, PREBATCH = 200_000, 50_000, 4096, 4096
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
     parquet = write_samples(folder / "parquet", ROWS, 1000)
+    few = write_samples(folder / "few", REFERENCE_ROWS, 1000)
     specs = {}
-    for name, prebatch in (("plain", 0), ("prebatched", PREBATCH)):
+    for name, source, prebatch in (("plain", parquet, 0), ("prebatched", parquet, PREBATCH), ("reference", few, 0)):
         parameters = TfrecordParameters(prebatch_train_size=prebatch, prebatch_test_size=prebatch)
-        run(parameters, parquet=parquet, tfrecord=folder / name)
+        run(parameters, parquet=source, tfrecord=folder / name)
         specs[name] = load_feature_spec(folder / name)
 
     def ours(name: str) -> Callable[[], float]:
@@ -40,9 +41,10 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
     def reference() -> float:
         def read() -> None:
-            assert sum(int(batch["label"].shape[0]) for batch in dataset(specs["plain"], "train", BATCH)) == ROWS
+            batches = dataset(specs["reference"], "train", BATCH)
+            assert sum(int(batch["label"].shape[0]) for batch in batches) == REFERENCE_ROWS
 
-        return ROWS / seconds(read)
+        return REFERENCE_ROWS / seconds(read)
 
     jobs = {"plain": ours("plain"), "prebatched": ours("prebatched"), "reference": reference}
     alternated(1, **jobs)
