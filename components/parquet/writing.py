@@ -14,6 +14,7 @@ from types import TracebackType
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from components.parquet.thrift import Value, boolean, i8, i32, i64, message, sequence, struct, text, varint
 
@@ -137,7 +138,7 @@ def _pages(array: pa.Array, name: str) -> Iterator[tuple[bytes, int]]:
         return
     values, length = array, 0
     if pa.types.is_list(array.type):
-        values, lengths = array.flatten(), array.value_lengths().drop_null().to_numpy()
+        values, lengths = array.flatten(), pc.list_value_length(array).drop_null().to_numpy()
         length = int(lengths.max(initial=0))
         if not length or (lengths != length).any():
             raise ValueError(f"{name}: lists of {lengths.min(initial=length)} to {length} values; one length is needed")

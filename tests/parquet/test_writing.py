@@ -102,7 +102,7 @@ def lists(values: list[list[int] | None]) -> pa.Table:
         (lists([[1], [2, 3]]), "items: lists of 1 to 2 values"),
         (lists([[], []]), "items: lists of 0 to 0 values"),
         (lists([[1], None]), "items: has nulls"),
-        (lists([[1]]).drop_columns(["label"]), "a table of"),
+        (lists([[1]]).drop(["label"]), "a table of"),
     ],
     ids=["ragged", "empty", "null", "another schema"],
 )
