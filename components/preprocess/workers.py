@@ -109,6 +109,8 @@ def _local_cluster(workers: int) -> Any:
         threads_per_worker=1,
         memory_limit=None,
         dashboard_address=None,
+        # Even without a dashboard there is a port, which would be 8787 and a warning where that is taken.
+        scheduler_kwargs={"dashboard_address": "localhost:0"},
         silence_logs=logging.CRITICAL,
         preload=["components.preprocess.nvtabular_quiet"],
     )

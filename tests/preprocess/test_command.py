@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.preprocess.raw import random_reviews, raw_folder
+
+DASHBOARD_PORT = 8787  # Dask's; two steps may run on one machine.
 
 
 @pytest.mark.slow
@@ -14,7 +18,11 @@ def test_the_screen_shows_progress_and_nothing_else(tmp_path: Path) -> None:
     raw = raw_folder(tmp_path / "raw", random_reviews(users=60, items=20, seed=5), {"i1": "x"})
     options = ["--shortest_sequence_for_user", "3", "--reviews_per_partition", "100", "--workers", "2"]
     command = [sys.executable, "-m", "components.preprocess", "--raw", str(raw), "--parquet", str(tmp_path / "parquet")]
-    done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
+    with socket.socket() as taken:
+        with suppress(OSError):  # Another test's may be there.
+            taken.bind(("", DASHBOARD_PORT))
+            taken.listen()
+        done = subprocess.run([*command, *options], capture_output=True, text=True, check=True)
     assert done.stdout == ""
     labels = {line.split(":")[0] for line in done.stderr.replace("\r", "\n").splitlines() if line.strip()}
     assert labels == {
