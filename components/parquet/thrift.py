@@ -57,6 +57,7 @@ def message(fields: Mapping[int, Value]) -> bytes:
 
 
 def varint(value: int) -> bytes:
+    """A number that is not negative, seven bits a byte, the lowest first."""
     encoded = bytearray()
     while value > 127:
         encoded.append(value & 127 | 128)

@@ -20,6 +20,7 @@ from components.parquet.thrift import Value, boolean, i8, i32, i64, message, seq
 
 _MAGIC = b"PAR1"
 _PAGE_BYTES = 1 << 20
+_TYPES = (pa.int8(), pa.int16(), pa.int32())
 _INT32, _REQUIRED, _REPEATED = 1, 0, 2
 _LIST, _INTEGER = 3, 10  # fields of LogicalType
 _CONVERTED = {"list": 3, 8: 15, 16: 16}
@@ -59,9 +60,18 @@ class TableWriter:
         path: the file.
         schema: columns of int8, int16 or int32 and of lists of these, none of them nullable.
         group_rows: a row group ends with the table that makes it as large.
+
+    Raises:
+        ValueError: a column is of another type, or nullable.
     """
 
     def __init__(self, path: Path, schema: pa.Schema, group_rows: int) -> None:
+        for column in schema:
+            leaf = column.type.value_field if pa.types.is_list(column.type) else column
+            if leaf.type not in _TYPES or leaf.nullable or column.nullable:
+                raise ValueError(
+                    f"{column}: only int8, int16 and int32 and lists of them, not nullable, can be written"
+                )
         self._schema, self._group_rows = schema, group_rows
         self._codec = pa.Codec("zstd", compression_level=1)
         self._groups: list[Value] = []
@@ -87,7 +97,7 @@ class TableWriter:
             table: of the writer's schema.
 
         Raises:
-            ValueError: a column is of another type or has nulls, or its lists are empty or differ in length.
+            ValueError: another schema, nulls, or lists of a column that are empty or differ in length.
         """
         if table.schema != self._schema:
             raise ValueError(f"a table of {table.schema} for a file of {self._schema}")

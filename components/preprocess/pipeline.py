@@ -117,7 +117,7 @@ def encode_histories(
             workflow = encoding.fit(workers, files, scratch)
             workflow.save(output / "workflow")
             rate = 0.0 if vocabulary == "fitted" else rate
-        cardinalities = encoding.write_vocabulary(output / "workflow", output / "vocabulary")
+        cardinalities = encoding.write_vocabulary(output / "workflow", output / encoding.VOCABULARY)
         bar.advance(reviews)
 
     outputs = [scratch / f"encoded-{index}.parquet" for index in range(len(histories))]

@@ -111,3 +111,21 @@ def test_what_it_cannot_write_is_an_error_and_no_file(tmp_path: Path, wrong: pa.
         write(tmp_path / "a.parquet", [table(5, 1, seed=3), wrong])
     with pytest.raises(pa.ArrowInvalid):
         pq.read_table(tmp_path / "a.parquet")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.field("a", pa.int64(), nullable=False),
+        pa.field("a", pa.uint8(), nullable=False),
+        pa.field("a", pa.int32()),
+        pa.field("a", pa.list_(pa.int32()), nullable=False),
+        pa.field("a", REQUIRED_LIST),
+        pa.field("a", pa.list_(pa.field("element", pa.float32(), nullable=False)), nullable=False),
+    ],
+    ids=str,
+)
+def test_columns_it_would_spoil_are_refused(tmp_path: Path, column: pa.Field) -> None:
+    with pytest.raises(ValueError, match="can be written"):
+        TableWriter(tmp_path / "a.parquet", pa.schema([column]), 10)
+    assert not (tmp_path / "a.parquet").exists()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from components.errors import KfrecError
+from components.preprocess.nvtabular_quiet import ColumnSchema, Schema, Workflow, ops
 from tests.preprocess.raw import named, preprocess, raw_folder, samples, vocabulary
 
 OLD = [("ann", "i1", 1), ("ann", "i2", 2), ("ann", "i3", 3)]
@@ -68,6 +69,14 @@ def test_a_damaged_workflow_is_named(folder: Path, tmp_path: Path) -> None:
     (broken / "workflow.pkl").write_bytes(b"not a pickle")
     with pytest.raises(KfrecError, match="broken: not a workflow of this step"):
         preprocess(folder / "new-raw", tmp_path / "parquet", workflow=str(broken))
+
+
+def test_a_workflow_for_other_columns_is_named(folder: Path, tmp_path: Path) -> None:
+    other = shutil.copytree(folder / "moved", tmp_path / "other")
+    reviews = Schema([ColumnSchema("uid", dtype=str), ColumnSchema("user_key", dtype=int)])
+    Workflow(reviews.column_names >> ops.Rename(postfix="_renamed")).fit_schema(reviews).save(other)
+    with pytest.raises(KfrecError, match=r"other: encodes \['uid', 'user_key'\], not reviews"):
+        preprocess(folder / "new-raw", tmp_path / "parquet", workflow=str(other))
 
 
 def test_a_vocabulary_alone_encodes_as_its_workflow_does(folder: Path, tmp_path: Path) -> None:
