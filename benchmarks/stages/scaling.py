@@ -15,10 +15,10 @@ from benchmarks.measuring import Figure, Plan, Report, alternated
 from benchmarks.samples import write_samples
 from benchmarks.stages.step import our_step, tensors
 from components.models.loss import loss_of
+from components.models.optimizers.rows import sum_by_row
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
 from components.train.launch import LocalLauncher
-from components.train.ranks import unique_rows
 
 ROWS, BATCH_A_RANK = 65_536, 4096
 STEPS, WARMUP = 6, 2
@@ -53,8 +53,7 @@ def sent_megabytes(rows: int) -> float:
         )
         loss = loss_of(terms.values())
     gradients = tape.gradient(loss, model.trainable_variables)
-    rows_once = [unique_rows(g) if isinstance(g, tf.IndexedSlices) else g for g in gradients]
-    parts = [part for g in rows_once for part in ((g.values, g.indices) if isinstance(g, tf.IndexedSlices) else (g,))]
+    parts = [part for g in gradients for part in (sum_by_row(g) if isinstance(g, tf.IndexedSlices) else (g,))]
     return sum(int(tf.size(part)) * part.dtype.size for part in parts) / 1e6
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from components.records.compiled import kernel
+from components.compiled import kernel
 from components.records.words import load_u64, trailing_zeros
 
 BROKEN = -1

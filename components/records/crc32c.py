@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from components.records.compiled import kernel
+from components.compiled import kernel
 from components.records.words import HAS_CRC32C, crc32c_u64, load_u64
 
 _POLYNOMIAL = np.uint32(0x82F63B78)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from components.compiled import kernel
 from components.feature_spec import Channel, Feature, FeatureSpec
-from components.records.compiled import kernel
 from components.records.crc32c import masked_crc32c
 from components.records.framing import FOOTER, HEADER, frame_size
 from components.records.varint import LARGEST, MALFORMED, TOO_MANY, read_packed, read_varint, saturated

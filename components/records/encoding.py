@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from components.records.compiled import kernel
+from components.compiled import kernel
 from components.records.decoding import Layout
 from components.records.framing import FOOTER, HEADER, write_frame
 from components.records.packing import feature_size, find_samples, first_feature

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from components.compiled import kernel
 from components.errors import KfrecError
-from components.records.compiled import kernel
 from components.records.crc32c import masked_crc32c
 from components.records.words import SLACK, load_u64, store_u64
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from components.records.compiled import kernel
+from components.compiled import kernel
 from components.records.varint import write_varint
 from components.records.words import SLACK, copy_bytes, load_u64, store_u64
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from components.records.compiled import kernel
+from components.compiled import kernel
 from components.records.words import (
     HAS_BIT_MOVES,
     deposit_u64,

@@ -13,7 +13,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from components.records.compiled import kernel
+from components.compiled import kernel
 
 SLACK = 16
 _FEATURES = llvmlite.binding.get_host_cpu_features()

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from components.compiled import kernel
 from components.progress import progress
-from components.records.compiled import kernel
 from components.records.decoding import Layout
 from components.records.encoding import encode_samples, records_room
 from components.records.framing import index_path

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from components.records.compiled import kernel
+from components.compiled import kernel
 
 _ROUNDS = 6
 

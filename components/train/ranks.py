@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import tensorflow as tf
 
 from components.errors import KfrecError, explain_os_error
+from components.models.optimizers.rows import sum_by_row
 from components.train.mpi import make_mpi_loadable
 
 T = TypeVar("T")
@@ -93,10 +94,10 @@ class Horovod:
 
     def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
         # Each row travels once, however often this rank looked it up.
-        summed = unique_rows(slices)
+        rows, values = sum_by_row(slices)
         return tf.IndexedSlices(
-            self._hvd.allgather(summed.values, name=f"{name}_values"),
-            self._hvd.allgather(summed.indices, name=f"{name}_indices"),
+            self._hvd.allgather(values, name=f"{name}_values"),
+            self._hvd.allgather(rows, name=f"{name}_indices"),
             slices.dense_shape,
         )
 
@@ -134,10 +135,3 @@ def together(ranks: Ranks, job: Callable[[], T]) -> T:
     if failures:
         raise SharedError(failures[0])
     return result
-
-
-def unique_rows(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-    """Slices with the rows of equal index summed."""
-    indices, position = tf.unique(slices.indices)
-    values = tf.math.unsorted_segment_sum(slices.values, position, tf.size(indices))
-    return tf.IndexedSlices(values, indices, slices.dense_shape)

@@ -12,6 +12,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from components.models.kernels.host import host_kernels
 from components.train.auc import LogitHistogram
 from components.train.loss_scale import LossScale
 from components.train.ranks import Ranks
@@ -69,8 +70,10 @@ class TrainingStep:
         # compiler keeps little more than the masks.
         shares = self._shares(self._counts(features, labels)) if self._xla else None
         share, logits, gradients = self._differentiate(features, labels, shares)
-        gradients, (loss,) = sum_gradients(self._ranks, gradients, [share], self._keep_sparse)
-        self._loss_scale.apply(gradients, self._update)
+        gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
+        with host_kernels():
+            gradients, (loss,) = sum_gradients(self._ranks, gradients, [share], self._keep_sparse)
+            self._loss_scale.apply(gradients, self._update)
         self._histogram.update(labels, logits)
         return loss
 
@@ -87,7 +90,7 @@ class TrainingStep:
         self, features: Features, labels: tf.Tensor, shares: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
         """This rank's share of the loss, its logits, and the gradients of its share, scaled."""
-        with tf.GradientTape() as tape:
+        with host_kernels(not self._xla), tf.GradientTape() as tape:
             logits, terms = self._model.loss_terms(features, labels, training=True)
             if shares is None:
                 shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))
@@ -98,3 +101,10 @@ class TrainingStep:
 
     def _update(self, gradients: Sequence[Gradient]) -> None:
         self._optimizer.apply(list(zip(gradients, self._variables, strict=True)))
+
+
+def _of(variable: tf.Variable, gradient: Gradient) -> Gradient:
+    """The gradient; slices say of how many rows, which they forget on their way out of a function."""
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(gradient.values, gradient.indices, tf.constant(variable.shape.as_list(), tf.int32))
+    return gradient

@@ -6,10 +6,10 @@ import google_crc32c
 import numpy as np
 import pytest
 
+from components.compiled import kernel
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.records import crc32c as crc32c_module
 from components.records import varint as varint_module
-from components.records.compiled import kernel
 from components.records.crc32c import crc32c
 from components.records.decoding import Layout, layout_of
 from components.records.encoding import encode_samples, records_room

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from components.models.kernels import gated
 from components.models.layers.dense import project
 from components.models.layers.weights import Weights
 
@@ -40,6 +41,7 @@ class GatedRecurrence(tf.Module):
 
     def __init__(self, weights: Weights, inputs: int, units: int, gate_bias: float = 0.0) -> None:
         super().__init__()
+        self._units = units
         self.kernels = weights.glorot("kernels", (3, inputs, units))
         self.recurrent_kernels = weights.orthogonal("recurrent_kernels", (3, units, units))
         self.gate_biases = weights.constant("gate_biases", (2, units), gate_bias)
@@ -55,11 +57,13 @@ class GatedRecurrence(tf.Module):
         Returns:
             The state after each step, ``[T, B, units]``.
         """
-        return _all_states(*self._arguments(inputs, attention))
+        compute = gated.all_states if gated.fits(inputs, self._units) else _all_states
+        return compute(*self._arguments(inputs, attention))
 
     def last_state(self, inputs: tf.Tensor, attention: tf.Tensor | None = None) -> tf.Tensor:
         """The state after the last step, ``[B, units]``."""
-        return _last_state(*self._arguments(inputs, attention))
+        compute = gated.last_state if gated.fits(inputs, self._units) else _last_state
+        return compute(*self._arguments(inputs, attention))
 
     def _arguments(self, inputs: tf.Tensor, attention: tf.Tensor | None) -> list[tf.Tensor]:
         biases = tf.concat([self.gate_biases, self.candidate_bias[tf.newaxis]], 0)

@@ -7,6 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from components.models.optimizers.rows import as_dense
+
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-7
 
 
@@ -75,5 +77,5 @@ class Adam(tf.Module):
             beta1=BETA_1,
             beta2=BETA_2,
             epsilon=EPSILON,
-            grad=tf.convert_to_tensor(gradient),
+            grad=as_dense(gradient),
         )

@@ -18,20 +18,24 @@ def _checksum(paths: Iterable[Path]) -> int:
     return checksum
 
 
-_SHARED_KERNELS = sorted(Path(__file__).parent.glob("*.py"))
+_HERE = Path(__file__).parent
+_SHARED_KERNELS = [
+    Path(__file__),
+    *(path for folder in ("records", "models/kernels") for path in sorted((_HERE / folder).glob("*.py"))),
+]
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiles ``function`` on its first call and keeps the machine code on disk where there is a place for it.
 
     Numba keeps it beside the source or, where that is read-only, in the user's cache folder. By itself it would notice
-    only edits of the file the function stands in; but kernels call those of this folder, so the cache is keyed by the
-    content of both.
+    only edits of the file the function stands in; but kernels call those of components.records and
+    components.models.kernels, so the cache is keyed by the content of all these.
 
     Kernels allocate nothing: that lets Numba leave out reference counts, whose atomic operations around every call
-    cost more here than the work itself.
+    cost more here than the work itself. A product and the sum it goes into may be one instruction.
     """
-    compiled = njit(nogil=True, _nrt=False)(function)
+    compiled = njit(nogil=True, _nrt=False, fastmath={"contract"})(function)
     try:
         compiled.enable_caching()
     except RuntimeError:  # neither folder is writable: compile in every process

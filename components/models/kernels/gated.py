@@ -1,0 +1,103 @@
+"""The gated recurrence as an operation of TensorFlow that calls the kernels of recurrence.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from components.models.kernels import host, recurrence
+from components.models.kernels.products import GRAIN
+
+_NOTHING = np.zeros(0, np.float32)
+Gradient = Callable[[tf.Tensor], list[tf.Tensor]]
+
+
+def fits(inputs: tf.Tensor, units: int) -> bool:
+    """Whether the kernels may be called, and can compute a recurrence over ``inputs``, ``[T, B, I]``."""
+    return host.are_allowed() and inputs.dtype == tf.float32 and inputs.shape[-1] % GRAIN == 0 and units % GRAIN == 0
+
+
+@tf.custom_gradient
+def all_states(inputs: tf.Tensor, *rest: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+    """The state after each step, ``[T, B, H]``.
+
+    Args:
+        inputs: ``[T, B, I]``.
+        rest: kernels ``[3, I, H]``, recurrent kernels ``[3, H, H]``, biases ``[3, H]`` and, with attention, what of a
+            state is carried on at most, ``[T, B]``.
+    """
+    states, saved = _forward(inputs, rest)
+    return states, lambda upstream: _backward(inputs, rest, states, saved, upstream)
+
+
+@tf.custom_gradient
+def last_state(inputs: tf.Tensor, *rest: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+    """The state after the last step, ``[B, H]``; arguments as of :func:`all_states`."""
+    states, saved = _forward(inputs, rest)
+    return states[-1], lambda upstream: _backward(inputs, rest, states, saved, upstream)
+
+
+def _forward(inputs: tf.Tensor, rest: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    shapes = [inputs.shape[:2] + rest[1].shape[2:], tf.TensorShape([None])]
+    return host.call(_run_forward, [inputs, *rest], shapes)
+
+
+def _backward(
+    inputs: tf.Tensor, rest: Sequence[tf.Tensor], states: tf.Tensor, saved: tf.Tensor, upstream: tf.Tensor
+) -> list[tf.Tensor]:
+    arguments = [inputs, *rest]
+    return host.call(_run_backward, [states, saved, upstream, *arguments], [a.shape for a in arguments])
+
+
+def _run_forward(
+    inputs: np.ndarray, kernels: np.ndarray, recurrent: np.ndarray, biases: np.ndarray, carry: np.ndarray = _NOTHING
+) -> list[np.ndarray]:
+    steps, samples, width = inputs.shape
+    units = recurrent.shape[-1]
+    sizes = steps, samples, width, units
+    states = host.floats(steps, samples, units)
+    saved = host.floats(recurrence.saved_size(steps, samples, units))
+    weights = recurrence.packed_forward(kernels, recurrent)
+    flat = inputs.reshape(-1), carry.reshape(-1), weights, biases.reshape(-1)
+
+    def work(part: int, first: int, last: int) -> None:
+        room = host.floats(recurrence.forward_room(width, units))
+        recurrence.forward(*flat, sizes, first, last, True, saved, room, states.reshape(-1))
+
+    host.in_parts(work, -(-samples // recurrence.TILE))
+    return [states, saved]
+
+
+def _run_backward(
+    states: np.ndarray,
+    saved: np.ndarray,
+    upstream: np.ndarray,
+    inputs: np.ndarray,
+    kernels: np.ndarray,
+    recurrent: np.ndarray,
+    biases: np.ndarray,
+    carry: np.ndarray = _NOTHING,
+) -> list[np.ndarray]:
+    steps, samples, width = inputs.shape
+    units = recurrent.shape[-1]
+    sizes = steps, samples, width, units
+    weights = recurrence.packed_backward(kernels, recurrent)
+    of_inputs, of_carry = host.floats(*inputs.shape), host.floats(*carry.shape)
+    flat = inputs.reshape(-1), carry.reshape(-1), weights
+    parts = np.zeros((host.threads(), (width + units + 1) * 3 * units), np.float32)
+
+    def work(part: int, first: int, last: int) -> None:
+        room = host.floats(recurrence.backward_room(width, units))
+        sums = np.split(parts[part], np.cumsum([width, units]) * 3 * units)
+        recurrence.backward(
+            *flat, sizes, first, last, saved, states.reshape(-1), upstream.reshape(-1),
+            upstream.ndim == 3, room, of_inputs.reshape(-1), *sums, of_carry.reshape(-1),
+        )  # fmt: skip
+
+    host.in_parts(work, -(-samples // recurrence.TILE))
+    by_gate = parts.sum(0).reshape(-1, 3, units).swapaxes(0, 1)
+    of_weights = by_gate[:, :width], by_gate[:, width:-1], by_gate[:, -1]
+    gradients = [of_inputs, *(np.ascontiguousarray(gradient) for gradient in of_weights)]
+    return [*gradients, of_carry] if carry.ndim == 2 else gradients

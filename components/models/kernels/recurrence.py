@@ -1,0 +1,213 @@
+"""Forward and backward pass of a gated recurrence on a CPU, some samples at a time through all steps.
+
+TensorFlow computes one operation after the other for the whole batch, so that each reads and writes the memory. Here
+TILE samples go through all steps while the weights and what the step works on stay in the second-level cache.
+
+The equations are those of :class:`components.models.layers.recurrence.GatedRecurrence`. T steps, B samples, I inputs,
+H units; I and H are multiples of GRAIN. All arrays are float32, contiguous and flat.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from components.compiled import kernel
+from components.models.kernels.activations import sigmoid, tanh
+from components.models.kernels.products import multiply, pack, packed
+from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total
+
+TILE = 64
+_ONE, _ZERO = np.float32(1), np.float32(0)
+
+
+def saved_size(steps: int, samples: int, units: int) -> int:
+    """Floats that the forward pass keeps for the backward one: u, r, h Uc and c of each step, tile by tile."""
+    return -(-samples // TILE) * TILE * steps * 4 * units
+
+
+def forward_room(inputs: int, units: int) -> int:
+    """Floats of working memory that :func:`forward` needs."""
+    return TILE * (inputs + units) + TILE * 4 * units
+
+
+def backward_room(inputs: int, units: int) -> int:
+    """Floats of working memory that :func:`backward` needs."""
+    return TILE * (8 * units + units + inputs)
+
+
+def packed_forward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
+    """The weights for :func:`forward`: [Wu Wr; Uu Ur], Wc and Uc in panels.
+
+    Args:
+        kernels: ``[3, I, H]``, of update gate, reset gate and candidate.
+        recurrent: ``[3, H, H]``, the same.
+    """
+    gates = np.concatenate([_side_by_side(kernels[:2]), _side_by_side(recurrent[:2])])
+    return np.concatenate([packed(matrix) for matrix in (gates, kernels[2], recurrent[2])])
+
+
+def packed_backward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
+    """The weights for :func:`backward`: the transposes of [Wu Wr], Wc and [Uu Ur Uc] in panels."""
+    matrices = _side_by_side(kernels[:2]), kernels[2], _side_by_side(recurrent)
+    return np.concatenate([packed(matrix.T) for matrix in matrices])
+
+
+def _side_by_side(gates: np.ndarray) -> np.ndarray:
+    return np.concatenate(list(gates), 1)
+
+
+@kernel
+def forward(x, carry, weights, biases, sizes, first, last, keep, saved, room, states):  # type: ignore[no-untyped-def]
+    """Runs the tiles from ``first`` to before ``last`` through all steps.
+
+    Args:
+        x: [T, B, I].
+        carry: [T, B], 1 - attention; empty for a plain recurrence.
+        weights: of :func:`packed_forward`.
+        biases: [3, H].
+        sizes: T, B, I, H.
+        keep: whether a backward pass follows.
+        saved: with ``keep``, gets what it needs, :func:`saved_size`; else unused.
+        room: working memory, :func:`forward_room`.
+        states: gets the state after each step, [T, B, H].
+    """
+    steps, samples, inputs, units = sizes
+    reads = inputs + units
+    of_candidate = 2 * units * reads
+    recalls_candidate = of_candidate + inputs * units
+    gates, row_size = TILE * reads, 4 * units
+    for tile in range(first, last):
+        begin = tile * TILE
+        rows = min(TILE, samples - begin)
+        room[: TILE * reads] = _ZERO
+        for step in range(steps):
+            to_keep = (tile * steps + step) * TILE * 4 * units
+            for row in range(rows):
+                source, to = (step * samples + begin + row) * inputs, row * reads
+                for i in range(0, inputs, LANES):
+                    store(room, to + i, load(x, source + i))
+            depth = reads if step else inputs
+            multiply(False, room, 0, reads, 1, TILE, depth, weights, 0, reads, 2 * units, room, gates, row_size)
+            multiply(
+                False, room, 0, reads, 1, TILE, inputs, weights, of_candidate, inputs, units,
+                room, gates + 3 * units, row_size,
+            )  # fmt: skip
+            if step:
+                multiply(
+                    False, room, inputs, reads, 1, TILE, units, weights, recalls_candidate, units, units,
+                    room, gates + 2 * units, row_size,
+                )  # fmt: skip
+            for row in range(rows):
+                carried = everywhere(carry[step * samples + begin + row] if len(carry) else _ONE)
+                u, kept = gates + row * row_size, to_keep + row * row_size
+                h, out = row * reads + inputs, (step * samples + begin + row) * units
+                for j in range(0, units, LANES):
+                    update = sigmoid(load(room, u + j) + load(biases, j))
+                    fresh = load(room, u + 3 * units + j) + load(biases, 2 * units + j)
+                    if step:
+                        recalled = load(room, u + 2 * units + j)
+                        reset = sigmoid(load(room, u + units + j) + load(biases, units + j))
+                        fresh = fresh + reset * recalled
+                        if keep:
+                            stream(saved, kept + units + j, reset)
+                            stream(saved, kept + 2 * units + j, recalled)
+                    fresh = tanh(fresh)
+                    state = fresh + carried * update * (load(room, h + j) - fresh)
+                    if keep:
+                        stream(saved, kept + j, update)
+                        stream(saved, kept + 3 * units + j, fresh)
+                    store(room, h + j, state)
+                    stream(states, out + j, state)
+
+
+@kernel
+def backward(  # type: ignore[no-untyped-def]
+    x, carry, weights, sizes, first, last, saved, states, upstream, every, room, of_x, of_kernels,
+    of_recurrent, of_biases, of_carry,
+):  # fmt: skip
+    """The gradients of what :func:`forward` computed for the same tiles.
+
+    Args:
+        x, carry, sizes, saved, states: of :func:`forward`.
+        weights: of :func:`packed_backward`.
+        upstream: the gradients of the states, [T, B, H], or of the last one alone, [B, H].
+        every: which of these.
+        room: working memory, :func:`backward_room`.
+        of_x: gets [T, B, I].
+        of_kernels: gets added [I, 3 H].
+        of_recurrent: gets added [H, 3 H].
+        of_biases: gets added [3 H].
+        of_carry: gets [T, B] where there is a carry.
+    """
+    steps, samples, inputs, units = sizes
+    one, zero = everywhere(_ONE), everywhere(_ZERO)
+    # Of a tile: the gradients of u, r, h Uc and c side by side, the same in panels, those of h and of x.
+    across = 4 * units
+    panels = TILE * across
+    of_h = 2 * panels
+    of_tile_x = of_h + TILE * units
+    of_candidate, of_states = 2 * units * inputs, 3 * units * inputs
+    for tile in range(first, last):
+        begin = tile * TILE
+        rows = min(TILE, samples - begin)
+        room[:] = _ZERO
+        for step in range(steps - 1, -1, -1):
+            at = (tile * steps + step) * TILE * across
+            for row in range(rows):
+                sample = step * samples + begin + row
+                carried = everywhere(carry[sample] if len(carry) else _ONE)
+                u, g, h = at + row * across, row * across, of_h + row * units
+                before, own = (sample - samples) * units, (sample if every else begin + row) * units
+                of_carried = zero
+                for j in range(0, units, LANES):
+                    whole = load(room, h + j)
+                    if every or step == steps - 1:
+                        whole = whole + load(upstream, own + j)
+                    update, fresh = load(saved, u + j), load(saved, u + 3 * units + j)
+                    held = whole * carried * update
+                    candidate = (whole - held) * (one - fresh * fresh)
+                    kept = whole * ((load(states, before + j) if step else zero) - fresh) * update
+                    of_carried = of_carried + kept
+                    store(room, h + j, held)
+                    store(room, g + j, kept * carried * (one - update))
+                    store(room, g + 3 * units + j, candidate)
+                    if step:
+                        reset = load(saved, u + units + j)
+                        recalled = candidate * reset
+                        store(room, g + units + j, recalled * (one - reset) * load(saved, u + 2 * units + j))
+                        store(room, g + 2 * units + j, recalled)
+                    else:
+                        store(room, g + units + j, zero)
+                if len(carry):
+                    of_carry[sample] = total(of_carried)
+            for row in range(rows):
+                for j in range(0, units, LANES):
+                    g = row * across + j
+                    store(of_biases, j, load(of_biases, j) + load(room, g))
+                    store(of_biases, units + j, load(of_biases, units + j) + load(room, g + units))
+                    store(of_biases, 2 * units + j, load(of_biases, 2 * units + j) + load(room, g + 3 * units))
+            now, u_r, c = (step * samples + begin) * inputs, panels, panels + 3 * units * rows
+            r_c = pack(room, 0, across, rows, 2 * units, room, u_r)
+            pack(room, 2 * units, across, rows, units, room, r_c)
+            pack(room, 3 * units, across, rows, units, room, c)
+            # Of the weights: x' G and h' G.
+            multiply(True, x, now, 1, inputs, inputs, rows, room, u_r, rows, 2 * units, of_kernels, 0, 3 * units)
+            multiply(True, x, now, 1, inputs, inputs, rows, room, c, rows, units, of_kernels, 2 * units, 3 * units)
+            if step:
+                h = now // inputs * units - samples * units
+                multiply(True, states, h, 1, units, units, rows, room, u_r, rows, 2 * units, of_recurrent, 0, 3 * units)
+                multiply(
+                    True, states, h, 1, units, units, rows, room, r_c, rows, units, of_recurrent, 2 * units, 3 * units
+                )
+            # Of what they were multiplied with: G W' and G U'.
+            multiply(False, room, 0, across, 1, TILE, 2 * units, weights, 0, 2 * units, inputs, room, of_tile_x, inputs)
+            multiply(
+                True, room, 3 * units, across, 1, TILE, units, weights, of_candidate, units, inputs,
+                room, of_tile_x, inputs,
+            )  # fmt: skip
+            for i in range(0, rows * inputs, LANES):
+                store(of_x, now + i, load(room, of_tile_x + i))
+            if step:
+                multiply(
+                    True, room, 0, across, 1, TILE, 3 * units, weights, of_states, 3 * units, units, room, of_h, units
+                )

@@ -1,0 +1,169 @@
+"""Vectors of LANES floats in kernels: load, compute, store. Nothing is checked; nan stays nan."""
+
+from __future__ import annotations
+
+import operator
+import platform
+from collections.abc import Callable
+from typing import Any
+
+import llvmlite.binding
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.datamodel import PrimitiveModel
+from numba.extending import intrinsic, overload, register_model
+
+_FEATURES = llvmlite.binding.get_host_cpu_features()
+HAS_32_REGISTERS = _FEATURES.get("avx512f", False) or platform.machine() == "aarch64"
+LANES = 16 if _FEATURES.get("avx512f", False) else 8 if _FEATURES.get("avx", False) else 4
+
+WORD = ir.IntType(32)
+VECTOR = ir.VectorType(ir.FloatType(), LANES)
+_WORDS = ir.VectorType(WORD, LANES)
+_ANY = ir.Constant(VECTOR, ir.Undefined)
+_CONTRACT = ("contract",)  # a product and the sum it goes into may be one instruction
+
+
+class _Vector(types.Type):
+    def __init__(self) -> None:
+        super().__init__(name=f"Vector{LANES}")
+
+
+vector = _Vector()
+
+
+@register_model(_Vector)
+class _Model(PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, VECTOR)
+
+
+def _address(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
+    data = context.make_array(kind)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [at]), VECTOR.as_pointer())
+
+
+@intrinsic
+def load(typing: Any, array: Any, at: Any) -> Any:
+    """The floats from ``array[at]`` on."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.load(_address(context, builder, signature.args[0], *arguments), align=4)
+
+    return vector(array, types.intp), generate
+
+
+@intrinsic
+def store(typing: Any, array: Any, at: Any, values: Any) -> Any:
+    """Writes floats to ``array[at]`` and behind."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        out, place, value = arguments
+        builder.store(value, _address(context, builder, signature.args[0], out, place), align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, vector), generate
+
+
+@intrinsic
+def stream(typing: Any, array: Any, at: Any, values: Any) -> Any:
+    """As :func:`store`, past the caches, for what is read much later; to a multiple of the vector's size."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        out, place, value = arguments
+        address = _address(context, builder, signature.args[0], out, place)
+        stored = builder.store(value, address, align=4 * LANES)
+        stored.set_metadata("nontemporal", builder.module.add_metadata([WORD(1)]))
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, vector), generate
+
+
+@intrinsic
+def prefetch(typing: Any, array: Any, at: Any) -> Any:
+    """Asks for ``array[at]``, which will be written to, ahead of its turn."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, WORD, WORD, WORD])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        address = builder.bitcast(_address(context, builder, signature.args[0], *arguments), byte)
+        builder.call(function, [address, WORD(1), WORD(3), WORD(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
+def broadcast(builder: Any, scalar: Any) -> Any:
+    """IR: a vector of one float."""
+    return builder.shuffle_vector(builder.insert_element(_ANY, scalar, WORD(0)), _ANY, ir.Constant(_WORDS, [0] * LANES))
+
+
+@intrinsic
+def everywhere(typing: Any, value: Any) -> Any:
+    """One float in all lanes."""
+    return vector(types.float32), lambda context, builder, signature, arguments: broadcast(builder, arguments[0])
+
+
+@intrinsic
+def total(typing: Any, values: Any) -> Any:
+    """The sum of the lanes."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(ir.FloatType(), [ir.FloatType(), VECTOR])
+        function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fadd.v{LANES}f32")
+        return builder.call(function, [ir.Constant(ir.FloatType(), 0.0), arguments[0]], fastmath=("reassoc",))
+
+    return types.float32(vector), generate
+
+
+@intrinsic
+def within(typing: Any, values: Any, limit: Any) -> Any:
+    """Each lane, but at most ``limit`` away from 0."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value, most = arguments[0], broadcast(builder, arguments[1])
+        value = builder.select(builder.fcmp_ordered(">", value, most), most, value)
+        least = builder.fneg(most)
+        return builder.select(builder.fcmp_ordered("<", value, least), least, value)
+
+    return vector(vector, types.float32), generate
+
+
+@intrinsic
+def power_of_two(typing: Any, rounded: Any) -> Any:
+    """2**n of the n in the lowest bits of each lane, n from -126 to 127."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        shift, one = (ir.Constant(_WORDS, [number] * LANES) for number in (23, 0x3F800000))
+        bits = builder.bitcast(arguments[0], _WORDS)
+        return builder.bitcast(builder.add(builder.shl(bits, shift), one), VECTOR)
+
+    return vector(vector), generate
+
+
+def _elementwise(symbol: Callable[[Any, Any], Any], instruction: str) -> None:
+    """Gives vectors an operator."""
+
+    @intrinsic
+    def compute(typing: Any, left: Any, right: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return getattr(builder, instruction)(*arguments, flags=_CONTRACT)
+
+        return vector(vector, vector), generate
+
+    @overload(symbol)
+    def _(left, right):  # type: ignore[no-untyped-def]
+        if left is vector and right is vector:
+            return lambda left, right: compute(left, right)
+        return None
+
+
+for _symbol, _instruction in (
+    (operator.add, "fadd"),
+    (operator.sub, "fsub"),
+    (operator.mul, "fmul"),
+    (operator.truediv, "fdiv"),
+):
+    _elementwise(_symbol, _instruction)

@@ -1,0 +1,32 @@
+import numpy as np
+
+from components.compiled import kernel
+from components.models.kernels.activations import sigmoid, tanh
+from components.models.kernels.vectors import LANES, load, store
+
+
+@kernel
+def _compute(x, sigmoids, tangents):
+    for i in range(0, len(x), LANES):
+        store(sigmoids, i, sigmoid(load(x, i)))
+        store(tangents, i, tanh(load(x, i)))
+
+
+def _computed(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    sigmoids, tangents = np.empty_like(x), np.empty_like(x)
+    _compute(x, sigmoids, tangents)
+    return sigmoids, tangents
+
+
+def test_they_are_as_exact_as_float32_allows():
+    x = np.concatenate([np.linspace(-20, 20, 1 << 16), np.linspace(-1000, 1000, 1 << 10)]).astype(np.float32)
+    sigmoids, tangents = _computed(x)
+    with np.errstate(over="ignore"):
+        np.testing.assert_allclose(sigmoids, 1 / (1 + np.exp(-x.astype(np.float64))), atol=1e-7)
+    np.testing.assert_allclose(tangents, np.tanh(x.astype(np.float64)), atol=2e-7)
+
+
+def test_infinity_ends_where_it_should_and_nan_stays():
+    sigmoids, tangents = _computed(np.repeat(np.array([np.inf, -np.inf, np.nan], np.float32), LANES))
+    np.testing.assert_allclose(sigmoids[::LANES], [1, 0, np.nan], atol=1e-30)
+    np.testing.assert_allclose(tangents[::LANES], [1, -1, np.nan])

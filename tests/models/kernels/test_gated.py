@@ -1,0 +1,67 @@
+"""The kernels against TensorFlow's operations, which tests/models/layers compares with the formula."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components.models.kernels import gated
+from components.models.kernels.host import host_kernels
+from components.models.layers.recurrence import GatedRecurrence
+from components.models.layers.weights import Weights
+
+
+def _results(
+    layer: GatedRecurrence, inputs: tf.Tensor, attention: tf.Tensor | None, last: bool, allowed: bool
+) -> list[np.ndarray]:
+    """States, and the gradients of everything they come from."""
+    given = [inputs] if attention is None else [inputs, attention]
+
+    @tf.function(autograph=False)
+    def compute() -> list[tf.Tensor]:
+        with host_kernels(allowed), tf.GradientTape() as tape:
+            tape.watch(given)
+            assert gated.fits(inputs, layer.kernels.shape[-1]) == allowed
+            states = (layer.last_state if last else layer.states)(*given)
+            weights = tf.cos(tf.cast(tf.reshape(tf.range(tf.size(states)), tf.shape(states)), tf.float32))
+            loss = tf.reduce_sum(states * weights)
+        sources = [*given, *layer.trainable_variables]
+        return [states, *tape.gradient(loss, sources, unconnected_gradients="zero")]
+
+    return [result.numpy() for result in compute()]
+
+
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("attended", [False, True])
+@pytest.mark.parametrize(
+    ("steps", "samples", "inputs", "units"),
+    [(10, 130, 32, 96), (3, 64, 96, 96), (4, 1, 16, 48), (1, 70, 64, 80), (2, 0, 16, 16), (5, 300, 16, 16)],
+)
+def test_states_and_gradients_are_those_of_tensorflow(
+    steps: int, samples: int, inputs: int, units: int, attended: bool, last: bool
+):
+    random = np.random.default_rng(steps)
+    layer = GatedRecurrence(Weights(1), inputs, units, gate_bias=0.5)
+    layer.candidate_bias.assign(random.normal(size=units).astype("f"))
+    given = tf.constant(random.normal(size=(steps, samples, inputs)).astype("f"))
+    attention = tf.constant(random.random((steps, samples)).astype("f")) if attended else None
+    expected, own = (_results(layer, given, attention, last, allowed) for allowed in (False, True))
+    for right, mine in zip(expected, own, strict=True):
+        assert mine.shape == right.shape
+        np.testing.assert_allclose(mine, right, atol=1e-5 * max(np.abs(right).max(initial=0), 1))
+
+
+def test_nan_is_not_lost():
+    layer = GatedRecurrence(Weights(1), 16, 16)
+    inputs = np.zeros((2, 3, 16), "f")
+    inputs[0, 1, 4] = np.nan
+    with host_kernels():
+        states = tf.function(lambda x: layer.states(x))(tf.constant(inputs)).numpy()
+    assert np.isnan(states[:, 1]).all()
+    assert np.isfinite(states[:, ::2]).all()
+
+
+@pytest.mark.parametrize(("inputs", "dtype"), [(24, tf.float32), (16, tf.float16)])
+def test_what_does_not_fit_is_left_to_tensorflow(inputs: int, dtype: tf.DType):
+    with host_kernels():
+        assert not gated.fits(tf.zeros([2, 3, inputs], dtype), 16)
+    assert not gated.fits(tf.zeros([2, 3, 16]), 16)

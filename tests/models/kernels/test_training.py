@@ -1,0 +1,81 @@
+"""A training step with kernels and one without."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components.feature_spec import FeatureSpec
+from components.models import build_model, make_optimizer
+from components.models.kernels import host
+from components.steps.catalog import TrainParameters
+from components.train import training_step
+from components.train.auc import LogitHistogram
+from components.train.loss_scale import LossScale
+from components.train.ranks import Alone
+from components.train.training_step import TrainingStep
+
+CALL = "PyFuncStateless"
+
+
+def _step(parameters: TrainParameters, spec: FeatureSpec) -> TrainingStep:
+    model = build_model(parameters, spec, seed=1)
+    optimizer = make_optimizer(parameters)
+    optimizer.build(list(model.trainable_variables))
+    signature = {
+        name: tf.TensorSpec((None,) if feature.length is None else (None, feature.length), tf.int32, name=name)
+        for name, feature in spec.features.items()
+    }
+    sparse = parameters.optimizer == "lazy_adam"
+    return TrainingStep(
+        model, optimizer, Alone(), LogitHistogram(), LossScale(parameters.amp), signature, "label", sparse,
+        parameters.xla,
+    )  # fmt: skip
+
+
+def _operations(step: TrainingStep) -> list[str]:
+    graph = step.run.get_concrete_function().graph.as_graph_def()
+    bodies = [graph.node, *(function.node_def for function in graph.library.function)]
+    return [node.op for body in bodies for node in body]
+
+
+def _losses(step: TrainingStep, make_batch: Callable) -> list[float]:
+    losses = []
+    for seed in range(4):
+        features, labels = make_batch(70, seed=seed)
+        batch = {name: tf.constant(values) for name, values in {**features, "label": labels.astype(np.int32)}.items()}
+        losses.append(float(step.run(batch)))
+    return losses
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "lazy_adam"])
+@pytest.mark.parametrize("model_type", ["sim", "dien"])
+def test_the_losses_are_those_of_tensorflow(
+    model_type: str,
+    optimizer: str,
+    parameters: Callable[..., TrainParameters],
+    spec: FeatureSpec,
+    make_batch: Callable,
+    monkeypatch: pytest.MonkeyPatch,
+):
+    chosen = parameters(model_type, embedding_dim=16, optimizer=optimizer)
+    step = _step(chosen, spec)
+    assert CALL in _operations(step)
+    with monkeypatch.context() as without:
+        without.setattr(training_step, "host_kernels", lambda allowed=True: host.host_kernels(False))
+        plain = _step(chosen, spec)
+        assert CALL not in _operations(plain)
+        expected = _losses(plain, make_batch)
+    np.testing.assert_allclose(_losses(step, make_batch), expected, rtol=1e-5)
+
+
+def test_neither_scoring_nor_a_small_model_calls_kernels(
+    parameters: Callable[..., TrainParameters], spec: FeatureSpec, make_batch: Callable
+):
+    assert CALL not in _operations(_step(parameters("sim", embedding_dim=2), spec))
+    model = build_model(parameters("sim", embedding_dim=16), spec, seed=1)
+    features, _ = make_batch(3)
+    serve = tf.function(lambda given: model.logits(given, training=False), autograph=False)
+    graph = serve.get_concrete_function({name: tf.constant(values) for name, values in features.items()}).graph
+    assert CALL not in {operation.type for operation in graph.get_operations()}
