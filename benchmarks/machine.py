@@ -33,6 +33,21 @@ def matmul_gflops(size: int = 2048, runs: int = 7) -> float:
     return 2 * size**3 / best / 1e9
 
 
+def claim_memory(folder: Path, size: int = 512 << 20) -> None:
+    """Has the system hold ``size`` bytes of free memory, by a file that is deleted again.
+
+    A virtual machine may give memory that stays free for some seconds back to its host, and then waits ten times as
+    long for a page as for its contents. What a step that writes files takes should not depend on when the machine was
+    last busy.
+    """
+    file = folder / "claimed"
+    block = bytes(1 << 20)
+    with file.open("wb") as out:
+        for _ in range(size >> 20):
+            out.write(block)
+    file.unlink()
+
+
 def _once(job: Any) -> float:
     started = time.perf_counter()
     job()

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.machine import claim_memory
 from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
 from benchmarks.reference.convert import convert as reference_convert
 from benchmarks.samples import write_samples
@@ -31,10 +32,12 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     few = write_samples(folder / "few", REFERENCE_ROWS, 100)
 
     def ours(prebatch: int) -> float:
+        claim_memory(folder)
         parameters = TfrecordParameters(prebatch_train_size=prebatch, prebatch_test_size=prebatch)
         return ROWS / seconds(lambda: run(parameters, parquet=parquet, tfrecord=folder / f"tfrecord_{prebatch}"))
 
     def reference() -> float:
+        claim_memory(folder)
         files = sorted((few / "train").glob("*.parquet"))
         return REFERENCE_ROWS / seconds(lambda: reference_convert(files, folder / "reference.tfrecord"))
 

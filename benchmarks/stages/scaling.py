@@ -20,8 +20,8 @@ from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
 from components.train.launch import LocalLauncher
 
-ROWS, BATCH_A_RANK = 65_536, 4096
-STEPS, WARMUP = 6, 2
+ROWS, BATCH_A_RANK = 131_072, 4096
+STEPS, WARMUP = 8, 4  # memory grows for the first steps
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:

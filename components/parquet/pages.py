@@ -18,7 +18,7 @@ _LARGEST_PAGE = 16 << 20
 _LENGTH = 4  # bytes of the size in front of levels
 _DATA, _INDEX, _DICTIONARY, _DATA_V2 = range(4)
 _DATA_HEADER, _DICTIONARY_HEADER, _DATA_V2_HEADER = 5, 7, 8
-_CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "ZSTD": "zstd", "GZIP": "gzip"}
+_CODECS = {"UNCOMPRESSED": None, "SNAPPY": "snappy", "ZSTD": "zstd", "GZIP": "gzip", "LZ4": "lz4_raw"}
 
 
 class Unusual(Exception):

@@ -25,7 +25,7 @@ _INT32, _REQUIRED, _REPEATED = 1, 0, 2
 _LIST, _INTEGER = 3, 10  # fields of LogicalType
 _CONVERTED = {"list": 3, 8: 15, 16: 16}
 _PLAIN, _RLE = 0, 3
-_ZSTD = 6
+_LZ4_RAW = 7
 _DATA_PAGE = 0
 
 
@@ -54,7 +54,7 @@ class _Chunk:
 
 
 class TableWriter:
-    """Writes tables into one file, compressed with Zstandard; a context, at whose end the file is whole.
+    """Writes tables into one file, compressed with LZ4; a context, at whose end the file is whole.
 
     Args:
         path: the file.
@@ -73,7 +73,7 @@ class TableWriter:
                     f"{column}: only int8, int16 and int32 and lists of them, not nullable, can be written"
                 )
         self._schema, self._group_rows = schema, group_rows
-        self._codec = pa.Codec("zstd", compression_level=1)
+        self._codec = pa.Codec("lz4_raw")
         self._groups: list[Value] = []
         self.rows = 0  # Written so far.
         self._begin_group()
@@ -181,7 +181,7 @@ def _chunk_metadata(column: pa.Field, chunk: _Chunk, at: int) -> Value:
             1: i32(_INT32),
             2: sequence([i32(_PLAIN), i32(_RLE)]),
             3: sequence([text(part) for part in path]),
-            4: i32(_ZSTD),
+            4: i32(_LZ4_RAW),
             5: i64(chunk.values),
             6: i64(chunk.uncompressed),
             7: i64(chunk.stored),

@@ -10,7 +10,15 @@ import numpy as np
 
 from components.compiled import kernel
 from components.records.varint import write_varint
-from components.records.words import SLACK, copy_bytes, load_u64, store_u64
+from components.records.words import (
+    HAS_BYTE_COMPRESSION,
+    SLACK,
+    VARINTS,
+    compress_varints,
+    copy_bytes,
+    load_u64,
+    store_u64,
+)
 
 _LONGEST_VALUE = 5
 _WORD = 4
@@ -20,7 +28,7 @@ _LOW_HALF = np.uint64(0xFFFFFFFF)
 
 def varints_room(values: int) -> int:
     """Bytes that the varints of so many values may need."""
-    return values * _LONGEST_VALUE + SLACK
+    return values * _LONGEST_VALUE + 4 * VARINTS  # which are written at a time
 
 
 def packed_room(samples: int, features: int, width: int) -> int:
@@ -52,6 +60,13 @@ def write_lists(values, offsets, limit, length, out, at, ends):  # type: ignore[
         for j in range(0, padding, 8):
             store_u64(out, at + j, _ZEROS)
         at += padding
+        if HAS_BYTE_COMPRESSION and limit < 1 << 28:
+            for j in range(begin, end, VARINTS):
+                size = compress_varints(values, j, min(VARINTS, end - j), limit, out, at)
+                if size < 0:
+                    return False
+                at += size
+            begin = end
         for j in range(begin, end):
             value = np.int64(values[np.uint64(j)])
             excess |= value | (limit - value)

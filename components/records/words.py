@@ -21,7 +21,10 @@ HAS_CRC32C = _FEATURES.get("sse4.2", False)
 _MICROCODED_BIT_MOVES = ("bdver4", "znver1", "znver2")  # these take hundreds of cycles for one
 HAS_BIT_MOVES = _FEATURES.get("bmi2", False) and llvmlite.binding.get_host_cpu_name() not in _MICROCODED_BIT_MOVES
 
-_U64 = ir.IntType(64)
+HAS_BYTE_COMPRESSION = _FEATURES.get("avx512vbmi2", False) and _FEATURES.get("avx512bw", False)
+
+VARINTS = 16
+_U8, _U32, _U64 = (ir.IntType(bits) for bits in (8, 32, 64))
 
 
 def _address(context: Any, builder: Any, array_type: Any, array: Any, index: Any) -> Any:
@@ -53,6 +56,21 @@ def store_u64(typing_context: Any, data: Any, index: Any, word: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(data, types.intp, types.uint64), generate
+
+
+@intrinsic
+def prefetch(typing_context: Any, data: Any, index: Any) -> Any:
+    """Asks for what is around ``data[index]`` ahead of its turn; any index will do."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        address = builder.bitcast(_address(context, builder, signature.args[0], *arguments), byte)
+        builder.call(function, [address, word(0), word(3), word(1)])  # to read, to all caches, data
+        return context.get_dummy_value()
+
+    return types.void(data, types.intp), generate
 
 
 @intrinsic
@@ -103,6 +121,75 @@ def crc32c_u64(typing_context: Any, crc: Any, word: Any) -> Any:
         return builder.call(_instruction(builder, "llvm.x86.sse42.crc32.64.64"), arguments)
 
     return types.uint64(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def compress_varints(typing_context: Any, values: Any, index: Any, count: Any, limit: Any, out: Any, at: Any) -> Any:
+    """Writes up to VARINTS values as varints; only where HAS_BYTE_COMPRESSION.
+
+    Each value is spread over the four bytes of a lane; one instruction then moves those together that are needed.
+
+    Args:
+        values: int32 or int64; ``values[index]`` is the first of ``count``.
+        limit: the largest allowed value, below 2**28; the smallest is 0.
+        out: uint8, of which the 64 bytes from ``at`` on may be written to.
+
+    Returns:
+        The bytes they take, or -1 if one is not allowed.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, first, number, most, to, place = arguments
+        data = context.make_array(signature.args[0])(context, builder, array).data
+        element = data.type.pointee
+        given, lanes, chosen, rows = (ir.VectorType(kind, VARINTS) for kind in (element, _U32, ir.IntType(1), _U64))
+        many = ir.VectorType(_U8, 4 * VARINTS)
+        masks = ir.VectorType(ir.IntType(1), 4 * VARINTS)
+
+        def everywhere(kind: Any, value: Any) -> Any:
+            return ir.Constant(kind, [value] * kind.count)
+
+        def spread(kind: Any, value: Any) -> Any:
+            empty = ir.Constant(kind, ir.Undefined)
+            return builder.shuffle_vector(
+                builder.insert_element(empty, value, _U32(0)), empty, ir.Constant(lanes, [0] * VARINTS)
+            )
+
+        inside = builder.icmp_unsigned("<", ir.Constant(rows, list(range(VARINTS))), spread(rows, number))
+        address = builder.bitcast(builder.gep(data, [first]), given.as_pointer())
+        kind = ir.FunctionType(given, [address.type, _U32, chosen, given])
+        masked_load = cgutils.get_or_insert_function(
+            builder.module, kind, f"llvm.masked.load.v{VARINTS}i{element.width}.p0v{VARINTS}i{element.width}"
+        )
+        read = builder.call(masked_load, [address, _U32(element.width // 8), inside, everywhere(given, 0)])
+        bound = builder.trunc(most, element) if element.width < 64 else most
+        outside = builder.icmp_unsigned(">", read, spread(given, bound))
+        refused = builder.icmp_unsigned("!=", builder.bitcast(outside, ir.IntType(VARINTS)), ir.IntType(VARINTS)(0))
+        value = builder.trunc(read, lanes) if element.width > 32 else read
+
+        groups, more, needed = everywhere(lanes, 0), everywhere(lanes, 0), everywhere(lanes, 0xFF)
+        for byte in range(4):
+            shifted = builder.shl(value, everywhere(lanes, byte)) if byte else value
+            groups = builder.or_(groups, builder.and_(shifted, everywhere(lanes, 0x7F << 8 * byte)))
+            if byte:
+                reaches = builder.icmp_unsigned(">=", value, everywhere(lanes, 1 << 7 * byte))
+                zero = everywhere(lanes, 0)
+                more = builder.or_(more, builder.select(reaches, everywhere(lanes, 0x80 << 8 * (byte - 1)), zero))
+                needed = builder.or_(needed, builder.select(reaches, everywhere(lanes, 0xFF << 8 * byte), zero))
+        needed = builder.select(inside, needed, everywhere(lanes, 0))
+        keep = builder.icmp_unsigned("!=", builder.bitcast(needed, many), everywhere(many, 0))
+        compress = cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(many, [many, many, masks]),
+            f"llvm.x86.avx512.mask.compress.v{4 * VARINTS}i8",
+        )
+        together = builder.call(compress, [builder.bitcast(builder.or_(groups, more), many), everywhere(many, 0), keep])
+        target = builder.bitcast(_address(context, builder, signature.args[4], to, place), many.as_pointer())
+        builder.store(together, target, align=1)
+        size = builder.ctpop(builder.bitcast(keep, ir.IntType(4 * VARINTS)))
+        return builder.select(refused, _U64(-1), size)
+
+    return types.intp(values, types.intp, types.intp, types.intp, out, types.intp), generate
 
 
 @kernel

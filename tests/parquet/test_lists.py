@@ -55,7 +55,7 @@ FIXED, RAGGED = np.full(ROWS, 12), np.random.default_rng(1).integers(1, 40, ROWS
         {"data_page_size": 700, "data_page_version": "2.0"},
         {"data_page_size": 700, "write_page_index": True, "write_page_checksum": True},
         {"dictionary_pagesize_limit": 100, "data_page_size": 3000},
-        *({"compression": name} for name in ("none", "zstd", "gzip")),
+        *({"compression": name} for name in ("none", "zstd", "gzip", "lz4")),
         {"compression": "zstd", "data_page_version": "2.0"},
         {"compression": "none", "data_page_version": "2.0"},
     ],

@@ -57,6 +57,45 @@ def pack(rows: np.ndarray, order: np.ndarray) -> tuple[np.ndarray, int]:
     return out, pack_samples(varints, ends, order, np.arange(samples), out, 0)
 
 
+def lists_as_varints(
+    values: np.ndarray, offsets: np.ndarray, limit: int, length: int
+) -> tuple[bool, np.ndarray, np.ndarray]:
+    """Whether all values are allowed, the bytes, and where each list ends."""
+    lists = len(offsets) - 1
+    out, ends = np.full(varints_room(lists * length) + 100, 0xAA, np.uint8), np.zeros(lists + 1, np.int64)
+    allowed = write_lists(values, offsets, limit, length, out, 0, ends)
+    assert (out[varints_room(lists * length) :] == 0xAA).all()
+    return allowed, out[: ends[-1]], ends
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_many_varints_at_a_time_are_those_one_at_a_time(kind: type) -> None:
+    random = np.random.default_rng(3)
+    for longest in (1, 5, 16, 17, 100):
+        offsets = np.append(0, np.cumsum(random.integers(0, longest + 1, 37)))
+        values = (2.0 ** random.uniform(-1, 27.99, offsets[-1])).astype(kind)
+        # A limit of 2**28 and more takes them one at a time.
+        many, one = (lists_as_varints(values, offsets, limit, longest) for limit in (2**28 - 1, 2**31 - 2))
+        assert many[0] and one[0]
+        np.testing.assert_array_equal(many[1], one[1])
+        np.testing.assert_array_equal(many[2], one[2])
+
+
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("wrong", [-1, 1001, 2**31 - 1, -(2**31)])
+@pytest.mark.parametrize("place", [0, 15, 16, 19, 39])
+def test_a_value_that_is_not_allowed_is_seen_wherever_it_stands(place: int, wrong: int, kind: type) -> None:
+    values, offsets = np.full(40, 1000, kind), np.arange(3) * 20
+    assert lists_as_varints(values, offsets, 1000, 20)[0]
+    values[place] = wrong
+    assert not lists_as_varints(values, offsets, 1000, 20)[0]
+
+
+def test_an_excess_beyond_32_bits_is_seen() -> None:
+    values = np.array([1, 2**32 + 1, 2**62], np.int64)
+    assert not lists_as_varints(values, np.array([0, 3]), 1000, 3)[0]
+
+
 @kernel
 def write(values, out):  # type: ignore[no-untyped-def]
     at = 0

@@ -8,7 +8,8 @@ import tensorflow as tf
 from components.compiled import kernel
 from components.models.kernels import host
 from components.models.kernels.products import GRAIN
-from components.models.kernels.vectors import LANES, load, prefetch, store
+from components.models.kernels.vectors import LANES, load, store
+from components.records.words import prefetch
 
 # Rows lie anywhere in memory: so many ahead of its turn, one is asked for.
 _AHEAD = 12

@@ -80,21 +80,6 @@ def stream(typing: Any, array: Any, at: Any, values: Any) -> Any:
     return types.void(array, types.intp, vector), generate
 
 
-@intrinsic
-def prefetch(typing: Any, array: Any, at: Any) -> Any:
-    """Asks for ``array[at]``, which will be written to, ahead of its turn."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        byte = ir.IntType(8).as_pointer()
-        kind = ir.FunctionType(ir.VoidType(), [byte, WORD, WORD, WORD])
-        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
-        address = builder.bitcast(_address(context, builder, signature.args[0], *arguments), byte)
-        builder.call(function, [address, WORD(1), WORD(3), WORD(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, types.intp), generate
-
-
 def broadcast(builder: Any, scalar: Any) -> Any:
     """IR: a vector of one float."""
     return builder.shuffle_vector(builder.insert_element(_ANY, scalar, WORD(0)), _ANY, ir.Constant(_WORDS, [0] * LANES))
