@@ -15,14 +15,15 @@ _BLOCK = 100_000
 _TEXT = "It came on time and does what it says, though the box was dented; I would buy it again for a friend. " * 2
 
 
-def write_reviews(folder: Path, reviews: int, seed: int = 1) -> Path:
+def write_reviews(folder: Path, reviews: int, seed: int = 1, population: int | None = None) -> Path:
     """Writes reviews_benchmark.json.gz and meta_benchmark.json.gz as a raw artifact; returns the folder.
 
-    Users write about 40 reviews each, items are drawn by a power law, lines are in random order.
+    Users write about 40 reviews each, items are drawn by a power law, lines are in random order. With ``population`` there
+    are as many users and items as among so many reviews.
     """
     folder.mkdir(parents=True)
     random = np.random.default_rng(seed)
-    users, items = max(1, reviews // REVIEWS_PER_USER), max(1, reviews // REVIEWS_PER_ITEM)
+    users, items = (max(1, (population or reviews) // each) for each in (REVIEWS_PER_USER, REVIEWS_PER_ITEM))
     with gzip.open(folder / "reviews_benchmark.json.gz", "wb", compresslevel=1) as file:
         for first in range(0, reviews, _BLOCK):
             count = min(_BLOCK, reviews - first)

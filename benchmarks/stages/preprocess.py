@@ -12,6 +12,7 @@ from benchmarks.measuring import Figure, Plan, Report
 from benchmarks.reviews import write_reviews
 
 MILLIONS, FULL_MILLIONS = (1,), (1, 2, 5, 10, 20)
+SAME_POPULATION = 5  # million reviews of the users and items of one million
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
@@ -31,6 +32,11 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
             Figure("preprocess", f"peak memory of all its processes, {millions} M reviews", "MB", [peaks[millions]],
                    reference=[peaks[1]] if millions > 1 else (), target=6000, lower_is_better=True)
         )  # fmt: skip
+    if plan.full:
+        raw = write_reviews(folder / "raw_same", SAME_POPULATION * 1_000_000, population=1_000_000)
+        _, peak = _run(raw, folder / "parquet_same")
+        name = f"peak memory, {SAME_POPULATION} M reviews of the users and items of 1 M"
+        report.add(Figure("preprocess", name, "MB", [peak], reference=[peaks[1]], target=6000, lower_is_better=True))
 
 
 def _run(raw: Path, parquet: Path) -> tuple[float, float]:

@@ -21,7 +21,7 @@ from components.tfrecord.step import run
 from components.train.launch import LocalLauncher
 
 ROWS, BATCH_A_RANK = 131_072, 4096
-STEPS, WARMUP = 8, 4  # memory grows for the first steps
+STEPS, WARMUP = 6, 4  # memory grows for the first steps
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
