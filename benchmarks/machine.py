@@ -33,7 +33,7 @@ def matmul_gflops(size: int = 2048, runs: int = 7) -> float:
     return 2 * size**3 / best / 1e9
 
 
-def claim_memory(folder: Path, size: int = 512 << 20) -> None:
+def claim_memory(folder: Path, size: int = 1 << 30) -> None:
     """Has the system hold ``size`` bytes of free memory, by a file that is deleted again.
 
     A virtual machine may give memory that stays free for some seconds back to its host, and then waits ten times as

@@ -18,8 +18,8 @@ _TEXT = "It came on time and does what it says, though the box was dented; I wou
 def write_reviews(folder: Path, reviews: int, seed: int = 1, population: int | None = None) -> Path:
     """Writes reviews_benchmark.json.gz and meta_benchmark.json.gz as a raw artifact; returns the folder.
 
-    Users write about 40 reviews each, items are drawn by a power law, lines are in random order. With ``population`` there
-    are as many users and items as among so many reviews.
+    Users write about 40 reviews each, items are drawn by a power law, lines are in random order. With ``population``
+    there are as many users and items as among so many reviews.
     """
     folder.mkdir(parents=True)
     random = np.random.default_rng(seed)
