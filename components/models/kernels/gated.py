@@ -64,7 +64,7 @@ def _run_forward(
 
     def work(part: int, first: int, last: int) -> None:
         room = host.floats(recurrence.forward_room(width, units))
-        recurrence.forward(*flat, sizes, first, last, True, saved, room, states.reshape(-1))
+        recurrence.forward(*flat, sizes, first, last, saved, room, states.reshape(-1))
 
     host.in_parts(work, -(-samples // recurrence.TILE))
     return [states, saved]

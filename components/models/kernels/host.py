@@ -57,6 +57,12 @@ def in_parts(work: Callable[[int, int, int], None], total: int) -> None:
 _ALIGNMENT = 64  # TensorFlow copies arrays that begin elsewhere
 
 
+def _roomy(size: int) -> int:
+    """The next of 8 to 16 sizes between a power of two and the next: batches that differ a little share memory."""
+    step = 1 << max(size.bit_length() - 4, 0)
+    return max(-(-size // step) * step, 1)
+
+
 class _Memory:
     """Arrays whose memory is used again, as fresh pages cost the system more than what is computed in them."""
 
@@ -67,7 +73,7 @@ class _Memory:
     def floats(self, *shape: int) -> np.ndarray:
         """A float32 array, not cleared; its memory comes back when nobody holds it any more, TensorFlow included."""
         wanted = math.prod(shape)
-        size = max(wanted, 1)
+        size = _roomy(wanted)
         with self._lock:
             spare = self._spare.setdefault(size, [])
             memory = spare.pop() if spare else None

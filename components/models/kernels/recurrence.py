@@ -57,7 +57,7 @@ def _side_by_side(gates: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def forward(x, carry, weights, biases, sizes, first, last, keep, saved, room, states):  # type: ignore[no-untyped-def]
+def forward(x, carry, weights, biases, sizes, first, last, saved, room, states):  # type: ignore[no-untyped-def]
     """Runs the tiles from ``first`` to before ``last`` through all steps.
 
     Args:
@@ -66,8 +66,7 @@ def forward(x, carry, weights, biases, sizes, first, last, keep, saved, room, st
         weights: of :func:`packed_forward`.
         biases: [3, H].
         sizes: T, B, I, H.
-        keep: whether a backward pass follows.
-        saved: with ``keep``, gets what it needs, :func:`saved_size`; else unused.
+        saved: gets what the backward pass needs, :func:`saved_size`.
         room: working memory, :func:`forward_room`.
         states: gets the state after each step, [T, B, H].
     """
@@ -108,14 +107,12 @@ def forward(x, carry, weights, biases, sizes, first, last, keep, saved, room, st
                         recalled = load(room, u + 2 * units + j)
                         reset = sigmoid(load(room, u + units + j) + load(biases, units + j))
                         fresh = fresh + reset * recalled
-                        if keep:
-                            stream(saved, kept + units + j, reset)
-                            stream(saved, kept + 2 * units + j, recalled)
+                        stream(saved, kept + units + j, reset)
+                        stream(saved, kept + 2 * units + j, recalled)
                     fresh = tanh(fresh)
                     state = fresh + carried * update * (load(room, h + j) - fresh)
-                    if keep:
-                        stream(saved, kept + j, update)
-                        stream(saved, kept + 3 * units + j, fresh)
+                    stream(saved, kept + j, update)
+                    stream(saved, kept + 3 * units + j, fresh)
                     store(room, h + j, state)
                     stream(states, out + j, state)
 

@@ -25,6 +25,11 @@ def test_memory_is_used_again_only_when_nobody_holds_it():
     assert _place(host.floats(SIZE)) == first
 
 
+def test_sizes_that_change_from_batch_to_batch_do_not_pile_up():
+    places = {_place(host.floats(size, 16)) for size in range(203_000, 206_000, 10)}
+    assert len(places) <= 2
+
+
 def test_arrays_begin_where_tensorflow_need_not_copy_them():
     assert all(_place(host.floats(size)) % 64 == 0 for size in (1, 3, 100, SIZE))
     assert host.floats(4, 0, 3).shape == (4, 0, 3)
