@@ -26,27 +26,31 @@ def main() -> int:
         return 0
     started = time.monotonic()
     figures: list[dict[str, Any]] = []
+    failed = []
     for stage in options.stages or STAGES:
         print(f"measuring {stage} ...", file=sys.stderr, flush=True)
-        figures += _stage(stage, options.full)
+        done, measured = _stage(stage, options.full)
+        figures += measured
+        if not done:
+            failed.append(stage)
     body = {"machine": described(), "full": options.full, "figures": figures, "seconds": time.monotonic() - started}
     output = Path(options.output)
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(body, indent=2) + "\n")
     print(table(body))
     print(f"{body['seconds']:.0f} s; all values in {output}")
-    return 0
+    if failed:
+        print(f"error: {', '.join(failed)} failed; the messages are above the table", file=sys.stderr)
+    return 1 if failed else 0
 
 
-def _stage(stage: str, full: bool) -> list[dict[str, Any]]:
-    """The figures of one stage, measured in a process of its own."""
+def _stage(stage: str, full: bool) -> tuple[bool, list[dict[str, Any]]]:
+    """Whether one stage, in a process of its own, came to its end, and the figures it measured."""
     with tempfile.TemporaryDirectory(prefix="kfrec-bench-") as folder:
         command = [sys.executable, "-m", "benchmarks", stage, "--child", folder, *(["--full"] if full else [])]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
-    if done.returncode:
-        print(f"{stage} failed with status {done.returncode}; its messages are above", file=sys.stderr)
     lines = (line for line in done.stdout.splitlines() if line.startswith('{"figure"'))
-    return [json.loads(line)["figure"] for line in lines]
+    return done.returncode == 0, [json.loads(line)["figure"] for line in lines]
 
 
 def table(body: dict[str, Any]) -> str:
@@ -82,11 +86,19 @@ def _number(value: float) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("stages", nargs="*", metavar="STAGE", help=f"one or more of {', '.join(STAGES)}; default all")
+    parser.add_argument(
+        "stages", nargs="*", type=_known, metavar="STAGE", help=f"one or more of {', '.join(STAGES)}; default all"
+    )
     parser.add_argument("--full", action="store_true", help="more runs and larger sizes; takes an hour")
     parser.add_argument("--output", default="build/benchmarks.json", metavar="FILE", help="default %(default)s")
     parser.add_argument("--child", metavar="FOLDER", help=argparse.SUPPRESS)
     return parser
+
+
+def _known(stage: str) -> str:
+    if stage not in STAGES:
+        raise argparse.ArgumentTypeError(f"there is no stage {stage}; the stages are {', '.join(STAGES)}")
+    return stage
 
 
 if __name__ == "__main__":

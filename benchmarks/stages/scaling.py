@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import socket
 import subprocess
 import sys
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
+import numpy as np
 import tensorflow as tf
 
 from benchmarks.measuring import Figure, Plan, Report, alternated
@@ -18,25 +22,37 @@ from components.models.loss import loss_of
 from components.models.optimizers.rows import sum_by_row
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
+from components.train.benchmark import summarize
 from components.train.launch import LocalLauncher
 
 ROWS, BATCH_A_RANK = 131_072, 4096
-STEPS, WARMUP = 6, 4  # memory grows for the first steps
+STEPS, WARMUP = 4, 4
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
     parquet = write_samples(folder / "parquet", ROWS, 2000)
     run(TfrecordParameters(), parquet=parquet, tfrecord=folder / "tfrecord")
-    waits: list[float] = []
+    with ExitStack() as stack:
+        one, other, two = [_Training(folder, ranks) for ranks in (1, 1, 2)]
+        for training in (one, other, two):
+            stack.enter_context(training)
+        _steps_of(one, other, count=WARMUP)
+        _steps_of(two, count=WARMUP)
+        waits: list[float] = []
 
-    def one() -> float:
-        measured = _benchmark(folder, 1)
-        waits.append(_waiting(measured))
-        return float(measured["throughput"])
+        def alone() -> float:
+            taken = _steps_of(one)
+            waits.append(1 - taken[..., 2].sum() / taken[..., 1].sum())
+            return _throughput(taken)
 
-    values = alternated(plan.slow_runs, one=one, two=lambda: _benchmark(folder, 2)["throughput"])
+        def apart() -> float:
+            return sum(_throughput(taken[None]) for taken in _steps_of(one, other))
+
+        values = alternated(plan.runs, one=alone, apart=apart, two=lambda: _throughput(_steps_of(two)))
     name = f"two ranks under Gloo, batch {BATCH_A_RANK} a rank, one thread each"
     report.add(Figure("scaling", name, "samples/s", values["two"], values["one"], target_ratio=1.7))
+    report.add(Figure("scaling", "two such processes that exchange nothing", "samples/s", values["apart"],
+                      values["one"], note="what this machine leaves of the second core"))  # fmt: skip
     report.add(Figure("scaling", "a rank's share of the gradients of a step", "MB", [sent_megabytes(BATCH_A_RANK)],
                       note="the small weights whole, of the tables each row the batch names once"))  # fmt: skip
     report.add(Figure("input", "share of a training step spent waiting for the batch", "", waits, target=0.05,
@@ -57,31 +73,79 @@ def sent_megabytes(rows: int) -> float:
     return sum(int(tf.size(part)) * part.dtype.size for part in parts) / 1e6
 
 
-def _benchmark(folder: Path, ranks: int) -> dict[str, Any]:
-    """What the training worker's own benchmark says, with ``ranks`` processes."""
-    out = folder / "results"
-    options = {
-        "global_batch_size": BATCH_A_RANK * ranks,
-        "intra_op_parallelism": 1,
-        "inter_op_parallelism": 1,
-        "affinity": "disabled",
-        "benchmark": "true",
-        "benchmark_steps": STEPS,
-        "benchmark_warmup_steps": WARMUP,
-        "seed": 1,
-    }
-    arguments = [f"--dataset_dir={folder / 'tfrecord'}", f"--results_dir={out}"]
-    arguments += [f"--{name}={value}" for name, value in options.items()]
-    launcher = LocalLauncher("gloo")
-    environment = os.environ | launcher.environment()
-    done = subprocess.run(launcher.command(ranks, arguments), env=environment, capture_output=True, text=True)
-    if done.returncode:
-        sys.stderr.write(done.stderr[-2000:])
-        raise RuntimeError(f"{ranks} ranks ended with status {done.returncode}")
-    lines = [json.loads(line.removeprefix("DLLL ")) for line in (out / "log.json").read_text().splitlines()]
-    return next(line["data"] for line in reversed(lines) if "throughput" in line.get("data", {}))
+class _Training:
+    """The workers of one training, which stand still except while they are asked for steps.
+
+    Args:
+        folder: holds the records; gets what the workers say.
+        ranks: how many workers.
+    """
+
+    def __init__(self, folder: Path, ranks: int) -> None:
+        self._ranks, self._log = ranks, (folder / "workers.log").open("a+")
+        self._server = socket.socket(socket.AF_UNIX)
+        self._server.bind(address := str(folder / f"{id(self):x}"))
+        self._server.listen()
+        self._server.settimeout(1)
+        launcher = LocalLauncher("gloo", module="benchmarks.worker")
+        command = launcher.command(ranks, [address, str(folder / "tfrecord"), str(BATCH_A_RANK)])
+        environment = os.environ | launcher.environment()
+        self._process = subprocess.Popen(command, env=environment, stdout=self._log, stderr=self._log)
+
+    def __enter__(self) -> _Training:
+        with self._server:
+            self._workers = [self._accept() for _ in range(self._ranks)]
+        self._pids = [int(self._line(worker)) for worker in self._workers]
+        self._signal(signal.SIGSTOP)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._signal(signal.SIGCONT)
+        for worker in self._workers:
+            worker.close()
+        self._process.wait()
+        self._log.close()
+
+    def ask(self, steps: int) -> None:
+        """Lets the workers take steps."""
+        self._signal(signal.SIGCONT)
+        for worker in self._workers:
+            print(steps, file=worker, flush=True)
+
+    def taken(self) -> list[Any]:
+        """Of each worker and step: samples, cycle and step seconds."""
+        answers = [json.loads(self._line(worker)) for worker in self._workers]
+        self._signal(signal.SIGSTOP)  # Horovod's thread never rests by itself
+        return answers
+
+    def _accept(self) -> IO[str]:
+        while self._process.poll() is None:
+            with suppress(TimeoutError):
+                return self._server.accept()[0].makefile("rw")
+        raise self._ended()
+
+    def _line(self, worker: IO[str]) -> str:
+        line = worker.readline()
+        if not line:
+            raise self._ended()
+        return line
+
+    def _ended(self) -> RuntimeError:
+        self._log.seek(0)
+        sys.stderr.write(self._log.read()[-2000:])
+        return RuntimeError("a worker ended before its work was done; what it said is above")
+
+    def _signal(self, number: signal.Signals) -> None:
+        for pid in self._pids:
+            os.kill(pid, number)
 
 
-def _waiting(measured: dict[str, Any]) -> float:
-    cycle_ms = 1000 * BATCH_A_RANK / measured["throughput"]
-    return max(0.0, 1 - measured["latency_mean"] / cycle_ms)
+def _steps_of(*trainings: _Training, count: int = STEPS) -> np.ndarray:
+    """Has trainings step at the same time; [workers, steps, 3] samples, cycle and step seconds."""
+    for training in trainings:
+        training.ask(count)
+    return np.array([answer for training in trainings for answer in training.taken()])
+
+
+def _throughput(taken: np.ndarray) -> float:
+    return summarize(taken[..., 0], taken[..., 1], taken[..., 2]).throughput

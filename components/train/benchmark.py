@@ -84,19 +84,27 @@ def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndar
     )
 
 
+def timed_steps(
+    step: Callable[[Batch], tf.Tensor], batches: Iterator[Batch], label: str
+) -> Iterator[tuple[int, float, float]]:
+    """Takes a step with each batch; what :func:`summarize` wants to know of it: its samples, cycle and step seconds."""
+    while True:
+        asked = time.perf_counter()
+        batch = next(batches, None)
+        if batch is None:
+            return
+        started = time.perf_counter()
+        step(batch).numpy()  # waits for the device
+        ended = time.perf_counter()
+        yield int(batch[label].shape[0]), ended - asked, ended - started
+
+
 def _measure(session: Session, step: Callable[[Batch], tf.Tensor], batches: Iterator[Batch]) -> Benchmark:
     warmup, steps = session.parameters.benchmark_warmup_steps, session.parameters.benchmark_steps
     measured: list[tuple[int, float, float]] = []
-    label = session.data.label
     with session.progress("benchmark", warmup + steps, "steps") as advance:
-        for number in range(warmup + steps):
-            asked = time.perf_counter()
-            batch = next(batches)
-            started = time.perf_counter()
-            step(batch).numpy()  # waits for the device
-            ended = time.perf_counter()
-            if number >= warmup:
-                measured.append((int(batch[label].shape[0]), ended - asked, ended - started))
+        for taken in itertools.islice(timed_steps(step, batches, session.data.label), warmup + steps):
+            measured.append(taken)
             advance(1)
-    gathered = np.array(session.ranks.gather(measured))
+    gathered = np.array(session.ranks.gather(measured[warmup:]))
     return summarize(gathered[:, :, 0], gathered[:, :, 1], gathered[:, :, 2])

@@ -52,14 +52,15 @@ class LocalLauncher:
         kind: "gloo" or "mpi".
         prefix: root of the Python environment.
         python: its interpreter.
+        module: what each of them runs.
     """
 
-    def __init__(self, kind: str, prefix: str = sys.prefix, python: str = sys.executable) -> None:
-        self._kind, self._prefix, self._python = kind, prefix, python
+    def __init__(self, kind: str, prefix: str = sys.prefix, python: str = sys.executable, module: str = MODULE) -> None:
+        self._kind, self._prefix, self._python, self._module = kind, prefix, python, module
 
     def command(self, workers: int, arguments: Sequence[str]) -> list[str]:
         """The command line that starts all workers."""
-        worker = [self._python, "-m", MODULE, *arguments]
+        worker = [self._python, "-m", self._module, *arguments]
         if workers == 1:
             return worker
         binaries = Path(self._prefix) / "bin"

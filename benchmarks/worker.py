@@ -1,0 +1,51 @@
+"""A training worker that steps when it is told to, so that several can be measured in turns within one minute.
+
+Started by the scaling stage: python -m benchmarks.worker SOCKET DATASET SAMPLES_A_RANK. It connects and tells its
+process number; then it answers each line, a number of steps, with what these took, as JSON, until the connection ends.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import socket
+import sys
+from pathlib import Path
+
+from components.steps.catalog import WorkerParameters
+from components.steps.parameter import build
+from components.train.runtime import configure, quiet_tensorflow
+
+
+def main(address: str, dataset: str, samples_a_rank: int) -> None:
+    quiet_tensorflow()
+    from components.train.benchmark import timed_steps
+    from components.train.ranks import connect
+    from components.train.session import open_session
+    from components.train.training import Training
+
+    ranks = connect()
+    options = {
+        "global_batch_size": samples_a_rank * ranks.size,
+        "intra_op_parallelism": 1,
+        "inter_op_parallelism": 1,
+        "affinity": "disabled",
+        "results_dir": str(Path(dataset).parent / "results"),
+    }
+    parameters = build(WorkerParameters, {name: str(value) for name, value in options.items()})
+    configure(parameters, ranks)
+    session = open_session(Path(dataset), parameters, ranks, seed=1)
+    training = Training(session, seed=1)
+    epochs = (session.training_batches(1, epoch) for epoch in itertools.count())
+    steps = timed_steps(training.step.run, itertools.chain.from_iterable(epochs), session.data.label)
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(address)
+        with connection.makefile("rw") as stage:
+            print(os.getpid(), file=stage, flush=True)
+            for line in stage:
+                print(json.dumps(list(itertools.islice(steps, int(line)))), file=stage, flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
