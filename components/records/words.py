@@ -84,6 +84,16 @@ def trailing_zeros(typing_context: Any, word: Any) -> Any:
 
 
 @intrinsic
+def ones(typing_context: Any, word: Any) -> Any:
+    """Number of one bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@intrinsic
 def leading_zeros(typing_context: Any, word: Any) -> Any:
     """Number of zero bits above the highest one bit; 64 for 0."""
 

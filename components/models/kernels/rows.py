@@ -9,10 +9,11 @@ from components.compiled import kernel
 from components.models.kernels import host
 from components.models.kernels.products import GRAIN
 from components.models.kernels.vectors import LANES, load, store
-from components.records.words import prefetch
+from components.records.words import ones, prefetch, trailing_zeros
 
 # Rows lie anywhere in memory: so many ahead of its turn, one is asked for.
 _AHEAD = 12
+_BITS = np.uint64(64)  # of a word
 
 
 def fits(values: tf.Tensor) -> bool:
@@ -33,10 +34,10 @@ def distinct(indices: tf.Tensor, rows: int) -> tuple[tf.Tensor, tf.Tensor]:
     """
 
     def run(named: np.ndarray) -> list[np.ndarray]:
-        numbers, places = np.empty(rows, np.int32), np.empty(len(named), np.int32)
-        count = _number(named, numbers, places)
-        found = np.empty(count, named.dtype)
-        _list(numbers, found)
+        bits = np.zeros(-(-rows // int(_BITS)), np.uint64)
+        below, places = np.empty(len(bits), np.int32), np.empty(len(named), np.int32)
+        found = np.empty(_number(named, bits, below, places), named.dtype)
+        _list(bits, found)
         return [found, places]
 
     found, places = tf.numpy_function(run, [indices], [indices.dtype, tf.int32], stateful=False)
@@ -75,28 +76,39 @@ def sums(values: tf.Tensor, places: tf.Tensor, count: tf.Tensor | int) -> tf.Ten
 
 
 @kernel
-def _number(named, numbers, places):  # type: ignore[no-untyped-def]
-    """Numbers the rows that are named in ascending order, -1 for others; their number."""
-    numbers[:] = -1
+def _number(named, bits, below, places):  # type: ignore[no-untyped-def]
+    """Numbers the rows that are named in ascending order; their number.
+
+    Args:
+        named: the rows.
+        bits: words of zeros; gets a one for each row that is named.
+        below: gets the number of those before each word.
+        places: gets the number of each of ``named``.
+    """
+    # A bit a row fits into the second-level cache where a number a row does not.
     for i in range(len(named)):
-        numbers[named[i]] = 0
+        row = np.uint64(named[i])
+        bits[row // _BITS] |= np.uint64(1) << row % _BITS
     count = np.int32(0)
-    for row in range(len(numbers)):
-        if numbers[row] == 0:
-            numbers[row] = count
-            count += np.int32(1)
+    for word in range(len(bits)):
+        below[word] = count
+        count += np.int32(ones(bits[word]))
     for i in range(len(named)):
-        places[i] = numbers[named[i]]
+        row = np.uint64(named[i])
+        lower = bits[row // _BITS] & ((np.uint64(1) << row % _BITS) - np.uint64(1))
+        places[i] = below[row // _BITS] + np.int32(ones(lower))
     return count
 
 
 @kernel
-def _list(numbers, found):  # type: ignore[no-untyped-def]
-    """Writes down the rows that have a number."""
+def _list(bits, found):  # type: ignore[no-untyped-def]
+    """Writes down the rows whose bit is set."""
     at = 0
-    for row in range(len(numbers)):
-        if numbers[row] >= 0:
-            found[at] = row
+    for word in range(len(bits)):
+        left = bits[word]
+        while left:
+            found[at] = word * np.int64(_BITS) + np.int64(trailing_zeros(left))
+            left &= left - np.uint64(1)
             at += 1
 
 
