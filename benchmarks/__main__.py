@@ -29,7 +29,9 @@ def main() -> int:
     failed = []
     for stage in options.stages or STAGES:
         print(f"measuring {stage} ...", file=sys.stderr, flush=True)
+        begun = time.monotonic()
         done, measured = _stage(stage, options.full)
+        print(f"{stage} took {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
         figures += measured
         if not done:
             failed.append(stage)

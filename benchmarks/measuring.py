@@ -70,18 +70,16 @@ class Plan:
     """How much to measure.
 
     Attributes:
-        runs: of quick things.
-        slow_runs: of things that take ten seconds and more.
+        runs: of everything that has a median.
         full: the sizes that take longer too.
     """
 
     runs: int = 5
-    slow_runs: int = 3
     full: bool = False
 
     @staticmethod
     def of(full: bool) -> Plan:
-        return Plan(runs=7, slow_runs=5, full=True) if full else Plan()
+        return Plan(runs=7, full=True) if full else Plan()
 
 
 def seconds(job: Callable[[], Any]) -> float:

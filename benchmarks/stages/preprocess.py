@@ -20,7 +20,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     for millions in FULL_MILLIONS if plan.full else MILLIONS:
         reviews = millions * 1_000_000
         raw = write_reviews(folder / f"raw_{millions}", reviews)
-        runs = plan.slow_runs if millions == 1 else 1
+        runs = plan.runs if millions == 1 else 1
         measured = [_run(raw, folder / f"parquet_{millions}") for _ in range(runs)]
         report.add(
             Figure(

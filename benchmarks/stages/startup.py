@@ -23,7 +23,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     for step in STEPS:
         # What a pod of KFP loads: its executor, the component, and the step's own modules.
         modules = f"kfp.dsl.executor_main, components.{step}.component, components.{step}.step"
-        values = [_command(sys.executable, "-c", f"import {modules}") for _ in range(plan.slow_runs)]
+        values = [_command(sys.executable, "-c", f"import {modules}") for _ in range(plan.runs)]
         report.add(Figure("start-up", f"imports of {step} under KFP", "s", values))
     report.add(Figure("start-up", "Python alone", "s", python))
     _carry(folder, plan, report)

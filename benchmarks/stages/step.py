@@ -20,9 +20,10 @@ from components.train.loss_scale import LossScale
 from components.train.ranks import Alone
 from components.train.training_step import TrainingStep
 
-SIZES = (4096, 16_384)
-CURVE_STEPS, CURVE_BATCH = 100, 4096
+SIZES, SAMPLES_A_RUN = (4096, 16_384), 8192
+CURVE_STEPS, CURVE_BATCH, FULL_CURVE_BATCH = 100, 2048, 4096
 Batch = dict[str, tf.Tensor]
+Steps = dict[str, Callable[[Batch], tf.Tensor]]
 
 
 def our_step(optimizer: str = "adam") -> tuple[Any, Callable[[Batch], tf.Tensor]]:
@@ -62,37 +63,57 @@ def tensors(rows: int, seed: int) -> Batch:
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
     model, ours = our_step()
-    reference = reference_step(model)
+    steps = {"ours": ours, "reference": reference_step(model)}
+    peak = matmul_gflops()
+
+    size = FULL_CURVE_BATCH if plan.full else CURVE_BATCH
+    name = f"largest difference of the loss, {CURVE_STEPS} steps, batch {size}"
+    report.add(Figure("train", name, "", [_largest_difference(steps, size)], target=1e-3, lower_is_better=True))
+    for size in SIZES:
+        _add(report, size, _measured(steps, size, plan.runs), peak)
+    if plan.full:
+        steps["ours"] = our_step("lazy_adam")[1]
+        for size in SIZES:
+            values = _measured(steps, size, plan.runs)
+            name = f"SIM step, lazy Adam, batch {size}"
+            report.add(Figure("train", name, "samples/s", values["ours"], values["reference"]))
+
+
+def _add(report: Report, size: int, values: dict[str, list[float]], peak: float) -> None:
+    name = f"SIM step, batch {size}"
+    report.add(Figure("train", name, "samples/s", values["ours"], values["reference"], target_ratio=2))
+    work = flops_per_sample() / 1e9
+    shares = [value * work / peak for value in values["ours"]]
+    report.add(Figure("train", f"useful work of the matmul peak, batch {size}", "", shares, target=0.6,
+                      note=f"matmul peak {peak:.0f} GFLOP/s, {work * 1e3:.1f} MFLOP a sample"))  # fmt: skip
+
+
+def _largest_difference(steps: Steps, size: int) -> float:
+    """How far apart the losses of both are where they are furthest, trained on the same batches."""
     differences = []
     for number in range(CURVE_STEPS):
-        data = tensors(CURVE_BATCH, number)
-        differences.append(abs(float(ours(data)) - float(reference(data))))
-    name = f"largest difference of the loss, {CURVE_STEPS} steps, batch {CURVE_BATCH}"
-    report.add(Figure("train", name, "", [max(differences)], target=1e-3, lower_is_better=True))
+        data = tensors(size, number)
+        ours, theirs = (float(step(data)) for step in steps.values())
+        differences.append(abs(ours - theirs))
+    return max(differences)
 
-    runs = {"ours": ours, "reference": reference}
-    if plan.full:
-        runs["lazy"] = our_step("lazy_adam")[1]
-    peak = matmul_gflops()
-    for size in SIZES:
-        data = tensors(size, 1)
-        jobs = {name: _speed(step, data, size) for name, step in runs.items()}
-        alternated(1, **jobs)
-        values = alternated(plan.runs, **jobs)
-        report.add(
-            Figure("train", f"SIM step, batch {size}", "samples/s", values["ours"], values["reference"], target_ratio=2)
-        )
-        work = flops_per_sample() / 1e9
-        shares = [value * work / peak for value in values["ours"]]
-        report.add(Figure("train", f"useful work of the matmul peak, batch {size}", "", shares, target=0.6,
-                          note=f"matmul peak {peak:.0f} GFLOP/s, {work * 1e3:.1f} MFLOP a sample"))  # fmt: skip
-        if plan.full:
-            name = f"SIM step, lazy Adam, batch {size}"
-            report.add(Figure("train", name, "samples/s", values["lazy"], values["reference"]))
+
+def _measured(steps: Steps, size: int, runs: int) -> dict[str, list[float]]:
+    """Samples/s of both with the same batch."""
+    data = tensors(size, 1)
+    jobs = {name: _speed(step, data, size) for name, step in steps.items()}
+    alternated(1, **jobs)
+    return alternated(runs, **jobs)
 
 
 def _speed(step: Callable[[Batch], tf.Tensor], data: Batch, size: int) -> Callable[[], float]:
-    return lambda: size / seconds(lambda: np.asarray(step(data)))
+    count = max(SAMPLES_A_RUN // size, 1)
+
+    def run() -> None:
+        for _ in range(count):
+            np.asarray(step(data))
+
+    return lambda: count * size / seconds(run)
 
 
 def flops_per_sample(width: int = 32, units: int = 96, long: int = 90, short: int = 10) -> float:
