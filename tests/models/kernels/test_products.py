@@ -44,5 +44,6 @@ def test_panels_made_in_a_kernel_are_those_made_outside():
 
 def test_columns_are_filled_up_with_zeros():
     assert [padded(columns) for columns in (1, GRAIN, GRAIN + 1)] == [GRAIN, GRAIN, 2 * GRAIN]
-    panels = packed(np.ones((3, 5), np.float32)).reshape(3, GRAIN)
-    np.testing.assert_array_equal(panels, np.tile(np.arange(GRAIN) < 5, (3, 1)))
+    left, result = np.ones(ROWS * 3, np.float32), np.ones((ROWS, GRAIN), np.float32)
+    multiply(False, left, 0, 3, 1, ROWS, 3, packed(np.ones((3, 5), "f")), 0, 3, GRAIN, result.reshape(-1), 0, GRAIN)
+    np.testing.assert_array_equal(result, np.tile(3.0 * (np.arange(GRAIN) < 5), (ROWS, 1)))
