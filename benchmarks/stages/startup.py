@@ -9,11 +9,30 @@ import sys
 from pathlib import Path
 
 from benchmarks.measuring import Figure, Plan, Report, seconds
+from benchmarks.samples import write_samples
 from components.artifacts import publishing
 from components.artifacts.remote import fetch_artifact, publish_remote
-from components.steps.catalog import STEPS
+from components.steps.catalog import STEPS, TfrecordParameters
+from components.tfrecord.step import run
 
 FILES, FILE_MB = 16, 16
+# What compiles the kernels of a step, and little else.
+_CONVERT = """
+import sys
+from pathlib import Path
+from components.steps.catalog import TfrecordParameters
+from components.tfrecord.step import run
+run(TfrecordParameters(), parquet=Path(sys.argv[1]) / "parquet", tfrecord=Path(sys.argv[2]) / "tfrecord")
+"""
+_TRAIN = """
+import sys
+from pathlib import Path
+from benchmarks.stages.step import our_step, tensors
+from components.feature_spec import load_feature_spec
+from components.records import Records
+next(Records(load_feature_spec(Path(sys.argv[1]) / "tfrecord"), "train").batches(64))
+our_step()[1](tensors(64, 1)).numpy()
+"""
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
@@ -27,6 +46,22 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
         report.add(Figure("start-up", f"imports of {step} under KFP", "s", values))
     report.add(Figure("start-up", "Python alone", "s", python))
     _carry(folder, plan, report)
+    if plan.full:
+        _compile(folder, plan, report)
+
+
+def _compile(folder: Path, plan: Plan, report: Report) -> None:
+    """What a step spends in a new pod on compiling kernels, which then lie in NUMBA_CACHE_DIR."""
+    run(TfrecordParameters(), parquet=write_samples(folder / "parquet", 1000, 100), tfrecord=folder / "tfrecord")
+    for name, code in (("converting a thousand samples", _CONVERT), ("reading and training one batch", _TRAIN)):
+        values: dict[str, list[float]] = {"compiling kernels": [], "with compiled kernels": []}
+        for number in range(plan.runs):
+            cache = folder / name / str(number)  # empty for the first of the two
+            for what, taken in values.items():
+                command = (sys.executable, "-c", code, str(folder), str(folder / f"{name} {number} {what}"))
+                taken.append(_command(*command, NUMBA_CACHE_DIR=str(cache)))
+        for what, taken in values.items():
+            report.add(Figure("start-up", f"{name}, {what}", "s", taken))
 
 
 def _carry(folder: Path, plan: Plan, report: Report) -> None:
@@ -52,6 +87,6 @@ def _carry(folder: Path, plan: Plan, report: Report) -> None:
         report.add(Figure("start-up", name, "s", [seconds(job) for _ in range(plan.runs)]))
 
 
-def _command(*command: str) -> float:
-    quiet = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
+def _command(*command: str, **environment: str) -> float:
+    quiet = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3", **environment}
     return seconds(lambda: subprocess.run(command, check=True, capture_output=True, env=quiet))
