@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -50,7 +51,8 @@ def _stage(stage: str, full: bool) -> tuple[bool, list[dict[str, Any]]]:
     """Whether one stage, in a process of its own, came to its end, and the figures it measured."""
     with tempfile.TemporaryDirectory(prefix="kfrec-bench-") as folder:
         command = [sys.executable, "-m", "benchmarks", stage, "--child", folder, *(["--full"] if full else [])]
-        done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+        quiet = {"TF_CPP_MIN_LOG_LEVEL": "2"} | os.environ
+        done = subprocess.run(command, stdout=subprocess.PIPE, env=quiet, text=True)
     lines = (line for line in done.stdout.splitlines() if line.startswith('{"figure"'))
     return done.returncode == 0, [json.loads(line)["figure"] for line in lines]
 

@@ -25,8 +25,8 @@ from components.tfrecord.step import run
 from components.train.benchmark import summarize
 from components.train.launch import LocalLauncher
 
-ROWS, BATCH_A_RANK = 131_072, 4096
-STEPS, WARMUP = 4, 4
+ROWS, BATCH_A_RANK = 65_536, 4096
+STEPS, WARMUP = 4, 3
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
