@@ -137,7 +137,8 @@ class _Training:
 
     def _signal(self, number: signal.Signals) -> None:
         for pid in self._pids:
-            os.kill(pid, number)
+            with suppress(ProcessLookupError):  # it has ended, which its connection tells
+                os.kill(pid, number)
 
 
 def _steps_of(*trainings: _Training, count: int = STEPS) -> np.ndarray:
