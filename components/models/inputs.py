@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import tensorflow as tf
 
 from components.feature_spec import Feature
 from components.models.channels import SequenceChannels
+from components.models.kernels import search
 from components.models.layers.embedding import FusedEmbedding
 from components.models.layers.weights import Weights
 
+LongHistory = Literal["embedded", "searchable", "none"]
+
 
 class EmbeddedBatch(NamedTuple):
-    """A batch of B samples; D is the width of an item, all its features side by side.
+    """A batch of B samples; D is the width of an item, all its F features side by side.
 
     Attributes:
         target: ``[B, D]``.
         user: ``[B, width of a user]``.
-        long: the oldest items, ``[B, L, D]``; at padding it holds whatever the padding's row holds.
+        long: the oldest items, ``[B, L, D]``; at padding it holds whatever the padding's row holds. L is 0 where they
+            are searched by name, or not wanted.
+        named_long: where they are searched by name, the oldest items as places ``[B, L, F]`` in ``rows``; else L is 0.
+        rows: of the embedding tables, ``[R, width]``.
         long_mask: bool ``[B, L]``, false at padding.
         short: the newest items, ``[S, B, D]``. Time comes before the batch, so that a step of a recurrence is a
             contiguous block.
@@ -31,6 +37,8 @@ class EmbeddedBatch(NamedTuple):
     target: tf.Tensor
     user: tf.Tensor
     long: tf.Tensor
+    named_long: tf.Tensor
+    rows: tf.Tensor
     long_mask: tf.Tensor
     short: tf.Tensor
     short_mask: tf.Tensor
@@ -65,26 +73,28 @@ class SequenceInputs(tf.Module):
         super().__init__()
         self._channels = channels
         self._short_length = short_length
+        self._dtype = dtype
         self.embedding = FusedEmbedding(weights.scope("embedding"), channels.cardinalities, embedding_dim, dtype)
         self.tables = tuple(feature.name for feature in (*channels.target, *channels.user))
         self.item_width = embedding_dim * len(channels.target)
         self.user_width = embedding_dim * len(channels.user)
 
     def __call__(
-        self, features: Mapping[str, tf.Tensor], *, long: bool = True, negatives: bool = False
+        self, features: Mapping[str, tf.Tensor], *, long: LongHistory = "embedded", negatives: bool = False
     ) -> EmbeddedBatch:
         """Embeds a batch.
 
         Args:
             features: ids by name, ``[B]`` or ``[B, length]``, all of one integer type.
-            long: whether the long history is wanted; else it comes back with a length of 0.
+            long: how the long history is wanted: embedded, as names of rows where a kernel can search these (else
+                embedded), or not at all.
             negatives: whether the negative history is wanted.
         """
         channels = self._channels
         target = self._rows(features, channels.target)
         history = self._rows(features, channels.positive)
         boundary = channels.length - self._short_length
-        long_rows, short_rows = history[:, : boundary if long else 0], history[:, boundary:]
+        long_rows, short_rows = history[:, : 0 if long == "none" else boundary], history[:, boundary:]
         candidate_rows = [short_rows[:, 1:]]
         if negatives:
             negative = self._rows(features, channels.negative)
@@ -93,7 +103,7 @@ class SequenceInputs(tf.Module):
             user = self._rows(features, channels.user, len(channels.target))
         else:
             user = tf.zeros([tf.shape(target)[0], 0], target.dtype)
-        embedded_long, first, candidates, embedded_target, embedded_user = self.embedding(
+        rows, (named_long, *short) = self.embedding.narrowed(
             [
                 long_rows,
                 tf.transpose(short_rows[:, :1], [1, 0, 2]),
@@ -102,10 +112,18 @@ class SequenceInputs(tf.Module):
                 user,
             ]
         )
+        none = named_long[:, :0]
+        searchable = long == "searchable" and search.fits(rows, self._dtype)
+        to_embed, named = (none, named_long) if searchable else (named_long, none)
+        embedded_long, first, candidates, embedded_target, embedded_user = self.embedding.embed(
+            rows, [to_embed, *short]
+        )
         return EmbeddedBatch(
             target=embedded_target,
             user=embedded_user,
             long=embedded_long,
+            named_long=named,
+            rows=rows,
             long_mask=long_rows[..., 0] > 0,
             short=tf.concat([first, tf.unstack(candidates, num=len(candidate_rows))[0]], 0),
             short_mask=short_rows[..., 0] > 0,

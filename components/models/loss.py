@@ -44,7 +44,8 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0) -> 
     import tensorflow as tf
 
     losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
-    return LossTerm(tf.reduce_sum(losses), tf.cast(tf.size(losses), tf.float32), weight)
+    # Counted from the labels, which are there when a step begins: the ranks add up their counts while they compute.
+    return LossTerm(tf.reduce_sum(losses), tf.cast(tf.size(labels), tf.float32), weight)
 
 
 def next_item_loss(clicked: tf.Tensor, unclicked: tf.Tensor, mask: tf.Tensor, weight: float = 1.0) -> LossTerm:

@@ -10,6 +10,7 @@ import tensorflow as tf
 from components.feature_spec import FeatureSpec
 from components.models.channels import read_channels, short_length
 from components.models.inputs import EmbeddedBatch, SequenceInputs
+from components.models.kernels import search
 from components.models.layers.attention import attend, masked_softmax, top_k_mask
 from components.models.layers.classifier import Classifier
 from components.models.layers.interest_evolution import UNITS_PER_EMBEDDING, InterestEvolution
@@ -74,12 +75,12 @@ class Sim(tf.Module):
         )
 
     def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
-        return self._forward(self.inputs(features), training).stage_two_logits
+        return self._forward(self.inputs(features, long="searchable"), training).stage_two_logits
 
     def loss_terms(
         self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
     ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-        batch = self.inputs(features, negatives=True)
+        batch = self.inputs(features, long="searchable", negatives=True)
         forward = self._forward(batch, training)
         return forward.stage_two_logits, {
             "stage_one": cross_entropy(labels, forward.stage_one_logits, STAGE_WEIGHT),
@@ -97,6 +98,9 @@ class Sim(tf.Module):
     @staticmethod
     def _search(batch: EmbeddedBatch) -> list[tf.Tensor]:
         """Stage one's interest, and the attention and the mean over the items it found, each ``[B, D]``."""
+        if batch.named_long.shape[1]:
+            sums = search.weighted(batch.rows, batch.named_long, batch.long_mask, batch.target, FOUND_ITEMS)
+            return tf.unstack(sums, axis=1)
 
         def weigh(scores: tf.Tensor) -> tf.Tensor:
             attention = masked_softmax(scores, batch.long_mask)

@@ -21,7 +21,7 @@ _C5, _C4, _C3, _C2, _C1, _C0 = (
 
 
 @kernel
-def _exp(x):  # type: ignore[no-untyped-def]
+def exp(x):  # type: ignore[no-untyped-def]
     """e**x; beyond +-87 that of 87."""
     x = within(x, _LARGEST)
     rounded = x * everywhere(_LOG2_E) + everywhere(_ROUND)
@@ -38,10 +38,10 @@ def _exp(x):  # type: ignore[no-untyped-def]
 @kernel
 def sigmoid(x):  # type: ignore[no-untyped-def]
     """1 / (1 + e**-x)."""
-    return everywhere(_ONE) / (everywhere(_ONE) + _exp(everywhere(np.float32(0)) - x))
+    return everywhere(_ONE) / (everywhere(_ONE) + exp(everywhere(np.float32(0)) - x))
 
 
 @kernel
 def tanh(x):  # type: ignore[no-untyped-def]
     """The hyperbolic tangent, to 2e-7."""
-    return everywhere(_TWO) / (everywhere(_ONE) + _exp(everywhere(-_TWO) * x)) - everywhere(_ONE)
+    return everywhere(_TWO) / (everywhere(_ONE) + exp(everywhere(-_TWO) * x)) - everywhere(_ONE)

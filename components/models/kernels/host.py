@@ -99,7 +99,8 @@ def call(
     function: Callable[..., Sequence[np.ndarray]], arguments: Sequence[tf.Tensor], shapes: Sequence[tf.TensorShape]
 ) -> list[tf.Tensor]:
     """An operation of float32 tensors that ``function`` computes, given arrays that it must not write to."""
-    results = tf.numpy_function(function, arguments, [tf.float32] * len(shapes), stateful=False)
+    kernel = f"{function.__module__.rpartition('.')[2]}_{function.__name__.strip('_')}"  # for who reads a profile
+    results = tf.numpy_function(function, arguments, [tf.float32] * len(shapes), stateful=False, name=kernel)
     for result, shape in zip(results, shapes, strict=True):
         result.set_shape(shape)
     return results

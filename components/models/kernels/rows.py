@@ -1,6 +1,8 @@
-"""Sums of a table's rows: where a batch names a row more than once, and as a gradient of the whole table."""
+"""The rows of a table that a batch names: each once, looked up, and sums of what is said about each."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf
@@ -44,6 +46,16 @@ def distinct(indices: tf.Tensor, rows: int) -> tuple[tf.Tensor, tf.Tensor]:
     found.set_shape([None])
     places.set_shape(indices.shape)
     return found, places
+
+
+@tf.custom_gradient
+def take(rows: tf.Tensor, places: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, None]]]:
+    """The rows at ``places`` ``[N]`` of ``[R, width]``; their gradient is of all rows, as each is expected."""
+
+    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:
+        return sums(upstream, places, tf.shape(rows)[0]), None
+
+    return tf.gather(rows, places), gradient
 
 
 def sums(values: tf.Tensor, places: tf.Tensor, count: tf.Tensor | int) -> tf.Tensor:

@@ -117,6 +117,38 @@ def within(typing: Any, values: Any, limit: Any) -> Any:
 
 
 @intrinsic
+def where_at_least(typing: Any, values: Any, others: Any, least: Any) -> Any:
+    """Each lane of ``values`` where that of ``others`` is at least ``least``, and 0 elsewhere."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value, other, limit = arguments
+        kept = builder.fcmp_ordered(">=", other, broadcast(builder, limit))
+        return builder.select(kept, value, ir.Constant(VECTOR, [0.0] * LANES))
+
+    return vector(vector, vector, types.float32), generate
+
+
+@intrinsic
+def count_at_least(typing: Any, values: Any, least: Any) -> Any:
+    """How many lanes are at least ``least``."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kept = builder.fcmp_ordered(">=", arguments[0], broadcast(builder, arguments[1]))
+        bits = builder.bitcast(kept, ir.IntType(LANES))
+        return builder.zext(builder.ctpop(bits), ir.IntType(64))
+
+    return types.int64(vector, types.float32), generate
+
+
+@intrinsic
+def float_of(typing: Any, bits: Any) -> Any:
+    """The float that these 32 bits stand for."""
+    return types.float32(types.int32), lambda context, builder, signature, arguments: builder.bitcast(
+        arguments[0], ir.FloatType()
+    )
+
+
+@intrinsic
 def power_of_two(typing: Any, rounded: Any) -> Any:
     """2**n of the n in the lowest bits of each lane, n from -126 to 127."""
 

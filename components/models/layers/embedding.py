@@ -8,6 +8,7 @@ from itertools import accumulate
 
 import tensorflow as tf
 
+from components.models.kernels import rows as kernels
 from components.models.layers.weights import Weights
 
 
@@ -66,6 +67,36 @@ class FusedEmbedding(tf.Module):
             )
         return tf.stack(rows, -1)
 
+    def narrowed(self, groups: Sequence[tf.Tensor]) -> tuple[tf.Tensor | tf.Variable, list[tf.Tensor]]:
+        """The rows that groups name, and the groups as places among these.
+
+        With kernels each row is there once, ascending, so that its gradient is added up only once. Without them these
+        are all rows, and a place is the row's number.
+
+        Args:
+            groups: each ``[..., F]``, of one integer type.
+
+        Returns:
+            ``[rows, width]``, and the groups.
+        """
+        if not kernels.fits(self.tables):
+            return self.tables, list(groups)
+        found, places = kernels.distinct(_joined(groups), self.tables.shape[0])
+        return tf.gather(self.tables, found), _parted(places, groups)
+
+    def embed(self, rows: tf.Tensor | tf.Variable, groups: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+        """Embeds what :meth:`narrowed` gave, by one look-up.
+
+        Returns:
+            For each group ``[..., F * width]``: the embeddings of the F features side by side.
+        """
+        take = kernels.take if kernels.fits(rows) else tf.gather
+        values = tf.cast(take(rows, _joined(groups)), self._dtype)
+        return [
+            tf.reshape(part, tf.concat([tf.shape(group)[:-1], [group.shape[-1] * self._width]], 0))
+            for part, group in zip(_parted(values, groups), groups, strict=True)
+        ]
+
     def __call__(self, groups: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Embeds groups of rows.
 
@@ -75,14 +106,21 @@ class FusedEmbedding(tf.Module):
         Returns:
             For each group ``[..., F * width]``: the embeddings of the F features side by side.
         """
-        flat = [tf.reshape(rows, [-1]) for rows in groups]
-        values = tf.cast(tf.gather(self.tables, tf.concat(flat, 0)), self._dtype)
-        parts = tf.split(values, [tf.size(rows) for rows in flat], num=len(flat))
-        return [
-            tf.reshape(part, tf.concat([tf.shape(rows)[:-1], [rows.shape[-1] * self._width]], 0))
-            for part, rows in zip(parts, groups, strict=True)
-        ]
+        return self.embed(*self.narrowed(groups))
 
     def table(self, index: int) -> tf.Tensor:
         """The rows of one feature, float32 ``[cardinality + 1, width]``."""
         return self.tables[self._offsets[index] : self._offsets[index + 1]]
+
+
+def _joined(groups: Sequence[tf.Tensor]) -> tf.Tensor:
+    return tf.concat([tf.reshape(group, [-1]) for group in groups], 0)
+
+
+def _parted(joined: tf.Tensor, groups: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    """Takes apart what belongs to each element of the groups; axes that come after stay."""
+    parts = tf.split(joined, [tf.size(group) for group in groups], num=len(groups))
+    return [
+        tf.reshape(part, tf.concat([tf.shape(group), tf.shape(part)[1:]], 0))
+        for part, group in zip(parts, groups, strict=True)
+    ]

@@ -50,7 +50,7 @@ def _losses(step: TrainingStep, make_batch: Callable) -> list[float]:
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "lazy_adam"])
-@pytest.mark.parametrize("model_type", ["sim", "dien"])
+@pytest.mark.parametrize("model_type", ["sim", "din", "dien"])
 def test_the_losses_are_those_of_tensorflow(
     model_type: str,
     optimizer: str,

@@ -1,0 +1,337 @@
+"""The general search over a long history and what it finds, straight from the rows of a table.
+
+The history, by far the largest tensor of a batch, is never in memory: a kernel reads a sample's rows where they stand,
+and adds what the sample says about them to the gradient of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import tensorflow as tf
+
+from components.compiled import kernel
+from components.models.kernels import host, rows
+from components.models.kernels.activations import exp
+from components.models.kernels.products import GRAIN
+from components.models.kernels.vectors import (
+    LANES,
+    count_at_least,
+    everywhere,
+    float_of,
+    load,
+    store,
+    total,
+    where_at_least,
+)
+from components.records.words import prefetch
+
+# Weightings of the history: attention over all of it, attention over what was found, the mean of what was found.
+WEIGHTINGS = 3
+_FURTHEST = np.float32(87)  # below the best score; e to the minus this is the smallest normal float
+_LEAST = np.float32(2.0**-126)  # what is smaller counts as nothing, as processors that flush such numbers have it
+_LOWEST, _ZERO, _ONE = np.float32(-3e38), np.float32(0), np.float32(1)
+
+
+def fits(table: tf.Tensor, dtype: tf.DType) -> bool:
+    """Whether the kernels may be called, and can search rows such as these for a model that computes in ``dtype``."""
+    return rows.fits(table) and dtype == tf.float32
+
+
+def weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int) -> tf.Tensor:
+    """Three weighted sums over a history: attention, attention over the k best items, and their mean.
+
+    What :class:`components.models.sim.Sim` describes as its search.
+
+    Args:
+        table: float32 ``[R, width]``.
+        places: int32 ``[B, L, F]``: the rows of an item's features.
+        mask: bool ``[B, L]``, false at padding.
+        target: float32 ``[B, F * width]``.
+        k: how many items are found at most.
+
+    Returns:
+        float32 ``[B, 3, F * width]``.
+    """
+    length, features = places.shape[1:]
+    sums_shape = tf.TensorShape([target.shape[0], WEIGHTINGS, target.shape[1]])
+    kept_shape = tf.TensorShape([target.shape[0], WEIGHTINGS, _padded(length)])
+    sizes = length, features
+
+    def forward(table: np.ndarray, places: np.ndarray, mask: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
+        samples = len(target)
+        sums = host.floats(samples, WEIGHTINGS, target.shape[1])
+        weights = host.floats(samples, WEIGHTINGS, _padded(length))
+        flat = table.reshape(-1), table.shape[1], places.reshape(-1), mask.reshape(-1), target.reshape(-1), sizes
+
+        def work(part: int, first: int, last: int) -> None:
+            room = host.floats(_padded(length))
+            _forward(*flat, k, first, last, room, weights.reshape(-1), sums.reshape(-1))
+
+        host.in_parts(work, samples)
+        return [sums, weights]
+
+    def backward(
+        table: np.ndarray,
+        places: np.ndarray,
+        mask: np.ndarray,
+        target: np.ndarray,
+        weights: np.ndarray,
+        upstream: np.ndarray,
+    ) -> list[np.ndarray]:
+        samples, width = len(target), table.shape[1]
+        of_table, of_target = host.floats(*table.shape), host.floats(*target.shape)
+        of_scores = host.floats(samples, _padded(length))
+        sample = mask.reshape(-1), target.reshape(-1), weights.reshape(-1), upstream.reshape(-1)
+
+        def differentiate(part: int, first: int, last: int) -> None:
+            room = host.floats(2 * _padded(length))
+            _backward(
+                table.reshape(-1), width, places.reshape(-1), *sample, sizes, first, last, room, of_scores.reshape(-1),
+                of_target.reshape(-1),
+            )  # fmt: skip
+
+        def add(part: int, first: int, last: int) -> None:
+            for share in range(first, last):
+                _add(
+                    places.reshape(-1),
+                    *sample,
+                    of_scores.reshape(-1),
+                    width,
+                    sizes,
+                    samples,
+                    share,
+                    shares - 1,
+                    of_table.reshape(-1),
+                )
+
+        shares = 1 << (host.threads().bit_length() - 1)  # a power of two, for a cheap remainder
+        host.in_parts(differentiate, samples)
+        host.in_parts(lambda part, first, last: of_table[first:last].fill(0), len(table))
+        host.in_parts(add, shares)
+        return [of_table, of_target]
+
+    @tf.custom_gradient
+    def compute(table: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
+        given = [table, places, mask, target]
+        sums, weights = host.call(forward, given, [sums_shape, kept_shape])
+
+        def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
+            return host.call(backward, [*given, weights, upstream], [table.shape, target.shape])
+
+        return sums, gradient
+
+    return compute(table, target)
+
+
+def _padded(length: int) -> int:
+    return -(-length // GRAIN) * GRAIN
+
+
+@kernel
+def _forward(table, width, places, mask, target, sizes, k, first, last, scores, weights, sums):  # type: ignore[no-untyped-def]
+    """Searches for the samples from ``first`` to before ``last``.
+
+    Args:
+        table, width, places, mask, target: of :func:`weighted`, flat.
+        sizes: L, F.
+        k: how many items are found at most.
+        scores: working memory, L rounded up.
+        weights: gets the three weightings, [B, 3, L rounded up].
+        sums: gets [B, 3, F * width].
+    """
+    length, features = sizes
+    across, row = features * width, len(scores)
+    for sample in range(first, last):
+        items, own, to = sample * length, sample * across, sample * 3 * across
+        best = _LOWEST
+        scores[:] = _LOWEST
+        oldest = first_item(mask, items, length)
+        for t in range(length):
+            ask(table, width, places, mask, items + length + t, features)
+            if mask[items + t]:
+                scores[t] = dot(table, width, places, (items + t) * features, features, target, own)
+                best = max(best, scores[t])
+        if best == _LOWEST:
+            weights[sample * 3 * row : (sample + 1) * 3 * row] = _ZERO
+            sums[to : to + 3 * across] = _ZERO
+            continue
+        attention = sample * 3 * row
+        weigh(scores, best, k, weights, attention)
+        for feature in range(features):
+            for j in range(0, width, LANES):
+                a, b, c = everywhere(_ZERO), everywhere(_ZERO), everywhere(_ZERO)
+                for t in range(oldest, length):  # at padding between items the weights are 0
+                    values = load(table, np.int64(places[(items + t) * features + feature]) * width + j)
+                    a = a + everywhere(weights[attention + t]) * values
+                    b = b + everywhere(weights[attention + row + t]) * values
+                    c = c + everywhere(weights[attention + 2 * row + t]) * values
+                part = to + feature * width + j
+                store(sums, part, a)
+                store(sums, part + across, b)
+                store(sums, part + 2 * across, c)
+
+
+@kernel
+def weigh(scores, best, k, weights, at):  # type: ignore[no-untyped-def]
+    """Makes the weightings of one sample of its scores: three rows of ``weights`` from ``at`` on."""
+    row = len(scores)
+    second, mean = at + row, at + 2 * row
+    whole = everywhere(_ZERO)
+    for t in range(0, row, LANES):
+        score = load(scores, t)
+        # Beyond where the function ends, and at padding, an item has no attention.
+        power = where_at_least(exp(score - everywhere(best)), score, best - _FURTHEST)
+        whole = whole + power
+        store(weights, at + t, power)
+    scale = everywhere(_ONE / total(whole))
+    found = 0
+    for t in range(0, row, LANES):
+        attention = load(weights, at + t) * scale
+        found += count_at_least(attention, _LEAST)
+        store(weights, at + t, attention)
+    # Positive floats have the order of their bits, so the k-th is found bit by bit.
+    threshold = _LEAST
+    if found > k:
+        low = np.int32(0)
+        for bit in range(29, -1, -1):
+            higher = low | np.int32(1 << bit)
+            found = 0
+            for t in range(0, row, LANES):
+                found += count_at_least(load(weights, at + t), float_of(higher))
+            if found >= k:
+                low = higher
+        threshold, found = float_of(low), 0
+        for t in range(0, row, LANES):
+            found += count_at_least(load(weights, at + t), float_of(low))
+    part = everywhere(_ZERO)
+    for t in range(0, row, LANES):
+        attention = load(weights, at + t)
+        attention = where_at_least(attention, attention, threshold)
+        part = part + attention
+        store(weights, second + t, attention)
+    # Of items as good as the k-th the first ones are found.
+    surplus = everywhere(_ZERO)
+    t = row
+    while found > k:
+        t -= 1
+        if weights[second + t] == threshold:
+            weights[second + t] = _ZERO
+            surplus = surplus + everywhere(threshold)
+            found -= 1
+    scale = everywhere(_ONE / (total(part) - total(surplus) / np.float32(LANES)))
+    share = everywhere(_ONE / np.float32(found + 1))
+    for t in range(0, row, LANES):
+        attention = load(weights, second + t)
+        store(weights, second + t, attention * scale)
+        store(weights, mean + t, where_at_least(share, attention, _LEAST))
+
+
+@kernel
+def first_item(mask, at, length):  # type: ignore[no-untyped-def]
+    """The first position of a history that is no padding, or its length."""
+    t = 0
+    while t < length and not mask[at + t]:
+        t += 1
+    return t
+
+
+@kernel
+def ask(table, width, places, mask, item, features):  # type: ignore[no-untyped-def]
+    """Asks for the rows of an item before they are needed: they lie anywhere in memory."""
+    if item < len(mask) and mask[item]:
+        for feature in range(features):
+            prefetch(table, np.int64(places[item * features + feature]) * width)
+
+
+@kernel
+def dot(table, width, places, item, features, other, at):  # type: ignore[no-untyped-def]
+    """The product of an item, whose first feature's row is ``places[item]``, with ``other`` from ``at`` on."""
+    products = everywhere(_ZERO)
+    for feature in range(features):
+        begin = np.int64(places[item + feature]) * width
+        for j in range(0, width, LANES):
+            products = products + load(table, begin + j) * load(other, at + feature * width + j)
+    return total(products)
+
+
+@kernel
+def _backward(  # type: ignore[no-untyped-def]
+    table, width, places, mask, target, weights, upstream, sizes, first, last, room, of_scores, of_target
+):  # fmt: skip
+    """The gradients of scores and target.
+
+    Args:
+        table, width, places, mask, target, sizes, weights: of :func:`_forward`.
+        upstream: the gradients of the sums, [B, 3, F * width].
+        room: working memory, twice L rounded up.
+        of_scores: gets [B, L rounded up].
+        of_target: gets [B, F * width].
+    """
+    length, features = sizes
+    across, row = features * width, len(room) // 2
+    for sample in range(first, last):
+        items, scores = sample * length, sample * row
+        attention, second, up = sample * 3 * row, (sample * 3 + 1) * row, sample * 3 * across
+        room[:] = _ZERO
+        oldest = first_item(mask, items, length)
+        for t in range(length):
+            ask(table, width, places, mask, items + length + t, features)
+            if mask[items + t]:
+                at = (items + t) * features
+                room[t] = dot(table, width, places, at, features, upstream, up)
+                room[row + t] = dot(table, width, places, at, features, upstream, up + across)
+        first_sum, second_sum = everywhere(_ZERO), everywhere(_ZERO)
+        for t in range(0, row, LANES):
+            first_sum = first_sum + load(weights, attention + t) * load(room, t)
+            second_sum = second_sum + load(weights, second + t) * load(room, row + t)
+        of_attention, of_second = everywhere(total(first_sum)), everywhere(total(second_sum))
+        for t in range(0, row, LANES):
+            value = load(weights, attention + t) * (load(room, t) - of_attention)
+            value = value + load(weights, second + t) * (load(room, row + t) - of_second)
+            store(of_scores, scores + t, value)
+        for feature in range(features):
+            for j in range(0, width, LANES):
+                whole = everywhere(_ZERO)
+                for t in range(oldest, length):
+                    at = np.int64(places[(items + t) * features + feature]) * width + j
+                    whole = whole + everywhere(of_scores[scores + t]) * load(table, at)
+                store(of_target, sample * across + feature * width + j, whole)
+
+
+@kernel
+def _add(  # type: ignore[no-untyped-def]
+    places, mask, target, weights, upstream, of_scores, width, sizes, samples, share, others, of_table
+):  # fmt: skip
+    """Adds the gradients of the items to the rows whose last bits are ``share``.
+
+    An item's is a sum of four vectors: what its three weightings and its score come from.
+    """
+    length, features = sizes
+    across = features * width
+    for sample in range(samples):
+        row = len(of_scores) // samples
+        up, own = sample * 3 * across, sample * across
+        for t in range(length):
+            item, at = sample * length + t, sample * 3 * row + t
+            later = item + length
+            if later < len(mask) and mask[later]:
+                for feature in range(features):
+                    place = np.int64(places[later * features + feature])
+                    if place & others == share:
+                        prefetch(of_table, place * width)
+            if mask[item]:
+                a, b, c = everywhere(weights[at]), everywhere(weights[at + row]), everywhere(weights[at + 2 * row])
+                d = everywhere(of_scores[sample * row + t])
+                for feature in range(features):
+                    place = np.int64(places[item * features + feature])
+                    if place & others == share:
+                        for j in range(0, width, LANES):
+                            to, part = place * width + j, feature * width + j
+                            value = load(of_table, to)
+                            value = value + a * load(upstream, up + part)
+                            value = value + b * load(upstream, up + across + part)
+                            value = value + c * load(upstream, up + 2 * across + part)
+                            value = value + d * load(target, own + part)
+                            store(of_table, to, value)

@@ -1,0 +1,101 @@
+"""The search kernel against the same search in TensorFlow's operations."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components.models.kernels import host, search
+from components.models.layers.attention import attend, masked_softmax, top_k_mask
+
+WIDTH, ROWS = 16, 40
+
+
+def _expected(table: tf.Tensor, places: np.ndarray, mask: np.ndarray, target: tf.Tensor, k: int) -> tf.Tensor:
+    def weigh(scores: tf.Tensor) -> tf.Tensor:
+        attention = masked_softmax(scores, mask)
+        found = top_k_mask(attention, k)
+        ones = tf.cast(found, tf.float32)
+        mean = ones / (tf.reduce_sum(ones, -1, keepdims=True) + 1.0)
+        return tf.stack([attention, masked_softmax(scores, found), mean], 1)
+
+    samples, length, features = places.shape
+    items = tf.reshape(tf.gather(table, places), [samples, length, features * WIDTH])
+    return attend(items, target, weigh)
+
+
+def _differentiated(compute, table, places, mask, target, k):
+    upstream = np.random.default_rng(7).normal(size=(len(target), 3, target.shape[1])).astype("f")
+    with tf.GradientTape() as tape:
+        tape.watch([table, target])
+        sums = compute(table, places, mask, target, k)
+    of_table, of_target = tape.gradient(sums, [table, target], upstream)
+    return [value.numpy() for value in (sums, tf.convert_to_tensor(of_table), of_target)]
+
+
+def _agree(table: np.ndarray, places: np.ndarray, mask: np.ndarray, target: np.ndarray, k: int) -> list[np.ndarray]:
+    given = tf.constant(table), tf.constant(places), tf.constant(mask), tf.constant(target), k
+    expected = _differentiated(_expected, *given)
+    with host.host_kernels():
+        assert search.fits(given[0], tf.float32)
+        results = _differentiated(search.weighted, *given)
+    for result, wanted in zip(results, expected, strict=True):
+        largest = np.abs(wanted).max(initial=1.0)
+        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=3e-5 * largest)
+    return results
+
+
+def _case(samples: int, length: int, features: int, scale: float = 0.5) -> tuple[np.ndarray, ...]:
+    random = np.random.default_rng(samples + length)
+    table = (scale * random.normal(size=(ROWS, WIDTH))).astype("f")
+    places = random.integers(0, ROWS, (samples, length, features)).astype(np.int32)
+    target = random.normal(size=(samples, features * WIDTH)).astype("f")
+    present = np.arange(length) >= random.integers(0, length + 1, samples)[:, None]
+    return table, places, present, target
+
+
+@pytest.mark.parametrize("k", [1, 3, 50])
+@pytest.mark.parametrize("features", [1, 2, 3])
+@pytest.mark.parametrize("length", [1, 5, 16, 33])
+@pytest.mark.parametrize("samples", [1, 70])
+def test_sums_and_gradients_are_those_of_tensorflow(samples: int, length: int, features: int, k: int):
+    _agree(*_case(samples, length, features), k)
+
+
+def test_items_that_are_equal_are_found_oldest_first():
+    table, places, mask, target = _case(9, 20, 2)
+    places[:, 5:] = places[:, 5:6]  # far more items of one score than are found
+    _agree(table, places, np.ones_like(mask), target, 4)
+
+
+def test_padding_may_stand_between_items():
+    table, places, mask, target = _case(30, 24, 2)
+    mask[:, ::3] = False
+    _agree(table, places, mask, target, 5)
+
+
+def test_a_history_of_nothing_but_padding_finds_nothing():
+    table, places, mask, target = _case(6, 24, 2)
+    mask[::2] = False
+    sums, _, of_target = _agree(table, places, mask, target, 5)
+    assert not sums[::2].any()
+    assert not of_target[::2].any()
+
+
+def test_an_item_far_below_the_best_is_not_found():
+    table, places, mask, target = _case(8, 24, 2, scale=15)
+    _agree(table, places, np.ones_like(mask), target, 20)
+
+
+def test_a_batch_may_be_empty():
+    table, places, mask, target = (values[:0] if number else values for number, values in enumerate(_case(4, 24, 2)))
+    sums, of_table, _ = _agree(table, places, mask, target, 5)
+    assert sums.shape == (0, 3, 2 * WIDTH)
+    assert not of_table.any()
+
+
+def test_a_model_of_another_precision_or_width_is_left_to_tensorflow():
+    with host.host_kernels():
+        assert search.fits(tf.zeros([4, 32]), tf.float32)
+        assert not search.fits(tf.zeros([4, 32]), tf.float16)
+        assert not search.fits(tf.zeros([4, 8]), tf.float32)
+    assert not search.fits(tf.zeros([4, 32]), tf.float32)
