@@ -7,14 +7,16 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
+from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
 
+T = TypeVar("T")
 _allowed = ContextVar("host_kernels", default=False)
 
 
@@ -52,6 +54,16 @@ def in_parts(work: Callable[[int, int, int], None], total: int) -> None:
     work(0, edges[0], edges[1])
     for other in others:
         other.result()
+
+
+@cache
+def _background() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "background")
+
+
+def in_background(job: Callable[[], T]) -> Future[T]:
+    """Starts a job beside the operations of TensorFlow, to use what time these spend waiting."""
+    return _background().submit(job)
 
 
 _ALIGNMENT = 64  # TensorFlow copies arrays that begin elsewhere

@@ -35,12 +35,8 @@ def distinct(indices: tf.Tensor, rows: int) -> tuple[tf.Tensor, tf.Tensor]:
         The rows ``[R]``, in the type of the indices, and which of these each index is, int32 ``[N]``.
     """
 
-    def run(named: np.ndarray) -> list[np.ndarray]:
-        bits = np.zeros(-(-rows // int(_BITS)), np.uint64)
-        below, places = np.empty(len(bits), np.int32), np.empty(len(named), np.int32)
-        found = np.empty(_number(named, bits, below, places), named.dtype)
-        _list(bits, found)
-        return [found, places]
+    def run(named: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return numbered(named, rows)[1:]
 
     found, places = tf.numpy_function(run, [indices], [indices.dtype, tf.int32], stateful=False)
     found.set_shape([None])
@@ -68,23 +64,48 @@ def sums(values: tf.Tensor, places: tf.Tensor, count: tf.Tensor | int) -> tf.Ten
     """
 
     def run(values: np.ndarray, places: np.ndarray, count: np.ndarray) -> list[np.ndarray]:
-        width = values.shape[1]
-        out = host.floats(int(count), width)
-        flat = out.reshape(-1)
-
-        def clear(part: int, first: int, last: int) -> None:
-            flat[first * width : last * width] = 0.0
-
-        def add(part: int, first: int, last: int) -> None:
-            for share in range(first, last):
-                _add(values.reshape(-1), places, width, share, shares - 1, flat)
-
-        shares = 1 << (host.threads().bit_length() - 1)  # a power of two, for a cheap remainder
-        host.in_parts(clear, int(count))
-        host.in_parts(add, shares)
-        return [out]
+        return [summed(values, places, int(count))]
 
     return host.call(run, [values, places, count], [tf.TensorShape([None, values.shape[1]])])[0]
+
+
+def numbered(named: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """See :func:`distinct`; and before these a bit for each row, set where it is named."""
+    bits = np.zeros(-(-rows // int(_BITS)), np.uint64)
+    below, places = np.empty(len(bits), np.int32), np.empty(len(named), np.int32)
+    found = np.empty(_number(named, bits, below, places), named.dtype)
+    _list(bits, found)
+    return bits, found, places
+
+
+def summed(values: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+    """See :func:`sums`; the values themselves where each stands at its place."""
+    if len(places) == count and _in_order(places):
+        return values
+    width = values.shape[1]
+    out = host.floats(count, width)
+    flat = out.reshape(-1)
+
+    def clear(part: int, first: int, last: int) -> None:
+        flat[first * width : last * width] = 0.0
+
+    def add(part: int, first: int, last: int) -> None:
+        for share in range(first, last):
+            _add(values.reshape(-1), places, width, share, shares - 1, flat)
+
+    shares = 1 << (host.threads().bit_length() - 1)  # a power of two, for a cheap remainder
+    host.in_parts(clear, count)
+    host.in_parts(add, shares)
+    return out
+
+
+@kernel
+def _in_order(places):  # type: ignore[no-untyped-def]
+    """Whether the places are 0, 1, 2 and so on."""
+    i = 0
+    while i < len(places) and places[i] == i:
+        i += 1
+    return i == len(places)
 
 
 @kernel

@@ -117,6 +117,32 @@ def within(typing: Any, values: Any, limit: Any) -> Any:
 
 
 @intrinsic
+def square_root(typing: Any, values: Any) -> Any:
+    """The square root of each lane."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        function = cgutils.get_or_insert_function(
+            builder.module, ir.FunctionType(VECTOR, [VECTOR]), f"llvm.sqrt.v{LANES}f32"
+        )
+        return builder.call(function, arguments)
+
+    return vector(vector), generate
+
+
+@intrinsic
+def normal(typing: Any, values: Any) -> Any:
+    """Each lane, but 0 where it is so small that processors take a hundred times as long with it."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        magnitude = ir.Constant(_WORDS, [0x7FFFFFFF] * LANES)
+        bits = builder.and_(builder.bitcast(arguments[0], _WORDS), magnitude)
+        tiny = builder.icmp_unsigned("<", bits, ir.Constant(_WORDS, [0x00800000] * LANES))
+        return builder.select(tiny, ir.Constant(VECTOR, [0.0] * LANES), arguments[0])
+
+    return vector(vector), generate
+
+
+@intrinsic
 def where_at_least(typing: Any, values: Any, others: Any, least: Any) -> Any:
     """Each lane of ``values`` where that of ``others`` is at least ``least``, and 0 elsewhere."""
 

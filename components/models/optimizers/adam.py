@@ -7,7 +7,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from components.models.optimizers.rows import as_dense
+from components.models.kernels import adam, rows
+from components.models.optimizers.rows import AwaitedSlices
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-7
 
@@ -65,8 +66,13 @@ class Adam(tf.Module):
     ) -> None:
         if self._weight_decay:
             variable.assign(variable * (1.0 - self._learning_rate * self._weight_decay))
-        # The fused kernel reads and writes each row once; a dense gradient for it is cheaper than sparse passes over
-        # the moments.
+        if isinstance(gradient, tf.IndexedSlices) and rows.fits(gradient.values) and gradient.shape[0] is not None:
+            rate = self._learning_rate * tf.sqrt(1.0 - powers[1]) / (1.0 - powers[0])
+            rule = adam.Rule(BETA_1, BETA_2, EPSILON)
+            variable.assign_sub(adam.step((first, second), gradient, rate, rule, isinstance(gradient, AwaitedSlices)))
+            return
+        # TensorFlow's operation reads and writes each row once; a dense gradient for it is cheaper than sparse passes
+        # over the moments.
         tf.raw_ops.ResourceApplyAdam(
             var=variable.handle,
             m=first.handle,
@@ -77,5 +83,5 @@ class Adam(tf.Module):
             beta1=BETA_1,
             beta2=BETA_2,
             epsilon=EPSILON,
-            grad=as_dense(gradient),
+            grad=tf.convert_to_tensor(gradient),
         )

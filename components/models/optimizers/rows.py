@@ -7,6 +7,10 @@ import tensorflow as tf
 from components.models.kernels import rows as kernels
 
 
+class AwaitedSlices(tf.IndexedSlices):
+    """A sparse gradient that is on its way: its indices are there some time before its values."""
+
+
 def sum_by_row(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
     """Adds up what a sparse gradient says about the same row.
 
@@ -18,10 +22,3 @@ def sum_by_row(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
         return rows, kernels.sums(gradient.values, positions, tf.size(rows))
     rows, positions = tf.unique(gradient.indices)
     return rows, tf.math.unsorted_segment_sum(gradient.values, positions, tf.size(rows))
-
-
-def as_dense(gradient: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
-    """A gradient of every row, 0 where a sparse one names none."""
-    if isinstance(gradient, tf.IndexedSlices) and kernels.fits(gradient.values) and gradient.shape[0] is not None:
-        return kernels.sums(gradient.values, gradient.indices, gradient.shape[0])
-    return tf.convert_to_tensor(gradient)
