@@ -25,6 +25,20 @@ _SHARED_KERNELS = [
 ]
 
 
+class _MachineCode(IndexDataCacheFile):
+    """Numba's files of one function, which processes may write at the same time.
+
+    Numba numbers the files of a function's signatures and names a file in its index before it writes it. So two ranks
+    that compile different signatures at once exchange these, and one that starts after an upgrade may read the old
+    version's machine code. Here a file is named by what it holds, and written first; at worst a process compiles again.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        name = self._data_name(zlib.crc32(repr((self._source_stamp, key)).encode()))
+        self._save_data(name, data)
+        self._save_index(self._load_index() | {key: name})
+
+
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiles ``function`` on its first call and keeps the machine code on disk where there is a place for it.
 
@@ -42,5 +56,5 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
         return compiled
     stamp = _checksum([*_SHARED_KERNELS, Path(function.__code__.co_filename)])
     place = compiled._cache._impl
-    compiled._cache._cache_file = IndexDataCacheFile(place.locator.get_cache_path(), place.filename_base, stamp)
+    compiled._cache._cache_file = _MachineCode(place.locator.get_cache_path(), place.filename_base, stamp)
     return compiled

@@ -79,7 +79,7 @@ class _Memory:
     """Arrays whose memory is used again, as fresh pages cost the system more than what is computed in them."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # arrays may come back while one is asked for, when Python collects garbage
         self._spare: dict[int, list[np.ndarray]] = {}
 
     def floats(self, *shape: int) -> np.ndarray:
