@@ -25,6 +25,8 @@ def main(address: str, dataset: str, samples_a_rank: int) -> None:
     from components.train.session import open_session
     from components.train.training import Training
 
+    # Workers stand still while others are measured, for longer than Gloo would wait for an answer.
+    os.environ["HOROVOD_GLOO_TIMEOUT_SECONDS"] = "3600"
     ranks = connect()
     options = {
         "global_batch_size": samples_a_rank * ranks.size,
