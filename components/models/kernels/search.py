@@ -95,16 +95,9 @@ def weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.Te
         def add(part: int, first: int, last: int) -> None:
             for share in range(first, last):
                 _add(
-                    places.reshape(-1),
-                    *sample,
-                    of_scores.reshape(-1),
-                    width,
-                    sizes,
-                    samples,
-                    share,
-                    shares - 1,
+                    places.reshape(-1), *sample, of_scores.reshape(-1), width, sizes, samples, share, shares - 1,
                     of_table.reshape(-1),
-                )
+                )  # fmt: skip
 
         shares = 1 << (host.threads().bit_length() - 1)  # a power of two, for a cheap remainder
         host.in_parts(differentiate, samples)
@@ -153,7 +146,7 @@ def _forward(table, width, places, mask, target, sizes, k, first, last, scores, 
             if mask[items + t]:
                 scores[t] = dot(table, width, places, (items + t) * features, features, target, own)
                 best = max(best, scores[t])
-        if best == _LOWEST:
+        if oldest == length:
             weights[sample * 3 * row : (sample + 1) * 3 * row] = _ZERO
             sums[to : to + 3 * across] = _ZERO
             continue

@@ -144,11 +144,11 @@ def normal(typing: Any, values: Any) -> Any:
 
 @intrinsic
 def where_at_least(typing: Any, values: Any, others: Any, least: Any) -> Any:
-    """Each lane of ``values`` where that of ``others`` is at least ``least``, and 0 elsewhere."""
+    """Each lane of ``values``, but 0 where that of ``others`` is less than ``least``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         value, other, limit = arguments
-        kept = builder.fcmp_ordered(">=", other, broadcast(builder, limit))
+        kept = builder.fcmp_unordered(">=", other, broadcast(builder, limit))
         return builder.select(kept, value, ir.Constant(VECTOR, [0.0] * LANES))
 
     return vector(vector, vector, types.float32), generate

@@ -86,6 +86,26 @@ def test_an_item_far_below_the_best_is_not_found():
     _agree(table, places, np.ones_like(mask), target, 20)
 
 
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+@pytest.mark.parametrize("everywhere", [False, True])
+def test_an_item_that_is_no_number_is_not_hidden(everywhere: bool, broken: float):
+    table, places, mask, target = _case(6, 24, 2)
+    table[:3] = 0.5
+    mask[:] = True
+    places[...] = 1 + places % (ROWS - 1)
+    places[4, :, 0] = 0 if everywhere else places[4, :, 0]
+    places[4, 7] = 0
+    table[0] = broken
+    with host.host_kernels():
+        sums, of_table, of_target = _differentiated(
+            search.weighted, tf.constant(table), tf.constant(places), tf.constant(mask), tf.constant(target), 5
+        )
+    assert not np.isfinite(sums[4, :2]).any()
+    assert np.isfinite(sums[[0, 1, 2, 3, 5]]).all()
+    assert not np.isfinite(of_table[0]).all()
+    assert not np.isfinite(of_target[4]).all()
+
+
 def test_a_batch_may_be_empty():
     table, places, mask, target = (values[:0] if number else values for number, values in enumerate(_case(4, 24, 2)))
     sums, of_table, _ = _agree(table, places, mask, target, 5)
