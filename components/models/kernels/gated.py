@@ -86,17 +86,19 @@ def _run_backward(
     weights = recurrence.packed_backward(kernels, recurrent)
     of_inputs, of_carry = host.floats(*inputs.shape), host.floats(*carry.shape)
     flat = inputs.reshape(-1), carry.reshape(-1), weights
-    parts = np.zeros((host.threads(), (width + units + 1) * 3 * units), np.float32)
+    tiles = -(-samples // recurrence.TILE)
+    parts = host.floats(host.parts(tiles), (width + units + 1) * 3 * units)
 
     def work(part: int, first: int, last: int) -> None:
         room = host.floats(recurrence.backward_room(width, units))
+        parts[part] = 0.0
         sums = np.split(parts[part], np.cumsum([width, units]) * 3 * units)
         recurrence.backward(
             *flat, sizes, first, last, saved, states.reshape(-1), upstream.reshape(-1),
             upstream.ndim == 3, room, of_inputs.reshape(-1), *sums, of_carry.reshape(-1),
         )  # fmt: skip
 
-    host.in_parts(work, -(-samples // recurrence.TILE))
+    host.in_parts(work, tiles)
     by_gate = parts.sum(0).reshape(-1, 3, units).swapaxes(0, 1)
     of_weights = by_gate[:, :width], by_gate[:, width:-1], by_gate[:, -1]
     gradients = [of_inputs, *(np.ascontiguousarray(gradient) for gradient in of_weights)]

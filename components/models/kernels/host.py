@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import threading
@@ -17,6 +18,8 @@ import numpy as np
 import tensorflow as tf
 
 T = TypeVar("T")
+# A core that is interrupted holds up no more than a part.
+_PARTS_A_THREAD = 8
 _allowed = ContextVar("host_kernels", default=False)
 
 
@@ -46,12 +49,26 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(threads() - 1, 1), "kernel")
 
 
+def parts(total: int) -> int:
+    """How many parts :func:`in_parts` makes of ``range(total)``."""
+    return max(min(threads() * (_PARTS_A_THREAD if threads() > 1 else 1), total), 1)
+
+
 def in_parts(work: Callable[[int, int, int], None], total: int) -> None:
-    """Calls ``work(part, first, last)`` for as many equal parts of ``range(total)`` as there are threads."""
-    count = max(min(threads(), total), 1)
-    edges = [total * part // count for part in range(count + 1)]
-    others = [_pool().submit(work, part, edges[part], edges[part + 1]) for part in range(1, count)]
-    work(0, edges[0], edges[1])
+    """Calls ``work(part, first, last)`` for equal parts of ``range(total)``; a thread that is done takes the next.
+
+    Which thread takes a part changes from run to run. What is added up over samples is therefore added up by part, so
+    that the same batch gives the same bits.
+    """
+    count = parts(total)
+    following = itertools.count().__next__  # one at a time, as Python's lock is held
+
+    def take() -> None:
+        while (part := following()) < count:
+            work(part, total * part // count, total * (part + 1) // count)
+
+    others = [_pool().submit(take) for _ in range(min(threads(), count) - 1)]
+    take()
     for other in others:
         other.result()
 

@@ -15,6 +15,7 @@ from numba.core.datamodel import PrimitiveModel
 from numba.extending import intrinsic, overload, register_model
 
 _FEATURES = llvmlite.binding.get_host_cpu_features()
+HAS_ESTIMATES = _FEATURES.get("avx512f", False)
 HAS_32_REGISTERS = _FEATURES.get("avx512f", False) or platform.machine() == "aarch64"
 LANES = 16 if _FEATURES.get("avx512f", False) else 8 if _FEATURES.get("avx", False) else 4
 
@@ -125,6 +126,27 @@ def square_root(typing: Any, values: Any) -> Any:
             builder.module, ir.FunctionType(VECTOR, [VECTOR]), f"llvm.sqrt.v{LANES}f32"
         )
         return builder.call(function, arguments)
+
+    return vector(vector), generate
+
+
+@intrinsic
+def reciprocal(typing: Any, values: Any) -> Any:
+    """1 / x of each lane, to the last bit but one; x neither 0 nor beyond 2**126.
+
+    A division keeps AVX-512 processors as long as ten products do: an estimate and a step of Newton's take a third.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        (value,) = arguments
+        one = ir.Constant(VECTOR, [1.0] * LANES)
+        if not HAS_ESTIMATES:
+            return builder.fdiv(one, value)
+        kind = ir.FunctionType(VECTOR, [VECTOR, VECTOR, ir.IntType(16)])
+        estimate = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.rcp14.ps.512")
+        first = builder.call(estimate, [value, ir.Constant(VECTOR, ir.Undefined), ir.Constant(ir.IntType(16), -1)])
+        error = builder.fsub(one, builder.fmul(value, first, flags=_CONTRACT), flags=_CONTRACT)
+        return builder.fadd(first, builder.fmul(first, error, flags=_CONTRACT), flags=_CONTRACT)
 
     return vector(vector), generate
 

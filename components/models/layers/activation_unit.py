@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from components.models.kernels import scored
 from components.models.layers.dense import Dense, project
 from components.models.layers.weights import Weights
 
@@ -45,10 +46,10 @@ class ActivationUnit(tf.Module):
             float32 ``[...]``, one score an item, before any softmax.
         """
         of_item, of_target, of_difference, of_product = tf.split(self.kernel, 4)
-        first = (
-            project(items, of_item + of_difference)
-            + project(target, of_target - of_difference, self.bias)
-            + project(items * target, of_product)
-        )
+        share = project(target, of_target - of_difference, self.bias)
+        if target.shape[0] == 1 and target.shape[1] != 1 and scored.fits(items):  # time comes first
+            layers = self.second.kernel, self.second.bias, self.output.kernel, self.output.bias
+            return scored.scores(items, target[0], share[0], of_item + of_difference, of_product, *layers)
+        first = project(items, of_item + of_difference) + share + project(items * target, of_product)
         hidden = tf.sigmoid(self.second(tf.sigmoid(tf.reshape(first, [-1, FIRST]))))
         return tf.cast(tf.reshape(self.output(hidden), tf.shape(first)[:-1]), tf.float32)

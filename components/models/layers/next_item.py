@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import tensorflow as tf
 
+from components.models.kernels import scored
 from components.models.layers.dense import Dense, project
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm, next_item_loss
@@ -39,14 +40,19 @@ class NextItemNetwork(tf.Module):
         """Scores what may follow each state.
 
         Args:
-            states: ``[T, B, state]``.
+            states: ``[T or more, B, state]``.
             candidates: ``[N, T, B, item]``: N items for each step, which stand one step after the state.
 
         Returns:
             Logits, float32 ``[N, T, B]``.
         """
         of_state, of_item = self.kernel[: self._state], self.kernel[self._state :]
-        hidden = project(states, of_state, self.bias) + project(candidates, of_item)
+        if len(self.rest) == 2 and scored.fits(states, candidates):
+            layers = [weights for layer in self.rest for weights in (layer.kernel, layer.bias)]
+            return scored.scores(states, candidates, self.bias, of_state, of_item, *layers)
+        # A split, because the gradient of a slice over the first axis is many times slower.
+        before, _ = tf.split(states, [candidates.shape[1], -1])
+        hidden = project(before, of_state, self.bias) + project(candidates, of_item)
         rows = tf.reshape(hidden, [-1, hidden.shape[-1]])
         for layer in self.rest:
             rows = layer(tf.sigmoid(rows))
@@ -64,7 +70,5 @@ class NextItemNetwork(tf.Module):
         if states.shape[0] < 2:
             none = tf.zeros_like(following, tf.float32)
             return next_item_loss(none, none, following)
-        # A split, because the gradient of a slice over the first axis is many times slower.
-        before, _ = tf.split(states, [states.shape[0] - 1, 1])
-        clicked, unclicked = tf.unstack(self(before, candidates))
+        clicked, unclicked = tf.unstack(self(states, candidates))
         return next_item_loss(clicked, unclicked, following)

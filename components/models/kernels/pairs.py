@@ -1,0 +1,255 @@
+"""Forward and backward pass of a network that scores pairs, such as an item and a target, some samples at a time.
+
+Two hidden layers with sigmoids and one output. The first layer is linear in its operands, so that what a pair shares
+with others is multiplied once:
+
+    score = w3 · sigmoid(W2' sigmoid(Wx' x + Wy' y + share) + b2) + b3
+
+TILE samples go through all steps while the weights and what the step works on stay in the second-level cache. T steps,
+B samples, x of I floats, N different y of J floats for each x; the hidden layers have F1 and F2 units, which P1 and P2
+round up to multiples of GRAIN; I and J are such multiples. Instead of y, ``times`` may be given: then y = x * times,
+with N = 1 and J = I. All arrays are float32, contiguous and flat.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from components.compiled import kernel
+from components.models.kernels.activations import sigmoid
+from components.models.kernels.products import ROWS, multiply, pack, packed, padded
+from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total
+
+TILE = 64
+_ONE, _ZERO = np.float32(1), np.float32(0)
+
+Sizes = tuple[int, int, int, int, int, int, int]
+"""T, B, I, J, N, F1, F2."""
+
+
+def kept_size(sizes: Sizes) -> int:
+    """Floats that the forward pass keeps for the backward one: both hidden layers of each pair, tile by tile."""
+    steps, samples, _, _, kinds, first, second = sizes
+    return -(-samples // TILE) * TILE * steps * kinds * (padded(first) + padded(second))
+
+
+def forward_room(sizes: Sizes) -> int:
+    """Floats of working memory that :func:`forward` needs."""
+    _, _, inputs, others, _, first, second = sizes
+    return TILE * (inputs + others + 2 * padded(first) + padded(second))
+
+
+def backward_room(sizes: Sizes) -> int:
+    """Floats of working memory that :func:`backward` needs."""
+    _, _, inputs, others, _, first, second = sizes
+    return TILE * (2 * inputs + 2 * others + 5 * padded(first) + 2 * padded(second))
+
+
+def gradient_sizes(sizes: Sizes) -> tuple[int, ...]:
+    """Floats of the gradients of Wx, Wy, W2, of a share that all samples have, and of b2, w3 and b3."""
+    _, _, inputs, others, _, first, second = sizes
+    wide, narrow = padded(first), padded(second)
+    return inputs * wide, others * wide, wide * narrow, wide, narrow, narrow, 1
+
+
+def packed_forward(of_x: np.ndarray, of_y: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The weights for :func:`forward`: Wx ``[I, F1]``, Wy ``[J, F1]`` and W2 ``[F1, F2]`` in panels."""
+    return np.concatenate([packed(matrix) for matrix in (of_x, of_y, second)])
+
+
+def packed_backward(of_x: np.ndarray, of_y: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """The weights for :func:`backward`: the transposes of the same in panels."""
+    return np.concatenate([packed(matrix.T) for matrix in (of_x, of_y, second)])
+
+
+@kernel
+def _read(values, at, rows, width, room, to):  # type: ignore[no-untyped-def]
+    """Copies rows of ``width`` floats."""
+    for i in range(0, rows * width, LANES):
+        store(room, to + i, load(values, at + i))
+
+
+@kernel
+def _write(room, at, rows, width, values, to):  # type: ignore[no-untyped-def]
+    """Copies rows of ``width`` floats past the caches."""
+    for i in range(0, rows * width, LANES):
+        stream(values, to + i, load(room, at + i))
+
+
+@kernel
+def _products(room, x, rows, width, times, begin, y):  # type: ignore[no-untyped-def]
+    """y = x * times for the samples from ``begin`` on."""
+    for i in range(0, rows * width, LANES):
+        store(room, y + i, load(room, x + i) * load(times, begin * width + i))
+
+
+@kernel
+def forward(  # type: ignore[no-untyped-def]
+    x, y, times, shares, weights, second_bias, output, sizes, wide, narrow, first, last, room, kept, scores
+):  # fmt: skip
+    """Scores the samples of the tiles from ``first`` to before ``last``.
+
+    Args:
+        x: [T or more, B, I].
+        y: [N, T, B, J], or empty.
+        times: [B, I], or empty.
+        shares: [B, P1], or [P1] where all samples have the same.
+        weights: of :func:`packed_forward`.
+        second_bias: b2, [P2].
+        output: w3 and b3, [P2 + 1].
+        sizes: T, B, I, J, N, F1, F2.
+        wide, narrow: P1, P2.
+        room: working memory, :func:`forward_room`.
+        kept: gets what the backward pass needs, :func:`kept_size`.
+        scores: gets [N, T, B].
+    """
+    steps, samples, inputs, others, kinds, first_units, _ = sizes
+    of_y, of_second = inputs * wide, (inputs + others) * wide
+    to_y = TILE * inputs
+    to_base = to_y + TILE * others
+    to_first = to_base + TILE * wide
+    to_second = to_first + TILE * wide
+    own_share = len(shares) > wide
+    for tile in range(first, last):
+        begin = tile * TILE
+        rows = min(TILE, samples - begin)
+        room[:] = _ZERO
+        for step in range(steps):
+            _read(x, (step * samples + begin) * inputs, rows, inputs, room, 0)
+            multiply(False, room, 0, inputs, 1, TILE, inputs, weights, 0, inputs, wide, room, to_base, wide)
+            for kind in range(kinds):
+                pair = (kind * steps + step) * samples + begin
+                if len(times):
+                    _products(room, 0, rows, inputs, times, begin, to_y)
+                else:
+                    _read(y, pair * others, rows, others, room, to_y)
+                _read(room, to_base, TILE, wide, room, to_first)
+                multiply(
+                    True, room, to_y, others, 1, TILE, others, weights, of_y, others, wide, room, to_first, wide
+                )  # fmt: skip
+                keep = ((tile * steps + step) * kinds + kind) * TILE * (wide + narrow)
+                for row in range(rows):
+                    at, share = to_first + row * wide, (begin + row) * wide if own_share else 0
+                    for j in range(0, wide, LANES):
+                        hidden = sigmoid(load(room, at + j) + load(shares, share + j))
+                        store(room, at + j, hidden)
+                        stream(kept, keep + row * (wide + narrow) + j, hidden)
+                multiply(
+                    False, room, to_first, wide, 1, TILE, first_units, weights, of_second, first_units, narrow,
+                    room, to_second, narrow,
+                )  # fmt: skip
+                for row in range(rows):
+                    score = everywhere(_ZERO)
+                    for j in range(0, narrow, LANES):
+                        hidden = sigmoid(load(room, to_second + row * narrow + j) + load(second_bias, j))
+                        stream(kept, keep + row * (wide + narrow) + wide + j, hidden)
+                        score = score + hidden * load(output, j)
+                    scores[pair + row] = total(score) + output[narrow]
+
+
+@kernel
+def backward(  # type: ignore[no-untyped-def]
+    x, y, times, own_share, weights, output, sizes, wide, narrow, first, last, kept, upstream, room, of_x, of_y,
+    of_times, of_shares, of_wx, of_wy, of_second, of_share, of_second_bias, of_output, of_output_bias,
+):  # fmt: skip
+    """The gradients of what :func:`forward` computed for the same tiles.
+
+    Args:
+        x, y, times, output, sizes, wide, narrow, kept: of :func:`forward`.
+        own_share: whether each sample has a share of its own.
+        weights: of :func:`packed_backward`.
+        upstream: the gradients of the scores, [N, T, B].
+        room: working memory, :func:`backward_room`.
+        of_x: gets [T, B, I].
+        of_y: gets [N, T, B, J] where there is a y.
+        of_times: gets [B, I] where there is one.
+        of_shares: gets [B, P1] where each sample has its own.
+        of_wx, of_wy, of_second, of_share, of_second_bias, of_output, of_output_bias: get added [I, P1], [J, P1],
+            [P1, P2], [P1], [P2], [P2] and one number.
+    """
+    steps, samples, inputs, others, kinds, first_units, second_units = sizes
+    one = everywhere(_ONE)
+    across = wide + narrow
+    by_wy = inputs * first_units
+    by_second = by_wy + others * first_units
+    # Of a tile: x * times, the gradients of x, y and times; those before the sigmoids of the first layer, the same
+    # summed over kinds, over steps, and both in panels; those before the sigmoids of the second, and in panels.
+    to_y = 0
+    tile_x = to_y + TILE * others
+    tile_y = tile_x + TILE * inputs
+    tile_times = tile_y + TILE * others
+    outer = tile_times + TILE * inputs
+    summed = outer + TILE * wide
+    tile_shares = summed + TILE * wide
+    outer_panels = tile_shares + TILE * wide
+    summed_panels = outer_panels + TILE * wide
+    inner = summed_panels + TILE * wide
+    inner_panels = inner + TILE * narrow
+    tall = -(-first_units // ROWS) * ROWS
+    for tile in range(first, last):
+        begin = tile * TILE
+        rows = min(TILE, samples - begin)
+        room[:] = _ZERO
+        for step in range(steps):
+            now = (step * samples + begin) * inputs
+            for kind in range(kinds):
+                pair = (kind * steps + step) * samples + begin
+                keep = ((tile * steps + step) * kinds + kind) * TILE * across
+                for row in range(rows):
+                    of_score = everywhere(upstream[pair + row])
+                    of_output_bias[0] += upstream[pair + row]
+                    for j in range(0, narrow, LANES):
+                        hidden = load(kept, keep + row * across + wide + j)
+                        before = of_score * load(output, j) * hidden * (one - hidden)
+                        store(room, inner + row * narrow + j, before)
+                        store(of_output, j, load(of_output, j) + of_score * hidden)
+                        store(of_second_bias, j, load(of_second_bias, j) + before)
+                pack(room, inner, narrow, rows, narrow, room, inner_panels)
+                multiply(
+                    True, kept, keep, 1, across, tall, rows, room, inner_panels, rows, narrow, of_second, 0, narrow
+                )  # fmt: skip
+                multiply(
+                    False, room, inner, narrow, 1, TILE, second_units, weights, by_second, second_units, wide,
+                    room, outer, wide,
+                )  # fmt: skip
+                for row in range(rows):
+                    for j in range(0, wide, LANES):
+                        at, hidden = row * wide + j, load(kept, keep + row * across + j)
+                        before = load(room, outer + at) * hidden * (one - hidden)
+                        store(room, outer + at, before)
+                        store(room, summed + at, load(room, summed + at) + before if kind else before)
+                pack(room, outer, wide, rows, wide, room, outer_panels)
+                multiply(
+                    False, room, outer, wide, 1, TILE, first_units, weights, by_wy, first_units, others,
+                    room, tile_y, others,
+                )  # fmt: skip
+                if len(times):
+                    for i in range(0, rows * inputs, LANES):
+                        store(room, to_y + i, load(x, now + i) * load(times, begin * inputs + i))
+                    multiply(True, room, to_y, 1, others, others, rows, room, outer_panels, rows, wide, of_wy, 0, wide)
+                else:
+                    multiply(
+                        True, y, pair * others, 1, others, others, rows, room, outer_panels, rows, wide, of_wy, 0, wide
+                    )  # fmt: skip
+                    _write(room, tile_y, rows, others, of_y, pair * others)
+            for i in range(0, rows * wide, LANES):
+                store(room, tile_shares + i, load(room, tile_shares + i) + load(room, summed + i))
+            pack(room, summed, wide, rows, wide, room, summed_panels)
+            multiply(True, x, now, 1, inputs, inputs, rows, room, summed_panels, rows, wide, of_wx, 0, wide)
+            multiply(
+                False, room, summed, wide, 1, TILE, first_units, weights, 0, first_units, inputs, room, tile_x, inputs
+            )  # fmt: skip
+            if len(times):
+                for i in range(0, rows * inputs, LANES):
+                    of_product, sample = load(room, tile_y + i), begin * inputs + i
+                    store(room, tile_times + i, load(room, tile_times + i) + of_product * load(x, now + i))
+                    store(room, tile_x + i, load(room, tile_x + i) + of_product * load(times, sample))
+            _write(room, tile_x, rows, inputs, of_x, now)
+        if len(times):
+            _write(room, tile_times, rows, inputs, of_times, begin * inputs)
+        if own_share:
+            _write(room, tile_shares, rows, wide, of_shares, begin * wide)
+        else:
+            for row in range(rows):
+                for j in range(0, wide, LANES):
+                    store(of_share, j, load(of_share, j) + load(room, tile_shares + row * wide + j))
