@@ -22,7 +22,7 @@ def described() -> dict[str, Any]:
     }
 
 
-def matmul_gflops(size: int = 2048, runs: int = 7) -> float:
+def matmul_gflops(size: int = 2048, runs: int = 3) -> float:
     """GFLOP/s of a large float32 matrix product with TensorFlow on all cores, the best of ``runs``."""
     import tensorflow as tf
 
