@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import tensorflow as tf
-
 from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
 from benchmarks.reference.load import dataset
 from benchmarks.samples import write_samples
@@ -14,6 +12,7 @@ from components.feature_spec import load_feature_spec
 from components.records import Records, prefetched
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
+from components.train.data import tensors
 
 ROWS, REFERENCE_ROWS, BATCH, PREBATCH = 200_000, 50_000, 4096, 4096
 
@@ -33,8 +32,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
         def read() -> None:
             rows = 0
             for batch in prefetched(records.batches(BATCH, seed=1), 4):
-                tensors = {feature: tf.constant(values) for feature, values in batch.items()}
-                rows += int(tensors["label"].shape[0])
+                rows += int(tensors(batch)["label"].shape[0])
             assert rows == ROWS
 
         return lambda: ROWS / seconds(read)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from components.arrays import ALIGNMENT
 from components.compiled import kernel
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.records.crc32c import masked_crc32c
@@ -24,6 +25,7 @@ from components.records.words import load_u64
 FRAME, CHECKSUM, NOT_AN_EXAMPLE, MISSING, NOT_INT64, TOO_LONG, WRONG_COUNT, OUT_OF_RANGE = range(1, 9)
 
 ABSENT = -1
+GRAIN = ALIGNMENT // 4
 _FRAME_BYTES = HEADER + FOOTER
 _INT64_LIST = np.uint64(3 << 3 | 2)
 _OTHER_LISTS = (np.uint64(1 << 3 | 2), np.uint64(2 << 3 | 2))
@@ -58,8 +60,10 @@ class Layout:
         return int(self.lengths.sum())
 
     def starts(self, rows: int) -> np.ndarray:
-        """Where each feature starts in the flat output of ``rows`` samples, and its end."""
-        return np.concatenate(([0], np.cumsum(self.lengths))) * rows
+        """Where each feature starts in the flat output of ``rows`` samples, and its end; all are multiples of GRAIN."""
+        starts = np.zeros(len(self.lengths) + 1, np.int64)
+        np.cumsum(-(-self.lengths * rows // GRAIN) * GRAIN, out=starts[1:])
+        return starts
 
 
 def layout_of(spec: FeatureSpec, names: Sequence[str]) -> Layout:
@@ -119,6 +123,21 @@ def decode(data, offsets, samples, keys, key_ends, lengths, padded, limits, out,
             return False
         row += samples[record]
     return True
+
+
+@kernel
+def copy_samples(source, source_starts, begin, end, lengths, out, starts, row):  # type: ignore[no-untyped-def]
+    """Copies the samples from ``begin`` to before ``end`` of one flat array of decoded ones to ``row`` of another.
+
+    Args:
+        source_starts, starts: where each feature starts in ``source`` and in ``out``.
+        lengths: of the :class:`Layout`.
+    """
+    for feature in range(len(lengths)):
+        length = lengths[feature]
+        first, to = source_starts[feature] + begin * length, starts[feature] + row * length
+        for i in range((end - begin) * length):
+            out[np.uint64(to + i)] = source[np.uint64(first + i)]
 
 
 @kernel

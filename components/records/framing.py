@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from components import arrays
 from components.compiled import kernel
 from components.errors import KfrecError
 from components.records.crc32c import masked_crc32c
@@ -118,7 +119,7 @@ def scan_frames(records: Path) -> np.ndarray:
 
 def read_range(descriptor: int, path: Path, begin: int, size: int) -> np.ndarray:
     """``size`` bytes of an open file as uint8, with words.SLACK zero bytes behind them."""
-    data = np.empty(size + SLACK, np.uint8)
+    data = arrays.empty([size + SLACK], np.uint8)
     data[size:] = 0
     view = data.data[:size]
     done = 0

@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from components import arrays
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
-from components.records.decoding import layout_of
+from components.records.decoding import copy_samples, layout_of
 from components.records.files import RecordFile, open_files
 from components.records.lanes import Share, lanes_of, shares
 
@@ -144,7 +145,7 @@ class Records:
                 wanted = [lane.share.rows(step) for lane in lanes]
                 firsts = [0, *accumulate(end - begin for begin, end in wanted)]
                 rows = firsts.pop()
-                out = np.empty(rows * self._layout.width, np.int32)
+                out = arrays.empty([int(self._layout.starts(rows)[-1])], np.int32)
                 parts = list(zip(lanes, wanted, firsts, strict=True))
                 fill = partial(self._fill, out=out, rows=rows)
                 for _ in pool.map(fill, [parts[n::threads] for n in range(threads)]):
@@ -188,7 +189,7 @@ class Records:
             decoded = lane.space
         if decoded is None:
             plain = block.file.first_rows is None
-            size = block.rows * self._layout.width
+            size = int(self._layout.starts(block.rows)[-1])
             keeps = self._reserve(size * 4)
             if not keeps and (plain or (begin, end) == (0, block.rows)):
                 records = (block.begin + begin, block.begin + end) if plain else (block.begin, block.end)
@@ -198,7 +199,7 @@ class Records:
                 decoded = np.empty(size, np.int32)
             else:
                 if len(lane.space) < size:
-                    lane.space = np.empty(size, np.int32)
+                    lane.space = arrays.empty([size], np.int32)
                 decoded = lane.space
                 lane.held = -1  # until it is whole
             block.file.decode(self._layout, block.begin, block.end, decoded, self._layout.starts(block.rows), 0)
@@ -206,10 +207,7 @@ class Records:
                 self._cache[number] = decoded
             else:
                 lane.held = number
-        there = self._layout.starts(block.rows)
-        for index, length in enumerate(self._layout.lengths):
-            source = decoded[there[index] + begin * length : there[index] + end * length]
-            out[starts[index] + row * length :][: len(source)] = source
+        copy_samples(decoded, self._layout.starts(block.rows), begin, end, self._layout.lengths, out, starts, row)
 
     def _reserve(self, size: int) -> bool:
         """Whether the cache has room for so many bytes, which it then keeps free."""
@@ -222,7 +220,7 @@ class Records:
         starts = self._layout.starts(rows)
         batch = {}
         for index, feature in enumerate(self._layout.features):
-            values = out[starts[index] : starts[index + 1]]
+            values = out[starts[index] :][: rows * (feature.length or 1)]
             batch[feature.name] = values if feature.length is None else values.reshape(rows, feature.length)
         return batch
 

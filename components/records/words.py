@@ -22,6 +22,7 @@ _MICROCODED_BIT_MOVES = ("bdver4", "znver1", "znver2")  # these take hundreds of
 HAS_BIT_MOVES = _FEATURES.get("bmi2", False) and llvmlite.binding.get_host_cpu_name() not in _MICROCODED_BIT_MOVES
 
 HAS_BYTE_COMPRESSION = _FEATURES.get("avx512vbmi2", False) and _FEATURES.get("avx512bw", False)
+HAS_BYTE_PERMUTATION = HAS_BYTE_COMPRESSION and HAS_BIT_MOVES and _FEATURES.get("avx512vbmi", False)
 
 VARINTS = 16
 _U8, _U32, _U64 = (ir.IntType(bits) for bits in (8, 32, 64))
@@ -200,6 +201,83 @@ def compress_varints(typing_context: Any, values: Any, index: Any, count: Any, l
         return builder.select(refused, _U64(-1), size)
 
     return types.intp(values, types.intp, types.intp, types.intp, out, types.intp), generate
+
+
+@intrinsic
+def expand_varints(typing_context: Any, data: Any, index: Any, limit: Any, out: Any, at: Any) -> Any:
+    """Reads VARINTS varints at once; only where HAS_BYTE_PERMUTATION.
+
+    The places of the bytes that end a varint are moved together; from these follows which byte belongs to which of the
+    four of a lane, and one instruction brings them there.
+
+    Args:
+        data: uint8, of which 64 bytes from ``index`` on may be read.
+        limit: the largest allowed value.
+        out: int32; gets the values from ``at`` on, also where they are refused.
+
+    Returns:
+        The bytes they take, or 0 where one takes more than four bytes, or is not allowed.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array, first, most, to, place = arguments
+        width = 4 * VARINTS
+        many, lanes = ir.VectorType(_U8, width), ir.VectorType(_U32, VARINTS)
+        halves = ir.VectorType(ir.IntType(16), width // 2)
+
+        def instruction(name: str, result: Any, *given: Any) -> Any:
+            kind = ir.FunctionType(result, [value.type for value in given])
+            return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), given)
+
+        def repeated(kind: Any, *values: int) -> Any:
+            return ir.Constant(kind, list(values) * (kind.count // len(values)))
+
+        def everywhere(number: Any) -> Any:
+            empty = ir.Constant(lanes, ir.Undefined)
+            filled = builder.insert_element(empty, number, _U32(0))
+            return builder.shuffle_vector(filled, empty, repeated(lanes, 0))
+
+        def by_byte(values: Any) -> Any:
+            """The lowest byte of each lane in all four of it."""
+            order = ir.Constant(ir.VectorType(_U32, width), [byte // 4 * 4 for byte in range(width)])
+            read = builder.bitcast(values, many)
+            return builder.shuffle_vector(read, read, order)
+
+        source = builder.bitcast(_address(context, builder, signature.args[0], array, first), many.as_pointer())
+        read = builder.load(source, align=1)
+        last = builder.icmp_signed(">=", read, repeated(many, 0))
+        ends = builder.bitcast(last, _U64)
+        sixteenth = builder.call(_instruction(builder, "llvm.x86.bmi.pdep.64"), [_U64(1 << (VARINTS - 1)), ends])
+        size = builder.add(builder.cttz(sixteenth, ir.Constant(ir.IntType(1), 0)), _U64(1))
+
+        together = instruction(
+            f"llvm.x86.avx512.mask.compress.v{width}i8", many,
+            ir.Constant(many, list(range(width))), repeated(many, 0), last,
+        )  # fmt: skip
+        order = ir.Constant(lanes, list(range(VARINTS)))
+        end = builder.zext(builder.shuffle_vector(together, together, order), lanes)
+        before = builder.shuffle_vector(
+            end, repeated(lanes, 0xFFFFFFFF), ir.Constant(lanes, [VARINTS, *range(VARINTS - 1)])
+        )
+        begin = builder.add(before, repeated(lanes, 1))
+        places = builder.add(by_byte(begin), repeated(many, 0, 1, 2, 3))
+        moved = instruction("llvm.x86.avx512.permvar.qi.512", many, read, places)
+        own = builder.icmp_unsigned("<=", places, by_byte(end))
+        groups = builder.select(own, builder.and_(moved, repeated(many, 0x7F)), repeated(many, 0))
+        pairs = instruction("llvm.x86.avx512.pmaddubs.w.512", halves, repeated(many, 1, 128), groups)
+        values = instruction("llvm.x86.avx512.pmaddw.d.512", lanes, pairs, repeated(halves, 1, 1 << 14))
+        target = builder.bitcast(_address(context, builder, signature.args[3], to, place), lanes.as_pointer())
+        builder.store(values, target, align=4)
+
+        long = builder.icmp_unsigned(">", builder.sub(end, begin), repeated(lanes, 3))
+        above = builder.icmp_unsigned(">", values, everywhere(builder.trunc(most, _U32)))
+        wrong = builder.bitcast(builder.or_(long, above), ir.IntType(VARINTS))
+        good = builder.and_(
+            builder.icmp_unsigned("==", wrong, ir.IntType(VARINTS)(0)), builder.icmp_unsigned("!=", sixteenth, _U64(0))
+        )
+        return builder.select(good, size, _U64(0))
+
+    return types.intp(data, types.intp, types.uint64, out, types.intp), generate
 
 
 @kernel

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from components.arrays import ALIGNMENT
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.records import Records
@@ -105,9 +106,17 @@ def id_type() -> tf.DType:
 
 
 def tensors(batch: Mapping[str, np.ndarray]) -> dict[str, tf.Tensor]:
-    """A batch as the step takes it, on the device that computes."""
+    """A batch as the step takes it, on the device that computes; without a GPU in the memory of the arrays."""
     kind = id_type()
-    return {name: tf.cast(tf.constant(values), kind) for name, values in batch.items()}
+    return {name: tf.cast(_tensor(values, kind), kind) for name, values in batch.items()}
+
+
+def _tensor(values: np.ndarray, wanted: tf.DType) -> tf.Tensor:
+    """An array as a tensor, which shares its memory where it may stay what and where it is."""
+    shares = wanted == values.dtype and values.size and values.flags.c_contiguous and values.flags.writeable
+    if shares and values.ctypes.data % ALIGNMENT == 0:
+        return tf.experimental.dlpack.from_dlpack(values.__dlpack__())
+    return tf.constant(values)
 
 
 def open_data(

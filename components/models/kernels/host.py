@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import math
 import os
-import threading
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,6 +13,8 @@ from typing import TypeVar
 
 import numpy as np
 import tensorflow as tf
+
+from components import arrays
 
 T = TypeVar("T")
 # A core that is interrupted holds up no more than a part.
@@ -83,45 +82,9 @@ def in_background(job: Callable[[], T]) -> Future[T]:
     return _background().submit(job)
 
 
-_ALIGNMENT = 64  # TensorFlow copies arrays that begin elsewhere
-
-
-def _roomy(size: int) -> int:
-    """The next of 8 to 16 sizes between a power of two and the next: batches that differ a little share memory."""
-    step = 1 << max(size.bit_length() - 4, 0)
-    return max(-(-size // step) * step, 1)
-
-
-class _Memory:
-    """Arrays whose memory is used again, as fresh pages cost the system more than what is computed in them."""
-
-    def __init__(self) -> None:
-        self._lock = threading.RLock()  # arrays may come back while one is asked for, when Python collects garbage
-        self._spare: dict[int, list[np.ndarray]] = {}
-
-    def floats(self, *shape: int) -> np.ndarray:
-        """A float32 array, not cleared; its memory comes back when nobody holds it any more, TensorFlow included."""
-        wanted = math.prod(shape)
-        size = _roomy(wanted)
-        with self._lock:
-            spare = self._spare.setdefault(size, [])
-            memory = spare.pop() if spare else None
-        if memory is None:
-            raw = np.empty(size * 4 + _ALIGNMENT, np.uint8)
-            begin = -raw.ctypes.data % _ALIGNMENT
-            memory = raw[begin : begin + size * 4].view(np.float32)
-        # Views of an array hold the array that stands directly on the memory, so that is what has to be watched.
-        array = np.frombuffer(memory.data, np.float32)
-        weakref.finalize(array, self._give_back, size, memory)
-        return array[:wanted].reshape(shape)
-
-    def _give_back(self, size: int, memory: np.ndarray) -> None:
-        with self._lock:
-            self._spare[size].append(memory)
-
-
-_memory = _Memory()
-floats = _memory.floats
+def floats(*shape: int) -> np.ndarray:
+    """A float32 array, not cleared, whose memory is used again."""
+    return arrays.empty(shape, np.float32)
 
 
 def call(
@@ -130,6 +93,5 @@ def call(
     """An operation of float32 tensors that ``function`` computes, given arrays that it must not write to."""
     kernel = f"{function.__module__.rpartition('.')[2]}_{function.__name__.strip('_')}"  # for who reads a profile
     results = tf.numpy_function(function, arguments, [tf.float32] * len(shapes), stateful=False, name=kernel)
-    for result, shape in zip(results, shapes, strict=True):
-        result.set_shape(shape)
-    return results
+    # TensorFlow's optimizer sees no shape that is only noted, and warns about what it cannot estimate.
+    return [tf.ensure_shape(result, shape) for result, shape in zip(results, shapes, strict=True)]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import tensorflow as tf
 
+from components import arrays
 from components.compiled import kernel
 from components.models.kernels import host
 from components.models.kernels.products import GRAIN
@@ -23,6 +25,30 @@ def fits(values: tf.Tensor) -> bool:
     return (
         host.are_allowed() and values.dtype == tf.float32 and values.shape.rank == 2 and values.shape[-1] % GRAIN == 0
     )
+
+
+def named(ids: Sequence[tf.Tensor], largest: Sequence[int], offsets: Sequence[int]) -> tf.Tensor:
+    """Which rows of a table ids read that have parts of it.
+
+    Args:
+        ids: of F features, int32 or int64 ``[...]``; one outside 0..``largest`` counts as 0.
+        largest: id of each feature.
+        offsets: the row that a feature's id 0 reads.
+
+    Returns:
+        ``[..., F]``, in the type of the ids.
+    """
+
+    def run(*ids: np.ndarray) -> np.ndarray:
+        out = arrays.empty((*ids[0].shape, len(ids)), ids[0].dtype.type)
+        for feature, (values, most, offset) in enumerate(zip(ids, largest, offsets, strict=True)):
+            name = partial(_name, values.reshape(-1), most, offset, feature, len(ids), out.reshape(-1))
+            host.in_parts(lambda part, first, last, name=name: name(first, last), values.size)  # type: ignore[misc]
+        return out
+
+    rows = tf.numpy_function(run, ids, ids[0].dtype, stateful=False, name="rows_named")
+    rows.set_shape([*ids[0].shape, len(ids)])
+    return rows
 
 
 def distinct(indices: tf.Tensor, rows: int) -> tuple[tf.Tensor, tf.Tensor]:
@@ -97,6 +123,13 @@ def summed(values: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
     host.in_parts(clear, count)
     host.in_parts(add, shares)
     return out
+
+
+@kernel
+def _name(ids, largest, offset, feature, features, out, first, last):  # type: ignore[no-untyped-def]
+    """Writes the rows of one feature's ids, from ``first`` to before ``last``."""
+    for i in range(first, last):
+        out[i * features + feature] = offset + (ids[i] if 0 <= ids[i] <= largest else 0)
 
 
 @kernel

@@ -49,7 +49,9 @@ class ActivationUnit(tf.Module):
         share = project(target, of_target - of_difference, self.bias)
         if target.shape[0] == 1 and target.shape[1] != 1 and scored.fits(items):  # time comes first
             layers = self.second.kernel, self.second.bias, self.output.kernel, self.output.bias
-            return scored.scores(items, target[0], share[0], of_item + of_difference, of_product, *layers)
+            return scored.scores(
+                items, *(tf.squeeze(x, 0) for x in (target, share)), of_item + of_difference, of_product, *layers
+            )
         first = project(items, of_item + of_difference) + share + project(items * target, of_product)
         hidden = tf.sigmoid(self.second(tf.sigmoid(tf.reshape(first, [-1, FIRST]))))
         return tf.cast(tf.reshape(self.output(hidden), tf.shape(first)[:-1]), tf.float32)

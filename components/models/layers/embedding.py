@@ -58,6 +58,9 @@ class FusedEmbedding(tf.Module):
         Returns:
             ``[..., F]``, in the type of the ids; in the first table the padding is row 0.
         """
+        if kernels.fits(self.tables):
+            tables = slice(first_table, first_table + len(ids))
+            return kernels.named(ids, self._cardinalities[tables], self._offsets[tables])
         rows = []
         for table, values in enumerate(ids, first_table):
             known = (values >= 0) & (values <= tf.constant(self._cardinalities[table], values.dtype))

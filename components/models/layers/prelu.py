@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from components.models.kernels import rectified
 from components.models.layers.weights import Weights
 
 
@@ -23,4 +24,6 @@ class PReLU(tf.Module):
         self.alpha = weights.constant("alpha", (units,), 0.1)
 
     def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
+        if rectified.fits(inputs):
+            return rectified.rectified(inputs, self.alpha)
         return tf.nn.relu(inputs) - tf.cast(self.alpha, inputs.dtype) * tf.nn.relu(-inputs)

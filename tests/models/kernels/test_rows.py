@@ -2,8 +2,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models.kernels import rows
+from components.models.kernels import host, rows
 from components.models.kernels.host import host_kernels
+from components.models.layers.embedding import FusedEmbedding
+from components.models.layers.weights import Weights
 from components.models.optimizers.rows import sum_by_row
 
 ROWS = 1000
@@ -48,3 +50,27 @@ def test_rows_that_are_named_once_and_in_order_are_handed_on():
     assert rows.summed(values, np.arange(50, dtype=np.int32), 50) is values
     swapped = rows.summed(values, np.arange(50, dtype=np.int32)[::-1], 50)
     np.testing.assert_array_equal(swapped, values[::-1])
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+@pytest.mark.parametrize("shape", [(70,), (1, 5), (30, 7), (0, 4)])
+def test_ids_name_the_rows_that_tensorflow_finds(
+    shape: tuple[int, ...], kind: type, threads: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(host, "threads", lambda: threads)
+    embedding = FusedEmbedding(Weights(1), (10, 40, 3), width=16)
+    random = np.random.default_rng(1)
+    ids = [tf.constant(random.integers(-3, 50, shape).astype(kind)) for _ in range(2)]
+    for first in (0, 1):
+        expected = embedding.rows(ids, first)
+
+        @tf.function(autograph=False)
+        def compute(*ids: tf.Tensor, first: int = first) -> tf.Tensor:
+            with host_kernels():
+                return embedding.rows(ids, first)
+
+        assert "PyFuncStateless" in {node.type for node in compute.get_concrete_function(*ids).graph.get_operations()}
+        named = compute(*ids)
+        assert (named.dtype, named.shape) == (expected.dtype, expected.shape)
+        np.testing.assert_array_equal(named, expected)

@@ -70,10 +70,7 @@ def test_the_losses_are_those_of_tensorflow(
     np.testing.assert_allclose(_losses(step, make_batch), expected, rtol=1e-5)
 
 
-def test_neither_scoring_nor_a_small_model_calls_kernels(
-    parameters: Callable[..., TrainParameters], spec: FeatureSpec, make_batch: Callable
-):
-    assert CALL not in _operations(_step(parameters("sim", embedding_dim=2), spec))
+def test_scoring_calls_no_kernels(parameters: Callable[..., TrainParameters], spec: FeatureSpec, make_batch: Callable):
     model = build_model(parameters("sim", embedding_dim=16), spec, seed=1)
     features, _ = make_batch(3)
     serve = tf.function(lambda given: model.logits(given, training=False), autograph=False)

@@ -1,0 +1,55 @@
+"""Arrays whose memory is used again, as fresh pages cost the system more than what is written to them."""
+
+from __future__ import annotations
+
+import math
+import threading
+import weakref
+from collections.abc import Sequence
+
+import numpy as np
+
+ALIGNMENT = 64
+"""Bytes; TensorFlow copies arrays that begin elsewhere."""
+
+
+def empty(shape: Sequence[int], dtype: type[np.generic]) -> np.ndarray:
+    """An array, not cleared, that begins at a multiple of ALIGNMENT.
+
+    Its memory comes back when nobody holds it or a view of it any more, TensorFlow included.
+    """
+    return _memory.empty(shape, np.dtype(dtype))
+
+
+def _roomy(size: int) -> int:
+    """The next of 8 to 16 sizes between a power of two and the next: batches that differ a little share memory."""
+    step = 1 << max(size.bit_length() - 4, 6)
+    return max(-(-size // step) * step, step)
+
+
+class _Memory:
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # arrays may come back while one is asked for, when Python collects garbage
+        self._spare: dict[int, list[np.ndarray]] = {}
+
+    def empty(self, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+        wanted = math.prod(shape) * dtype.itemsize
+        size = _roomy(wanted)
+        with self._lock:
+            spare = self._spare.setdefault(size, [])
+            memory = spare.pop() if spare else None
+        if memory is None:
+            raw = np.empty(size + ALIGNMENT, np.uint8)
+            begin = -raw.ctypes.data % ALIGNMENT
+            memory = raw[begin : begin + size]
+        # Views of an array hold the array that stands directly on the memory, so that is what has to be watched.
+        array = np.frombuffer(memory.data, np.uint8)
+        weakref.finalize(array, self._give_back, size, memory)
+        return array[:wanted].view(dtype).reshape(shape)
+
+    def _give_back(self, size: int, memory: np.ndarray) -> None:
+        with self._lock:
+            self._spare[size].append(memory)
+
+
+_memory = _Memory()
