@@ -10,8 +10,10 @@ import numpy as np
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec
 from components.progress import progress
-from components.records import Records
+from components.records import Records, prefetched
 from components.scoring.model import ExportedModel
+
+_READ_AHEAD = 2  # batches
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ def score_split(
         raise KfrecError(f"{spec.folder}: split {split} has no samples; the data is too small to hold some out")
     labels, scores, users, lengths = [], [], [], []
     with progress(title, records.rows, "samples") as bar:
-        for batch in records.batches(batch_size):
+        for batch in prefetched(records.batches(batch_size), _READ_AHEAD):
             labels.append(batch[label].astype(np.int8))
             if user:
                 users.append(batch[user])
