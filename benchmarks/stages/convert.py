@@ -14,7 +14,7 @@ from benchmarks.samples import write_samples
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
 
-ROWS, REFERENCE_ROWS, FULL_ROWS = 400_000, 10_000, 2_000_000
+ROWS, REFERENCE_ROWS, FULL_ROWS = 400_000, 5_000, 2_000_000
 PREBATCH = 4096
 _PEAK = """
 import sys

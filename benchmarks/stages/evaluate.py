@@ -18,7 +18,7 @@ from components.steps.parameter import as_plain
 from components.tfrecord.step import run
 from components.train.export import FOLDER, export
 
-ROWS, BATCH, SCORES = 65_536, 16_384, 10_000_000
+ROWS, BATCH, SCORES = 49_152, 16_384, 10_000_000
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:

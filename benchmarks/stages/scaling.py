@@ -27,7 +27,7 @@ from components.train.launch import LocalLauncher
 
 # A rank's share of the published batch of 131,072 on eight GPUs.
 BATCH_A_RANK = 16_384
-ROWS, STEPS, WARMUP = 131_072, 2, 2
+ROWS, WARMUP = 131_072, 2
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
@@ -142,7 +142,7 @@ class _Training:
                 os.kill(pid, number)
 
 
-def _steps_of(*trainings: _Training, count: int = STEPS) -> np.ndarray:
+def _steps_of(*trainings: _Training, count: int = 1) -> np.ndarray:
     """Has trainings step at the same time; [workers, steps, 3] samples, cycle and step seconds."""
     for training in trainings:
         training.ask(count)
