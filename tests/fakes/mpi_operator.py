@@ -82,7 +82,8 @@ class MpiOperator:
         self._condition(name, "Running")
         deadline = time.monotonic() + policy["activeDeadlineSeconds"]
         for number in range(policy["backoffLimit"] + 1):
-            status = self._launch(name, uid, f"{name}-launcher-{number}", deadline)
+            # Kubernetes never gives a launcher the name of one before it, not even of a deleted job.
+            status = self._launch(name, uid, f"{name}-launcher-{uid}-{number}", deadline)
             if status is None:  # the job is gone
                 break
             evicted = [w for w in workers if self.api.pods[w]["status"].get("reason") == "Evicted"]
