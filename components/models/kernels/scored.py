@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -43,29 +44,32 @@ def scores(x: tf.Tensor, other: tf.Tensor, *layers: tf.Tensor) -> tuple[tf.Tenso
     return result, gradient
 
 
-def _sizes(x: np.ndarray, other: np.ndarray, first: np.ndarray, second: np.ndarray) -> pairs.Sizes:
-    kinds, steps = other.shape[:2] if other.ndim == 4 else (1, len(x))
-    return steps, x.shape[1], x.shape[2], other.shape[-1], kinds, first.shape[-1], second.shape[-1]
+class _Layers(NamedTuple):
+    """The layers as :func:`scores` takes them."""
+
+    share: np.ndarray
+    of_x: np.ndarray
+    of_y: np.ndarray
+    second: np.ndarray
+    second_bias: np.ndarray
+    output: np.ndarray
+    output_bias: np.ndarray
+
+    def sizes(self, x: np.ndarray, other: np.ndarray) -> pairs.Sizes:
+        kinds, steps = other.shape[:2] if other.ndim == 4 else (1, len(x))
+        return steps, x.shape[1], x.shape[2], other.shape[-1], kinds, self.of_x.shape[-1], self.second.shape[-1]
 
 
-def _run_forward(
-    x: np.ndarray,
-    other: np.ndarray,
-    share: np.ndarray,
-    of_x: np.ndarray,
-    of_y: np.ndarray,
-    second: np.ndarray,
-    second_bias: np.ndarray,
-    output: np.ndarray,
-    output_bias: np.ndarray,
-) -> list[np.ndarray]:
-    sizes = _sizes(x, other, of_x, second)
-    wide, narrow = padded(of_x.shape[-1]), padded(second.shape[-1])
+def _run_forward(x: np.ndarray, other: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
+    layers = _Layers(*weights)
+    sizes = layers.sizes(x, other)
+    wide, narrow = padded(sizes[-2]), padded(sizes[-1])
     result = host.floats(*(other if other.ndim == 4 else x).shape[:-1])
     kept = host.floats(pairs.kept_size(sizes))
-    weights = pairs.packed_forward(of_x, of_y, second)
-    last_layer = np.append(_widened(output.reshape(-1), narrow), output_bias)
-    flat = x.reshape(-1), *_operands(other), _widened(share, wide), weights, _widened(second_bias, narrow), last_layer
+    operands = x.reshape(-1), *_operands(other), _widened(layers.share, wide)
+    panels = pairs.packed_forward(layers.of_x, layers.of_y, layers.second)
+    output = np.append(_widened(layers.output.reshape(-1), narrow), layers.output_bias)
+    flat = *operands, panels, _widened(layers.second_bias, narrow), output
 
     def work(part: int, first: int, last: int) -> None:
         room = host.floats(pairs.forward_room(sizes))
@@ -76,27 +80,18 @@ def _run_forward(
 
 
 def _run_backward(
-    kept: np.ndarray,
-    upstream: np.ndarray,
-    x: np.ndarray,
-    other: np.ndarray,
-    share: np.ndarray,
-    of_x: np.ndarray,
-    of_y: np.ndarray,
-    second: np.ndarray,
-    second_bias: np.ndarray,
-    output: np.ndarray,
-    output_bias: np.ndarray,
+    kept: np.ndarray, upstream: np.ndarray, x: np.ndarray, other: np.ndarray, *weights: np.ndarray
 ) -> list[np.ndarray]:
-    sizes = _sizes(x, other, of_x, second)
+    layers = _Layers(*weights)
+    sizes = layers.sizes(x, other)
     steps, samples, inputs, others, _, first_units, second_units = sizes
     wide, narrow = padded(first_units), padded(second_units)
-    own_share = share.ndim == 2
+    own_share = layers.share.ndim == 2
     gradient_x, gradient_other = host.floats(*x.shape), host.floats(*other.shape)
     gradient_x[steps:] = 0.0
     gradient_shares = host.floats(samples if own_share else 0, wide)
-    weights = pairs.packed_backward(of_x, of_y, second)
-    flat = x.reshape(-1), *_operands(other), own_share, weights, _widened(output.reshape(-1), narrow)
+    panels = pairs.packed_backward(layers.of_x, layers.of_y, layers.second)
+    flat = x.reshape(-1), *_operands(other), own_share, panels, _widened(layers.output.reshape(-1), narrow)
     of_operands = gradient_x.reshape(-1), *_operands(gradient_other), gradient_shares.reshape(-1)
     tiles = -(-samples // pairs.TILE)
     parts = host.floats(host.parts(tiles), sum(pairs.gradient_sizes(sizes)))
