@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from numba import njit
+from numba import njit, types
 from numba.core.caching import IndexDataCacheFile
 
 
@@ -39,6 +39,11 @@ class _MachineCode(IndexDataCacheFile):
         self._save_index(self._load_index() | {key: name})
 
 
+def _whatever_the_values(resolve: Callable[..., Any]) -> Callable[..., Any]:
+    """Numba would compile a kernel once more for each combination of numbers that are written out in calls of it."""
+    return lambda args, kws: resolve([types.unliteral(kind) for kind in args], kws)
+
+
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiles ``function`` on its first call and keeps the machine code on disk where there is a place for it.
 
@@ -50,6 +55,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     cost more here than the work itself. A product and the sum it goes into may be one instruction.
     """
     compiled = njit(nogil=True, _nrt=False, fastmath={"contract"})(function)
+    compiled.get_call_template = _whatever_the_values(compiled.get_call_template)
     try:
         compiled.enable_caching()
     except RuntimeError:  # neither folder is writable: compile in every process

@@ -17,7 +17,7 @@ import numpy as np
 
 from components.compiled import kernel
 from components.models.kernels.activations import sigmoid
-from components.models.kernels.products import ROWS, multiply, pack, packed, padded
+from components.models.kernels.products import ROWS, add_transposed, multiply, pack, packed, padded
 from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total
 
 TILE = 64
@@ -54,12 +54,12 @@ def gradient_sizes(sizes: Sizes) -> tuple[int, ...]:
 
 def packed_forward(of_x: np.ndarray, of_y: np.ndarray, second: np.ndarray) -> np.ndarray:
     """The weights for :func:`forward`: Wx ``[I, F1]``, Wy ``[J, F1]`` and W2 ``[F1, F2]`` in panels."""
-    return np.concatenate([packed(matrix) for matrix in (of_x, of_y, second)])
+    return packed(of_x, of_y, second)
 
 
 def packed_backward(of_x: np.ndarray, of_y: np.ndarray, second: np.ndarray) -> np.ndarray:
     """The weights for :func:`backward`: the transposes of the same in panels."""
-    return np.concatenate([packed(matrix.T) for matrix in (of_x, of_y, second)])
+    return packed(of_x.T, of_y.T, second.T)
 
 
 @kernel
@@ -116,7 +116,7 @@ def forward(  # type: ignore[no-untyped-def]
         room[:] = _ZERO
         for step in range(steps):
             _read(x, (step * samples + begin) * inputs, rows, inputs, room, 0)
-            multiply(False, room, 0, inputs, 1, TILE, inputs, weights, 0, inputs, wide, room, to_base, wide)
+            multiply(False, room, 0, inputs, TILE, inputs, weights, 0, inputs, wide, room, to_base, wide)
             for kind in range(kinds):
                 pair = (kind * steps + step) * samples + begin
                 if len(times):
@@ -125,7 +125,7 @@ def forward(  # type: ignore[no-untyped-def]
                     _read(y, pair * others, rows, others, room, to_y)
                 _read(room, to_base, TILE, wide, room, to_first)
                 multiply(
-                    True, room, to_y, others, 1, TILE, others, weights, of_y, others, wide, room, to_first, wide
+                    True, room, to_y, others, TILE, others, weights, of_y, others, wide, room, to_first, wide
                 )  # fmt: skip
                 keep = ((tile * steps + step) * kinds + kind) * TILE * (wide + narrow)
                 for row in range(rows):
@@ -135,7 +135,7 @@ def forward(  # type: ignore[no-untyped-def]
                         store(room, at + j, hidden)
                         stream(kept, keep + row * (wide + narrow) + j, hidden)
                 multiply(
-                    False, room, to_first, wide, 1, TILE, first_units, weights, of_second, first_units, narrow,
+                    False, room, to_first, wide, TILE, first_units, weights, of_second, first_units, narrow,
                     room, to_second, narrow,
                 )  # fmt: skip
                 for row in range(rows):
@@ -205,11 +205,9 @@ def backward(  # type: ignore[no-untyped-def]
                         store(of_output, j, load(of_output, j) + of_score * hidden)
                         store(of_second_bias, j, load(of_second_bias, j) + before)
                 pack(room, inner, narrow, rows, narrow, room, inner_panels)
+                add_transposed(kept, keep, across, tall, rows, room, inner_panels, narrow, of_second, 0, narrow)
                 multiply(
-                    True, kept, keep, 1, across, tall, rows, room, inner_panels, rows, narrow, of_second, 0, narrow
-                )  # fmt: skip
-                multiply(
-                    False, room, inner, narrow, 1, TILE, second_units, weights, by_second, second_units, wide,
+                    False, room, inner, narrow, TILE, second_units, weights, by_second, second_units, wide,
                     room, outer, wide,
                 )  # fmt: skip
                 for row in range(rows):
@@ -220,24 +218,22 @@ def backward(  # type: ignore[no-untyped-def]
                         store(room, summed + at, load(room, summed + at) + before if kind else before)
                 pack(room, outer, wide, rows, wide, room, outer_panels)
                 multiply(
-                    False, room, outer, wide, 1, TILE, first_units, weights, by_wy, first_units, others,
+                    False, room, outer, wide, TILE, first_units, weights, by_wy, first_units, others,
                     room, tile_y, others,
                 )  # fmt: skip
                 if len(times):
                     for i in range(0, rows * inputs, LANES):
                         store(room, to_y + i, load(x, now + i) * load(times, begin * inputs + i))
-                    multiply(True, room, to_y, 1, others, others, rows, room, outer_panels, rows, wide, of_wy, 0, wide)
+                    add_transposed(room, to_y, others, others, rows, room, outer_panels, wide, of_wy, 0, wide)
                 else:
-                    multiply(
-                        True, y, pair * others, 1, others, others, rows, room, outer_panels, rows, wide, of_wy, 0, wide
-                    )  # fmt: skip
+                    add_transposed(y, pair * others, others, others, rows, room, outer_panels, wide, of_wy, 0, wide)
                     _write(room, tile_y, rows, others, of_y, pair * others)
             for i in range(0, rows * wide, LANES):
                 store(room, tile_shares + i, load(room, tile_shares + i) + load(room, summed + i))
             pack(room, summed, wide, rows, wide, room, summed_panels)
-            multiply(True, x, now, 1, inputs, inputs, rows, room, summed_panels, rows, wide, of_wx, 0, wide)
+            add_transposed(x, now, inputs, inputs, rows, room, summed_panels, wide, of_wx, 0, wide)
             multiply(
-                False, room, summed, wide, 1, TILE, first_units, weights, 0, first_units, inputs, room, tile_x, inputs
+                False, room, summed, wide, TILE, first_units, weights, 0, first_units, inputs, room, tile_x, inputs
             )  # fmt: skip
             if len(times):
                 for i in range(0, rows * inputs, LANES):

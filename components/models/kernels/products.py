@@ -1,9 +1,8 @@
 """Small matrix products that stay in a processor's registers and caches.
 
 Blocks of a result are summed up in registers: ROWS rows of one to three vectors of LANES floats. What stands on the
-right of a product is first packed into panels as wide as such a block (the last may be narrower), so that a block reads
-it from one end to the other. At the sizes of a recurrence (64 x 192 times 192 x 288) one core reaches the speed that it
-has in large products.
+right of a product is first packed into panels as wide as such a block, so that a block reads it from one end to the
+other. A panel of more than DEEPEST rows is used in parts that the first-level cache holds beside the rest.
 
 References:
     Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008
@@ -19,29 +18,32 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from components import arrays
 from components.compiled import kernel
 from components.models.kernels.vectors import HAS_32_REGISTERS, LANES, VECTOR, broadcast, load, store
 
 ROWS = 8 if HAS_32_REGISTERS else 4
 GRAIN = 16
 """Widths have to be multiples of this."""
+DEEPEST = 112
 
-_MOST_VECTORS = 3
+_UNROLLED = 2
 _INDEX = ir.IntType(64)
 
 
-def _block(vectors: int, add: bool) -> Any:
+def _block(vectors: int, add: bool, transposed: bool = False) -> Any:
     """Makes an intrinsic that computes ROWS rows of ``vectors`` vectors of a product.
 
-    Its arguments are, of the left factor, the array, where it begins, and the steps from row to row and from column to
-    column; of the right one the array, where it begins and the step from row to row; the same of the result; and how
-    many products to sum up, at least 1. With ``add`` these are added to the result.
+    Its arguments are, of the left factor, the array, where it begins and the step from row to row, or from column to
+    column where it is stored ``transposed``; of the right one the array and where it begins; of the result the array,
+    where it begins and the step from row to row; and how many products to sum up. With ``add`` these are added to the
+    result.
     """
 
     @intrinsic
-    def block(typing, a, a_at, a_row, a_col, b, b_at, b_row, c, c_at, c_row, depth):  # type: ignore[no-untyped-def]
+    def block(typing, a, a_at, a_step, b, b_at, c, c_at, c_step, depth):  # type: ignore[no-untyped-def]
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            a_array, a_first, a_step, a_next, b_array, b_first, b_next, c_array, c_first, c_step, count = arguments
+            a_array, a_first, step, b_array, b_first, c_array, c_first, c_row, count = arguments
 
             def address(number: int, array: Any, first: Any) -> Any:
                 return builder.gep(context.make_array(signature.args[number])(context, builder, array).data, [first])
@@ -52,58 +54,74 @@ def _block(vectors: int, add: bool) -> Any:
             multiply_add = cgutils.get_or_insert_function(
                 builder.module, ir.FunctionType(VECTOR, [VECTOR] * 3), f"llvm.fma.v{LANES}f32"
             )
-            left, right = address(0, a_array, a_first), address(4, b_array, b_first)
-            result = address(7, c_array, c_first)
-            rows = [builder.gep(result, [builder.mul(c_step, _INDEX(row))]) for row in range(ROWS)]
+            result = address(5, c_array, c_first)
+            rows = [builder.gep(result, [builder.mul(c_row, _INDEX(row))]) for row in range(ROWS)]
             places = [vector(row, number) for row in rows for number in range(vectors)]
             zero = ir.Constant(VECTOR, [0.0] * LANES)
-            begin = [builder.load(place, align=4) if add else zero for place in places]
-            steps = [builder.mul(a_step, _INDEX(row)) for row in range(ROWS)]
+            # LLVM keeps these in registers.
+            sums = [
+                cgutils.alloca_once_value(builder, builder.load(place, align=4) if add else zero) for place in places
+            ]
+            left = cgutils.alloca_once_value(builder, address(0, a_array, a_first))
+            right = cgutils.alloca_once_value(builder, address(3, b_array, b_first))
+            from_row, from_column = (_INDEX(1), step) if transposed else (step, _INDEX(1))
+            offsets = [builder.mul(from_row, _INDEX(row)) for row in range(ROWS)]
 
-            before, loop, after = (
-                builder.block, builder.append_basic_block("sum"), builder.append_basic_block("summed")
-            )  # fmt: skip
-            builder.branch(loop)
-            builder.position_at_end(loop)
-            started = (_INDEX(0), left, right, *begin)
-            state = [builder.phi(value.type) for value in started]
-            done, a_now, b_now, *sums = state
-            factors = [builder.load(vector(b_now, number), align=4) for number in range(vectors)]
-            later = []
-            for row in range(ROWS):
-                factor = broadcast(builder, builder.load(builder.gep(a_now, [steps[row]])))
-                for number in range(vectors):
-                    later.append(builder.call(multiply_add, [factor, factors[number], sums[row * vectors + number]]))
-            counted = builder.add(done, _INDEX(1))
-            ended = (counted, builder.gep(a_now, [a_next]), builder.gep(b_now, [b_next]), *later)
-            for value, first, last in zip(state, started, ended, strict=True):
-                value.add_incoming(first, before)
-                value.add_incoming(last, loop)
-            builder.cbranch(builder.icmp_signed("<", counted, count), loop, after)
-            builder.position_at_end(after)
-            for place, value in zip(places, later, strict=True):
-                builder.store(value, place, align=4)
+            def add_products() -> None:
+                a_now, b_now = builder.load(left), builder.load(right)
+                factors = [builder.load(vector(b_now, number), align=4) for number in range(vectors)]
+                for row, offset in enumerate(offsets):
+                    factor = broadcast(builder, builder.load(builder.gep(a_now, [offset])))
+                    for total, other in zip(sums[row * vectors : (row + 1) * vectors], factors, strict=True):
+                        builder.store(builder.call(multiply_add, [factor, other, builder.load(total)]), total)
+                builder.store(builder.gep(a_now, [from_column]), left)
+                builder.store(builder.gep(b_now, [_INDEX(LANES * vectors)]), right)
+
+            # The addresses of eight rows are computed anew for each column; where rows are a float apart they are not.
+            unrolled = 1 if transposed else _UNROLLED
+            with cgutils.for_range(builder, builder.sdiv(count, _INDEX(unrolled))):
+                for _ in range(unrolled):
+                    add_products()
+            if unrolled > 1:
+                with cgutils.for_range(builder, builder.srem(count, _INDEX(unrolled))):
+                    add_products()
+            for place, total in zip(places, sums, strict=True):
+                builder.store(builder.load(total), place, align=4)
             return context.get_dummy_value()
 
         index = types.intp
-        return types.void(a, index, index, index, b, index, index, c, index, index, index), generate
+        return types.void(a, index, index, b, index, c, index, index, index), generate
 
     return block
 
 
 _ONE, _TWO, _THREE = (_block(vectors, add=False) for vectors in (1, 2, 3))
 _ADD_ONE, _ADD_TWO, _ADD_THREE = (_block(vectors, add=True) for vectors in (1, 2, 3))
+_ADD_ONE_TRANSPOSED, _ADD_TWO_TRANSPOSED, _ADD_THREE_TRANSPOSED = (
+    _block(vectors, add=True, transposed=True) for vectors in (1, 2, 3)
+)
 
 
-_WIDE = _MOST_VECTORS * LANES
+@kernel
+def _panel(columns):  # type: ignore[no-untyped-def]
+    """How wide the next panel is; of one vector only where there is no other, as it cannot keep a core busy."""
+    vectors = columns // LANES
+    return (2 if vectors in (2, 4) else min(3, vectors)) * LANES
 
 
-def packed(matrix: np.ndarray) -> np.ndarray:
-    """A matrix ``[rows, columns]`` in panels, the columns filled up with zeros to a multiple of GRAIN."""
-    rows, columns = matrix.shape
-    wide = np.zeros((rows, padded(columns)), np.float32)
-    wide[:, :columns] = matrix
-    return np.concatenate([wide[:, first : first + _WIDE].reshape(-1) for first in range(0, wide.shape[1], _WIDE)])
+def packed(*matrices: np.ndarray) -> np.ndarray:
+    """Matrices ``[rows, columns]`` in panels, one behind the other, columns filled up with zeros to multiples of GRAIN.
+
+    They begin at a multiple of arrays.ALIGNMENT, as a vector across the border of two cache lines is two reads.
+    """
+    panels = arrays.empty([sum(len(matrix) * padded(matrix.shape[1]) for matrix in matrices)], np.float32)
+    to = 0
+    for matrix in matrices:
+        rows, columns = matrix.shape
+        wide = np.zeros((rows, padded(columns)), np.float32)
+        wide[:, :columns] = matrix
+        to = pack(wide.reshape(-1), 0, wide.shape[1], rows, wide.shape[1], panels, to)
+    return panels
 
 
 def padded(columns: int) -> int:
@@ -118,23 +136,24 @@ def pack(matrix, at, step, rows, columns, panels, to):  # type: ignore[no-untype
     Returns:
         The place behind the panels.
     """
-    for first in range(0, columns, _WIDE):
-        width = min(_WIDE, columns - first)
+    first = 0
+    while first < columns:
+        width = _panel(columns - first)
         for row in range(rows):
             for column in range(first, first + width, LANES):
                 store(panels, to, load(matrix, at + row * step + column))
                 to += LANES
+        first += width
     return to
 
 
 @kernel
-def multiply(add, a, a_at, a_row, a_col, rows, depth, panels, at, panel_rows, columns, c, c_at, c_row):  # type: ignore[no-untyped-def]
+def multiply(add, a, a_at, a_row, rows, depth, panels, at, panel_rows, columns, c, c_at, c_row):  # type: ignore[no-untyped-def]
     """A product of ``rows`` x ``depth`` and ``depth`` x ``columns``.
 
     Args:
         add: to the result, instead of overwriting it.
-        a, a_at, a_row, a_col: the left factor: an array, where it begins, the steps from row to row and from column to
-            column.
+        a, a_at, a_row: the left factor: an array, where it begins and the step from row to row.
         rows: a multiple of ROWS.
         depth: columns of the left factor, at least 1.
         panels, at, panel_rows: the right factor: an array of panels, where they begin, and the rows of a panel, of
@@ -142,20 +161,52 @@ def multiply(add, a, a_at, a_row, a_col, rows, depth, panels, at, panel_rows, co
         columns: a multiple of GRAIN.
         c, c_at, c_row: the result: an array, where it begins and the step from row to row.
     """
-    for first in range(0, columns, _WIDE):
-        width, b_at = min(_WIDE, columns - first), at + first * panel_rows
-        for row in range(0, rows, ROWS):
-            a_begin, c_begin = a_at + row * a_row, c_at + row * c_row + first
-            if add:
-                if width == _WIDE:
-                    _ADD_THREE(a, a_begin, a_row, a_col, panels, b_at, width, c, c_begin, c_row, depth)
+    parts = -(-depth // DEEPEST)
+    first = 0
+    while first < columns:
+        width = _panel(columns - first)
+        for part in range(parts):
+            above, below = depth * part // parts, depth * (part + 1) // parts
+            b_at = at + first * panel_rows + above * width
+            for row in range(0, rows, ROWS):
+                a_begin, c_begin, deep = a_at + row * a_row + above, c_at + row * c_row + first, below - above
+                if add or part:
+                    if width == 3 * LANES:
+                        _ADD_THREE(a, a_begin, a_row, panels, b_at, c, c_begin, c_row, deep)
+                    elif width == 2 * LANES:
+                        _ADD_TWO(a, a_begin, a_row, panels, b_at, c, c_begin, c_row, deep)
+                    else:
+                        _ADD_ONE(a, a_begin, a_row, panels, b_at, c, c_begin, c_row, deep)
+                elif width == 3 * LANES:
+                    _THREE(a, a_begin, a_row, panels, b_at, c, c_begin, c_row, deep)
                 elif width == 2 * LANES:
-                    _ADD_TWO(a, a_begin, a_row, a_col, panels, b_at, width, c, c_begin, c_row, depth)
+                    _TWO(a, a_begin, a_row, panels, b_at, c, c_begin, c_row, deep)
                 else:
-                    _ADD_ONE(a, a_begin, a_row, a_col, panels, b_at, width, c, c_begin, c_row, depth)
-            elif width == _WIDE:
-                _THREE(a, a_begin, a_row, a_col, panels, b_at, width, c, c_begin, c_row, depth)
+                    _ONE(a, a_begin, a_row, panels, b_at, c, c_begin, c_row, deep)
+        first += width
+
+
+@kernel
+def add_transposed(a, a_at, a_row, rows, depth, panels, at, columns, c, c_at, c_row):  # type: ignore[no-untyped-def]
+    """Adds the product of the transpose of ``depth`` x ``rows`` and ``depth`` x ``columns`` to a result.
+
+    Args:
+        a, a_at, a_row: the left factor as it is stored: an array, where it begins and the step from row to row.
+        rows: of the result, a multiple of ROWS.
+        depth: rows of both factors, at least 1.
+        panels, at: the right factor: an array of panels of ``depth`` rows, and where they begin.
+        columns: a multiple of GRAIN.
+        c, c_at, c_row: the result: an array, where it begins and the step from row to row.
+    """
+    first = 0
+    while first < columns:
+        width, b_at = _panel(columns - first), at + first * depth
+        for row in range(0, rows, ROWS):
+            c_begin = c_at + row * c_row + first
+            if width == 3 * LANES:
+                _ADD_THREE_TRANSPOSED(a, a_at + row, a_row, panels, b_at, c, c_begin, c_row, depth)
             elif width == 2 * LANES:
-                _TWO(a, a_begin, a_row, a_col, panels, b_at, width, c, c_begin, c_row, depth)
+                _ADD_TWO_TRANSPOSED(a, a_at + row, a_row, panels, b_at, c, c_begin, c_row, depth)
             else:
-                _ONE(a, a_begin, a_row, a_col, panels, b_at, width, c, c_begin, c_row, depth)
+                _ADD_ONE_TRANSPOSED(a, a_at + row, a_row, panels, b_at, c, c_begin, c_row, depth)
+        first += width

@@ -13,7 +13,7 @@ import numpy as np
 
 from components.compiled import kernel
 from components.models.kernels.activations import sigmoid, tanh
-from components.models.kernels.products import multiply, pack, packed
+from components.models.kernels.products import add_transposed, multiply, pack, packed
 from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total
 
 TILE = 64
@@ -43,13 +43,12 @@ def packed_forward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
         recurrent: ``[3, H, H]``, the same.
     """
     gates = np.concatenate([_side_by_side(kernels[:2]), _side_by_side(recurrent[:2])])
-    return np.concatenate([packed(matrix) for matrix in (gates, kernels[2], recurrent[2])])
+    return packed(gates, kernels[2], recurrent[2])
 
 
 def packed_backward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
     """The weights for :func:`backward`: the transposes of [Wu Wr], Wc and [Uu Ur Uc] in panels."""
-    matrices = _side_by_side(kernels[:2]), kernels[2], _side_by_side(recurrent)
-    return np.concatenate([packed(matrix.T) for matrix in matrices])
+    return packed(_side_by_side(kernels[:2]).T, kernels[2].T, _side_by_side(recurrent).T)
 
 
 def _side_by_side(gates: np.ndarray) -> np.ndarray:
@@ -86,14 +85,14 @@ def forward(x, carry, weights, biases, sizes, first, last, saved, room, states):
                 for i in range(0, inputs, LANES):
                     store(room, to + i, load(x, source + i))
             depth = reads if step else inputs
-            multiply(False, room, 0, reads, 1, TILE, depth, weights, 0, reads, 2 * units, room, gates, row_size)
+            multiply(False, room, 0, reads, TILE, depth, weights, 0, reads, 2 * units, room, gates, row_size)
             multiply(
-                False, room, 0, reads, 1, TILE, inputs, weights, of_candidate, inputs, units,
+                False, room, 0, reads, TILE, inputs, weights, of_candidate, inputs, units,
                 room, gates + 3 * units, row_size,
             )  # fmt: skip
             if step:
                 multiply(
-                    False, room, inputs, reads, 1, TILE, units, weights, recalls_candidate, units, units,
+                    False, room, inputs, reads, TILE, units, weights, recalls_candidate, units, units,
                     room, gates + 2 * units, row_size,
                 )  # fmt: skip
             for row in range(rows):
@@ -188,23 +187,21 @@ def backward(  # type: ignore[no-untyped-def]
             pack(room, 2 * units, across, rows, units, room, r_c)
             pack(room, 3 * units, across, rows, units, room, c)
             # Of the weights: x' G and h' G.
-            multiply(True, x, now, 1, inputs, inputs, rows, room, u_r, rows, 2 * units, of_kernels, 0, 3 * units)
-            multiply(True, x, now, 1, inputs, inputs, rows, room, c, rows, units, of_kernels, 2 * units, 3 * units)
+            add_transposed(x, now, inputs, inputs, rows, room, u_r, 2 * units, of_kernels, 0, 3 * units)
+            add_transposed(x, now, inputs, inputs, rows, room, c, units, of_kernels, 2 * units, 3 * units)
             if step:
                 h = now // inputs * units - samples * units
-                multiply(True, states, h, 1, units, units, rows, room, u_r, rows, 2 * units, of_recurrent, 0, 3 * units)
-                multiply(
-                    True, states, h, 1, units, units, rows, room, r_c, rows, units, of_recurrent, 2 * units, 3 * units
-                )
+                add_transposed(states, h, units, units, rows, room, u_r, 2 * units, of_recurrent, 0, 3 * units)
+                add_transposed(states, h, units, units, rows, room, r_c, units, of_recurrent, 2 * units, 3 * units)
             # Of what they were multiplied with: G W' and G U'.
-            multiply(False, room, 0, across, 1, TILE, 2 * units, weights, 0, 2 * units, inputs, room, of_tile_x, inputs)
+            multiply(False, room, 0, across, TILE, 2 * units, weights, 0, 2 * units, inputs, room, of_tile_x, inputs)
             multiply(
-                True, room, 3 * units, across, 1, TILE, units, weights, of_candidate, units, inputs,
+                True, room, 3 * units, across, TILE, units, weights, of_candidate, units, inputs,
                 room, of_tile_x, inputs,
             )  # fmt: skip
             for i in range(0, rows * inputs, LANES):
                 store(of_x, now + i, load(room, of_tile_x + i))
             if step:
                 multiply(
-                    True, room, 0, across, 1, TILE, 3 * units, weights, of_states, 3 * units, units, room, of_h, units
+                    True, room, 0, across, TILE, 3 * units, weights, of_states, 3 * units, units, room, of_h, units
                 )
