@@ -1,10 +1,28 @@
-"""The files of compiled kernels, where several processes write them at once."""
+"""How often kernels are compiled, and their files, where several processes write them at once."""
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from components.compiled import _MachineCode
+from components.compiled import _MachineCode, kernel
+
+
+@kernel
+def _scaled(doubled, values, at):  # type: ignore[no-untyped-def]
+    return values[at] * (2 if doubled else 1)
+
+
+@kernel
+def _of_all_kinds(values, at):  # type: ignore[no-untyped-def]
+    return _scaled(True, values, 0) + _scaled(False, values, 1) + _scaled(at > 0, values, at)
+
+
+def test_a_kernel_is_compiled_once_whatever_numbers_its_calls_name():
+    _scaled.recompile()
+    _of_all_kinds.recompile()
+    assert _of_all_kinds(np.array([1.0, 10.0, 100.0]), 2) == 212.0
+    assert len(_scaled.signatures) == 1
 
 
 def _files(folder: Path, version: int) -> _MachineCode:

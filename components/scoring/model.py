@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +20,8 @@ from components.feature_spec import FeatureSpec, load_feature_spec
 SAVED_MODEL = "saved_model"
 SIGNATURE = "serving_default"
 OUTPUT = "probability"
+# Samples that a thread scores at a time: what one operation hands to the next then stays in a core's cache.
+_PART = 2048
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,7 @@ class ExportedModel:
     signature: Callable[..., Mapping[str, Any]]
 
     def probabilities(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Scores samples.
+        """Scores samples: without a GPU in parts, as many at a time as there are cores.
 
         Args:
             batch: feature name to ids, [n] or [n, length]; other features are ignored.
@@ -51,8 +56,14 @@ class ExportedModel:
         """
         import tensorflow as tf
 
-        features = {name: tf.constant(batch[name], tf.int64) for name in self.inputs}
-        scores = np.asarray(self.signature(**features)[OUTPUT], np.float32).reshape(-1)
+        rows = len(batch[self.inputs[0]])
+        part = rows if tf.config.get_visible_devices("GPU") else _PART
+
+        def score(first: int) -> np.ndarray:
+            ids = {name: tf.constant(batch[name][first : first + part], tf.int64) for name in self.inputs}
+            return np.asarray(self.signature(**ids)[OUTPUT], np.float32).reshape(-1)
+
+        scores = np.concatenate(list(_threads().map(score, range(0, rows, part))))
         if not np.isfinite(scores).all():
             raise KfrecError(
                 f"{self.folder / SAVED_MODEL}: returns probabilities that are not numbers (nan); "
@@ -75,6 +86,8 @@ def load_model(folder: Path | str) -> ExportedModel:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import tensorflow as tf
 
+    with suppress(RuntimeError):  # TensorFlow has its threads already
+        tf.config.threading.set_intra_op_parallelism_threads(1)  # parts are scored side by side instead
     # Only the loaded object keeps the variables alive that the signature reads.
     loaded = tf.saved_model.load(str(saved))
     signature = loaded.signatures.get(SIGNATURE)
@@ -89,3 +102,8 @@ def load_model(folder: Path | str) -> ExportedModel:
     noted = folder / "parameters.json"
     parameters = json.loads(noted.read_text()) if noted.is_file() else {}
     return ExportedModel(folder, spec, parameters, tuple(sorted(signature.structured_input_signature[1])), call)
+
+
+@cache
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(len(os.sched_getaffinity(0)), "score")

@@ -8,6 +8,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from components.models.kernels.host import host_kernels
 from components.train.auc import Auc, LogitHistogram, auc_of
 from components.train.ranks import Ranks
 
@@ -35,11 +36,11 @@ class Scorer:
     def __init__(
         self, model: Any, ranks: Ranks, signature: Mapping[str, tf.TensorSpec], label: str, xla: bool = False
     ) -> None:
-        self._ranks, self._label = ranks, label
+        self._model, self._ranks, self._label, self._xla = model, ranks, label, xla
         self._histogram = LogitHistogram()
         self._logloss = tf.Variable(0.0, dtype=tf.float64, trainable=False, name="logloss_sum")
         compiled = {"jit_compile": True} if xla else {}
-        self._logits = tf.function(lambda features: model.logits(features, training=False), autograph=False, **compiled)
+        self._logits = tf.function(self._forward, autograph=False, **compiled)
         self.add = tf.function(self._add, input_signature=[dict(signature)], autograph=False)
 
     def score(self, batches: Iterable[Mapping[str, tf.Tensor]]) -> Score:
@@ -51,6 +52,10 @@ class Scorer:
         counts, logloss = self._ranks.sum([self._histogram.counts.value(), self._logloss.value()], name="scores")
         rows = int(tf.reduce_sum(counts))
         return Score(auc_of(counts.numpy()), float(logloss) / rows if rows else float("nan"), rows)
+
+    def _forward(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        with host_kernels(not self._xla):
+            return self._model.logits(features, training=False)
 
     def _add(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """Adds a batch to the sums and returns its logits, [B] float32."""

@@ -48,6 +48,15 @@ def test_scores_come_in_the_order_of_the_file_whatever_the_batch_size(data: Path
         np.testing.assert_array_equal(getattr(small, name), getattr(large, name))
 
 
+@pytest.mark.parametrize("part", [599, 256, 1])
+def test_parts_that_are_scored_side_by_side_come_back_in_order(
+    data: Path, model: Path, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = scored(data, model, 600).probabilities
+    monkeypatch.setattr("components.scoring.model._PART", part)
+    np.testing.assert_array_equal(scored(data, model, 600).probabilities, whole)
+
+
 def test_a_model_that_knows_the_qualities_ranks_well(data: Path, model: Path) -> None:
     scores = scored(data, model)
     assert roc_auc(scores.labels, scores.probabilities) > 0.75
