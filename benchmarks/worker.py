@@ -1,7 +1,7 @@
 """A training worker that steps when it is told to, so that several can be measured in turns within one minute.
 
 Started by the scaling stage: python -m benchmarks.worker SOCKET DATASET SAMPLES_A_RANK. It connects and tells its
-process number; then it answers each line, a number of steps, with what these took, as JSON, until the connection ends.
+process number; then it answers each line with what a step took, as JSON, until the connection ends.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ def main(address: str, dataset: str, samples_a_rank: int) -> None:
         connection.connect(address)
         with connection.makefile("rw") as stage:
             print(os.getpid(), file=stage, flush=True)
-            for line in stage:
-                print(json.dumps(list(itertools.islice(steps, int(line)))), file=stage, flush=True)
+            for _ in stage:
+                print(json.dumps(next(steps)), file=stage, flush=True)
 
 
 if __name__ == "__main__":

@@ -132,11 +132,13 @@ def _masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.nn.softmax(tf.where(mask, scores, -1e9)) * tf.cast(mask, tf.float32)
 
 
-def training_step(model: ReferenceSim, optimizer: keras.optimizers.Optimizer) -> Any:
-    """A compiled function from (features, labels) to the loss, which also updates the model."""
+def training_step(
+    model: ReferenceSim, optimizer: keras.optimizers.Optimizer, features: Mapping[str, tf.TensorSpec]
+) -> Any:
+    """A compiled function from ``features`` and labels, of any number, to the loss, which also updates the model."""
     bce = keras.losses.BinaryCrossentropy(from_logits=True)
 
-    @tf.function
+    @tf.function(input_signature=[features, tf.TensorSpec((None,), tf.float32)])
     def step(features: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             one, two, auxiliary = model(features, training=True)

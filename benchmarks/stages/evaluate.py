@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +12,25 @@ import numpy as np
 from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
 from benchmarks.samples import write_samples
 from benchmarks.stages.step import our_step, tensors
-from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
-from components.scoring import load_model, score_split
 from components.steps.catalog import TfrecordParameters, TrainParameters
 from components.steps.parameter import as_plain
 from components.tfrecord.step import run
 from components.train.export import FOLDER, export
 
 ROWS, BATCH, SCORES = 49_152, 16_384, 10_000_000
+# A process of its own, as the evaluate step is, which TensorFlow has other threads in than training.
+_SCORE = """
+import sys
+from pathlib import Path
+from benchmarks.measuring import seconds
+from components.feature_spec import load_feature_spec
+from components.scoring import load_model, score_split
+spec, model, rows = load_feature_spec(Path(sys.argv[1])), load_model(Path(sys.argv[2])), int(sys.argv[3])
+for _ in sys.stdin:
+    taken = seconds(lambda: score_split(spec, model, batch_size=rows))
+    print(taken, flush=True)
+"""
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
@@ -29,20 +41,24 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
     parquet = write_samples(folder / "parquet", 1000, ROWS)
     run(TfrecordParameters(), parquet=parquet, tfrecord=folder / "tfrecord")
-    spec = load_feature_spec(folder / "tfrecord")
     model, step = our_step()
     data = tensors(BATCH, 1)
     served = {name: _spec(values) for name, values in data.items() if name in model.serving_features}
     export(model, served, folder / "model" / FOLDER)
     (folder / "model" / "parameters.json").write_text(json.dumps(as_plain(TrainParameters())))
     (folder / "model" / "feature_spec.yaml").write_text((folder / "tfrecord" / "feature_spec.yaml").read_text())
-    exported = load_model(folder / "model")
-    jobs = {
-        "score": lambda: ROWS / seconds(lambda: score_split(spec, exported, batch_size=BATCH)),
-        "train": lambda: BATCH / seconds(lambda: np.asarray(step(data))),
-    }
-    alternated(1, **jobs)
-    measured = alternated(plan.runs, **jobs)
+    command = [sys.executable, "-c", _SCORE, str(folder / "tfrecord"), str(folder / "model"), str(BATCH)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as scorer:
+        assert scorer.stdin and scorer.stdout
+
+        def score() -> float:
+            print(file=scorer.stdin, flush=True)
+            return ROWS / float(scorer.stdout.readline())
+
+        jobs = {"score": score, "train": lambda: BATCH / seconds(lambda: np.asarray(step(data)))}
+        alternated(1, **jobs)
+        measured = alternated(plan.runs, **jobs)
+        scorer.stdin.close()
     report.add(
         Figure(
             "evaluate", f"scoring from records, batch {BATCH}", "samples/s", measured["score"], measured["train"],

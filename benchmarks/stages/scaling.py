@@ -22,38 +22,39 @@ from components.models.loss import loss_of
 from components.models.optimizers.rows import sum_by_row
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
-from components.train.benchmark import summarize
 from components.train.launch import LocalLauncher
 
 # A rank's share of the published batch of 131,072 on eight GPUs.
 BATCH_A_RANK = 16_384
-ROWS, WARMUP = 131_072, 2
+ROWS = 65_536
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
     parquet = write_samples(folder / "parquet", ROWS, 2000)
     run(TfrecordParameters(), parquet=parquet, tfrecord=folder / "tfrecord")
     with ExitStack() as stack:
-        one, other, two = [_Training(folder, ranks) for ranks in (1, 1, 2)]
-        for training in (one, other, two):
-            stack.enter_context(training)
-        _steps_of(one, other, count=WARMUP)
-        _steps_of(two, count=WARMUP)
+        started = [_Training(folder, ranks) for ranks in ((1, 2, 1) if plan.full else (1, 2))]
+        one, two, *others = [stack.enter_context(training) for training in started]
+        for trainings in ([one, *others], [two]):
+            _step_of(*trainings)  # compiles
         waits: list[float] = []
 
         def alone() -> float:
-            taken = _steps_of(one)
-            waits.append(1 - taken[..., 2].sum() / taken[..., 1].sum())
+            taken = _step_of(one)
+            ((_, cycle, step),) = taken
+            waits.append(1 - step / cycle)
             return _throughput(taken)
 
         def apart() -> float:
-            return sum(_throughput(taken[None]) for taken in _steps_of(one, other))
+            return sum(_throughput(taken[None]) for taken in _step_of(one, *others))
 
-        values = alternated(plan.runs, one=alone, apart=apart, two=lambda: _throughput(_steps_of(two)))
+        jobs = {"one": alone, "two": lambda: _throughput(_step_of(two))} | ({"apart": apart} if others else {})
+        values = alternated(plan.runs, **jobs)
     name = f"two ranks under Gloo, batch {BATCH_A_RANK} a rank, one thread each"
     report.add(Figure("scaling", name, "samples/s", values["two"], values["one"], target_ratio=1.7))
-    report.add(Figure("scaling", "two such processes that exchange nothing", "samples/s", values["apart"],
-                      values["one"], note="what this machine leaves of the second core"))  # fmt: skip
+    if others:
+        report.add(Figure("scaling", "two such processes that exchange nothing", "samples/s", values["apart"],
+                          values["one"], note="what this machine leaves of the second core"))  # fmt: skip
     report.add(Figure("scaling", "a rank's share of the gradients of a step", "MB", [sent_megabytes(BATCH_A_RANK)],
                       note="the small weights whole, of the tables each row the batch names once"))  # fmt: skip
     report.add(Figure("input", "share of a training step spent waiting for the batch", "", waits, target=0.05,
@@ -107,14 +108,14 @@ class _Training:
         self._process.wait()
         self._log.close()
 
-    def ask(self, steps: int) -> None:
-        """Lets the workers take steps."""
+    def ask(self) -> None:
+        """Lets the workers take a step."""
         self._signal(signal.SIGCONT)
         for worker in self._workers:
-            print(steps, file=worker, flush=True)
+            print(file=worker, flush=True)
 
     def taken(self) -> list[Any]:
-        """Of each worker and step: samples, cycle and step seconds."""
+        """Of each worker: samples, cycle and step seconds."""
         answers = [json.loads(self._line(worker)) for worker in self._workers]
         self._signal(signal.SIGSTOP)  # Horovod's thread never rests by itself
         return answers
@@ -142,12 +143,14 @@ class _Training:
                 os.kill(pid, number)
 
 
-def _steps_of(*trainings: _Training, count: int = 1) -> np.ndarray:
-    """Has trainings step at the same time; [workers, steps, 3] samples, cycle and step seconds."""
+def _step_of(*trainings: _Training) -> np.ndarray:
+    """Has trainings step at the same time; [workers, 3] samples, cycle and step seconds."""
     for training in trainings:
-        training.ask(count)
+        training.ask()
     return np.array([answer for training in trainings for answer in training.taken()])
 
 
 def _throughput(taken: np.ndarray) -> float:
-    return summarize(taken[..., 0], taken[..., 1], taken[..., 2]).throughput
+    """Samples/s of workers whose step is over when the slowest has taken it."""
+    samples, cycles, _ = taken.T
+    return samples.sum() / cycles.max()

@@ -34,12 +34,8 @@ def our_step(optimizer: str = "adam") -> tuple[Any, Callable[[Batch], tf.Tensor]
     model = build_model(parameters, spec, seed=1)
     rule = make_optimizer(parameters)
     rule.build(list(model.trainable_variables))
-    signature = {
-        name: tf.TensorSpec((None,) if feature.length is None else (None, feature.length), tf.int32, name=name)
-        for name, feature in spec.features.items()
-    }
     step = TrainingStep(
-        model, rule, Alone(), LogitHistogram(), LossScale(False), signature, "label", optimizer != "adam", False
+        model, rule, Alone(), LogitHistogram(), LossScale(False), _signature(), "label", optimizer != "adam", False
     )
     return model, step.run
 
@@ -49,13 +45,22 @@ def reference_step(model: Any) -> Callable[[Batch], tf.Tensor]:
     reference = ReferenceSim({"item": ITEMS, "cat": CATEGORIES, "uid": USERS})
     reference({name: values for name, values in tensors(8, 0).items() if name != "label"})
     copy_weights(model, reference)
-    step = training_step(reference, tf.keras.optimizers.Adam(0.01))
+    features = {name: kind for name, kind in _signature().items() if name != "label"}
+    step = training_step(reference, tf.keras.optimizers.Adam(0.01), features)
 
     def run(features: Batch) -> tf.Tensor:
         values = dict(features)
         return step(values, tf.cast(values.pop("label"), tf.float32))
 
     return run
+
+
+def _signature() -> dict[str, tf.TensorSpec]:
+    """A batch of any number of samples, which neither step is compiled for anew."""
+    return {
+        name: tf.TensorSpec((None,) if feature.length is None else (None, feature.length), tf.int32, name=name)
+        for name, feature in specification().features.items()
+    }
 
 
 def tensors(rows: int, seed: int) -> Batch:
