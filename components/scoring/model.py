@@ -86,8 +86,10 @@ def load_model(folder: Path | str) -> ExportedModel:
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     import tensorflow as tf
 
-    with suppress(RuntimeError):  # TensorFlow has its threads already
-        tf.config.threading.set_intra_op_parallelism_threads(1)  # parts are scored side by side instead
+    if not tf.config.get_visible_devices("GPU"):
+        # Parts are scored side by side instead; who has used TensorFlow before keeps the threads he chose.
+        with suppress(RuntimeError):
+            tf.config.threading.set_intra_op_parallelism_threads(1)
     # Only the loaded object keeps the variables alive that the signature reads.
     loaded = tf.saved_model.load(str(saved))
     signature = loaded.signatures.get(SIGNATURE)
