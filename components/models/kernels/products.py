@@ -31,19 +31,19 @@ _UNROLLED = 2
 _INDEX = ir.IntType(64)
 
 
-def _block(vectors: int, add: bool, transposed: bool = False) -> Any:
-    """Makes an intrinsic that computes ROWS rows of ``vectors`` vectors of a product.
+def _block(transposed: bool) -> Any:
+    """Makes an intrinsic that computes ROWS rows of one to three vectors of a product.
 
-    Its arguments are, of the left factor, the array, where it begins and the step from row to row, or from column to
-    column where it is stored ``transposed``; of the right one the array and where it begins; of the result the array,
-    where it begins and the step from row to row; and how many products to sum up. With ``add`` these are added to the
-    result.
+    Its arguments are how many columns; whether to add to the result; of the left factor the array, where it begins and
+    the step from row to row, or from column to column where it is stored ``transposed``; of the right one the array and
+    where it begins; of the result the array, where it begins and the step from row to row; and how many products to
+    sum up.
     """
 
     @intrinsic
-    def block(typing, a, a_at, a_step, b, b_at, c, c_at, c_step, depth):  # type: ignore[no-untyped-def]
+    def block(typing, width, add, a, a_at, a_step, b, b_at, c, c_at, c_step, depth):  # type: ignore[no-untyped-def]
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            a_array, a_first, step, b_array, b_first, c_array, c_first, c_row, count = arguments
+            columns, added, a_array, a_first, step, b_array, b_first, c_array, c_first, c_row, count = arguments
 
             def address(number: int, array: Any, first: Any) -> Any:
                 return builder.gep(context.make_array(signature.args[number])(context, builder, array).data, [first])
@@ -54,52 +54,53 @@ def _block(vectors: int, add: bool, transposed: bool = False) -> Any:
             multiply_add = cgutils.get_or_insert_function(
                 builder.module, ir.FunctionType(VECTOR, [VECTOR] * 3), f"llvm.fma.v{LANES}f32"
             )
-            result = address(5, c_array, c_first)
-            rows = [builder.gep(result, [builder.mul(c_row, _INDEX(row))]) for row in range(ROWS)]
-            places = [vector(row, number) for row in rows for number in range(vectors)]
             zero = ir.Constant(VECTOR, [0.0] * LANES)
-            # LLVM keeps these in registers.
-            sums = [
-                cgutils.alloca_once_value(builder, builder.load(place, align=4) if add else zero) for place in places
-            ]
-            left = cgutils.alloca_once_value(builder, address(0, a_array, a_first))
-            right = cgutils.alloca_once_value(builder, address(3, b_array, b_first))
             from_row, from_column = (_INDEX(1), step) if transposed else (step, _INDEX(1))
             offsets = [builder.mul(from_row, _INDEX(row)) for row in range(ROWS)]
+            result = address(7, c_array, c_first)
+            rows = [builder.gep(result, [builder.mul(c_row, _INDEX(row))]) for row in range(ROWS)]
 
-            def add_products() -> None:
-                a_now, b_now = builder.load(left), builder.load(right)
-                factors = [builder.load(vector(b_now, number), align=4) for number in range(vectors)]
-                for row, offset in enumerate(offsets):
-                    factor = broadcast(builder, builder.load(builder.gep(a_now, [offset])))
-                    for total, other in zip(sums[row * vectors : (row + 1) * vectors], factors, strict=True):
-                        builder.store(builder.call(multiply_add, [factor, other, builder.load(total)]), total)
-                builder.store(builder.gep(a_now, [from_column]), left)
-                builder.store(builder.gep(b_now, [_INDEX(LANES * vectors)]), right)
+            def sum_up(vectors: int) -> None:
+                places = [vector(row, number) for row in rows for number in range(vectors)]
+                begin = [builder.select(added, builder.load(place, align=4), zero) for place in places]
+                # LLVM keeps these in registers.
+                sums = [cgutils.alloca_once_value(builder, value) for value in begin]
+                left = cgutils.alloca_once_value(builder, address(2, a_array, a_first))
+                right = cgutils.alloca_once_value(builder, address(5, b_array, b_first))
 
-            # The addresses of eight rows are computed anew for each column; where rows are a float apart they are not.
-            unrolled = 1 if transposed else _UNROLLED
-            with cgutils.for_range(builder, builder.sdiv(count, _INDEX(unrolled))):
-                for _ in range(unrolled):
-                    add_products()
-            if unrolled > 1:
-                with cgutils.for_range(builder, builder.srem(count, _INDEX(unrolled))):
-                    add_products()
-            for place, total in zip(places, sums, strict=True):
-                builder.store(builder.load(total), place, align=4)
+                def add_products() -> None:
+                    a_now, b_now = builder.load(left), builder.load(right)
+                    factors = [builder.load(vector(b_now, number), align=4) for number in range(vectors)]
+                    for row, offset in enumerate(offsets):
+                        factor = broadcast(builder, builder.load(builder.gep(a_now, [offset])))
+                        for total, other in zip(sums[row * vectors : (row + 1) * vectors], factors, strict=True):
+                            builder.store(builder.call(multiply_add, [factor, other, builder.load(total)]), total)
+                    builder.store(builder.gep(a_now, [from_column]), left)
+                    builder.store(builder.gep(b_now, [_INDEX(LANES * vectors)]), right)
+
+                # Addresses of rows are computed anew for each column; where rows are a float apart they are not.
+                unrolled = 1 if transposed else _UNROLLED
+                with cgutils.for_range(builder, builder.sdiv(count, _INDEX(unrolled))):
+                    for _ in range(unrolled):
+                        add_products()
+                if unrolled > 1:
+                    with cgutils.for_range(builder, builder.srem(count, _INDEX(unrolled))):
+                        add_products()
+                for place, total in zip(places, sums, strict=True):
+                    builder.store(builder.load(total), place, align=4)
+
+            for vectors in (1, 2, 3):
+                with builder.if_then(builder.icmp_signed("==", columns, _INDEX(LANES * vectors))):
+                    sum_up(vectors)
             return context.get_dummy_value()
 
         index = types.intp
-        return types.void(a, index, index, b, index, c, index, index, index), generate
+        return types.void(index, types.boolean, a, index, index, b, index, c, index, index, index), generate
 
     return block
 
 
-_ONE, _TWO, _THREE = (_block(vectors, add=False) for vectors in (1, 2, 3))
-_ADD_ONE, _ADD_TWO, _ADD_THREE = (_block(vectors, add=True) for vectors in (1, 2, 3))
-_ADD_ONE_TRANSPOSED, _ADD_TWO_TRANSPOSED, _ADD_THREE_TRANSPOSED = (
-    _block(vectors, add=True, transposed=True) for vectors in (1, 2, 3)
-)
+_block_of, _block_of_transposed = _block(transposed=False), _block(transposed=True)
 
 
 @kernel
@@ -169,20 +170,9 @@ def multiply(add, a, a_at, a_row, rows, depth, panels, at, panel_rows, columns, 
             above, below = depth * part // parts, depth * (part + 1) // parts
             b_at = at + first * panel_rows + above * width
             for row in range(0, rows, ROWS):
-                a_begin, c_begin, deep = a_at + row * a_row + above, c_at + row * c_row + first, below - above
-                if add or part:
-                    if width == 3 * LANES:
-                        _ADD_THREE(a, a_begin, a_row, panels, b_at, c, c_begin, c_row, deep)
-                    elif width == 2 * LANES:
-                        _ADD_TWO(a, a_begin, a_row, panels, b_at, c, c_begin, c_row, deep)
-                    else:
-                        _ADD_ONE(a, a_begin, a_row, panels, b_at, c, c_begin, c_row, deep)
-                elif width == 3 * LANES:
-                    _THREE(a, a_begin, a_row, panels, b_at, c, c_begin, c_row, deep)
-                elif width == 2 * LANES:
-                    _TWO(a, a_begin, a_row, panels, b_at, c, c_begin, c_row, deep)
-                else:
-                    _ONE(a, a_begin, a_row, panels, b_at, c, c_begin, c_row, deep)
+                a_begin, c_begin = a_at + row * a_row + above, c_at + row * c_row + first
+                added = add or part > 0
+                _block_of(width, added, a, a_begin, a_row, panels, b_at, c, c_begin, c_row, below - above)
         first += width
 
 
@@ -203,10 +193,5 @@ def add_transposed(a, a_at, a_row, rows, depth, panels, at, columns, c, c_at, c_
         width, b_at = _panel(columns - first), at + first * depth
         for row in range(0, rows, ROWS):
             c_begin = c_at + row * c_row + first
-            if width == 3 * LANES:
-                _ADD_THREE_TRANSPOSED(a, a_at + row, a_row, panels, b_at, c, c_begin, c_row, depth)
-            elif width == 2 * LANES:
-                _ADD_TWO_TRANSPOSED(a, a_at + row, a_row, panels, b_at, c, c_begin, c_row, depth)
-            else:
-                _ADD_ONE_TRANSPOSED(a, a_at + row, a_row, panels, b_at, c, c_begin, c_row, depth)
+            _block_of_transposed(width, True, a, a_at + row, a_row, panels, b_at, c, c_begin, c_row, depth)
         first += width
