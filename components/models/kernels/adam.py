@@ -82,23 +82,21 @@ class _Step(NamedTuple):
     Attributes:
         new: both moments and what is to be subtracted from the weights, each [R, width].
         found: the rows that are named, ascending.
-        places: which of these each name is.
+        groups: of the names, by row (see :func:`components.models.kernels.rows.grouped`).
         factors: of the kernels.
     """
 
     new: list[np.ndarray]
     found: np.ndarray
-    places: np.ndarray
+    groups: tuple[np.ndarray, np.ndarray]
     factors: list[np.float32]
 
     def moved(self, first: np.ndarray, second: np.ndarray, values: np.ndarray) -> list[np.ndarray]:
         """Moves the rows that are named by the sums of their gradients."""
         width = values.shape[1]
-        sums = rows.summed(values, self.places, len(self.found)).reshape(-1)
         flat = [array.reshape(-1) for array in (first, second, *self.new)]
-        host.in_parts(
-            lambda part, begin, end: _move(*flat, self.found, sums, width, begin, end, *self.factors), len(self.found)
-        )
+        arguments = *flat, self.found, *self.groups, values.reshape(-1), width
+        host.in_parts(lambda part, begin, end: _move(*arguments, begin, end, *self.factors), len(self.found))
         return self.new
 
 
@@ -113,7 +111,7 @@ def _faded(first: np.ndarray, second: np.ndarray, named: np.ndarray, rate: np.fl
     factors = [*(np.float32(factor) for factor in rule), rate]
     flat = [array.reshape(-1) for array in (first, second, *new)]
     host.in_parts(lambda part, begin, end: _fade(*flat, bits, height, width, begin, end, *factors), len(bits))
-    return _Step(new, found, places, factors)
+    return _Step(new, found, rows.grouped(places, len(found)), factors)
 
 
 @kernel
@@ -139,9 +137,10 @@ def _fade(  # type: ignore[no-untyped-def]
 
 @kernel
 def _move(  # type: ignore[no-untyped-def]
-    first, second, new_first, new_second, way, found, sums, width, begin, end, keep_first, keep_second, epsilon, rate
+    first, second, new_first, new_second, way, found, starts, members, values, width, begin, end,
+    keep_first, keep_second, epsilon, rate,
 ):  # fmt: skip
-    """Moves the rows from ``found[begin]`` to before ``found[end]`` by their gradients."""
+    """Moves the rows from ``found[begin]`` to before ``found[end]`` by the sums of what ``values`` says about each."""
     kept_first, kept_second = everywhere(keep_first), everywhere(keep_second)
     one = np.float32(1.0)
     into_first, into_second = everywhere(one - keep_first), everywhere(one - keep_second)
@@ -149,7 +148,9 @@ def _move(  # type: ignore[no-untyped-def]
     for number in range(begin, end):
         row = np.int64(found[number]) * width
         for j in range(0, width, LANES):
-            g, at = load(sums, number * width + j), row + j
+            g, at = load(values, np.int64(members[starts[number]]) * width + j), row + j
+            for other in range(starts[number] + 1, starts[number + 1]):
+                g = g + load(values, np.int64(members[other]) * width + j)
             m = normal(kept_first * load(first, at) + into_first * g)
             v = normal(kept_second * load(second, at) + into_second * (g * g))
             stream(new_first, at, m)

@@ -104,6 +104,24 @@ def numbered(named: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray, np.n
     return bits, found, places
 
 
+def grouped(places: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which of the places are equal.
+
+    Args:
+        places: int32 ``[N]``, from 0 to before ``count``.
+        count: of different places.
+
+    Returns:
+        Where the numbers of each place begin in the second array, int32 ``[count + 1]``; and those numbers, ascending
+        for each place, int32 ``[N]``.
+    """
+    if len(places) == count and _in_order(places):
+        return np.arange(count + 1, dtype=np.int32), places
+    starts, members = np.zeros(count + 2, np.int32), np.empty(len(places), np.int32)
+    _group(places, starts, members)
+    return starts[:-1], members
+
+
 def summed(values: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
     """See :func:`sums`; the values themselves where each stands at its place."""
     if len(places) == count and _in_order(places):
@@ -176,6 +194,19 @@ def _list(bits, found):  # type: ignore[no-untyped-def]
             found[at] = word * np.int64(_BITS) + np.int64(trailing_zeros(left))
             left &= left - np.uint64(1)
             at += 1
+
+
+@kernel
+def _group(places, starts, members):  # type: ignore[no-untyped-def]
+    """See :func:`grouped`; ``starts`` are zeros, and one more than it returns, to count in."""
+    for place in places:
+        starts[place + 2] += np.int32(1)
+    for place in range(2, len(starts)):
+        starts[place] += starts[place - 1]
+    for i in range(len(places)):
+        at = places[i] + 1
+        members[starts[at]] = i
+        starts[at] += np.int32(1)
 
 
 @kernel

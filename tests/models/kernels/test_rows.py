@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -50,6 +52,14 @@ def test_rows_that_are_named_once_and_in_order_are_handed_on():
     assert rows.summed(values, np.arange(50, dtype=np.int32), 50) is values
     swapped = rows.summed(values, np.arange(50, dtype=np.int32)[::-1], 50)
     np.testing.assert_array_equal(swapped, values[::-1])
+
+
+@pytest.mark.parametrize("places", [[], [0, 1, 2], [2, 0, 1], [1, 0, 1, 2, 0, 1]])
+def test_equal_places_are_found_in_their_order(places: list[int]):
+    count = len(set(places))
+    starts, members = rows.grouped(np.array(places, np.int32), count)
+    groups = [list(members[first:last]) for first, last in itertools.pairwise(starts)]
+    assert groups == [[i for i, place in enumerate(places) if place == wanted] for wanted in range(count)]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
