@@ -63,7 +63,7 @@ reference: $(READY) ## write docs/parameters.md from the catalog
 images: $(READY) ## build the images: make images REGISTRY=... [IMAGES="cpu train"] [PUSH=1] [DRY_RUN=1]
 	@.venv/bin/python -m images.build --registry "$(REGISTRY)" $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run) $(IMAGES)
 
-bench: $(READY) ## measure every stage against its reference (10 minutes)
+bench: $(READY) ## measure every stage against its reference (about 10 minutes)
 	@.venv/bin/python -m benchmarks
 
 bench-full: $(READY) ## the same with more runs and larger sizes (an hour)
