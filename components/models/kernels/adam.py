@@ -21,66 +21,64 @@ from components.records.words import trailing_zeros
 
 
 class Rule(NamedTuple):
-    """What stays the same from step to step: the share of each moment that is kept, and epsilon."""
+    """What stays the same from step to step: the share of the weights and of each moment that is kept, and epsilon."""
 
+    keep_weights: float
     keep_first: float
     keep_second: float
     epsilon: float
 
 
 def step(
-    moments: Sequence[tf.Variable], gradient: tf.IndexedSlices, rate: tf.Tensor, rule: Rule, awaited: bool
-) -> tf.Tensor:
-    """Moves the moments of every row, and says how far the weights are to go; rows without a gradient have one of 0.
+    variables: Sequence[tf.Variable], gradient: tf.IndexedSlices, rate: tf.Tensor, rule: Rule, awaited: bool
+) -> None:
+    """Moves every row; rows without a gradient have one of 0.
 
-    A gradient of the whole table is never in memory. New moments are written beside the old ones, past the caches, and
-    the variables take over that memory. A variable that has ever been looked up by row would copy it instead; the
-    weights have, and are left to an operation that changes them where they stand.
+    A gradient of the whole table is never in memory. What is new is written beside the old, past the caches, and the
+    variables take over that memory.
 
     Args:
-        moments: both, float32 ``[R, width]``, the width a multiple of the vectors'.
-        gradient: of the table; a row may be named more than once.
+        variables: weights and both moments, float32 ``[R, width]``, the width a multiple of the vectors'.
+        gradient: of the weights; a row may be named more than once.
         rate: of the step, a scalar.
         rule: of Adam.
         awaited: whether the gradient's indices are there before its values.
-
-    Returns:
-        What is to be subtracted from the weights, ``[R, width]``.
     """
 
-    def fade(first: np.ndarray, second: np.ndarray, named: np.ndarray, size: np.ndarray) -> _Step:
-        return _faded(first, second, named, np.float32(size), rule)
+    def fade(*arrays: np.ndarray) -> _Step:
+        *old, named, size = arrays
+        return _faded(old, named, np.float32(size), rule)
 
     def begin(*arrays: np.ndarray) -> np.ndarray:
         ticket = next(_tickets)
         _begun[ticket] = host.in_background(lambda: fade(*arrays))
         return np.array(ticket)
 
-    def finish(ticket: np.ndarray, first: np.ndarray, second: np.ndarray, values: np.ndarray) -> list[np.ndarray]:
-        return _begun.pop(int(ticket)).result().moved(first, second, values)
+    def finish(ticket: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
+        *old, values = arrays
+        return _begun.pop(int(ticket)).result().moved(old, values)
 
-    def run(
-        first: np.ndarray, second: np.ndarray, named: np.ndarray, size: np.ndarray, values: np.ndarray
-    ) -> list[np.ndarray]:
-        return fade(first, second, named, size).moved(first, second, values)
+    def run(*arrays: np.ndarray) -> list[np.ndarray]:
+        *known, values = arrays
+        return fade(*known).moved(known[:3], values)
 
-    known = [*moments, gradient.indices, rate]
-    shapes = [moments[0].shape] * 3
+    old = [rows.whole(variable) for variable in variables]
+    known = [*old, gradient.indices, rate]
+    shapes = [variable.shape for variable in variables]
     if awaited:
         ticket = tf.numpy_function(begin, known, tf.int64, stateful=False, name="adam_begin")
-        *new, way = host.call(finish, [ticket, *moments, gradient.values], shapes)
+        new = host.call(finish, [ticket, *old, gradient.values], shapes)
     else:
-        *new, way = host.call(run, [*known, gradient.values], shapes)
-    for moment, values in zip(moments, new, strict=True):
-        moment.assign(values)
-    return way
+        new = host.call(run, [*known, gradient.values], shapes)
+    for variable, values in zip(variables, new, strict=True):
+        variable.assign(values)
 
 
 class _Step(NamedTuple):
     """A step half done: rows that nobody names have moved.
 
     Attributes:
-        new: both moments and what is to be subtracted from the weights, each [R, width].
+        new: weights and both moments, each [R, width].
         found: the rows that are named, ascending.
         groups: of the names, by row (see :func:`components.models.kernels.rows.grouped`).
         factors: of the kernels.
@@ -91,10 +89,10 @@ class _Step(NamedTuple):
     groups: tuple[np.ndarray, np.ndarray]
     factors: list[np.float32]
 
-    def moved(self, first: np.ndarray, second: np.ndarray, values: np.ndarray) -> list[np.ndarray]:
+    def moved(self, old: Sequence[np.ndarray], values: np.ndarray) -> list[np.ndarray]:
         """Moves the rows that are named by the sums of their gradients."""
         width = values.shape[1]
-        flat = [array.reshape(-1) for array in (first, second, *self.new)]
+        flat = [array.reshape(-1) for array in (*old, *self.new)]
         arguments = *flat, self.found, *self.groups, values.reshape(-1), width
         host.in_parts(lambda part, begin, end: _move(*arguments, begin, end, *self.factors), len(self.found))
         return self.new
@@ -104,22 +102,23 @@ _tickets = itertools.count()
 _begun: dict[int, Future[_Step]] = {}
 
 
-def _faded(first: np.ndarray, second: np.ndarray, named: np.ndarray, rate: np.float32, rule: Rule) -> _Step:
-    height, width = first.shape
+def _faded(old: Sequence[np.ndarray], named: np.ndarray, rate: np.float32, rule: Rule) -> _Step:
+    height, width = old[0].shape
     bits, found, places = rows.numbered(named, height)
-    new = [host.floats(height, width) for _ in range(3)]
+    new = [host.floats(height, width) for _ in old]
     factors = [*(np.float32(factor) for factor in rule), rate]
-    flat = [array.reshape(-1) for array in (first, second, *new)]
+    flat = [array.reshape(-1) for array in (*old, *new)]
     host.in_parts(lambda part, begin, end: _fade(*flat, bits, height, width, begin, end, *factors), len(bits))
     return _Step(new, found, rows.grouped(places, len(found)), factors)
 
 
 @kernel
 def _fade(  # type: ignore[no-untyped-def]
-    first, second, new_first, new_second, way, bits, height, width, begin, end, keep_first, keep_second, epsilon, rate
+    weights, first, second, new_weights, new_first, new_second, bits, height, width, begin, end,
+    keep_weights, keep_first, keep_second, epsilon, rate,
 ):  # fmt: skip
     """Moves the rows of the words from ``begin`` to before ``end`` whose bit is not set; there are ``height`` rows."""
-    kept_first, kept_second = everywhere(keep_first), everywhere(keep_second)
+    kept, kept_first, kept_second = everywhere(keep_weights), everywhere(keep_first), everywhere(keep_second)
     size, more = everywhere(rate), everywhere(epsilon)
     for word in range(begin, end):
         idle = ~bits[word]
@@ -132,16 +131,16 @@ def _fade(  # type: ignore[no-untyped-def]
                 m, v = normal(kept_first * load(first, at)), normal(kept_second * load(second, at))
                 stream(new_first, at, m)
                 stream(new_second, at, v)
-                stream(way, at, size * m / (square_root(v) + more))
+                stream(new_weights, at, kept * load(weights, at) - size * m / (square_root(v) + more))
 
 
 @kernel
 def _move(  # type: ignore[no-untyped-def]
-    first, second, new_first, new_second, way, found, starts, members, values, width, begin, end,
-    keep_first, keep_second, epsilon, rate,
+    weights, first, second, new_weights, new_first, new_second, found, starts, members, values, width, begin, end,
+    keep_weights, keep_first, keep_second, epsilon, rate,
 ):  # fmt: skip
     """Moves the rows from ``found[begin]`` to before ``found[end]`` by the sums of what ``values`` says about each."""
-    kept_first, kept_second = everywhere(keep_first), everywhere(keep_second)
+    kept, kept_first, kept_second = everywhere(keep_weights), everywhere(keep_first), everywhere(keep_second)
     one = np.float32(1.0)
     into_first, into_second = everywhere(one - keep_first), everywhere(one - keep_second)
     size, more = everywhere(rate), everywhere(epsilon)
@@ -155,4 +154,4 @@ def _move(  # type: ignore[no-untyped-def]
             v = normal(kept_second * load(second, at) + into_second * (g * g))
             stream(new_first, at, m)
             stream(new_second, at, v)
-            stream(way, at, size * m / (square_root(v) + more))
+            stream(new_weights, at, kept * load(weights, at) - size * m / (square_root(v) + more))

@@ -70,6 +70,25 @@ def distinct(indices: tf.Tensor, rows: int) -> tuple[tf.Tensor, tf.Tensor]:
     return found, places
 
 
+def whole(variable: tf.Variable) -> tf.Tensor:
+    """All values of a variable, where they stand.
+
+    An operation of TensorFlow that reads or writes it by row would make it hand out copies from then on.
+    """
+    tf.raw_ops.DisableCopyOnRead(resource=variable.handle)
+    return tf.convert_to_tensor(variable)
+
+
+@tf.custom_gradient
+def look_up(table: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple]]:
+    """The rows ``found`` ``[R]`` of a table ``[N, width]``; its gradient is slices."""
+
+    def gradient(upstream: tf.Tensor) -> tuple[tf.IndexedSlices, None]:
+        return tf.IndexedSlices(upstream, found, tf.shape(table, found.dtype)), None
+
+    return _copies(table, found), gradient
+
+
 @tf.custom_gradient
 def take(rows: tf.Tensor, places: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, None]]]:
     """The rows at ``places`` ``[N]`` of ``[R, width]``; their gradient is of all rows, as each is expected."""
@@ -77,7 +96,18 @@ def take(rows: tf.Tensor, places: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Te
     def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:
         return sums(upstream, places, tf.shape(rows)[0]), None
 
-    return tf.gather(rows, places), gradient
+    return _copies(rows, places), gradient
+
+
+def _copies(rows: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
+    def gather(rows: np.ndarray, places: np.ndarray) -> list[np.ndarray]:
+        width = rows.shape[1]
+        out = host.floats(len(places), width)
+        flat = rows.reshape(-1), places, width, out.reshape(-1)
+        host.in_parts(lambda part, first, last: _copy(*flat, first, last), len(places))
+        return [out]
+
+    return host.call(gather, [rows, places], [tf.TensorShape([places.shape[0], rows.shape[1]])])[0]
 
 
 def sums(values: tf.Tensor, places: tf.Tensor, count: tf.Tensor | int) -> tf.Tensor:
@@ -148,6 +178,16 @@ def _name(ids, largest, offset, feature, features, out, first, last):  # type: i
     """Writes the rows of one feature's ids, from ``first`` to before ``last``."""
     for i in range(first, last):
         out[i * features + feature] = offset + (ids[i] if 0 <= ids[i] <= largest else 0)
+
+
+@kernel
+def _copy(rows, places, width, out, first, last):  # type: ignore[no-untyped-def]
+    """Writes the rows at ``places``, from ``first`` to before ``last``."""
+    for i in range(first, last):
+        if i + _AHEAD < last:
+            prefetch(rows, np.int64(places[i + _AHEAD]) * width)
+        for j in range(0, width, LANES):
+            store(out, i * width + j, load(rows, np.int64(places[i]) * width + j))
 
 
 @kernel

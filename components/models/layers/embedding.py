@@ -85,7 +85,7 @@ class FusedEmbedding(tf.Module):
         if not kernels.fits(self.tables):
             return self.tables, list(groups)
         found, places = kernels.distinct(_joined(groups), self.tables.shape[0])
-        return tf.gather(self.tables, found), _parted(places, groups)
+        return kernels.look_up(kernels.whole(self.tables), found), _parted(places, groups)
 
     def embed(self, rows: tf.Tensor | tf.Variable, groups: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Embeds what :meth:`narrowed` gave, by one look-up.

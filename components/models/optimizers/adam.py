@@ -64,13 +64,14 @@ class Adam(tf.Module):
         second: tf.Variable,
         powers: tuple[tf.Tensor, tf.Tensor],
     ) -> None:
-        if self._weight_decay:
-            variable.assign(variable * (1.0 - self._learning_rate * self._weight_decay))
+        kept = 1.0 - self._learning_rate * self._weight_decay
         if isinstance(gradient, tf.IndexedSlices) and rows.fits(gradient.values) and gradient.shape[0] is not None:
             rate = self._learning_rate * tf.sqrt(1.0 - powers[1]) / (1.0 - powers[0])
-            rule = adam.Rule(BETA_1, BETA_2, EPSILON)
-            variable.assign_sub(adam.step((first, second), gradient, rate, rule, isinstance(gradient, AwaitedSlices)))
+            rule = adam.Rule(kept, BETA_1, BETA_2, EPSILON)
+            adam.step((variable, first, second), gradient, rate, rule, isinstance(gradient, AwaitedSlices))
             return
+        if self._weight_decay:
+            variable.assign(variable * kept)
         # TensorFlow's operation reads and writes each row once; a dense gradient for it is cheaper than sparse passes
         # over the moments.
         tf.raw_ops.ResourceApplyAdam(
