@@ -125,9 +125,16 @@ def packed(*matrices: np.ndarray) -> np.ndarray:
     return panels
 
 
-def padded(columns: int) -> int:
+@kernel
+def padded(columns):  # type: ignore[no-untyped-def]
     """The next multiple of GRAIN."""
     return -(-columns // GRAIN) * GRAIN
+
+
+def widened(values: np.ndarray, width: int) -> np.ndarray:
+    """The last axis filled up with zeros, and flat."""
+    missing = width - values.shape[-1]
+    return (np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)]) if missing else values).reshape(-1)
 
 
 @kernel

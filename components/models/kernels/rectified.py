@@ -1,67 +1,253 @@
-"""The parametric rectifier: one pass over the memory forward, and one backward, instead of TensorFlow's twelve.
+"""Dense layers with parametric rectifiers, some samples at a time through all of them.
 
-The equations are those of :class:`components.models.layers.prelu.PReLU`.
+    z = x W + b,    x of the next layer = max(z, 0) + alpha * min(z, 0)
+
+An output of one unit without a rectifier may follow. TILE samples go through all layers while the weights and what the
+step works on stay in the second-level cache. All arrays are float32 and contiguous. B samples; the inputs have I units,
+a multiple of GRAIN, and the layers U1, U2 and so on, which P1, P2 round up to such multiples.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import math
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tensorflow as tf
 
 from components.compiled import kernel
 from components.models.kernels import host
+from components.models.kernels.products import GRAIN, add_transposed, multiply, pack, packed, padded, widened
+from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total, where_at_least
 
+TILE = 64
 _ZERO = np.float32(0)
+_LEAST = np.finfo(np.float32).tiny  # of what counts as above 0: TensorFlow's threads take anything smaller for 0
 
 
 def fits(x: tf.Tensor) -> bool:
-    """Whether the kernels may be called for ``[N, units]``."""
-    return host.are_allowed() and x.dtype == tf.float32 and x.shape.rank == 2
+    """Whether the kernels may be called for ``[B, I]``."""
+    return host.are_allowed() and x.dtype == tf.float32 and x.shape.rank == 2 and x.shape[-1] % GRAIN == 0
 
 
 @tf.custom_gradient
-def rectified(x: tf.Tensor, alpha: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
-    """``max(x, 0) + alpha * min(x, 0)``.
+def layers(x: tf.Tensor, *weights: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
+    """What the last of some layers gives, ``[B, units]``.
 
     Args:
-        x: ``[N, units]``.
-        alpha: ``[units]``.
+        x: ``[B, I]``.
+        weights: W ``[units below, units]``, b ``[units]`` and alpha ``[units]`` of each layer; and where there is an
+            output, W ``[units, 1]`` and b ``[1]``.
     """
-
-    def forward(x: np.ndarray, alpha: np.ndarray) -> list[np.ndarray]:
-        out = host.floats(*x.shape)
-        host.in_parts(lambda part, first, last: _forward(x, alpha, first, last, out), len(x))
-        return [out]
-
-    def backward(x: np.ndarray, alpha: np.ndarray, upstream: np.ndarray) -> list[np.ndarray]:
-        of_x = host.floats(*x.shape)
-        of_alpha = np.zeros((host.parts(len(x)), len(alpha)), np.float32)
-        host.in_parts(
-            lambda part, first, last: _backward(x, alpha, upstream, first, last, of_x, of_alpha[part]), len(x)
-        )
-        return [of_x, of_alpha.sum(0)]
+    given = [x, *weights]
+    result, kept = host.call(_run_forward, given, [x.shape[:1] + weights[-1].shape, tf.TensorShape([None])])
 
     def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-        return host.call(backward, [x, alpha, upstream], [x.shape, alpha.shape])
+        return host.call(_run_backward, [kept, upstream, *given], [argument.shape for argument in given])
 
-    return host.call(forward, [x, alpha], [x.shape])[0], gradient
+    return result, gradient
+
+
+class _Layers:
+    """The layers as :func:`layers` takes them.
+
+    Attributes:
+        units: I, U1, U2 and so on.
+        wide: the same, filled up.
+        matrices: W of each layer.
+        vectors: b and alpha of each layer, and the output's W, filled up; and the output's b.
+        has_output: whether there is one.
+        shapes: of all weights, filled up.
+    """
+
+    def __init__(self, x: np.ndarray, weights: Sequence[np.ndarray]) -> None:
+        hidden, output = weights[: len(weights) // 3 * 3], weights[len(weights) // 3 * 3 :]
+        self.has_output = len(output) > 0
+        self.matrices = hidden[::3]
+        self.units = np.array([x.shape[1], *(matrix.shape[1] for matrix in self.matrices)], np.int64)
+        self.wide = [int(padded(units)) for units in self.units]
+        vectors = [widened(vector, padded(len(vector))) for vector in hidden if vector.ndim == 1]
+        self.shapes = [shape for above in itertools.pairwise(self.wide) for shape in (above, above[1:], above[1:])]
+        if output:
+            vectors += [widened(output[0].reshape(-1), self.wide[-1]), output[1]]
+            self.shapes += [(self.wide[-1], 1), (1,)]
+        self.vectors = np.concatenate(vectors)
+        self._weights = weights
+
+    @property
+    def sizes(self) -> list[int]:
+        """Floats of the gradients of all weights, filled up."""
+        return [math.prod(shape) for shape in self.shapes]
+
+    def gradients(self, sums: np.ndarray) -> list[np.ndarray]:
+        """Those of all weights, of what the kernel added up."""
+        filled = np.split(sums, np.cumsum(self.sizes)[:-1])
+        return [
+            np.ascontiguousarray(values.reshape(shape)[tuple(slice(length) for length in weight.shape)])
+            for values, shape, weight in zip(filled, self.shapes, self._weights, strict=True)
+        ]
+
+
+def _run_forward(x: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
+    samples, own = len(x), _Layers(x, weights)
+    tiles = -(-samples // TILE)
+    kept = host.floats(tiles * TILE * sum(own.wide[1:]))
+    result = host.floats(samples, 1 if own.has_output else own.wide[-1])
+    flat = x.reshape(-1), packed(*own.matrices), own.vectors, own.units, own.has_output, samples
+
+    def work(part: int, first: int, last: int) -> None:
+        room = host.floats(2 * TILE * max(own.wide))
+        _forward(*flat, first, last, room, kept, result.reshape(-1))
+
+    host.in_parts(work, tiles)
+    return [np.ascontiguousarray(result[:, : weights[-1].size]), kept]
+
+
+def _run_backward(kept: np.ndarray, upstream: np.ndarray, x: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
+    samples, own = len(x), _Layers(x, weights)
+    tiles = -(-samples // TILE)
+    of_x, parts = host.floats(*x.shape), host.floats(host.parts(tiles), sum(own.sizes))
+    panels = packed(*(matrix.T for matrix in own.matrices))
+    flat = x.reshape(-1), panels, own.vectors, own.units, own.has_output, samples
+    of_result = upstream.reshape(-1) if own.has_output else widened(upstream, own.wide[-1])
+
+    def work(part: int, first: int, last: int) -> None:
+        room = host.floats(4 * TILE * max(own.wide))
+        parts[part] = 0.0
+        _backward(*flat, first, last, kept, of_result, room, of_x.reshape(-1), parts[part])
+
+    host.in_parts(work, tiles)
+    return [of_x, *own.gradients(parts.sum(0))]
 
 
 @kernel
-def _forward(x, alpha, first, last, out):  # type: ignore[no-untyped-def]
-    for row in range(first, last):
-        for j in range(len(alpha)):
-            value = x[row, j]
-            out[row, j] = value if value > _ZERO else alpha[j] * value
+def _rectified(z, alpha):  # type: ignore[no-untyped-def]
+    below = everywhere(_ZERO) - z
+    return where_at_least(z, z, _ZERO) - alpha * where_at_least(below, below, _ZERO)
 
 
 @kernel
-def _backward(x, alpha, upstream, first, last, of_x, of_alpha):  # type: ignore[no-untyped-def]
-    """The gradient of x, and that of alpha, which is added; at 0 that of x is 0, as TensorFlow's is."""
-    for row in range(first, last):
-        for j in range(len(alpha)):
-            value, own = x[row, j], upstream[row, j]
-            of_x[row, j] = own if value > _ZERO else _ZERO if value == _ZERO else alpha[j] * own
-            of_alpha[j] += _ZERO if value > _ZERO else own * value
+def _forward(x, weights, vectors, units, output, samples, first, last, room, kept, result):  # type: ignore[no-untyped-def]
+    """Takes the tiles from ``first`` to before ``last`` through all layers.
+
+    Args:
+        x: [B, I].
+        weights: of all layers in panels.
+        vectors: b and alpha of each layer, and the output's W, filled up; and the output's b.
+        units: I, U1, U2 and so on.
+        output: whether there is one.
+        samples: B.
+        room: working memory for two layers of a tile.
+        kept: gets z of all layers, tile by tile.
+        result: gets [B, P] of the last layer, or [B] of the output.
+    """
+    for tile in range(first, last):
+        begin = tile * TILE
+        rows = min(TILE, samples - begin)
+        below, above = 0, len(room) // 2
+        to_weights, to_vectors = 0, 0
+        to_kept = begin * (len(kept) // (-(-samples // TILE) * TILE))
+        width = units[0]
+        for i in range(0, rows * width, LANES):
+            store(room, below + i, load(x, begin * width + i))
+        for layer in range(1, len(units)):
+            depth, reads, width = units[layer - 1], width, padded(units[layer])
+            multiply(
+                False, room, below, reads, TILE, depth, weights, to_weights, depth, width, room, above, width
+            )  # fmt: skip
+            for row in range(rows):
+                for j in range(0, width, LANES):
+                    at = row * width + j
+                    z = load(room, above + at) + load(vectors, to_vectors + j)
+                    stream(kept, to_kept + at, z)
+                    store(room, above + at, _rectified(z, load(vectors, to_vectors + width + j)))
+            to_weights += depth * width
+            to_vectors += 2 * width
+            to_kept += TILE * width
+            below, above = above, below
+        if output:
+            for row in range(rows):
+                score = everywhere(_ZERO)
+                for j in range(0, width, LANES):
+                    score = score + load(room, below + row * width + j) * load(vectors, to_vectors + j)
+                result[begin + row] = total(score) + vectors[to_vectors + width]
+        else:
+            for i in range(0, rows * width, LANES):
+                stream(result, begin * width + i, load(room, below + i))
+
+
+@kernel
+def _backward(  # type: ignore[no-untyped-def]
+    x, weights, vectors, units, output, samples, first, last, kept, upstream, room, of_x, sums
+):  # fmt: skip
+    """The gradients of what :func:`_forward` computed for the same tiles.
+
+    Args:
+        x, vectors, units, output, samples, kept: of :func:`_forward`.
+        weights: the transposes in panels.
+        upstream: of the result, [B, P], or [B] of the output.
+        room: working memory for four layers of a tile.
+        of_x: gets [B, I].
+        sums: gets added the gradients of W, b and alpha of each layer and of the output's W, filled up, and of its b.
+    """
+    across = len(room) // 4
+    panels, inputs = 2 * across, 3 * across
+    for tile in range(first, last):
+        begin = tile * TILE
+        rows = min(TILE, samples - begin)
+        own, below = 0, across
+        width = padded(units[len(units) - 1])
+        to_weights, to_vectors, to_sums = len(weights), len(vectors), len(sums)
+        to_kept = (begin + TILE) * (len(kept) // (-(-samples // TILE) * TILE))
+        if output:
+            to_vectors -= width + 1
+            to_sums -= width + 1
+            for row in range(rows):
+                of_score = everywhere(upstream[begin + row])
+                sums[to_sums + width] += upstream[begin + row]
+                for j in range(0, width, LANES):
+                    at = row * width + j
+                    value = _rectified(load(kept, to_kept - TILE * width + at), load(vectors, to_vectors - width + j))
+                    store(room, own + at, of_score * load(vectors, to_vectors + j))
+                    store(sums, to_sums + j, load(sums, to_sums + j) + of_score * value)
+        else:
+            for i in range(0, rows * width, LANES):
+                store(room, own + i, load(upstream, begin * width + i))
+        for layer in range(len(units) - 1, 0, -1):
+            # The gradient of z, where there was one of what the rectifier made of it.
+            reads = padded(units[layer - 1])
+            to_vectors -= 2 * width
+            to_kept -= TILE * width
+            to_sums -= (reads + 2) * width
+            of_bias = to_sums + reads * width
+            for row in range(rows):
+                for j in range(0, width, LANES):
+                    at = row * width + j
+                    z, value = load(kept, to_kept + at), load(room, own + at)
+                    negative = everywhere(_ZERO) - z
+                    slope = load(vectors, to_vectors + width + j)
+                    of_z = where_at_least(value, z, _LEAST) + where_at_least(slope * value, negative, _LEAST)
+                    of_slope = where_at_least(value * z, negative, _LEAST)
+                    store(room, own + at, of_z)
+                    store(sums, of_bias + j, load(sums, of_bias + j) + of_z)
+                    store(sums, of_bias + width + j, load(sums, of_bias + width + j) + of_slope)
+            pack(room, own, width, rows, width, room, panels)
+            if layer > 1:
+                source = to_kept - TILE * reads
+                for row in range(rows):
+                    for j in range(0, reads, LANES):
+                        slope = load(vectors, to_vectors - reads + j)
+                        value = _rectified(load(kept, source + row * reads + j), slope)
+                        store(room, inputs + row * reads + j, value)
+                add_transposed(room, inputs, reads, reads, rows, room, panels, width, sums, to_sums, width)
+            else:
+                add_transposed(x, begin * reads, reads, reads, rows, room, panels, width, sums, to_sums, width)
+            depth = units[layer]
+            to_weights -= depth * reads
+            multiply(
+                False, room, own, width, TILE, depth, weights, to_weights, depth, reads, room, below, reads
+            )  # fmt: skip
+            own, below, width = below, own, reads
+        for i in range(0, rows * width, LANES):
+            stream(of_x, begin * width + i, load(room, own + i))

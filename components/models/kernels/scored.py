@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.models.kernels import host, pairs
-from components.models.kernels.products import GRAIN, padded
+from components.models.kernels.products import GRAIN, padded, widened
 
 _NOTHING = np.zeros(0, np.float32)
 
@@ -66,10 +66,10 @@ def _run_forward(x: np.ndarray, other: np.ndarray, *weights: np.ndarray) -> list
     wide, narrow = padded(sizes[-2]), padded(sizes[-1])
     result = host.floats(*(other if other.ndim == 4 else x).shape[:-1])
     kept = host.floats(pairs.kept_size(sizes))
-    operands = x.reshape(-1), *_operands(other), _widened(layers.share, wide)
+    operands = x.reshape(-1), *_operands(other), widened(layers.share, wide)
     panels = pairs.packed_forward(layers.of_x, layers.of_y, layers.second)
-    output = np.append(_widened(layers.output.reshape(-1), narrow), layers.output_bias)
-    flat = *operands, panels, _widened(layers.second_bias, narrow), output
+    output = np.append(widened(layers.output.reshape(-1), narrow), layers.output_bias)
+    flat = *operands, panels, widened(layers.second_bias, narrow), output
 
     def work(part: int, first: int, last: int) -> None:
         room = host.floats(pairs.forward_room(sizes))
@@ -91,7 +91,7 @@ def _run_backward(
     gradient_x[steps:] = 0.0
     gradient_shares = host.floats(samples if own_share else 0, wide)
     panels = pairs.packed_backward(layers.of_x, layers.of_y, layers.second)
-    flat = x.reshape(-1), *_operands(other), own_share, panels, _widened(layers.output.reshape(-1), narrow)
+    flat = x.reshape(-1), *_operands(other), own_share, panels, widened(layers.output.reshape(-1), narrow)
     of_operands = gradient_x.reshape(-1), *_operands(gradient_other), gradient_shares.reshape(-1)
     tiles = -(-samples // pairs.TILE)
     parts = host.floats(host.parts(tiles), sum(pairs.gradient_sizes(sizes)))
@@ -124,12 +124,6 @@ def _operands(other: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """y and what x is multiplied with, of which one is empty."""
     flat = other.reshape(-1)
     return (flat, _NOTHING) if other.ndim == 4 else (_NOTHING, flat)
-
-
-def _widened(values: np.ndarray, width: int) -> np.ndarray:
-    """The last axis filled up with zeros, and flat."""
-    missing = width - values.shape[-1]
-    return (np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)]) if missing else values).reshape(-1)
 
 
 def _narrowed(values: np.ndarray, width: int) -> np.ndarray:

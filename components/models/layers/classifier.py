@@ -8,7 +8,7 @@ from itertools import pairwise
 import tensorflow as tf
 
 from components.models.layers.dense import Dense
-from components.models.layers.prelu import PReLU
+from components.models.layers.prelu import PReLU, rectified_layers
 from components.models.layers.weights import Weights
 
 
@@ -40,8 +40,11 @@ class Classifier(tf.Module):
 
     def __call__(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Scores representations ``[B, inputs]``; returns float32 ``[B]``."""
-        for dense, prelu in self.hidden:
-            inputs = prelu(dense(inputs))
-            if training and self._generator is not None:
+        if training and self._generator is not None:
+            for layer in self.hidden:
+                inputs = rectified_layers(inputs, [layer])
                 inputs = tf.nn.experimental.general_dropout(inputs, self._dropout_rate, self._generator.uniform)
-        return tf.squeeze(self.output(tf.cast(inputs, tf.float32)), -1)
+            scores = self.output(tf.cast(inputs, tf.float32))
+        else:
+            scores = rectified_layers(inputs, self.hidden, self.output)
+        return tf.squeeze(scores, -1)

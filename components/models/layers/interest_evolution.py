@@ -7,7 +7,7 @@ import tensorflow as tf
 from components.models.layers.activation_unit import ActivationUnit
 from components.models.layers.attention import masked_softmax
 from components.models.layers.dense import Dense
-from components.models.layers.prelu import PReLU
+from components.models.layers.prelu import PReLU, rectified_layers
 from components.models.layers.recurrence import GatedRecurrence
 from components.models.layers.weights import Weights
 
@@ -48,7 +48,7 @@ class InterestEvolution(tf.Module):
         """
         present = tf.cast(tf.transpose(mask), items.dtype)
         states = self.extraction.states(items * present[..., tf.newaxis])
-        wanted = self.target_activation(self.target(target))
+        wanted = rectified_layers(target, [(self.target, self.target_activation)])
         scores = self.attention(states, wanted[tf.newaxis])
         attention = masked_softmax(tf.transpose(scores), mask)
         return self.evolution.last_state(states, tf.transpose(attention)), states

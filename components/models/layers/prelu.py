@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from components.models.kernels import rectified
+from components.models.layers.dense import Dense
 from components.models.layers.weights import Weights
 
 
@@ -24,6 +27,16 @@ class PReLU(tf.Module):
         self.alpha = weights.constant("alpha", (units,), 0.1)
 
     def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
-        if rectified.fits(inputs):
-            return rectified.rectified(inputs, self.alpha)
         return tf.nn.relu(inputs) - tf.cast(self.alpha, inputs.dtype) * tf.nn.relu(-inputs)
+
+
+def rectified_layers(
+    inputs: tf.Tensor, layers: Sequence[tuple[Dense, PReLU]], output: Dense | None = None
+) -> tf.Tensor:
+    """Dense layers, each followed by its rectifier, over ``[B, width]``; then an output of one unit, in float32."""
+    if layers and rectified.fits(inputs):
+        weights = [tensor for dense, prelu in layers for tensor in (dense.kernel, dense.bias, prelu.alpha)]
+        return rectified.layers(inputs, *weights, *((output.kernel, output.bias) if output else ()))
+    for dense, prelu in layers:
+        inputs = prelu(dense(inputs))
+    return output(tf.cast(inputs, tf.float32)) if output else inputs
