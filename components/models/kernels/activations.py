@@ -5,43 +5,46 @@ from __future__ import annotations
 import numpy as np
 
 from components.compiled import kernel
-from components.models.kernels.vectors import everywhere, power_of_two, reciprocal, within
+from components.models.kernels.vectors import above_floor, at_most, everywhere, reciprocal, scaled
 
 _ONE, _TWO = np.float32(1), np.float32(2)
-_LARGEST = np.float32(87)  # e**87 is below the largest float, and 2**126 above it
+_LARGEST = np.float32(126)  # 2**126 is below the largest float
 _LOG2_E = np.float32(1.4426950408889634)
-_LN2 = np.float32(0.6931471805599453)
-# Added and taken away again, it rounds to a whole number, which then stands in the lowest bits of the sum.
-_ROUND = np.float32(12582912)
-# The polynomial of degree 5 whose largest relative error from e**x on +-ln(2) / 2 is least, found by Remez' exchange:
-# 1.9e-7 in float32, of which a sigmoid keeps a quarter at most.
+# The polynomial of degree 5 whose largest relative error from 2**x between 0 and 1 is least, found by Remez' exchange:
+# 1.5e-7 in float32, of which a sigmoid keeps a quarter at most.
 _C5, _C4, _C3, _C2, _C1, _C0 = (
     np.float32(c)
-    for c in (8.2976479666e-3, 4.1915431435e-2, 1.6667575091e-1, 4.9998894413e-1, 9.9999969181e-1, 1.0000000717)
+    for c in (1.87757667524e-3, 8.98934009038e-3, 5.58263180534e-2, 2.40153617044e-1, 6.931530732e-1, 9.99999925064e-1)
 )
 
 
 @kernel
+def _power_of_two(x):  # type: ignore[no-untyped-def]
+    """2**x; above 126 that of 126, and far below -126 next to 0."""
+    x = at_most(x, _LARGEST)
+    rest = above_floor(x)
+    p = everywhere(_C5) * rest + everywhere(_C4)
+    p = p * rest + everywhere(_C3)
+    p = p * rest + everywhere(_C2)
+    p = p * rest + everywhere(_C1)
+    p = p * rest + everywhere(_C0)
+    return scaled(p, x)
+
+
+@kernel
 def exp(x):  # type: ignore[no-untyped-def]
-    """e**x; beyond +-87 that of 87."""
-    x = within(x, _LARGEST)
-    rounded = x * everywhere(_LOG2_E) + everywhere(_ROUND)
-    x = x - (rounded - everywhere(_ROUND)) * everywhere(_LN2)
-    p = everywhere(_C5) * x + everywhere(_C4)
-    p = p * x + everywhere(_C3)
-    p = p * x + everywhere(_C2)
-    p = p * x + everywhere(_C1)
-    p = p * x + everywhere(_C0)
-    return p * power_of_two(rounded)
+    """e**x; above 87 that of 87, and far below -87 next to 0."""
+    return _power_of_two(x * everywhere(_LOG2_E))
 
 
 @kernel
 def sigmoid(x):  # type: ignore[no-untyped-def]
     """1 / (1 + e**-x)."""
-    return reciprocal(everywhere(_ONE) + exp(everywhere(np.float32(0)) - x))
+    return reciprocal(everywhere(_ONE) + _power_of_two(x * everywhere(-_LOG2_E)))
 
 
 @kernel
 def tanh(x):  # type: ignore[no-untyped-def]
     """The hyperbolic tangent, to 2e-7."""
-    return everywhere(_TWO) * reciprocal(everywhere(_ONE) + exp(everywhere(-_TWO) * x)) - everywhere(_ONE)
+    half = reciprocal(everywhere(_ONE) + _power_of_two(x * everywhere(-_TWO * _LOG2_E)))
+    return everywhere(_TWO) * half - everywhere(_ONE)

@@ -16,6 +16,7 @@ from numba.extending import intrinsic, overload, register_model
 
 _FEATURES = llvmlite.binding.get_host_cpu_features()
 HAS_ESTIMATES = _FEATURES.get("avx512f", False)
+HAS_SCALES = HAS_ESTIMATES and _FEATURES.get("avx512dq", False)
 HAS_32_REGISTERS = _FEATURES.get("avx512f", False) or platform.machine() == "aarch64"
 LANES = 16 if _FEATURES.get("avx512f", False) else 8 if _FEATURES.get("avx", False) else 4
 
@@ -105,14 +106,12 @@ def total(typing: Any, values: Any) -> Any:
 
 
 @intrinsic
-def within(typing: Any, values: Any, limit: Any) -> Any:
-    """Each lane, but at most ``limit`` away from 0."""
+def at_most(typing: Any, values: Any, limit: Any) -> Any:
+    """Each lane, or ``limit`` where that is less."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         value, most = arguments[0], broadcast(builder, arguments[1])
-        value = builder.select(builder.fcmp_ordered(">", value, most), most, value)
-        least = builder.fneg(most)
-        return builder.select(builder.fcmp_ordered("<", value, least), least, value)
+        return builder.select(builder.fcmp_ordered("<", most, value), most, value)
 
     return vector(vector, types.float32), generate
 
@@ -197,15 +196,54 @@ def float_of(typing: Any, bits: Any) -> Any:
 
 
 @intrinsic
-def power_of_two(typing: Any, rounded: Any) -> Any:
-    """2**n of the n in the lowest bits of each lane, n from -126 to 127."""
+def above_floor(typing: Any, values: Any) -> Any:
+    """x - floor(x) of each lane; 0 where x is far below -126."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        shift, one = (ir.Constant(_WORDS, [number] * LANES) for number in (23, 0x3F800000))
-        bits = builder.bitcast(arguments[0], _WORDS)
-        return builder.bitcast(builder.add(builder.shl(bits, shift), one), VECTOR)
+        (value,) = arguments
+        if HAS_SCALES:
+            return _masked(builder, "reduce", value, ir.Constant(WORD, 1))
+        value = _bounded(builder, value)
+        return builder.fsub(value, _floor(builder, value))
 
     return vector(vector), generate
+
+
+@intrinsic
+def scaled(typing: Any, values: Any, powers: Any) -> Any:
+    """x * 2**floor(p) of each lane, p at most 127; below -126 it may be that of -126."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        value, power = arguments
+        if HAS_SCALES:
+            return _masked(builder, "scalef", value, power)
+        # Added to a whole number, this one leaves it in the lowest bits of the sum.
+        moved = builder.fadd(_floor(builder, _bounded(builder, power)), ir.Constant(VECTOR, [12582912.0] * LANES))
+        shift, one = (ir.Constant(_WORDS, [number] * LANES) for number in (23, 0x3F800000))
+        bits = builder.add(builder.shl(builder.bitcast(moved, _WORDS), shift), one)
+        return builder.fmul(value, builder.bitcast(bits, VECTOR))
+
+    return vector(vector, vector), generate
+
+
+def _masked(builder: Any, name: str, first: Any, second: Any) -> Any:
+    """IR: an instruction of AVX-512 that takes a mask, with all lanes and rounding as the thread has it."""
+    mask, rounding = ir.IntType(16), WORD
+    kind = ir.FunctionType(VECTOR, [VECTOR, second.type, VECTOR, mask, rounding])
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.avx512.mask.{name}.ps.512")
+    return builder.call(function, [first, second, _ANY, mask(-1), rounding(4)])
+
+
+def _bounded(builder: Any, value: Any) -> Any:
+    """IR: each lane, or -126 where that is more."""
+    least = ir.Constant(VECTOR, [-126.0] * LANES)
+    return builder.select(builder.fcmp_ordered("<", value, least), least, value)
+
+
+def _floor(builder: Any, value: Any) -> Any:
+    """IR: the largest whole numbers that are not above."""
+    kind = ir.FunctionType(VECTOR, [VECTOR])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.floor.v{LANES}f32"), [value])
 
 
 def _elementwise(symbol: Callable[[Any, Any], Any], instruction: str) -> None:
