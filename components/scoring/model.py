@@ -42,17 +42,17 @@ class ExportedModel:
     inputs: tuple[str, ...]
     signature: Callable[..., Mapping[str, Any]]
 
-    def probabilities(self, batch: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Scores samples: without a GPU in parts, as many at a time as there are cores.
+    def begin(self, batch: Mapping[str, np.ndarray]) -> Callable[[], np.ndarray]:
+        """Begins to score samples: without a GPU in parts, as many at a time as there are cores.
+
+        A core that is done with its parts of one batch goes on with those of the next that was begun.
 
         Args:
             batch: feature name to ids, [n] or [n, length]; other features are ignored.
 
         Returns:
-            float32 [n], in [0, 1].
-
-        Raises:
-            KfrecError: the model returns something that is not a number.
+            What gives the probabilities, float32 [n], in [0, 1]. It raises KfrecError where the model returns something
+            that is not a number.
         """
         import tensorflow as tf
 
@@ -63,13 +63,18 @@ class ExportedModel:
             ids = {name: tf.constant(batch[name][first : first + part], tf.int64) for name in self.inputs}
             return np.asarray(self.signature(**ids)[OUTPUT], np.float32).reshape(-1)
 
-        scores = np.concatenate(list(_threads().map(score, range(0, rows, part))))
-        if not np.isfinite(scores).all():
-            raise KfrecError(
-                f"{self.folder / SAVED_MODEL}: returns probabilities that are not numbers (nan); "
-                "train again with a lower lr"
-            )
-        return scores
+        parts = _threads().map(score, range(0, rows, part))
+
+        def probabilities() -> np.ndarray:
+            scores = np.concatenate(list(parts))
+            if not np.isfinite(scores).all():
+                raise KfrecError(
+                    f"{self.folder / SAVED_MODEL}: returns probabilities that are not numbers (nan); "
+                    "train again with a lower lr"
+                )
+            return scores
+
+        return probabilities
 
 
 def load_model(folder: Path | str) -> ExportedModel:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,9 @@ from components.progress import progress
 from components.records import Records, prefetched
 from components.scoring.model import ExportedModel
 
-_READ_AHEAD = 2  # batches
+# Batches.
+_READ_AHEAD = 2
+_BEGUN = 1  # before one is waited for: a core that is done with one batch's parts goes on with the next's
 
 
 @dataclass(frozen=True)
@@ -64,15 +67,24 @@ def score_split(
     if not records.rows:
         raise KfrecError(f"{spec.folder}: split {split} has no samples; the data is too small to hold some out")
     labels, scores, users, lengths = [], [], [], []
+    begun: deque[Callable[[], np.ndarray]] = deque()
     with progress(title, records.rows, "samples") as bar:
+
+        def end_one() -> None:
+            scores.append(begun.popleft()())
+            bar.advance(len(scores[-1]))
+
         for batch in prefetched(records.batches(batch_size), _READ_AHEAD):
             labels.append(batch[label].astype(np.int8))
             if user:
                 users.append(batch[user])
             if history:
                 lengths.append(np.count_nonzero(batch[history], axis=1).astype(np.int32))
-            scores.append(model.probabilities(_translated(batch, lookups or {})))
-            bar.advance(len(batch[label]))
+            begun.append(model.begin(_translated(batch, lookups or {})))
+            if len(begun) > _BEGUN:
+                end_one()
+        while begun:
+            end_one()
     return Scores(
         np.concatenate(labels),
         np.concatenate(scores),

@@ -99,18 +99,19 @@ def forward(x, carry, weights, biases, sizes, first, last, saved, room, states):
                 carried = everywhere(carry[step * samples + begin + row] if len(carry) else _ONE)
                 u, kept = gates + row * row_size, to_keep + row * row_size
                 h, out = row * reads + inputs, (step * samples + begin + row) * units
+                # Both gates before what needs them: a processor looks only so far ahead for what it can do meanwhile.
+                for j in range(0, 2 * units if step else units, LANES):
+                    gate = sigmoid(load(room, u + j) + load(biases, j))
+                    store(room, u + j, gate)
+                    stream(saved, kept + j, gate)
                 for j in range(0, units, LANES):
-                    update = sigmoid(load(room, u + j) + load(biases, j))
                     fresh = load(room, u + 3 * units + j) + load(biases, 2 * units + j)
                     if step:
                         recalled = load(room, u + 2 * units + j)
-                        reset = sigmoid(load(room, u + units + j) + load(biases, units + j))
-                        fresh = fresh + reset * recalled
-                        stream(saved, kept + units + j, reset)
+                        fresh = fresh + load(room, u + units + j) * recalled
                         stream(saved, kept + 2 * units + j, recalled)
                     fresh = tanh(fresh)
-                    state = fresh + carried * update * (load(room, h + j) - fresh)
-                    stream(saved, kept + j, update)
+                    state = fresh + carried * load(room, u + j) * (load(room, h + j) - fresh)
                     stream(saved, kept + 3 * units + j, fresh)
                     store(room, h + j, state)
                     stream(states, out + j, state)
