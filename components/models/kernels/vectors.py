@@ -196,29 +196,31 @@ def float_of(typing: Any, bits: Any) -> Any:
 
 
 @intrinsic
-def above_floor(typing: Any, values: Any) -> Any:
-    """x - floor(x) of each lane; 0 where x is far below -126."""
+def beside_whole(typing: Any, values: Any) -> Any:
+    """x less the nearest whole number, of each lane; 0 far below -126."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         (value,) = arguments
         if HAS_SCALES:
-            return _masked(builder, "reduce", value, ir.Constant(WORD, 1))
+            return _masked(builder, "reduce", value, ir.Constant(WORD, 0))
         value = _bounded(builder, value)
-        return builder.fsub(value, _floor(builder, value))
+        kind = ir.FunctionType(VECTOR, [VECTOR])
+        nearest = cgutils.get_or_insert_function(builder.module, kind, f"llvm.nearbyint.v{LANES}f32")
+        return builder.fsub(value, builder.call(nearest, [value]))
 
     return vector(vector), generate
 
 
 @intrinsic
 def scaled(typing: Any, values: Any, powers: Any) -> Any:
-    """x * 2**floor(p) of each lane, p at most 127; below -126 it may be that of -126."""
+    """x * 2**n of each lane, n whole and at most 127; below -126 it may be that of -126."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         value, power = arguments
         if HAS_SCALES:
             return _masked(builder, "scalef", value, power)
         # Added to a whole number, this one leaves it in the lowest bits of the sum.
-        moved = builder.fadd(_floor(builder, _bounded(builder, power)), ir.Constant(VECTOR, [12582912.0] * LANES))
+        moved = builder.fadd(_bounded(builder, power), ir.Constant(VECTOR, [12582912.0] * LANES))
         shift, one = (ir.Constant(_WORDS, [number] * LANES) for number in (23, 0x3F800000))
         bits = builder.add(builder.shl(builder.bitcast(moved, _WORDS), shift), one)
         return builder.fmul(value, builder.bitcast(bits, VECTOR))
@@ -238,12 +240,6 @@ def _bounded(builder: Any, value: Any) -> Any:
     """IR: each lane, or -126 where that is more."""
     least = ir.Constant(VECTOR, [-126.0] * LANES)
     return builder.select(builder.fcmp_ordered("<", value, least), least, value)
-
-
-def _floor(builder: Any, value: Any) -> Any:
-    """IR: the largest whole numbers that are not above."""
-    kind = ir.FunctionType(VECTOR, [VECTOR])
-    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.floor.v{LANES}f32"), [value])
 
 
 def _elementwise(symbol: Callable[[Any, Any], Any], instruction: str) -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 
 from components.compiled import kernel
-from components.models.kernels.activations import sigmoid, tanh
+from components.models.kernels.activations import exp, sigmoid, tanh
 from components.models.kernels.vectors import LANES, load, store
 
 
@@ -30,3 +30,17 @@ def test_infinity_ends_where_it_should_and_nan_stays():
     sigmoids, tangents = _computed(np.repeat(np.array([np.inf, -np.inf, np.nan], np.float32), LANES))
     np.testing.assert_allclose(sigmoids[::LANES], [1, 0, np.nan], atol=1e-30)
     np.testing.assert_allclose(tangents[::LANES], [1, -1, np.nan])
+
+
+@kernel
+def _exponentials(x, powers):
+    for i in range(0, len(x), LANES):
+        store(powers, i, exp(load(x, i)))
+
+
+def test_attention_keeps_the_order_of_scores_that_are_nearly_equal():
+    scores = np.linspace(-1e-5, 0, 1 << 12, dtype=np.float32)
+    powers = np.empty_like(scores)
+    _exponentials(scores, powers)
+    assert (np.diff(powers) >= 0).all()
+    np.testing.assert_allclose(powers, np.exp(scores.astype(np.float64)), rtol=1e-7)
