@@ -84,3 +84,15 @@ def test_ids_name_the_rows_that_tensorflow_finds(
         named = compute(*ids)
         assert (named.dtype, named.shape) == (expected.dtype, expected.shape)
         np.testing.assert_array_equal(named, expected)
+
+
+@pytest.mark.parametrize("write", ["scatter_update", "scatter_sub"])
+def test_a_table_that_was_read_where_it_stands_stays_what_it_was_when_rows_are_written(write: str):
+    table, ones = tf.Variable(tf.ones([100, 16])), np.ones((100, 16), "f")
+    for _ in range(2):  # the second time it has been written by row before
+        table.assign(ones)
+        held = rows.whole(table)
+        getattr(table, write)(tf.IndexedSlices(tf.fill([1, 16], 5.0), [7]))
+        np.testing.assert_array_equal(held, ones)
+        np.testing.assert_array_equal(rows.whole(table), table.numpy())
+        assert table.numpy()[7, 0] != 1.0
