@@ -66,7 +66,7 @@ class _Layers:
         self.has_output = len(output) > 0
         self.matrices = hidden[::3]
         self.units = np.array([x.shape[1], *(matrix.shape[1] for matrix in self.matrices)], np.int64)
-        self.wide = [int(padded(units)) for units in self.units]
+        self.wide = [padded(units) for units in self.units]
         vectors = [widened(vector, padded(len(vector))) for vector in hidden if vector.ndim == 1]
         self.shapes = [shape for above in itertools.pairwise(self.wide) for shape in (above, above[1:], above[1:])]
         if output:
@@ -92,7 +92,7 @@ class _Layers:
 def _run_forward(x: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
     samples, own = len(x), _Layers(x, weights)
     tiles = -(-samples // TILE)
-    kept = host.floats(tiles * TILE * sum(own.wide[1:]))
+    kept = host.floats(tiles * TILE * _kept(own.units))
     result = host.floats(samples, 1 if own.has_output else own.wide[-1])
     flat = x.reshape(-1), packed(*own.matrices), own.vectors, own.units, own.has_output, samples
 
@@ -122,6 +122,15 @@ def _run_backward(kept: np.ndarray, upstream: np.ndarray, x: np.ndarray, *weight
 
 
 @kernel
+def _kept(units):  # type: ignore[no-untyped-def]
+    """Floats that the forward pass keeps of a sample: z of all layers."""
+    count = 0
+    for layer in range(1, len(units)):
+        count += padded(units[layer])
+    return count
+
+
+@kernel
 def _rectified(z, alpha):  # type: ignore[no-untyped-def]
     below = everywhere(_ZERO) - z
     return where_at_least(z, z, _ZERO) - alpha * where_at_least(below, below, _ZERO)
@@ -147,7 +156,7 @@ def _forward(x, weights, vectors, units, output, samples, first, last, room, kep
         rows = min(TILE, samples - begin)
         below, above = 0, len(room) // 2
         to_weights, to_vectors = 0, 0
-        to_kept = begin * (len(kept) // (-(-samples // TILE) * TILE))
+        to_kept = begin * _kept(units)
         width = units[0]
         for i in range(0, rows * width, LANES):
             store(room, below + i, load(x, begin * width + i))
@@ -199,7 +208,7 @@ def _backward(  # type: ignore[no-untyped-def]
         own, below = 0, across
         width = padded(units[len(units) - 1])
         to_weights, to_vectors, to_sums = len(weights), len(vectors), len(sums)
-        to_kept = (begin + TILE) * (len(kept) // (-(-samples // TILE) * TILE))
+        to_kept = (begin + TILE) * _kept(units)
         if output:
             to_vectors -= width + 1
             to_sums -= width + 1

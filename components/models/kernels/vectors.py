@@ -15,10 +15,9 @@ from numba.core.datamodel import PrimitiveModel
 from numba.extending import intrinsic, overload, register_model
 
 _FEATURES = llvmlite.binding.get_host_cpu_features()
-HAS_ESTIMATES = _FEATURES.get("avx512f", False)
-HAS_SCALES = HAS_ESTIMATES and _FEATURES.get("avx512dq", False)
-HAS_32_REGISTERS = _FEATURES.get("avx512f", False) or platform.machine() == "aarch64"
-LANES = 16 if _FEATURES.get("avx512f", False) else 8 if _FEATURES.get("avx", False) else 4
+_HAS_AVX512 = _FEATURES.get("avx512f", False) and _FEATURES.get("avx512dq", False)
+HAS_32_REGISTERS = _HAS_AVX512 or platform.machine() == "aarch64"
+LANES = 16 if _HAS_AVX512 else 8 if _FEATURES.get("avx", False) else 4
 
 WORD = ir.IntType(32)
 VECTOR = ir.VectorType(ir.FloatType(), LANES)
@@ -139,7 +138,7 @@ def reciprocal(typing: Any, values: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         (value,) = arguments
         one = ir.Constant(VECTOR, [1.0] * LANES)
-        if not HAS_ESTIMATES:
+        if not _HAS_AVX512:
             return builder.fdiv(one, value)
         kind = ir.FunctionType(VECTOR, [VECTOR, VECTOR, ir.IntType(16)])
         estimate = cgutils.get_or_insert_function(builder.module, kind, "llvm.x86.avx512.rcp14.ps.512")
@@ -201,7 +200,7 @@ def beside_whole(typing: Any, values: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         (value,) = arguments
-        if HAS_SCALES:
+        if _HAS_AVX512:
             return _masked(builder, "reduce", value, ir.Constant(WORD, 0))
         value = _bounded(builder, value)
         kind = ir.FunctionType(VECTOR, [VECTOR])
@@ -217,7 +216,7 @@ def scaled(typing: Any, values: Any, powers: Any) -> Any:
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         value, power = arguments
-        if HAS_SCALES:
+        if _HAS_AVX512:
             return _masked(builder, "scalef", value, power)
         # Added to a whole number, this one leaves it in the lowest bits of the sum.
         moved = builder.fadd(_bounded(builder, power), ir.Constant(VECTOR, [12582912.0] * LANES))

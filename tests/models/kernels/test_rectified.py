@@ -87,9 +87,10 @@ def test_what_is_no_number_stays_with_its_sample():
     x = np.ones((5, 16), "f")
     x[1, 3], x[2, 0] = np.nan, np.inf
     for output in (None, _output(8)):
-        result, of_x, *_ = _results(_layers(16, 8), tf.constant(x), True, output)
+        result, of_x, of_kernel, _, of_alpha, *_ = _results(_layers(16, 8), tf.constant(x), True, output)
         assert np.isnan(result[1]).all() and not np.isfinite(result[2]).any()
         assert np.isfinite(result[[0, 3, 4]]).all() and np.isfinite(of_x[[0, 3, 4]]).all()
+        assert np.isnan(of_kernel[3]).all() and np.isnan(of_alpha).all()  # and is not lost
 
 
 def test_dropout_leaves_the_layers_to_the_kernels():
