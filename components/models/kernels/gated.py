@@ -100,6 +100,7 @@ def _run_backward(
 
     host.in_parts(work, tiles)
     by_gate = parts.sum(0).reshape(-1, 3, units).swapaxes(0, 1)
-    of_weights = by_gate[:, :width], by_gate[:, width:-1], by_gate[:, -1]
+    # What belongs to inputs begins with the candidate.
+    of_weights = np.roll(by_gate[:, :width], -1, 0), by_gate[:, width:-1], np.roll(by_gate[:, -1], -1, 0)
     gradients = [of_inputs, *(np.ascontiguousarray(gradient) for gradient in of_weights)]
     return [*gradients, of_carry] if carry.ndim == 2 else gradients

@@ -17,7 +17,7 @@ import numpy as np
 
 from components.compiled import kernel
 from components.models.kernels.activations import sigmoid
-from components.models.kernels.products import ROWS, add_transposed, multiply, pack, packed, padded
+from components.models.kernels.products import ROWS, add_transposed, multiply, packed, padded
 from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total
 
 TILE = 64
@@ -42,7 +42,7 @@ def forward_room(sizes: Sizes) -> int:
 def backward_room(sizes: Sizes) -> int:
     """Floats of working memory that :func:`backward` needs."""
     _, _, inputs, others, _, first, second = sizes
-    return TILE * (2 * inputs + 2 * others + 5 * padded(first) + 2 * padded(second))
+    return TILE * (2 * inputs + 2 * others + 3 * padded(first) + padded(second))
 
 
 def gradient_sizes(sizes: Sizes) -> tuple[int, ...]:
@@ -107,8 +107,8 @@ def forward(  # type: ignore[no-untyped-def]
     of_y, of_second = inputs * wide, (inputs + others) * wide
     to_y = TILE * inputs
     to_base = to_y + TILE * others
-    to_first = to_base + TILE * wide
-    to_second = to_first + TILE * wide
+    to_copy = to_base + TILE * wide
+    to_second = to_copy + TILE * wide
     own_share = len(shares) > wide
     for tile in range(first, last):
         begin = tile * TILE
@@ -123,7 +123,10 @@ def forward(  # type: ignore[no-untyped-def]
                     _products(room, 0, rows, inputs, times, begin, to_y)
                 else:
                     _read(y, pair * others, rows, others, room, to_y)
-                _read(room, to_base, TILE, wide, room, to_first)
+                to_first = to_base
+                if kind < kinds - 1:  # others need it
+                    to_first = to_copy
+                    _read(room, to_base, TILE, wide, room, to_first)
                 multiply(
                     True, room, to_y, others, TILE, others, weights, of_y, others, wide, room, to_first, wide
                 )  # fmt: skip
@@ -173,7 +176,7 @@ def backward(  # type: ignore[no-untyped-def]
     by_wy = inputs * first_units
     by_second = by_wy + others * first_units
     # Of a tile: x * times, the gradients of x, y and times; those before the sigmoids of the first layer, the same
-    # summed over kinds, over steps, and both in panels; those before the sigmoids of the second, and in panels.
+    # summed over kinds and over steps; those before the sigmoids of the second.
     to_y = 0
     tile_x = to_y + TILE * others
     tile_y = tile_x + TILE * inputs
@@ -181,10 +184,7 @@ def backward(  # type: ignore[no-untyped-def]
     outer = tile_times + TILE * inputs
     summed = outer + TILE * wide
     tile_shares = summed + TILE * wide
-    outer_panels = tile_shares + TILE * wide
-    summed_panels = outer_panels + TILE * wide
-    inner = summed_panels + TILE * wide
-    inner_panels = inner + TILE * narrow
+    inner = tile_shares + TILE * wide
     tall = -(-first_units // ROWS) * ROWS
     for tile in range(first, last):
         begin = tile * TILE
@@ -204,8 +204,7 @@ def backward(  # type: ignore[no-untyped-def]
                         store(room, inner + row * narrow + j, before)
                         store(of_output, j, load(of_output, j) + of_score * hidden)
                         store(of_second_bias, j, load(of_second_bias, j) + before)
-                pack(room, inner, narrow, rows, narrow, room, inner_panels)
-                add_transposed(kept, keep, across, tall, rows, room, inner_panels, narrow, of_second, 0, narrow)
+                add_transposed(kept, keep, across, tall, rows, room, inner, narrow, narrow, of_second, 0, narrow)
                 multiply(
                     False, room, inner, narrow, TILE, second_units, weights, by_second, second_units, wide,
                     room, outer, wide,
@@ -216,7 +215,6 @@ def backward(  # type: ignore[no-untyped-def]
                         before = load(room, outer + at) * hidden * (one - hidden)
                         store(room, outer + at, before)
                         store(room, summed + at, load(room, summed + at) + before if kind else before)
-                pack(room, outer, wide, rows, wide, room, outer_panels)
                 multiply(
                     False, room, outer, wide, TILE, first_units, weights, by_wy, first_units, others,
                     room, tile_y, others,
@@ -224,14 +222,13 @@ def backward(  # type: ignore[no-untyped-def]
                 if len(times):
                     for i in range(0, rows * inputs, LANES):
                         store(room, to_y + i, load(x, now + i) * load(times, begin * inputs + i))
-                    add_transposed(room, to_y, others, others, rows, room, outer_panels, wide, of_wy, 0, wide)
+                    add_transposed(room, to_y, others, others, rows, room, outer, wide, wide, of_wy, 0, wide)
                 else:
-                    add_transposed(y, pair * others, others, others, rows, room, outer_panels, wide, of_wy, 0, wide)
+                    add_transposed(y, pair * others, others, others, rows, room, outer, wide, wide, of_wy, 0, wide)
                     _write(room, tile_y, rows, others, of_y, pair * others)
             for i in range(0, rows * wide, LANES):
                 store(room, tile_shares + i, load(room, tile_shares + i) + load(room, summed + i))
-            pack(room, summed, wide, rows, wide, room, summed_panels)
-            add_transposed(x, now, inputs, inputs, rows, room, summed_panels, wide, of_wx, 0, wide)
+            add_transposed(x, now, inputs, inputs, rows, room, summed, wide, wide, of_wx, 0, wide)
             multiply(
                 False, room, summed, wide, TILE, first_units, weights, 0, first_units, inputs, room, tile_x, inputs
             )  # fmt: skip

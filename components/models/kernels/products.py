@@ -1,8 +1,8 @@
 """Small matrix products that stay in a processor's registers and caches.
 
-Blocks of a result are summed up in registers: ROWS rows of one to three vectors of LANES floats. What stands on the
-right of a product is first packed into panels as wide as such a block, so that a block reads it from one end to the
-other. A panel of more than DEEPEST rows is used in parts that the first-level cache holds beside the rest.
+Blocks of a result are summed up in registers: ROWS rows of one to three vectors of LANES floats. Weights, which stand
+on the right of many products, are first packed into panels as wide as such a block, so that a block reads them from one
+end to the other. A panel of more than DEEPEST rows is used in parts that the first-level cache holds beside the rest.
 
 References:
     Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008
@@ -20,7 +20,7 @@ from numba.extending import intrinsic
 
 from components import arrays
 from components.compiled import kernel
-from components.models.kernels.vectors import HAS_32_REGISTERS, LANES, VECTOR, broadcast, load, store
+from components.models.kernels.vectors import HAS_32_REGISTERS, LANES, VECTOR, broadcast
 
 ROWS = 8 if HAS_32_REGISTERS else 4
 GRAIN = 16
@@ -35,15 +35,14 @@ def _block(transposed: bool) -> Any:
     """Makes an intrinsic that computes ROWS rows of one to three vectors of a product.
 
     Its arguments are how many columns; whether to add to the result; of the left factor the array, where it begins and
-    the step from row to row, or from column to column where it is stored ``transposed``; of the right one the array and
-    where it begins; of the result the array, where it begins and the step from row to row; and how many products to
-    sum up.
+    the step from row to row, or from column to column where it is stored ``transposed``; of the right one and of the
+    result the array, where it begins and the step from row to row; and how many products to sum up.
     """
 
     @intrinsic
-    def block(typing, width, add, a, a_at, a_step, b, b_at, c, c_at, c_step, depth):  # type: ignore[no-untyped-def]
+    def block(typing, width, add, a, a_at, a_step, b, b_at, b_step, c, c_at, c_step, depth):  # type: ignore[no-untyped-def]
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            columns, added, a_array, a_first, step, b_array, b_first, c_array, c_first, c_row, count = arguments
+            columns, added, a_array, a_first, step, b_array, b_first, b_row, c_array, c_first, c_row, count = arguments
 
             def address(number: int, array: Any, first: Any) -> Any:
                 return builder.gep(context.make_array(signature.args[number])(context, builder, array).data, [first])
@@ -57,7 +56,7 @@ def _block(transposed: bool) -> Any:
             zero = ir.Constant(VECTOR, [0.0] * LANES)
             from_row, from_column = (_INDEX(1), step) if transposed else (step, _INDEX(1))
             offsets = [builder.mul(from_row, _INDEX(row)) for row in range(ROWS)]
-            result = address(7, c_array, c_first)
+            result = address(8, c_array, c_first)
             rows = [builder.gep(result, [builder.mul(c_row, _INDEX(row))]) for row in range(ROWS)]
 
             def sum_up(vectors: int) -> None:
@@ -76,7 +75,7 @@ def _block(transposed: bool) -> Any:
                         for total, other in zip(sums[row * vectors : (row + 1) * vectors], factors, strict=True):
                             builder.store(builder.call(multiply_add, [factor, other, builder.load(total)]), total)
                     builder.store(builder.gep(a_now, [from_column]), left)
-                    builder.store(builder.gep(b_now, [_INDEX(LANES * vectors)]), right)
+                    builder.store(builder.gep(b_now, [b_row]), right)
 
                 # Addresses of rows are computed anew for each column; where rows are a float apart they are not.
                 unrolled = 1 if transposed else _UNROLLED
@@ -95,7 +94,7 @@ def _block(transposed: bool) -> Any:
             return context.get_dummy_value()
 
         index = types.intp
-        return types.void(index, types.boolean, a, index, index, b, index, c, index, index, index), generate
+        return types.void(index, types.boolean, a, index, index, b, index, index, c, index, index, index), generate
 
     return block
 
@@ -121,7 +120,12 @@ def packed(*matrices: np.ndarray) -> np.ndarray:
         rows, columns = matrix.shape
         wide = np.zeros((rows, padded(columns)), np.float32)
         wide[:, :columns] = matrix
-        to = pack(wide.reshape(-1), 0, wide.shape[1], rows, wide.shape[1], panels, to)
+        first = 0
+        while first < wide.shape[1]:
+            panel = wide[:, first : first + _panel(wide.shape[1] - first)]
+            panels[to : to + panel.size] = panel.reshape(-1)
+            to += panel.size
+            first += panel.shape[1]
     return panels
 
 
@@ -135,24 +139,6 @@ def widened(values: np.ndarray, width: int) -> np.ndarray:
     """The last axis filled up with zeros, and flat."""
     missing = width - values.shape[-1]
     return (np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)]) if missing else values).reshape(-1)
-
-
-@kernel
-def pack(matrix, at, step, rows, columns, panels, to):  # type: ignore[no-untyped-def]
-    """Copies ``rows`` x ``columns`` floats from ``matrix[at]``, ``step`` from row to row, to panels at ``panels[to]``.
-
-    Returns:
-        The place behind the panels.
-    """
-    first = 0
-    while first < columns:
-        width = _panel(columns - first)
-        for row in range(rows):
-            for column in range(first, first + width, LANES):
-                store(panels, to, load(matrix, at + row * step + column))
-                to += LANES
-        first += width
-    return to
 
 
 @kernel
@@ -179,26 +165,26 @@ def multiply(add, a, a_at, a_row, rows, depth, panels, at, panel_rows, columns, 
             for row in range(0, rows, ROWS):
                 a_begin, c_begin = a_at + row * a_row + above, c_at + row * c_row + first
                 added = add or part > 0
-                _block_of(width, added, a, a_begin, a_row, panels, b_at, c, c_begin, c_row, below - above)
+                _block_of(width, added, a, a_begin, a_row, panels, b_at, width, c, c_begin, c_row, below - above)
         first += width
 
 
 @kernel
-def add_transposed(a, a_at, a_row, rows, depth, panels, at, columns, c, c_at, c_row):  # type: ignore[no-untyped-def]
+def add_transposed(a, a_at, a_row, rows, depth, b, b_at, b_row, columns, c, c_at, c_row):  # type: ignore[no-untyped-def]
     """Adds the product of the transpose of ``depth`` x ``rows`` and ``depth`` x ``columns`` to a result.
 
     Args:
         a, a_at, a_row: the left factor as it is stored: an array, where it begins and the step from row to row.
         rows: of the result, a multiple of ROWS.
         depth: rows of both factors, at least 1.
-        panels, at: the right factor: an array of panels of ``depth`` rows, and where they begin.
+        b, b_at, b_row: the right factor: an array, where it begins and the step from row to row.
         columns: a multiple of GRAIN.
         c, c_at, c_row: the result: an array, where it begins and the step from row to row.
     """
     first = 0
     while first < columns:
-        width, b_at = _panel(columns - first), at + first * depth
+        width = _panel(columns - first)
         for row in range(0, rows, ROWS):
             c_begin = c_at + row * c_row + first
-            _block_of_transposed(width, True, a, a_at + row, a_row, panels, b_at, c, c_begin, c_row, depth)
+            _block_of_transposed(width, True, a, a_at + row, a_row, b, b_at + first, b_row, c, c_begin, c_row, depth)
         first += width

@@ -18,7 +18,7 @@ import tensorflow as tf
 
 from components.compiled import kernel
 from components.models.kernels import host
-from components.models.kernels.products import GRAIN, add_transposed, multiply, pack, packed, padded, widened
+from components.models.kernels.products import GRAIN, add_transposed, multiply, packed, padded, widened
 from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total, where_at_least
 
 TILE = 64
@@ -113,7 +113,7 @@ def _run_backward(kept: np.ndarray, upstream: np.ndarray, x: np.ndarray, *weight
     of_result = upstream.reshape(-1) if own.has_output else widened(upstream, own.wide[-1])
 
     def work(part: int, first: int, last: int) -> None:
-        room = host.floats(4 * TILE * max(own.wide))
+        room = host.floats(3 * TILE * max(own.wide))
         parts[part] = 0.0
         _backward(*flat, first, last, kept, of_result, room, of_x.reshape(-1), parts[part])
 
@@ -196,12 +196,12 @@ def _backward(  # type: ignore[no-untyped-def]
         x, vectors, units, output, samples, kept: of :func:`_forward`.
         weights: the transposes in panels.
         upstream: of the result, [B, P], or [B] of the output.
-        room: working memory for four layers of a tile.
+        room: working memory for three layers of a tile.
         of_x: gets [B, I].
         sums: gets added the gradients of W, b and alpha of each layer and of the output's W, filled up, and of its b.
     """
-    across = len(room) // 4
-    panels, inputs = 2 * across, 3 * across
+    across = len(room) // 3
+    inputs = 2 * across
     for tile in range(first, last):
         begin = tile * TILE
         rows = min(TILE, samples - begin)
@@ -241,7 +241,6 @@ def _backward(  # type: ignore[no-untyped-def]
                     store(room, own + at, of_z)
                     store(sums, of_bias + j, load(sums, of_bias + j) + of_z)
                     store(sums, of_bias + width + j, load(sums, of_bias + width + j) + of_slope)
-            pack(room, own, width, rows, width, room, panels)
             if layer > 1:
                 source = to_kept - TILE * reads
                 for row in range(rows):
@@ -249,9 +248,9 @@ def _backward(  # type: ignore[no-untyped-def]
                         slope = load(vectors, to_vectors - reads + j)
                         value = _rectified(load(kept, source + row * reads + j), slope)
                         store(room, inputs + row * reads + j, value)
-                add_transposed(room, inputs, reads, reads, rows, room, panels, width, sums, to_sums, width)
+                add_transposed(room, inputs, reads, reads, rows, room, own, width, width, sums, to_sums, width)
             else:
-                add_transposed(x, begin * reads, reads, reads, rows, room, panels, width, sums, to_sums, width)
+                add_transposed(x, begin * reads, reads, reads, rows, room, own, width, width, sums, to_sums, width)
             depth = units[layer]
             to_weights -= depth * reads
             multiply(

@@ -13,7 +13,7 @@ import numpy as np
 
 from components.compiled import kernel
 from components.models.kernels.activations import sigmoid, tanh
-from components.models.kernels.products import add_transposed, multiply, pack, packed
+from components.models.kernels.products import add_transposed, multiply, packed
 from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total
 
 TILE = 64
@@ -32,7 +32,13 @@ def forward_room(inputs: int, units: int) -> int:
 
 def backward_room(inputs: int, units: int) -> int:
     """Floats of working memory that :func:`backward` needs."""
-    return TILE * (8 * units + units + inputs)
+    return TILE * (_across(units) + units + inputs)
+
+
+@kernel
+def _across(units):  # type: ignore[no-untyped-def]
+    """Floats from one sample's gradients to the next's; at a power of two these would share few lines of a cache."""
+    return 4 * units + LANES
 
 
 def packed_forward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
@@ -47,8 +53,8 @@ def packed_forward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
 
 
 def packed_backward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
-    """The weights for :func:`backward`: the transposes of [Wu Wr], Wc and [Uu Ur Uc] in panels."""
-    return packed(_side_by_side(kernels[:2]).T, kernels[2].T, _side_by_side(recurrent).T)
+    """The weights for :func:`backward`: the transposes of [Wc Wu Wr] and [Uu Ur Uc] in panels."""
+    return packed(_side_by_side(kernels[[2, 0, 1]]).T, _side_by_side(recurrent).T)
 
 
 def _side_by_side(gates: np.ndarray) -> np.ndarray:
@@ -131,29 +137,29 @@ def backward(  # type: ignore[no-untyped-def]
         every: which of these.
         room: working memory, :func:`backward_room`.
         of_x: gets [T, B, I].
-        of_kernels: gets added [I, 3 H].
-        of_recurrent: gets added [H, 3 H].
-        of_biases: gets added [3 H].
+        of_kernels: gets added [I, 3 H], of candidate, update and reset gate.
+        of_recurrent: gets added [H, 3 H], of update and reset gate and candidate.
+        of_biases: gets added [3 H], in the order of the kernels.
         of_carry: gets [T, B] where there is a carry.
     """
     steps, samples, inputs, units = sizes
     one, zero = everywhere(_ONE), everywhere(_ZERO)
-    # Of a tile: the gradients of u, r, h Uc and c side by side, the same in panels, those of h and of x.
-    across = 4 * units
-    panels = TILE * across
-    of_h = 2 * panels
+    # Of a tile: the gradients of c, u, r and h Uc side by side, as x is multiplied with the first three and h with the
+    # last three; those of h and of x.
+    across = _across(units)
+    of_h = TILE * across
     of_tile_x = of_h + TILE * units
-    of_candidate, of_states = 2 * units * inputs, 3 * units * inputs
+    of_states = 3 * units * inputs
     for tile in range(first, last):
         begin = tile * TILE
         rows = min(TILE, samples - begin)
         room[:] = _ZERO
         for step in range(steps - 1, -1, -1):
-            at = (tile * steps + step) * TILE * across
+            at = (tile * steps + step) * TILE * 4 * units
             for row in range(rows):
                 sample = step * samples + begin + row
                 carried = everywhere(carry[sample] if len(carry) else _ONE)
-                u, g, h = at + row * across, row * across, of_h + row * units
+                u, g, h = at + row * 4 * units, row * across, of_h + row * units
                 before, own = (sample - samples) * units, (sample if every else begin + row) * units
                 of_carried = zero
                 for j in range(0, units, LANES):
@@ -166,43 +172,40 @@ def backward(  # type: ignore[no-untyped-def]
                     kept = whole * ((load(states, before + j) if step else zero) - fresh) * update
                     of_carried = of_carried + kept
                     store(room, h + j, held)
-                    store(room, g + j, kept * carried * (one - update))
-                    store(room, g + 3 * units + j, candidate)
+                    store(room, g + j, candidate)
+                    store(room, g + units + j, kept * carried * (one - update))
                     if step:
                         reset = load(saved, u + units + j)
                         recalled = candidate * reset
-                        store(room, g + units + j, recalled * (one - reset) * load(saved, u + 2 * units + j))
-                        store(room, g + 2 * units + j, recalled)
+                        store(room, g + 2 * units + j, recalled * (one - reset) * load(saved, u + 2 * units + j))
+                        store(room, g + 3 * units + j, recalled)
                     else:
-                        store(room, g + units + j, zero)
+                        store(room, g + 2 * units + j, zero)
                 if len(carry):
                     of_carry[sample] = total(of_carried)
-            for row in range(rows):
-                for j in range(0, units, LANES):
-                    g = row * across + j
-                    store(of_biases, j, load(of_biases, j) + load(room, g))
-                    store(of_biases, units + j, load(of_biases, units + j) + load(room, g + units))
-                    store(of_biases, 2 * units + j, load(of_biases, 2 * units + j) + load(room, g + 3 * units))
-            now, u_r, c = (step * samples + begin) * inputs, panels, panels + 3 * units * rows
-            r_c = pack(room, 0, across, rows, 2 * units, room, u_r)
-            pack(room, 2 * units, across, rows, units, room, r_c)
-            pack(room, 3 * units, across, rows, units, room, c)
+            for j in range(0, units, LANES):
+                of_c, of_u, of_r = zero, zero, zero
+                for g in range(j, j + rows * across, across):
+                    of_c = of_c + load(room, g)
+                    of_u = of_u + load(room, g + units)
+                    of_r = of_r + load(room, g + 2 * units)
+                store(of_biases, j, load(of_biases, j) + of_c)
+                store(of_biases, units + j, load(of_biases, units + j) + of_u)
+                store(of_biases, 2 * units + j, load(of_biases, 2 * units + j) + of_r)
             # Of the weights: x' G and h' G.
-            add_transposed(x, now, inputs, inputs, rows, room, u_r, 2 * units, of_kernels, 0, 3 * units)
-            add_transposed(x, now, inputs, inputs, rows, room, c, units, of_kernels, 2 * units, 3 * units)
+            now = (step * samples + begin) * inputs
+            add_transposed(x, now, inputs, inputs, rows, room, 0, across, 3 * units, of_kernels, 0, 3 * units)
             if step:
-                h = now // inputs * units - samples * units
-                add_transposed(states, h, units, units, rows, room, u_r, 2 * units, of_recurrent, 0, 3 * units)
-                add_transposed(states, h, units, units, rows, room, r_c, units, of_recurrent, 2 * units, 3 * units)
+                h = ((step - 1) * samples + begin) * units
+                add_transposed(
+                    states, h, units, units, rows, room, units, across, 3 * units, of_recurrent, 0, 3 * units
+                )  # fmt: skip
             # Of what they were multiplied with: G W' and G U'.
-            multiply(False, room, 0, across, TILE, 2 * units, weights, 0, 2 * units, inputs, room, of_tile_x, inputs)
-            multiply(
-                True, room, 3 * units, across, TILE, units, weights, of_candidate, units, inputs,
-                room, of_tile_x, inputs,
-            )  # fmt: skip
+            multiply(False, room, 0, across, TILE, 3 * units, weights, 0, 3 * units, inputs, room, of_tile_x, inputs)
             for i in range(0, rows * inputs, LANES):
                 store(of_x, now + i, load(room, of_tile_x + i))
             if step:
                 multiply(
-                    True, room, 0, across, TILE, 3 * units, weights, of_states, 3 * units, units, room, of_h, units
-                )
+                    True, room, units, across, TILE, 3 * units, weights, of_states, 3 * units, units,
+                    room, of_h, units,
+                )  # fmt: skip
