@@ -17,8 +17,9 @@ import tensorflow as tf
 from components import arrays
 
 T = TypeVar("T")
-# A core that is interrupted holds up no more than a part.
-_PARTS_A_THREAD = 8
+# Each part takes what a thread would get of the rest, halved; at last a thread gets so many parts of the same size. Few
+# parts, and nobody waits long at the end for a thread that was interrupted.
+_SMALLEST_A_THREAD = 32
 _allowed = ContextVar("host_kernels", default=False)
 
 
@@ -48,25 +49,35 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(threads() - 1, 1), "kernel")
 
 
+def _borders(total: int) -> list[int]:
+    """Where the parts of ``range(total)`` begin, and where the last one ends."""
+    borders = [0]
+    while (left := total - borders[-1]) > 0:
+        share = left // (2 * threads()) if threads() > 1 else total
+        smallest = -(-total // (threads() * _SMALLEST_A_THREAD))
+        borders.append(borders[-1] + min(max(share, smallest), left))
+    return borders
+
+
 def parts(total: int) -> int:
     """How many parts :func:`in_parts` makes of ``range(total)``."""
-    return max(min(threads() * (_PARTS_A_THREAD if threads() > 1 else 1), total), 1)
+    return len(_borders(total)) - 1
 
 
 def in_parts(work: Callable[[int, int, int], None], total: int) -> None:
-    """Calls ``work(part, first, last)`` for equal parts of ``range(total)``; a thread that is done takes the next.
+    """Calls ``work(part, first, last)`` for smaller and smaller parts of ``range(total)``; who is done takes the next.
 
     Which thread takes a part changes from run to run. What is added up over samples is therefore added up by part, so
     that the same batch gives the same bits.
     """
-    count = parts(total)
+    borders = _borders(total)
     following = itertools.count().__next__  # one at a time, as Python's lock is held
 
     def take() -> None:
-        while (part := following()) < count:
-            work(part, total * part // count, total * (part + 1) // count)
+        while (part := following()) < len(borders) - 1:
+            work(part, borders[part], borders[part + 1])
 
-    others = [_pool().submit(take) for _ in range(min(threads(), count) - 1)]
+    others = [_pool().submit(take) for _ in range(min(threads(), len(borders) - 1) - 1)]
     take()
     for other in others:
         other.result()

@@ -1,3 +1,5 @@
+import pytest
+
 from components.models.kernels import host
 
 
@@ -14,6 +16,22 @@ def test_parts_cover_everything_once():
         assert sorted(seen) == list(range(total))
         assert len(parts) <= host.parts(total)
         assert set(parts) == set(range(len(parts)))
+
+
+def test_parts_get_smaller_so_that_nobody_waits_long_for_the_last(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(host, "threads", lambda: 2)
+    sizes: dict[int, int] = {}
+    host.in_parts(lambda part, first, last: sizes.update({part: last - first}), 256)
+    in_order = [sizes[part] for part in range(host.parts(256))]
+    assert in_order == sorted(in_order, reverse=True)
+    assert in_order[0] == 64
+    assert in_order[-1] == 4
+    assert len(in_order) < 16
+
+
+def test_one_thread_takes_everything_at_once(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(host, "threads", lambda: 1)
+    assert host.parts(256) == 1
 
 
 def test_kernels_are_allowed_only_within():
