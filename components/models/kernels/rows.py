@@ -17,6 +17,7 @@ from components.records.words import ones, prefetch, trailing_zeros
 
 # Rows lie anywhere in memory: so many ahead of its turn, one is asked for.
 _AHEAD = 12
+_AT_ONCE = 1024  # rows that are sorted out before they are added
 _BITS = np.uint64(64)  # of a word
 
 
@@ -125,6 +126,17 @@ def sums(values: tf.Tensor, places: tf.Tensor, count: tf.Tensor | int) -> tf.Ten
     return host.call(run, [values, places, count], [tf.TensorShape([None, values.shape[1]])])[0]
 
 
+def shares() -> int:
+    """How many threads add to the rows of a table at a time: a power of two, for a cheap remainder."""
+    return 1 << (host.threads().bit_length() - 1)
+
+
+@kernel
+def share_of(place, shares):  # type: ignore[no-untyped-def]
+    """Which thread adds to a row. Neighbours have the same, as processors fetch cache lines in pairs."""
+    return place >> 1 & shares - 1
+
+
 def numbered(named: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """See :func:`distinct`; and before these a bit for each row, set where it is named."""
     bits = np.zeros(-(-rows // int(_BITS)), np.uint64)
@@ -164,12 +176,12 @@ def summed(values: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
         flat[first * width : last * width] = 0.0
 
     def add(part: int, first: int, last: int) -> None:
+        chosen = np.empty(_AT_ONCE, np.int64)
         for share in range(first, last):
-            _add(values.reshape(-1), places, width, share, shares - 1, flat)
+            _add(values.reshape(-1), places, width, share, shares(), chosen, flat)
 
-    shares = 1 << (host.threads().bit_length() - 1)  # a power of two, for a cheap remainder
     host.in_parts(clear, count)
-    host.in_parts(add, shares)
+    host.in_parts(add, shares())
     return out
 
 
@@ -250,15 +262,18 @@ def _group(places, starts, members):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _add(values, places, width, share, mask, out):  # type: ignore[no-untyped-def]
-    """Adds the rows of ``values`` to their places in ``out``, of which it takes those whose last bits are ``share``."""
-    for i in range(len(places)):
-        if i + _AHEAD < len(places):
-            later = np.int64(places[i + _AHEAD])
-            if later & mask == share:
-                prefetch(out, later * width)
-        place = np.int64(places[i])
-        if place & mask == share:
+def _add(values, places, width, share, shares, chosen, out):  # type: ignore[no-untyped-def]
+    """Adds the rows of ``values`` to their places in ``out``, of which it takes those of a share."""
+    for begin in range(0, len(places), len(chosen)):
+        count = 0
+        for i in range(begin, min(begin + len(chosen), len(places))):
+            # No branch: which share a place is in cannot be guessed.
+            chosen[count] = i
+            count += np.int64(share_of(np.int64(places[i]), shares) == share)
+        for n in range(count):
+            if n + _AHEAD < count:
+                prefetch(out, np.int64(places[chosen[n + _AHEAD]]) * width)
+            i = chosen[n]
             for j in range(0, width, LANES):
-                at = place * width + j
+                at = np.int64(places[i]) * width + j
                 store(out, at, load(out, at) + load(values, i * width + j))

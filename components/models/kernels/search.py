@@ -15,6 +15,7 @@ from components.compiled import kernel
 from components.models.kernels import host, rows
 from components.models.kernels.activations import exp
 from components.models.kernels.products import GRAIN
+from components.models.kernels.rows import share_of
 from components.models.kernels.vectors import (
     LANES,
     count_at_least,
@@ -93,16 +94,16 @@ def weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.Te
             )  # fmt: skip
 
         def add(part: int, first: int, last: int) -> None:
+            room = np.empty(2 * features * (length + 1), np.int32)
             for share in range(first, last):
                 _add(
-                    places.reshape(-1), *sample, of_scores.reshape(-1), width, sizes, samples, share, shares - 1,
-                    of_table.reshape(-1),
+                    places.reshape(-1), *sample, of_scores.reshape(-1), width, sizes, samples, share, rows.shares(),
+                    room, of_table.reshape(-1),
                 )  # fmt: skip
 
-        shares = 1 << (host.threads().bit_length() - 1)  # a power of two, for a cheap remainder
         host.in_parts(differentiate, samples)
         host.in_parts(lambda part, first, last: of_table[first:last].fill(0), len(table))
-        host.in_parts(add, shares)
+        host.in_parts(add, rows.shares())
         return [of_table, of_target]
 
     @tf.custom_gradient
@@ -295,36 +296,65 @@ def _backward(  # type: ignore[no-untyped-def]
 
 @kernel
 def _add(  # type: ignore[no-untyped-def]
-    places, mask, target, weights, upstream, of_scores, width, sizes, samples, share, others, of_table
+    places, mask, target, weights, upstream, of_scores, width, sizes, samples, share, shares, room, of_table
 ):  # fmt: skip
-    """Adds the gradients of the items to the rows whose last bits are ``share``.
+    """Adds the gradients of the items to the rows of a share.
 
     An item's is a sum of four vectors: what its three weightings and its score come from.
+
+    Args:
+        places, mask, target, weights, upstream, width, sizes: of :func:`_backward`.
+        of_scores: what that gave.
+        samples: B.
+        share, shares: which of how many, :func:`rows.share_of`.
+        room: int32, twice F * (L + 1).
+        of_table: gets added [R, width].
     """
     length, features = sizes
-    across = features * width
+    across, row = features * width, len(of_scores) // max(samples, 1)
+    now, later = 0, len(room) // 2
+    _list_share(places, mask, 0, samples, width, sizes, share, shares, of_table, room, now)
     for sample in range(samples):
-        row = len(of_scores) // samples
-        up, own = sample * 3 * across, sample * across
-        for t in range(length):
-            item, at = sample * length + t, sample * 3 * row + t
-            later = item + length
-            if later < len(mask) and mask[later]:
-                for feature in range(features):
-                    place = np.int64(places[later * features + feature])
-                    if place & others == share:
-                        prefetch(of_table, place * width)
-            if mask[item]:
-                a, b, c = everywhere(weights[at]), everywhere(weights[at + row]), everywhere(weights[at + 2 * row])
-                d = everywhere(of_scores[sample * row + t])
-                for feature in range(features):
-                    place = np.int64(places[item * features + feature])
-                    if place & others == share:
-                        for j in range(0, width, LANES):
-                            to, part = place * width + j, feature * width + j
-                            value = load(of_table, to)
-                            value = value + a * load(upstream, up + part)
-                            value = value + b * load(upstream, up + across + part)
-                            value = value + c * load(upstream, up + 2 * across + part)
-                            value = value + d * load(target, own + part)
-                            store(of_table, to, value)
+        _list_share(places, mask, sample + 1, samples, width, sizes, share, shares, of_table, room, later)
+        for feature in range(features):
+            listed = now + feature * (length + 1)
+            for j in range(0, width, LANES):
+                part = feature * width + j
+                up = sample * 3 * across + part
+                a, b, c = load(upstream, up), load(upstream, up + across), load(upstream, up + 2 * across)
+                d = load(target, sample * across + part)
+                for i in range(listed + 1, listed + 1 + room[listed]):
+                    t = np.int64(room[i])
+                    at = sample * 3 * row + t
+                    to = np.int64(places[(sample * length + t) * features + feature]) * width + j
+                    value = load(of_table, to) + everywhere(weights[at]) * a
+                    value = value + everywhere(weights[at + row]) * b
+                    value = value + everywhere(weights[at + 2 * row]) * c
+                    value = value + everywhere(of_scores[sample * row + t]) * d
+                    store(of_table, to, value)
+        now, later = later, now
+
+
+@kernel
+def _list_share(places, mask, sample, samples, width, sizes, share, shares, of_table, out, to):  # type: ignore[no-untyped-def]
+    """Lists the positions of a sample's items in a share of the rows, and asks for their rows.
+
+    Args:
+        sample: which; of what is behind the last one nothing is written.
+        out, to: gets, for each feature, how many positions there are and which, L at most, from ``to`` on.
+    """
+    length, features = sizes
+    if sample == samples:
+        return
+    oldest = first_item(mask, sample * length, length)
+    for feature in range(features):
+        listed = to + feature * (length + 1)
+        count = 0
+        for t in range(oldest, length):
+            item = sample * length + t
+            # No branch: which share a row is in cannot be guessed.
+            out[listed + 1 + count] = t
+            count += np.int64(mask[item] & (share_of(places[item * features + feature], shares) == share))
+        out[listed] = count
+        for i in range(listed + 1, listed + 1 + count):
+            prefetch(of_table, np.int64(places[(sample * length + out[i]) * features + feature]) * width)

@@ -54,6 +54,17 @@ def test_rows_that_are_named_once_and_in_order_are_handed_on():
     np.testing.assert_array_equal(swapped, values[::-1])
 
 
+@pytest.mark.parametrize("shares", [1, 2, 8])
+def test_sums_do_not_depend_on_how_many_threads_share_the_rows(monkeypatch: pytest.MonkeyPatch, shares: int):
+    random = np.random.default_rng(2)
+    places = random.integers(0, 101, 5000).astype(np.int32)  # more at once than are sorted out
+    values = random.normal(size=(5000, 32)).astype("f")
+    expected = np.zeros((101, 32), np.float32)
+    np.add.at(expected, places, values)
+    monkeypatch.setattr(rows, "shares", lambda: shares)
+    np.testing.assert_array_equal(rows.summed(values, places, 101), expected)
+
+
 @pytest.mark.parametrize("places", [[], [0, 1, 2], [2, 0, 1], [1, 0, 1, 2, 0, 1]])
 def test_equal_places_are_found_in_their_order(places: list[int]):
     count = len(set(places))

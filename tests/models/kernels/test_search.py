@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models.kernels import host, search
+from components.models.kernels import host, rows, search
 from components.models.layers.attention import attend, masked_softmax, top_k_mask
 
 WIDTH, ROWS = 16, 40
@@ -59,6 +59,17 @@ def _case(samples: int, length: int, features: int, scale: float = 0.5) -> tuple
 @pytest.mark.parametrize("samples", [1, 70])
 def test_sums_and_gradients_are_those_of_tensorflow(samples: int, length: int, features: int, k: int):
     _agree(*_case(samples, length, features), k)
+
+
+def test_gradients_do_not_depend_on_how_many_threads_share_the_rows(monkeypatch: pytest.MonkeyPatch):
+    case = _case(70, 33, 2)
+    results = []
+    for shares in (1, 2, 8):
+        monkeypatch.setattr(rows, "shares", lambda shares=shares: shares)
+        results.append(_agree(*case, 5))
+    for others in results[1:]:
+        for one, other in zip(results[0], others, strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_items_that_are_equal_are_found_oldest_first():
