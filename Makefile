@@ -66,7 +66,7 @@ images: $(READY) ## build the images: make images REGISTRY=... [IMAGES="cpu trai
 bench: $(READY) ## measure every stage against its reference (about 10 minutes)
 	@.venv/bin/python -m benchmarks
 
-bench-full: $(READY) ## the same with more runs and larger sizes (an hour)
+bench-full: $(READY) ## the same with more runs and larger sizes (half an hour)
 	@.venv/bin/python -m benchmarks --full
 
 ui: $(READY) ## look at the runs in MLflow

@@ -93,7 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "stages", nargs="*", type=_known, metavar="STAGE", help=f"one or more of {', '.join(STAGES)}; default all"
     )
-    parser.add_argument("--full", action="store_true", help="more runs and larger sizes; takes an hour")
+    parser.add_argument("--full", action="store_true", help="more runs and larger sizes; takes half an hour")
     parser.add_argument("--output", default="build/benchmarks.json", metavar="FILE", help="default %(default)s")
     parser.add_argument("--child", metavar="FOLDER", help=argparse.SUPPRESS)
     return parser
