@@ -15,12 +15,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from components.arrays import ALIGNMENT
 from components.compiled import kernel
 from components.models.kernels.activations import sigmoid
 from components.models.kernels.products import ROWS, add_transposed, multiply, packed, padded
 from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total
+from components.records.words import prefetch
 
 TILE = 64
+_LINE = ALIGNMENT // 4  # floats of a cache line
 _ONE, _ZERO = np.float32(1), np.float32(0)
 
 Sizes = tuple[int, int, int, int, int, int, int]
@@ -74,6 +77,13 @@ def _write(room, at, rows, width, values, to):  # type: ignore[no-untyped-def]
     """Copies rows of ``width`` floats past the caches."""
     for i in range(0, rows * width, LANES):
         stream(values, to + i, load(room, at + i))
+
+
+@kernel
+def _ask(values, at, count):  # type: ignore[no-untyped-def]
+    """Asks for floats before they are needed, row by row while the core computes."""
+    for i in range(0, count, _LINE):
+        prefetch(values, at + i)
 
 
 @kernel
@@ -131,7 +141,12 @@ def forward(  # type: ignore[no-untyped-def]
                     True, room, to_y, others, TILE, others, weights, of_y, others, wide, room, to_first, wide
                 )  # fmt: skip
                 keep = ((tile * steps + step) * kinds + kind) * TILE * (wide + narrow)
+                following = pair + steps * samples if kind < kinds - 1 else (step + 1) * samples + begin
                 for row in range(rows):
+                    if kind == 0:
+                        _ask(x, ((step + 1) * samples + begin + row) * inputs, inputs)
+                    if not len(times):
+                        _ask(y, (following + row) * others, others)
                     at, share = to_first + row * wide, (begin + row) * wide if own_share else 0
                     for j in range(0, wide, LANES):
                         hidden = sigmoid(load(room, at + j) + load(shares, share + j))
@@ -209,7 +224,13 @@ def backward(  # type: ignore[no-untyped-def]
                     False, room, inner, narrow, TILE, second_units, weights, by_second, second_units, wide,
                     room, outer, wide,
                 )  # fmt: skip
+                following = pair + steps * samples if kind < kinds - 1 else (step + 1) * samples + begin
                 for row in range(rows):
+                    _ask(kept, keep + (TILE + row) * across, across)
+                    if kind == 0:
+                        _ask(x, now + (samples + row) * inputs, inputs)
+                    if not len(times):
+                        _ask(y, (following + row) * others, others)
                     for j in range(0, wide, LANES):
                         at, hidden = row * wide + j, load(kept, keep + row * across + j)
                         before = load(room, outer + at) * hidden * (one - hidden)
