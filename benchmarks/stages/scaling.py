@@ -48,7 +48,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
             return sum(_throughput(taken[None]) for taken in _step_of(one, *others))
 
         jobs = {"one": alone, "two": lambda: _throughput(_step_of(two))} | ({"apart": apart} if others else {})
-        values = alternated(plan.runs + 2, **jobs)  # a step each, which varies by a tenth from one to the next
+        values = alternated(3 * plan.runs, **jobs)  # a step each, which varies by a tenth from one to the next
     name = f"two ranks under Gloo, batch {BATCH_A_RANK} a rank, one thread each"
     report.add(Figure("scaling", name, "samples/s", values["two"], values["one"], target_ratio=1.7))
     if others:
