@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Literal, NamedTuple
 
 import tensorflow as tf
@@ -14,6 +16,20 @@ from components.models.layers.embedding import FusedEmbedding
 from components.models.layers.weights import Weights
 
 LongHistory = Literal["embedded", "searchable", "none"]
+_trims = ContextVar("trims_histories", default=False)
+
+
+@contextmanager
+def trimmed_histories() -> Iterator[None]:
+    """Functions traced within read of the long history only what some sample of a batch has; the rest is padding.
+
+    Its length then depends on values, so that XLA cannot compile them.
+    """
+    token = _trims.set(True)
+    try:
+        yield
+    finally:
+        _trims.reset(token)
 
 
 class EmbeddedBatch(NamedTuple):
@@ -23,7 +39,7 @@ class EmbeddedBatch(NamedTuple):
         target: ``[B, D]``.
         user: ``[B, width of a user]``.
         long: the oldest items, ``[B, L, D]``; at padding it holds whatever the padding's row holds. L is 0 where they
-            are searched by name, or not wanted.
+            are searched by name, or not wanted, and unknown where histories are trimmed.
         named_long: where they are searched by name, the oldest items as places ``[B, L, F]`` in ``rows``; else L is 0.
         rows: of the embedding tables, ``[R, width]``.
         long_mask: bool ``[B, L]``, false at padding.
@@ -92,9 +108,10 @@ class SequenceInputs(tf.Module):
         """
         channels = self._channels
         target = self._rows(features, channels.target)
-        history = self._rows(features, channels.positive)
-        boundary = channels.length - self._short_length
+        history = self._rows(self._trimmed(features) if _trims.get() else features, channels.positive)
+        boundary = (history.shape[1] or tf.shape(history)[1]) - self._short_length
         long_rows, short_rows = history[:, : 0 if long == "none" else boundary], history[:, boundary:]
+        short_rows.set_shape([None, self._short_length, None])
         newest_rows = [short_rows]
         if negatives:
             negative = self._rows(features, channels.negative)
@@ -122,6 +139,17 @@ class SequenceInputs(tf.Module):
             short_mask=short_rows[..., 0] > 0,
             candidates=candidates,
         )
+
+    def _trimmed(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """The positive history without the first positions, where they are padding in every sample.
+
+        The short history stays, and one position of the long one.
+        """
+        names = [feature.name for feature in self._channels.positive]
+        used = tf.cast(tf.reduce_any(features[names[0]] > 0, 0), tf.int64)
+        padding = tf.reduce_sum(tf.cast(tf.cumsum(used) == 0, tf.int64))
+        most = max(self._channels.length - self._short_length - 1, 0)
+        return {name: features[name][:, tf.minimum(padding, tf.constant(most, tf.int64)) :] for name in names}
 
     def _rows(self, features: Mapping[str, tf.Tensor], channel: tuple[Feature, ...], first_table: int = 0) -> tf.Tensor:
         """The rows of a channel's features, ``[B, F]`` or ``[B, length, F]``; items have the first tables."""

@@ -67,12 +67,15 @@ def score_split(
     if not records.rows:
         raise KfrecError(f"{spec.folder}: split {split} has no samples; the data is too small to hold some out")
     labels, scores, users, lengths = [], [], [], []
-    begun: deque[Callable[[], np.ndarray]] = deque()
+    begun: deque[tuple[np.ndarray | slice, Callable[[], np.ndarray]]] = deque()
     with progress(title, records.rows, "samples") as bar:
 
         def end_one() -> None:
-            scores.append(begun.popleft()())
-            bar.advance(len(scores[-1]))
+            order, probabilities = begun.popleft()
+            ordered = probabilities()
+            scores.append(np.empty_like(ordered))
+            scores[-1][order] = ordered
+            bar.advance(len(ordered))
 
         for batch in prefetched(records.batches(batch_size), _READ_AHEAD):
             labels.append(batch[label].astype(np.int8))
@@ -80,7 +83,11 @@ def score_split(
                 users.append(batch[user])
             if history:
                 lengths.append(np.count_nonzero(batch[history], axis=1).astype(np.int32))
-            begun.append(model.begin(_translated(batch, lookups or {})))
+            # Side by side with their like, as a model leaves out what is padding in all samples that it gets at a time;
+            # the longest first, lest they be waited for.
+            order = np.argsort(-lengths[-1], kind="stable") if history else slice(None)
+            read = {name: batch[name][order] for name in model.inputs}
+            begun.append((order, model.begin(_translated(read, lookups or {}))))
             if len(begun) > _BEGUN:
                 end_one()
         while begun:

@@ -10,6 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from components.models.inputs import trimmed_histories
 from components.train.disk import disk_errors
 
 FOLDER = "saved_model"
@@ -37,7 +38,8 @@ def export(model: Any, shapes: Mapping[str, tf.TensorSpec], folder: Path) -> Non
 
     @tf.function(autograph=False)
     def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {PROBABILITY: tf.sigmoid(model.logits(features, training=False))}
+        with trimmed_histories():
+            return {PROBABILITY: tf.sigmoid(model.logits(features, training=False))}
 
     signature = {name: tf.TensorSpec(spec.shape, tf.int64, name=name) for name, spec in shapes.items()}
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")

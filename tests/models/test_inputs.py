@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from components.models.channels import read_channels
-from components.models.inputs import SequenceInputs
+from components.models.inputs import SequenceInputs, trimmed_histories
 from components.models.layers.weights import Weights
 
 # Of conftest's specification.
@@ -33,6 +33,18 @@ def test_the_masks_say_where_the_first_history_feature_is_not_padding(inputs, ma
     features, _ = make_batch(5)
     batch = inputs(features)
     np.testing.assert_array_equal(tf.concat([batch.long_mask, batch.short_mask], 1), features["item_pos"] > 0)
+
+
+@pytest.mark.parametrize(("lengths", "kept"), [((2, 6, 8), 5), ((2, 6), 3), ((4, 1), 1), ((0, 0), 1)])
+def test_trimmed_a_long_history_begins_with_the_first_item_of_any_sample(inputs, make_batch, lengths, kept):
+    features, _ = make_batch(len(lengths), history=list(lengths))
+    whole = inputs(features)
+    with trimmed_histories():
+        trimmed = inputs(features)
+    np.testing.assert_array_equal(trimmed.long, whole.long[:, -kept:])
+    np.testing.assert_array_equal(trimmed.long_mask, whole.long_mask[:, -kept:])
+    np.testing.assert_array_equal(trimmed.short, whole.short)
+    np.testing.assert_array_equal(trimmed.short_mask, whole.short_mask)
 
 
 def test_candidates_are_what_came_next_and_what_did_not(inputs, make_batch):

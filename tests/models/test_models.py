@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 
 from components.models import LossTerm, build_model, make_optimizer, sim
+from components.models.inputs import trimmed_histories
 from components.models.loss import loss_of
 from components.steps.catalog import TrainParameters
 from components.steps.parameter import parameters_of
@@ -36,6 +37,23 @@ def test_scoring_needs_no_negatives_and_no_labels(model_type, spec, parameters, 
     scores = model.logits(served)
     assert (scores.dtype, scores.shape) == (tf.float32, (9,))
     np.testing.assert_allclose(scores, model.loss_terms(features, labels)[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("lengths", [(8, 3, 0), (5, 2), (1,), (0, 0), ()], ids=str)
+@pytest.mark.parametrize("model_type", MODELS)
+def test_padding_that_all_samples_share_can_be_left_out(model_type, lengths, spec, parameters, make_batch):
+    model = build_model(parameters(model_type), spec)
+    features, _ = make_batch(len(lengths), history=list(lengths))
+    served = {name: tf.constant(features[name], tf.int64) for name in model.serving_features}
+
+    @tf.function(
+        input_signature=[{name: tf.TensorSpec((None, *ids.shape[1:]), ids.dtype) for name, ids in served.items()}]
+    )
+    def trimmed(served):
+        with trimmed_histories():
+            return model.logits(served)
+
+    np.testing.assert_allclose(trimmed(served), model.logits(served), atol=1e-6)
 
 
 @pytest.mark.parametrize("model_type", MODELS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
 import tensorflow as tf
 
 # Far below any score, and finite, so that a history of nothing but padding has no infinities to subtract.
@@ -47,21 +46,25 @@ def top_k_mask(scores: tf.Tensor, k: int) -> tf.Tensor:
     A sum over the k best items is a sum over all items under this mask: nothing needs to be gathered or copied.
 
     Args:
-        scores: ``[B, T]``.
-        k: how many to mark, at most T.
+        scores: ``[B, T]``; T may be unknown until it is computed.
+        k: how many to mark; T where that is less.
 
     Returns:
         bool ``[B, T]``.
     """
     positive = scores > 0
-    if k >= scores.shape[-1]:
+    if scores.shape[-1] is not None and scores.shape[-1] <= k:
         return positive
-    threshold = tf.reduce_min(tf.math.top_k(scores, k, sorted=False).values, -1, keepdims=True)
+    length = tf.shape(scores)[-1]
+    # The k-th highest is the lowest but T - k; it is looked for from the end that is nearer.
+    lower = tf.maximum(length - k + 1, 1)
+    end = tf.where(k < lower, 1.0, -1.0)
+    threshold = end * tf.reduce_min(tf.math.top_k(end * scores, tf.minimum(k, lower), sorted=False).values, -1, True)
     above, level = scores > threshold, scores == threshold
     # Counted in float32: TensorFlow computes with int32 on the host even where a GPU does the rest.
     room = k - tf.reduce_sum(tf.cast(above, tf.float32), -1, keepdims=True)
     # Counting by a product takes a third of the time of tf.cumsum.
-    upper = tf.constant(np.triu(np.ones((scores.shape[-1],) * 2, np.float32)))
+    upper = tf.linalg.band_part(tf.ones([length, length]), 0, -1)
     first = tf.matmul(tf.cast(level, tf.float32), upper) <= room
     return positive & (above | (level & first))
 

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from components.models.layers.attention import attend, dot_scores, masked_softmax, pool, top_k_mask
@@ -46,13 +47,17 @@ def test_a_score_of_zero_is_never_marked():
         np.testing.assert_array_equal(top_k_mask(tf.constant([[0.0, 0.7, 0.0]]), k), [[False, True, False]])
 
 
-def test_marking_agrees_with_sorting_on_random_scores_with_ties():
+@pytest.mark.parametrize("known", [True, False], ids=["length known", "length unknown"])
+@pytest.mark.parametrize("k", [1, 5, 9, 12, 13])
+def test_marking_agrees_with_sorting_on_random_scores_with_ties(k, known):
     scores = np.random.default_rng(0).integers(0, 6, (200, 12)).astype(np.float32)
     expected = np.zeros_like(scores, bool)
     for row, marks in zip(scores, expected, strict=True):
-        for position in np.argsort(-row, kind="stable")[:5]:
+        for position in np.argsort(-row, kind="stable")[:k]:
             marks[position] = row[position] > 0
-    np.testing.assert_array_equal(top_k_mask(tf.constant(scores), 5), expected)
+    shape = tf.TensorSpec((None, 12 if known else None))
+    mark = tf.function(lambda scores: top_k_mask(scores, k), input_signature=[shape])
+    np.testing.assert_array_equal(mark(scores), expected)
 
 
 def test_pooling_adds_up_the_history_under_each_weighting():
