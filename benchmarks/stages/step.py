@@ -123,8 +123,8 @@ def _speed(step: Callable[[Batch], tf.Tensor], data: Batch, size: int) -> float:
 
 
 def _beside_peak(runs: int, jobs: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
-    """What the jobs give, and the matmul peak of the same minute."""
-    return alternated(runs, **jobs, peak=matmul_gflops)
+    """What the jobs give, and the matmul peak right after ours: the host's next half a minute may be another one."""
+    return alternated(runs, ours=jobs["ours"], peak=matmul_gflops, reference=jobs["reference"])
 
 
 def flops_per_sample(
