@@ -18,7 +18,7 @@ from components.steps.parameter import as_plain
 from components.tfrecord.step import run
 from components.train.export import FOLDER, export
 
-ROWS, BATCH, SCORES = 98_304, 16_384, 10_000_000
+ROWS, BATCH, SCORES = 65_536, 16_384, 10_000_000
 # A process of its own, as the evaluate step is, which TensorFlow has other threads in than training.
 _SCORE = """
 import sys
