@@ -33,7 +33,7 @@ def table_crc(data: np.ndarray) -> int:
     return int(crc) ^ 0xFFFFFFFF
 
 
-@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 100, 4096, 4099])
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9, 100, 3071, 3072, 4099, 6144, 100_003])
 def test_crc32c_is_that_of_the_library(size: int) -> None:
     data = np.random.default_rng(size).integers(0, 256, size + 3, dtype=np.uint8)
     assert int(crc32c(data, 3, size + 3)) == google_crc32c.value(data[3:].tobytes())
