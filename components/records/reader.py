@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -94,6 +94,7 @@ class Records:
         self.split = split
         self.rows = sum(file.rows for file in opened)
         self._layout = layout_of(spec, names)
+        self._starts = lru_cache(64)(self._layout.starts)  # asked for a few times a block, of few sizes
         self._blocks = [block for file in opened for block in _blocks(file)]
         self._block_ends = np.cumsum([block.rows for block in self._blocks], dtype=np.int64)
         self._cache: dict[int, np.ndarray] = {}
@@ -140,16 +141,18 @@ class Records:
         ]
         # Decoding holds no GIL, and lanes share nothing but the cache.
         threads = min(len(lanes), len(os.sched_getaffinity(0)))
-        with ThreadPoolExecutor(threads, "decode") as pool:
+        with ThreadPoolExecutor(max(threads - 1, 1), "decode") as pool:
             for step in range(first_step, self.steps(global_batch_size, drop_remainder)):
                 wanted = [lane.share.rows(step) for lane in lanes]
                 firsts = [0, *accumulate(end - begin for begin, end in wanted)]
                 rows = firsts.pop()
-                out = arrays.empty([int(self._layout.starts(rows)[-1])], np.int32)
-                parts = list(zip(lanes, wanted, firsts, strict=True))
-                fill = partial(self._fill, out=out, rows=rows)
-                for _ in pool.map(fill, [parts[n::threads] for n in range(threads)]):
-                    pass  # only to learn of problems
+                out = arrays.empty([int(self._starts(rows)[-1])], np.int32)
+                parts = iter(list(zip(lanes, wanted, firsts, strict=True)))  # who is done takes the next
+                fill = partial(self._fill, parts, out=out, rows=rows)
+                others = [pool.submit(fill) for _ in range(threads - 1)]
+                fill()
+                for other in others:
+                    other.result()
                 yield self._named(out, rows)
 
     def _lane(self, share: Share, random: np.random.Generator | None) -> _Lane:
@@ -163,7 +166,7 @@ class Records:
         order = np.arange(len(blocks)) if random is None else random.permutation(len(blocks))
         return _Lane(share, blocks[order], skipped[order], np.cumsum(rows[order]))
 
-    def _fill(self, parts: Iterable[tuple[_Lane, tuple[int, int], int]], out: np.ndarray, rows: int) -> None:
+    def _fill(self, parts: Iterator[tuple[_Lane, tuple[int, int], int]], out: np.ndarray, rows: int) -> None:
         """Fills parts of a batch of ``rows``: a lane, from and to which sample of its order, and the batch's row."""
         for lane, (begin, end), first in parts:
             self._fill_part(lane, begin, end, out, first, rows)
@@ -183,13 +186,13 @@ class Records:
     def _read(self, number: int, begin: int, end: int, out: np.ndarray, row: int, rows: int, lane: _Lane) -> None:
         """Puts samples [begin, end) of a block at ``row`` of the flat ``out``, which holds ``rows`` samples."""
         block = self._blocks[number]
-        starts = self._layout.starts(rows)
+        starts = self._starts(rows)
         decoded = self._cache.get(number)
         if decoded is None and lane.held == number:
             decoded = lane.space
         if decoded is None:
             plain = block.file.first_rows is None
-            size = int(self._layout.starts(block.rows)[-1])
+            size = int(self._starts(block.rows)[-1])
             keeps = self._reserve(size * 4)
             if not keeps and (plain or (begin, end) == (0, block.rows)):
                 records = (block.begin + begin, block.begin + end) if plain else (block.begin, block.end)
@@ -202,12 +205,12 @@ class Records:
                     lane.space = arrays.empty([size], np.int32)
                 decoded = lane.space
                 lane.held = -1  # until it is whole
-            block.file.decode(self._layout, block.begin, block.end, decoded, self._layout.starts(block.rows), 0)
+            block.file.decode(self._layout, block.begin, block.end, decoded, self._starts(block.rows), 0)
             if keeps:
                 self._cache[number] = decoded
             else:
                 lane.held = number
-        copy_samples(decoded, self._layout.starts(block.rows), begin, end, self._layout.lengths, out, starts, row)
+        copy_samples(decoded, self._starts(block.rows), begin, end, self._layout.lengths, out, starts, row)
 
     def _reserve(self, size: int) -> bool:
         """Whether the cache has room for so many bytes, which it then keeps free."""
@@ -217,7 +220,7 @@ class Records:
         return fits
 
     def _named(self, out: np.ndarray, rows: int) -> dict[str, np.ndarray]:
-        starts = self._layout.starts(rows)
+        starts = self._starts(rows)
         batch = {}
         for index, feature in enumerate(self._layout.features):
             values = out[starts[index] :][: rows * (feature.length or 1)]
