@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.machine import described
@@ -74,7 +75,7 @@ def table(body: dict[str, Any]) -> str:
             f["name"],
             f"{_number(f['median'])} {f['unit']}",
             f"{_number(min(f['values']))} to {_number(max(f['values']))} ({len(f['values'])})",
-            _number(sorted(f["reference"])[len(f["reference"]) // 2]) if f["reference"] else "",
+            _number(median(f["reference"])) if f["reference"] else "",
             f"{f['ratio']:.3g}x" if f["ratio"] else "",
             ", ".join(target),
             {True: "yes", False: "no", None: ""}[f["met"]],
