@@ -32,7 +32,7 @@ def _tables() -> np.ndarray:
 _TABLES = _tables()
 
 
-def _zeros_behind() -> np.ndarray:
+def _table_past_zeros() -> np.ndarray:
     """Row k maps byte k of a CRC to what becomes of it when a run of zero bytes follows."""
     crc = np.arange(256, dtype=np.uint64) << (8 * np.arange(4, dtype=np.uint64)[:, None])
     table = crc >> _EIGHT ^ _TABLES[0][crc & _BYTE]
@@ -41,7 +41,7 @@ def _zeros_behind() -> np.ndarray:
     return table
 
 
-_ZEROS_BEHIND = _zeros_behind()
+_PAST_ZEROS = _table_past_zeros()
 
 
 @kernel
@@ -63,11 +63,11 @@ _eight = _eight_by_instruction if HAS_CRC32C else _eight_by_table
 
 
 @kernel
-def _behind(crc):  # type: ignore[no-untyped-def]
+def _past_zeros(crc):  # type: ignore[no-untyped-def]
     """The CRC when a run of zero bytes follows."""
     moved = np.uint64(0)
     for k in range(4):
-        moved ^= _ZEROS_BEHIND[k, crc & _BYTE]
+        moved ^= _PAST_ZEROS[k, crc & _BYTE]
         crc >>= _EIGHT
     return moved
 
@@ -82,7 +82,8 @@ def crc32c(data, start, end):  # type: ignore[no-untyped-def]
             crc = _eight(crc, load_u64(data, at))
             second = _eight(second, load_u64(data, at + _RUN))
             third = _eight(third, load_u64(data, at + 2 * _RUN))
-        crc = _behind(_behind(crc) ^ second) ^ third
+        # Sums are linear: that of joined runs is the first's, moved past the zeros that stand for the rest, and theirs.
+        crc = _past_zeros(_past_zeros(crc) ^ second) ^ third
         start += 3 * _RUN
     while end - start >= 8:
         crc = _eight(crc, load_u64(data, start))

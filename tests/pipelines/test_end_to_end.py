@@ -116,6 +116,7 @@ def test_a_model_learns_nothing_where_there_is_nothing_to_learn_and_leaves_the_c
     assert control["parameters"]["workers"] == 2
     assert control["metrics"]["test_auc"] == pytest.approx(0.5, abs=0.02)
     assert (control["registered"]["version"], control["registered"]["alias"]) == (2, "challenger")
+    assert "of champion version 1 on the same samples" in control["registered"]["reason"]
 
 
 def test_bad_input_ends_the_run_with_one_line_naming_the_step(tmp_path: Path) -> None:

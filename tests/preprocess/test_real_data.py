@@ -25,5 +25,5 @@ def test_beauty_gives_the_published_number_of_samples(real_data: Path, tmp_path:
 def test_digital_music_as_published_is_read_whole(real_data: Path, tmp_path: Path) -> None:
     raw = copied(real_data / "amazon_digital_music", tmp_path / "raw")
     rows = preprocess(raw, tmp_path / "parquet", shortest_sequence_for_user=20)
-    assert (rows["users"], rows["reviews"], rows["malformed_lines"]) == (27, 828, 0)
+    assert (rows["users"], rows["reviews"], rows["test"], rows["malformed_lines"]) == (27, 828, 54, 0)
     assert all(row["cat"] not in ("?", "no_category") for row in named(tmp_path / "parquet", "test"))

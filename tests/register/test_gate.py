@@ -17,7 +17,9 @@ def test_a_first_model_above_the_floor_is_the_champion() -> None:
 
 @pytest.mark.parametrize("auc", [0.5, 0.6])
 def test_a_first_model_at_or_below_the_floor_is_a_challenger(auc: float) -> None:
-    assert without_champion(auc, 0.6).alias == "challenger"
+    decision = without_champion(auc, 0.6)
+    assert decision.alias == "challenger"
+    assert decision.reason == f"There is no champion, but the test AUC {auc:.4f} is not above the floor of 0.6."
 
 
 def test_a_model_that_is_better_beyond_chance_is_promoted() -> None:
