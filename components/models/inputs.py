@@ -126,7 +126,8 @@ class SequenceInputs(tf.Module):
         none = named_long[:, :0]
         searchable = long == "searchable" and search.fits(rows, self._dtype)
         to_embed, named = (none, named_long) if searchable else (named_long, none)
-        embedded_long, newest, embedded_target, embedded_user = self.embedding.embed(rows, [to_embed, *rest])
+        embedded, rows = self.embedding.embed(rows, [to_embed, *rest], again=searchable)
+        embedded_long, newest, embedded_target, embedded_user = embedded
         short, candidates = _short_and_candidates(newest, self._short_length, len(newest_rows))
         return EmbeddedBatch(
             target=embedded_target,

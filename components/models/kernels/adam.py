@@ -104,7 +104,7 @@ _begun: dict[int, Future[_Step]] = {}
 
 def _faded(old: Sequence[np.ndarray], named: np.ndarray, rate: np.float32, rule: Rule) -> _Step:
     height, width = old[0].shape
-    bits, found, places = rows.numbered(named, height)
+    bits, found, (places,) = rows.numbered([named], height)
     new = [host.floats(height, width) for _ in old]
     factors = [*(np.float32(factor) for factor in rule), rate]
     flat = [array.reshape(-1) for array in (*old, *new)]

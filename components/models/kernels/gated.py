@@ -62,11 +62,10 @@ def _run_forward(
     weights = recurrence.packed_forward(kernels, recurrent)
     flat = inputs.reshape(-1), carry.reshape(-1), weights, biases.reshape(-1)
 
-    def work(part: int, first: int, last: int) -> None:
-        room = host.floats(recurrence.forward_room(width, units))
+    def work(part: int, first: int, last: int, room: np.ndarray) -> None:
         recurrence.forward(*flat, sizes, first, last, saved, room, states.reshape(-1))
 
-    host.in_parts(work, -(-samples // recurrence.TILE))
+    host.in_parts(work, -(-samples // recurrence.TILE), recurrence.forward_room(width, units))
     return [states, saved]
 
 
@@ -88,17 +87,17 @@ def _run_backward(
     flat = inputs.reshape(-1), carry.reshape(-1), weights
     tiles = -(-samples // recurrence.TILE)
     parts = host.floats(host.parts(tiles), (width + units + 1) * 3 * units)
+    own = np.split(parts, np.cumsum([width, units]) * 3 * units, 1)
 
-    def work(part: int, first: int, last: int) -> None:
-        room = host.floats(recurrence.backward_room(width, units))
-        parts[part] = 0.0
-        sums = np.split(parts[part], np.cumsum([width, units]) * 3 * units)
+    def work(part: int, first: int, last: int, room: np.ndarray) -> None:
+        parts[part].fill(0)
+        sums = [gradient[part] for gradient in own]
         recurrence.backward(
             *flat, sizes, first, last, saved, states.reshape(-1), upstream.reshape(-1),
             upstream.ndim == 3, room, of_inputs.reshape(-1), *sums, of_carry.reshape(-1),
         )  # fmt: skip
 
-    host.in_parts(work, tiles)
+    host.in_parts(work, tiles, recurrence.backward_room(width, units))
     by_gate = parts.sum(0).reshape(-1, 3, units).swapaxes(0, 1)
     # What belongs to inputs begins with the candidate.
     of_weights = np.roll(by_gate[:, :width], -1, 0), by_gate[:, width:-1], np.roll(by_gate[:, -1], -1, 0)

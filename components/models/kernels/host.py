@@ -64,8 +64,10 @@ def parts(total: int) -> int:
     return len(_borders(total)) - 1
 
 
-def in_parts(work: Callable[[int, int, int], None], total: int) -> None:
+def in_parts(work: Callable[..., None], total: int, room: int = 0) -> None:
     """Calls ``work(part, first, last)`` for smaller and smaller parts of ``range(total)``; who is done takes the next.
+
+    Where ``room`` is above 0, ``work`` is also given an array of so many floats, which parts share one after the other.
 
     Which thread takes a part changes from run to run. What is added up over samples is therefore added up by part, so
     that the same batch gives the same bits.
@@ -74,8 +76,9 @@ def in_parts(work: Callable[[int, int, int], None], total: int) -> None:
     following = itertools.count().__next__  # one at a time, as Python's lock is held
 
     def take() -> None:
+        rooms = [floats(room)] if room else []
         while (part := following()) < len(borders) - 1:
-            work(part, borders[part], borders[part + 1])
+            work(part, borders[part], borders[part + 1], *rooms)
 
     others = [_pool().submit(take) for _ in range(min(threads(), len(borders) - 1) - 1)]
     take()

@@ -96,11 +96,10 @@ def _run_forward(x: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
     result = host.floats(samples, 1 if own.has_output else own.wide[-1])
     flat = x.reshape(-1), packed(*own.matrices), own.vectors, own.units, own.has_output, samples
 
-    def work(part: int, first: int, last: int) -> None:
-        room = host.floats(2 * TILE * max(own.wide))
+    def work(part: int, first: int, last: int, room: np.ndarray) -> None:
         _forward(*flat, first, last, room, kept, result.reshape(-1))
 
-    host.in_parts(work, tiles)
+    host.in_parts(work, tiles, 2 * TILE * max(own.wide))
     return [np.ascontiguousarray(result[:, : weights[-1].size]), kept]
 
 
@@ -112,12 +111,11 @@ def _run_backward(kept: np.ndarray, upstream: np.ndarray, x: np.ndarray, *weight
     flat = x.reshape(-1), panels, own.vectors, own.units, own.has_output, samples
     of_result = upstream.reshape(-1) if own.has_output else widened(upstream, own.wide[-1])
 
-    def work(part: int, first: int, last: int) -> None:
-        room = host.floats(3 * TILE * max(own.wide))
-        parts[part] = 0.0
+    def work(part: int, first: int, last: int, room: np.ndarray) -> None:
+        parts[part].fill(0)
         _backward(*flat, first, last, kept, of_result, room, of_x.reshape(-1), parts[part])
 
-    host.in_parts(work, tiles)
+    host.in_parts(work, tiles, 3 * TILE * max(own.wide))
     return [of_x, *own.gradients(parts.sum(0))]
 
 

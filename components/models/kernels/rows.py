@@ -44,7 +44,7 @@ def named(ids: Sequence[tf.Tensor], largest: Sequence[int], offsets: Sequence[in
         out = arrays.empty((*ids[0].shape, len(ids)), ids[0].dtype.type)
         for feature, (values, most, offset) in enumerate(zip(ids, largest, offsets, strict=True)):
             name = partial(_name, values.reshape(-1), most, offset, feature, len(ids), out.reshape(-1))
-            host.in_parts(lambda part, first, last, name=name: name(first, last), values.size)  # type: ignore[misc]
+            host.in_parts(lambda part, first, last, name=name: name(first, last), values.size)
         return out
 
     rows = tf.numpy_function(run, ids, ids[0].dtype, stateful=False, name="rows_named")
@@ -52,22 +52,25 @@ def named(ids: Sequence[tf.Tensor], largest: Sequence[int], offsets: Sequence[in
     return rows
 
 
-def distinct(indices: tf.Tensor, rows: int) -> tuple[tf.Tensor, tf.Tensor]:
+def distinct(groups: Sequence[tf.Tensor], rows: int) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """The rows that are named, ascending.
 
     Args:
-        indices: ``[N]``, int32 or int64, from 0 to before ``rows``.
+        groups: of names, each ``[...]``, all int32 or all int64, from 0 to before ``rows``.
 
     Returns:
-        The rows ``[R]``, in the type of the indices, and which of these each index is, int32 ``[N]``.
+        The rows ``[R]``, in the type of the names, and for each group which of these its names are, int32 ``[...]``.
     """
 
-    def run(named: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return numbered(named, rows)[1:]
+    def run(*named: np.ndarray) -> list[np.ndarray]:
+        _, found, places = numbered(named, rows)
+        return [found, *places]
 
-    found, places = tf.numpy_function(run, [indices], [indices.dtype, tf.int32], stateful=False)
+    kinds = [groups[0].dtype, *(tf.int32 for _ in groups)]
+    found, *places = tf.numpy_function(run, list(groups), kinds, stateful=False, name="rows_distinct")
     found.set_shape([None])
-    places.set_shape(indices.shape)
+    for place, group in zip(places, groups, strict=True):
+        place.set_shape(group.shape)
     return found, places
 
 
@@ -87,28 +90,47 @@ def look_up(table: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf
     def gradient(upstream: tf.Tensor) -> tuple[tf.IndexedSlices, None]:
         return tf.IndexedSlices(upstream, found, tf.shape(table, found.dtype)), None
 
-    return _copies(table, found), gradient
+    def run(table: np.ndarray, found: np.ndarray) -> list[np.ndarray]:
+        return [_copies(table, found)]
+
+    return host.call(run, [table, found], [tf.TensorShape([None, table.shape[1]])])[0], gradient
 
 
-@tf.custom_gradient
-def take(rows: tf.Tensor, places: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, None]]]:
-    """The rows at ``places`` ``[N]`` of ``[R, width]``; their gradient is of all rows, as each is expected."""
+def take(rows: tf.Tensor, groups: Sequence[tf.Tensor], again: bool) -> tuple[list[tf.Tensor], tf.Tensor]:
+    """What rows hold, whose gradient is of all rows, as each is expected in some group.
 
-    def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, None]:
-        return sums(upstream, places, tf.shape(rows)[0]), None
+    Args:
+        rows: ``[R, width]``.
+        groups: of places in these, each ``[..., F]``.
+        again: whether the rows are used for something else too. Then that has to use those that are returned: their
+            gradient is what this one is added to.
 
-    return _copies(rows, places), gradient
+    Returns:
+        For each group ``[..., F * width]``, and the rows.
+    """
+    width = rows.shape[1]
+    shapes = [tf.TensorShape([*group.shape[:-1], group.shape[-1] * width]) for group in groups]
 
+    def look(rows: np.ndarray, *groups: np.ndarray) -> list[np.ndarray]:
+        return [_copies(rows, at).reshape(*at.shape[:-1], at.shape[-1] * width) for at in groups]
 
-def _copies(rows: tf.Tensor, places: tf.Tensor) -> tf.Tensor:
-    def gather(rows: np.ndarray, places: np.ndarray) -> list[np.ndarray]:
-        width = rows.shape[1]
-        out = host.floats(len(places), width)
-        flat = rows.reshape(-1), places, width, out.reshape(-1)
-        host.in_parts(lambda part, first, last: _copy(*flat, first, last), len(places))
+    def add_up(start: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
+        upstream, groups = arrays[: len(arrays) // 2], arrays[len(arrays) // 2 :]
+        out = _copy_of(start) if again else zeros(int(start), width)
+        _add_to(out, upstream, groups)
         return [out]
 
-    return host.call(gather, [rows, places], [tf.TensorShape([places.shape[0], rows.shape[1]])])[0]
+    @tf.custom_gradient
+    def compute(rows: tf.Tensor) -> tuple[list[tf.Tensor], Callable[..., tf.Tensor]]:
+        def gradient(*upstream: tf.Tensor) -> tf.Tensor:
+            *of_values, start = upstream if again else (*upstream, tf.shape(rows)[0])
+            return host.call(add_up, [start, *of_values, *groups], [rows.shape])[0]
+
+        values = host.call(look, [rows, *groups], shapes)
+        return [*values, rows] if again else values, gradient
+
+    values = compute(rows)
+    return (values[:-1], values[-1]) if again else (values, rows)
 
 
 def sums(values: tf.Tensor, places: tf.Tensor, count: tf.Tensor | int) -> tf.Tensor:
@@ -126,6 +148,13 @@ def sums(values: tf.Tensor, places: tf.Tensor, count: tf.Tensor | int) -> tf.Ten
     return host.call(run, [values, places, count], [tf.TensorShape([None, values.shape[1]])])[0]
 
 
+def zeros(count: int, width: int) -> np.ndarray:
+    """Rows of zeros, ``[count, width]``."""
+    out = host.floats(count, width)
+    host.in_parts(lambda part, first, last: out[first:last].fill(0), count)
+    return out
+
+
 def shares() -> int:
     """How many threads add to the rows of a table at a time: a power of two, for a cheap remainder."""
     return 1 << (host.threads().bit_length() - 1)
@@ -137,12 +166,18 @@ def share_of(place, shares):  # type: ignore[no-untyped-def]
     return place >> 1 & shares - 1
 
 
-def numbered(named: np.ndarray, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def numbered(named: Sequence[np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
     """See :func:`distinct`; and before these a bit for each row, set where it is named."""
     bits = np.zeros(-(-rows // int(_BITS)), np.uint64)
-    below, places = np.empty(len(bits), np.int32), np.empty(len(named), np.int32)
-    found = np.empty(_number(named, bits, below, places), named.dtype)
+    below = np.empty(len(bits), np.int32)
+    for names in named:
+        _mark(names.reshape(-1), bits)
+    found = arrays.empty([_count(bits, below)], named[0].dtype.type)
     _list(bits, found)
+    places = [arrays.empty(names.shape, np.int32) for names in named]
+    for names, numbers in zip(named, places, strict=True):
+        flat = names.reshape(-1), bits, below, numbers.reshape(-1)
+        host.in_parts(lambda part, first, last, flat=flat: _number(*flat, first, last), names.size)
     return bits, found, places
 
 
@@ -168,21 +203,37 @@ def summed(values: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
     """See :func:`sums`; the values themselves where each stands at its place."""
     if len(places) == count and _in_order(places):
         return values
-    width = values.shape[1]
-    out = host.floats(count, width)
-    flat = out.reshape(-1)
+    out = zeros(count, values.shape[1])
+    _add_to(out, [values], [places])
+    return out
 
-    def clear(part: int, first: int, last: int) -> None:
-        flat[first * width : last * width] = 0.0
+
+def _copies(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """The rows at these places, one below the other."""
+    width = rows.shape[1]
+    out = host.floats(places.size, width)
+    flat = rows.reshape(-1), places.reshape(-1), width, out.reshape(-1)
+    host.in_parts(lambda part, first, last: _copy(*flat, first, last), places.size)
+    return out
+
+
+def _copy_of(rows: np.ndarray) -> np.ndarray:
+    out = host.floats(*rows.shape)
+    host.in_parts(lambda part, first, last: np.copyto(out[first:last], rows[first:last]), len(rows))
+    return out
+
+
+def _add_to(out: np.ndarray, values: Sequence[np.ndarray], places: Sequence[np.ndarray]) -> None:
+    """Adds rows to those at their places."""
+    pairs = [(rows.reshape(-1), at.reshape(-1)) for rows, at in zip(values, places, strict=True)]
 
     def add(part: int, first: int, last: int) -> None:
         chosen = np.empty(_AT_ONCE, np.int64)
         for share in range(first, last):
-            _add(values.reshape(-1), places, width, share, shares(), chosen, flat)
+            for rows, at in pairs:
+                _add(rows, at, out.shape[1], share, shares(), chosen, out.reshape(-1))
 
-    host.in_parts(clear, count)
     host.in_parts(add, shares())
-    return out
 
 
 @kernel
@@ -212,28 +263,31 @@ def _in_order(places):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _number(named, bits, below, places):  # type: ignore[no-untyped-def]
-    """Numbers the rows that are named in ascending order; their number.
-
-    Args:
-        named: the rows.
-        bits: words of zeros; gets a one for each row that is named.
-        below: gets the number of those before each word.
-        places: gets the number of each of ``named``.
-    """
+def _mark(named, bits):  # type: ignore[no-untyped-def]
+    """Sets the bit of each row that is named."""
     # A bit a row fits into the second-level cache where a number a row does not.
     for i in range(len(named)):
         row = np.uint64(named[i])
         bits[row // _BITS] |= np.uint64(1) << row % _BITS
+
+
+@kernel
+def _count(bits, below):  # type: ignore[no-untyped-def]
+    """How many bits are set; ``below`` gets how many before each word."""
     count = np.int32(0)
     for word in range(len(bits)):
         below[word] = count
         count += np.int32(ones(bits[word]))
-    for i in range(len(named)):
+    return count
+
+
+@kernel
+def _number(named, bits, below, places, first, last):  # type: ignore[no-untyped-def]
+    """Writes which of the rows whose bit is set each name is, from ``first`` to before ``last``."""
+    for i in range(first, last):
         row = np.uint64(named[i])
         lower = bits[row // _BITS] & ((np.uint64(1) << row % _BITS) - np.uint64(1))
         places[i] = below[row // _BITS] + np.int32(ones(lower))
-    return count
 
 
 @kernel

@@ -71,11 +71,10 @@ def _run_forward(x: np.ndarray, other: np.ndarray, *weights: np.ndarray) -> list
     output = np.append(widened(layers.output.reshape(-1), narrow), layers.output_bias)
     flat = *operands, panels, widened(layers.second_bias, narrow), output
 
-    def work(part: int, first: int, last: int) -> None:
-        room = host.floats(pairs.forward_room(sizes))
+    def work(part: int, first: int, last: int, room: np.ndarray) -> None:
         pairs.forward(*flat, sizes, wide, narrow, first, last, room, kept, result.reshape(-1))
 
-    host.in_parts(work, -(-x.shape[1] // pairs.TILE))
+    host.in_parts(work, -(-x.shape[1] // pairs.TILE), pairs.forward_room(sizes))
     return [result, kept]
 
 
@@ -96,16 +95,16 @@ def _run_backward(
     tiles = -(-samples // pairs.TILE)
     parts = host.floats(host.parts(tiles), sum(pairs.gradient_sizes(sizes)))
     edges = np.cumsum(pairs.gradient_sizes(sizes))[:-1]
+    own = np.split(parts, edges, 1)
 
-    def work(part: int, first: int, last: int) -> None:
-        room = host.floats(pairs.backward_room(sizes))
-        parts[part] = 0.0
-        sums = np.split(parts[part], edges)
+    def work(part: int, first: int, last: int, room: np.ndarray) -> None:
+        parts[part].fill(0)
+        sums = [gradient[part] for gradient in own]
         pairs.backward(
             *flat, sizes, wide, narrow, first, last, kept, upstream.reshape(-1), room, *of_operands, *sums
         )  # fmt: skip
 
-    host.in_parts(work, tiles)
+    host.in_parts(work, tiles, pairs.backward_room(sizes))
     of_wx, of_wy, of_second, of_share, of_second_bias, of_output, of_output_bias = np.split(parts.sum(0), edges)
     return [
         gradient_x,

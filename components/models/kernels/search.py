@@ -66,11 +66,10 @@ def weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.Te
         weights = host.floats(samples, WEIGHTINGS, _padded(length))
         flat = table.reshape(-1), table.shape[1], places.reshape(-1), mask.reshape(-1), target.reshape(-1), sizes
 
-        def work(part: int, first: int, last: int) -> None:
-            room = host.floats(_padded(length))
+        def work(part: int, first: int, last: int, room: np.ndarray) -> None:
             _forward(*flat, k, first, last, room, weights.reshape(-1), sums.reshape(-1))
 
-        host.in_parts(work, samples)
+        host.in_parts(work, samples, _padded(length))
         return [sums, weights]
 
     def backward(
@@ -82,12 +81,11 @@ def weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.Te
         upstream: np.ndarray,
     ) -> list[np.ndarray]:
         samples, width = len(target), table.shape[1]
-        of_table, of_target = host.floats(*table.shape), host.floats(*target.shape)
+        of_target = host.floats(*target.shape)
         of_scores = host.floats(samples, _padded(length))
         sample = mask.reshape(-1), target.reshape(-1), weights.reshape(-1), upstream.reshape(-1)
 
-        def differentiate(part: int, first: int, last: int) -> None:
-            room = host.floats(2 * _padded(length))
+        def differentiate(part: int, first: int, last: int, room: np.ndarray) -> None:
             _backward(
                 table.reshape(-1), width, places.reshape(-1), *sample, sizes, first, last, room, of_scores.reshape(-1),
                 of_target.reshape(-1),
@@ -101,8 +99,8 @@ def weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.Te
                     room, of_table.reshape(-1),
                 )  # fmt: skip
 
-        host.in_parts(differentiate, samples)
-        host.in_parts(lambda part, first, last: of_table[first:last].fill(0), len(table))
+        host.in_parts(differentiate, samples, 2 * _padded(length))
+        of_table = rows.zeros(*table.shape)
         host.in_parts(add, rows.shares())
         return [of_table, of_target]
 

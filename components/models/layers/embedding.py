@@ -84,21 +84,30 @@ class FusedEmbedding(tf.Module):
         """
         if not kernels.fits(self.tables):
             return self.tables, list(groups)
-        found, places = kernels.distinct(_joined(groups), self.tables.shape[0])
-        return kernels.look_up(kernels.whole(self.tables), found), _parted(places, groups)
+        found, places = kernels.distinct(groups, self.tables.shape[0])
+        return kernels.look_up(kernels.whole(self.tables), found), places
 
-    def embed(self, rows: tf.Tensor | tf.Variable, groups: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    def embed(
+        self, rows: tf.Tensor | tf.Variable, groups: Sequence[tf.Tensor], again: bool = False
+    ) -> tuple[list[tf.Tensor], tf.Tensor | tf.Variable]:
         """Embeds what :meth:`narrowed` gave, by one look-up.
 
+        Args:
+            rows, groups: of :meth:`narrowed`.
+            again: whether the rows are used for something else too, which then has to use those that are returned.
+
         Returns:
-            For each group ``[..., F * width]``: the embeddings of the F features side by side.
+            For each group ``[..., F * width]``: the embeddings of the F features side by side. And the rows.
         """
-        take = kernels.take if kernels.fits(rows) else tf.gather
-        values = tf.cast(take(rows, _joined(groups)), self._dtype)
-        return [
-            tf.reshape(part, tf.concat([tf.shape(group)[:-1], [group.shape[-1] * self._width]], 0))
-            for part, group in zip(_parted(values, groups), groups, strict=True)
-        ]
+        if kernels.fits(rows):
+            values, rows = kernels.take(rows, groups, again)
+        else:
+            joined = tf.gather(rows, tf.concat([tf.reshape(group, [-1]) for group in groups], 0))
+            parts = tf.split(joined, [tf.size(group) for group in groups], num=len(groups))
+            widths = [[group.shape[-1] * self._width] for group in groups]
+            shapes = [tf.concat([tf.shape(group)[:-1], width], 0) for group, width in zip(groups, widths, strict=True)]
+            values = [tf.reshape(part, shape) for part, shape in zip(parts, shapes, strict=True)]
+        return [tf.cast(value, self._dtype) for value in values], rows
 
     def __call__(self, groups: Sequence[tf.Tensor]) -> list[tf.Tensor]:
         """Embeds groups of rows.
@@ -109,21 +118,8 @@ class FusedEmbedding(tf.Module):
         Returns:
             For each group ``[..., F * width]``: the embeddings of the F features side by side.
         """
-        return self.embed(*self.narrowed(groups))
+        return self.embed(*self.narrowed(groups))[0]
 
     def table(self, index: int) -> tf.Tensor:
         """The rows of one feature, float32 ``[cardinality + 1, width]``."""
         return self.tables[self._offsets[index] : self._offsets[index + 1]]
-
-
-def _joined(groups: Sequence[tf.Tensor]) -> tf.Tensor:
-    return tf.concat([tf.reshape(group, [-1]) for group in groups], 0)
-
-
-def _parted(joined: tf.Tensor, groups: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    """Takes apart what belongs to each element of the groups; axes that come after stay."""
-    parts = tf.split(joined, [tf.size(group) for group in groups], num=len(groups))
-    return [
-        tf.reshape(part, tf.concat([tf.shape(group), tf.shape(part)[1:]], 0))
-        for part, group in zip(parts, groups, strict=True)
-    ]

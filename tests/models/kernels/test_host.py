@@ -1,3 +1,6 @@
+import threading
+
+import numpy as np
 import pytest
 
 from components.models.kernels import host
@@ -32,6 +35,22 @@ def test_parts_get_smaller_so_that_nobody_waits_long_for_the_last(monkeypatch: p
 def test_one_thread_takes_everything_at_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host, "threads", lambda: 1)
     assert host.parts(256) == 1
+
+
+def test_each_thread_has_room_of_its_own_for_all_its_parts(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(host, "threads", lambda: 2)
+    rooms: dict[int, set[int]] = {}
+
+    def work(part: int, first: int, last: int, room: np.ndarray) -> None:
+        assert (room.shape, room.dtype) == ((5,), np.float32)
+        rooms.setdefault(threading.get_ident(), set()).add(room.ctypes.data)
+        if part < 2:
+            together.wait(timeout=60)  # neither thread takes both of the first parts
+
+    together = threading.Barrier(2)
+    host.in_parts(work, 256, room=5)
+    assert [len(own) for own in rooms.values()] == [1, 1]
+    assert len(set.union(*rooms.values())) == 2
 
 
 def test_kernels_are_allowed_only_within():

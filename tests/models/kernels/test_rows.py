@@ -97,6 +97,40 @@ def test_ids_name_the_rows_that_tensorflow_finds(
         np.testing.assert_array_equal(named, expected)
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("again", [False, True])
+@pytest.mark.parametrize("kind", [np.int32, np.int64])
+def test_groups_of_names_are_embedded_as_by_tensorflow(
+    kind: type, again: bool, threads: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(host, "threads", lambda: threads)
+    random = np.random.default_rng(3)
+    embedding = FusedEmbedding(Weights(1), (ROWS - 1,), width=16)
+    groups = [tf.constant(random.integers(0, 90, shape).astype(kind)) for shape in ((7, 4, 2), (7, 0, 2), (300, 3))]
+    factors = [
+        tf.constant(random.normal(size=(*group.shape[:-1], group.shape[-1] * 16)), tf.float32) for group in groups
+    ]
+
+    def compute(allowed: bool) -> tuple[list[tf.Tensor], tf.Tensor]:
+        @tf.function(autograph=False)
+        def run() -> tuple[list[tf.Tensor], tf.Tensor]:
+            with host_kernels(allowed), tf.GradientTape() as tape:
+                rows, places = embedding.narrowed(groups)
+                values, rows = embedding.embed(rows, places, again)
+                total = tf.add_n([tf.reduce_sum(value * x) for value, x in zip(values, factors, strict=True)])
+                if again:  # every row below 90 is named
+                    total += tf.reduce_sum(tf.square(rows)) if allowed else tf.reduce_sum(tf.square(rows[:90]))
+            return values, tf.convert_to_tensor(tape.gradient(total, embedding.tables))
+
+        return run()
+
+    (values, gradient), (expected, expected_gradient) = compute(True), compute(False)
+    assert [value.shape for value in values] == [factor.shape for factor in factors]
+    for value, other in zip(values, expected, strict=True):
+        np.testing.assert_array_equal(value, other)
+    np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5)
+
+
 @pytest.mark.parametrize("write", ["scatter_update", "scatter_sub"])
 def test_a_table_that_was_read_where_it_stands_stays_what_it_was_when_rows_are_written(write: str):
     table, ones = tf.Variable(tf.ones([100, 16])), np.ones((100, 16), "f")
