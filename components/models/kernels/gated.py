@@ -11,7 +11,7 @@ from components.models.kernels import host, recurrence
 from components.models.kernels.products import GRAIN
 
 _NOTHING = np.zeros(0, np.float32)
-Gradient = Callable[[tf.Tensor], list[tf.Tensor]]
+Gradient = Callable[..., list[tf.Tensor]]
 
 
 def fits(inputs: tf.Tensor, units: int) -> bool:
@@ -19,24 +19,31 @@ def fits(inputs: tf.Tensor, units: int) -> bool:
     return host.are_allowed() and inputs.dtype == tf.float32 and inputs.shape[-1] % GRAIN == 0 and units % GRAIN == 0
 
 
-@tf.custom_gradient
-def all_states(inputs: tf.Tensor, *rest: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    """The state after each step, ``[T, B, H]``.
+def all_states(uses: int, inputs: tf.Tensor, *rest: tf.Tensor) -> list[tf.Tensor]:
+    """The state after each step, ``[T, B, H]``, once for each use.
+
+    What the uses say about it is added up where the backward pass reads it.
 
     Args:
+        uses: how many.
         inputs: ``[T, B, I]``.
         rest: kernels ``[3, I, H]``, recurrent kernels ``[3, H, H]``, biases ``[3, H]`` and, with attention, what of a
             state is carried on at most, ``[T, B]``.
     """
-    states, saved = _forward(inputs, rest)
-    return states, lambda upstream: _backward(inputs, rest, states, saved, upstream)
+
+    @tf.custom_gradient
+    def compute(inputs: tf.Tensor, *rest: tf.Tensor) -> tuple[list[tf.Tensor], Gradient]:
+        states, saved = _forward(inputs, rest)
+        return [states] * uses, lambda *upstreams: _backward(inputs, rest, states, saved, upstreams)
+
+    return list(compute(inputs, *rest))
 
 
 @tf.custom_gradient
 def last_state(inputs: tf.Tensor, *rest: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
     """The state after the last step, ``[B, H]``; arguments as of :func:`all_states`."""
     states, saved = _forward(inputs, rest)
-    return states[-1], lambda upstream: _backward(inputs, rest, states, saved, upstream)
+    return states[-1], lambda upstream: _backward(inputs, rest, states, saved, [upstream])
 
 
 def _forward(inputs: tf.Tensor, rest: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -45,10 +52,13 @@ def _forward(inputs: tf.Tensor, rest: Sequence[tf.Tensor]) -> list[tf.Tensor]:
 
 
 def _backward(
-    inputs: tf.Tensor, rest: Sequence[tf.Tensor], states: tf.Tensor, saved: tf.Tensor, upstream: tf.Tensor
+    inputs: tf.Tensor, rest: Sequence[tf.Tensor], states: tf.Tensor, saved: tf.Tensor, upstreams: Sequence[tf.Tensor]
 ) -> list[tf.Tensor]:
+    def run_backward(states: np.ndarray, saved: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
+        return _run_backward(states, saved, arrays[: len(upstreams)], *arrays[len(upstreams) :])
+
     arguments = [inputs, *rest]
-    return host.call(_run_backward, [states, saved, upstream, *arguments], [a.shape for a in arguments])
+    return host.call(run_backward, [states, saved, *upstreams, *arguments], [a.shape for a in arguments])
 
 
 def _run_forward(
@@ -72,7 +82,7 @@ def _run_forward(
 def _run_backward(
     states: np.ndarray,
     saved: np.ndarray,
-    upstream: np.ndarray,
+    upstreams: Sequence[np.ndarray],
     inputs: np.ndarray,
     kernels: np.ndarray,
     recurrent: np.ndarray,
@@ -85,6 +95,7 @@ def _run_backward(
     weights = recurrence.packed_backward(kernels, recurrent)
     of_inputs, of_carry = host.floats(*inputs.shape), host.floats(*carry.shape)
     flat = inputs.reshape(-1), carry.reshape(-1), weights
+    of_states = tuple(upstream.reshape(-1) for upstream in upstreams)
     tiles = -(-samples // recurrence.TILE)
     parts = host.floats(host.parts(tiles), (width + units + 1) * 3 * units)
     own = np.split(parts, np.cumsum([width, units]) * 3 * units, 1)
@@ -93,8 +104,8 @@ def _run_backward(
         parts[part].fill(0)
         sums = [gradient[part] for gradient in own]
         recurrence.backward(
-            *flat, sizes, first, last, saved, states.reshape(-1), upstream.reshape(-1),
-            upstream.ndim == 3, room, of_inputs.reshape(-1), *sums, of_carry.reshape(-1),
+            *flat, sizes, first, last, saved, states.reshape(-1), of_states,
+            upstreams[0].ndim == 3, room, of_inputs.reshape(-1), *sums, of_carry.reshape(-1),
         )  # fmt: skip
 
     host.in_parts(work, tiles, recurrence.backward_room(width, units))

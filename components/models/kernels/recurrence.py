@@ -125,7 +125,7 @@ def forward(x, carry, weights, biases, sizes, first, last, saved, room, states):
 
 @kernel
 def backward(  # type: ignore[no-untyped-def]
-    x, carry, weights, sizes, first, last, saved, states, upstream, every, room, of_x, of_kernels,
+    x, carry, weights, sizes, first, last, saved, states, upstreams, every, room, of_x, of_kernels,
     of_recurrent, of_biases, of_carry,
 ):  # fmt: skip
     """The gradients of what :func:`forward` computed for the same tiles.
@@ -133,7 +133,7 @@ def backward(  # type: ignore[no-untyped-def]
     Args:
         x, carry, sizes, saved, states: of :func:`forward`.
         weights: of :func:`packed_backward`.
-        upstream: the gradients of the states, [T, B, H], or of the last one alone, [B, H].
+        upstreams: gradients of the states that add up to theirs, each [T, B, H], or of the last one alone, [B, H].
         every: which of these.
         room: working memory, :func:`backward_room`.
         of_x: gets [T, B, I].
@@ -156,16 +156,19 @@ def backward(  # type: ignore[no-untyped-def]
         room[:] = _ZERO
         for step in range(steps - 1, -1, -1):
             at = (tile * steps + step) * TILE * 4 * units
+            if every or step == steps - 1:
+                source = (step * samples * every + begin) * units
+                for upstream in upstreams:
+                    for i in range(0, rows * units, LANES):
+                        store(room, of_h + i, load(room, of_h + i) + load(upstream, source + i))
             for row in range(rows):
                 sample = step * samples + begin + row
                 carried = everywhere(carry[sample] if len(carry) else _ONE)
                 u, g, h = at + row * 4 * units, row * across, of_h + row * units
-                before, own = (sample - samples) * units, (sample if every else begin + row) * units
+                before = (sample - samples) * units
                 of_carried = zero
                 for j in range(0, units, LANES):
                     whole = load(room, h + j)
-                    if every or step == steps - 1:
-                        whole = whole + load(upstream, own + j)
                     update, fresh = load(saved, u + j), load(saved, u + 3 * units + j)
                     held = whole * carried * update
                     candidate = (whole - held) * (one - fresh * fresh)

@@ -47,8 +47,8 @@ class InterestEvolution(tf.Module):
             The last state of the AUGRU, ``[B, units]``, and the state of the GRU after each step, ``[T, B, units]``.
         """
         present = tf.cast(tf.transpose(mask), items.dtype)
-        states = self.extraction.states(items * present[..., tf.newaxis])
+        attended, followed, states = self.extraction.states(items * present[..., tf.newaxis], uses=3)
         wanted = rectified_layers(target, [(self.target, self.target_activation)])
-        scores = self.attention(states, wanted[tf.newaxis])
+        scores = self.attention(attended, wanted[tf.newaxis])
         attention = masked_softmax(tf.transpose(scores), mask)
-        return self.evolution.last_state(states, tf.transpose(attention)), states
+        return self.evolution.last_state(followed, tf.transpose(attention)), states

@@ -47,18 +47,21 @@ class GatedRecurrence(tf.Module):
         self.gate_biases = weights.constant("gate_biases", (2, units), gate_bias)
         self.candidate_bias = weights.constant("candidate_bias", (units,))
 
-    def states(self, inputs: tf.Tensor, attention: tf.Tensor | None = None) -> tf.Tensor:
+    def states(self, inputs: tf.Tensor, attention: tf.Tensor | None = None, *, uses: int = 1) -> list[tf.Tensor]:
         """Runs over time.
 
         Args:
             inputs: ``[T, B, I]``, T known.
             attention: ``[T, B]`` in 0..1, or None for a plain GRU.
+            uses: how often the states are wanted, so that their gradients need no sum of their own.
 
         Returns:
-            The state after each step, ``[T, B, units]``.
+            The state after each step, ``[T, B, units]``, once for each use.
         """
-        compute = gated.all_states if gated.fits(inputs, self._units) else _all_states
-        return compute(*self._arguments(inputs, attention))
+        arguments = self._arguments(inputs, attention)
+        if gated.fits(inputs, self._units):
+            return gated.all_states(uses, *arguments)
+        return [_all_states(*arguments)] * uses
 
     def last_state(self, inputs: tf.Tensor, attention: tf.Tensor | None = None) -> tf.Tensor:
         """The state after the last step, ``[B, units]``."""

@@ -11,9 +11,9 @@ from components.models.layers.weights import Weights
 
 
 def _results(
-    layer: GatedRecurrence, inputs: tf.Tensor, attention: tf.Tensor | None, last: bool, allowed: bool
+    layer: GatedRecurrence, inputs: tf.Tensor, attention: tf.Tensor | None, uses_of_all: int | None, allowed: bool
 ) -> list[np.ndarray]:
-    """States, and the gradients of everything they come from."""
+    """All states so many times, or the last one, and the gradients of everything they come from."""
     given = [inputs] if attention is None else [inputs, attention]
 
     @tf.function(autograph=False)
@@ -21,30 +21,30 @@ def _results(
         with host_kernels(allowed), tf.GradientTape() as tape:
             tape.watch(given)
             assert gated.fits(inputs, layer.kernels.shape[-1]) == allowed
-            states = (layer.last_state if last else layer.states)(*given)
-            weights = tf.cos(tf.cast(tf.reshape(tf.range(tf.size(states)), tf.shape(states)), tf.float32))
-            loss = tf.reduce_sum(states * weights)
+            uses = [layer.last_state(*given)] if uses_of_all is None else layer.states(*given, uses=uses_of_all)
+            weights = tf.cos(tf.cast(tf.reshape(tf.range(tf.size(uses[0])), tf.shape(uses[0])), tf.float32))
+            loss = tf.add_n([tf.reduce_sum((states - number) ** 2 * weights) for number, states in enumerate(uses)])
         sources = [*given, *layer.trainable_variables]
-        return [states, *tape.gradient(loss, sources, unconnected_gradients="zero")]
+        return [*uses, *tape.gradient(loss, sources, unconnected_gradients="zero")]
 
     return [result.numpy() for result in compute()]
 
 
-@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("uses_of_all", [1, 3, None])
 @pytest.mark.parametrize("attended", [False, True])
 @pytest.mark.parametrize(
     ("steps", "samples", "inputs", "units"),
     [(10, 130, 32, 96), (3, 64, 96, 96), (4, 1, 16, 48), (1, 70, 64, 80), (2, 0, 16, 16), (5, 300, 16, 16)],
 )
 def test_states_and_gradients_are_those_of_tensorflow(
-    steps: int, samples: int, inputs: int, units: int, attended: bool, last: bool
+    steps: int, samples: int, inputs: int, units: int, attended: bool, uses_of_all: int | None
 ):
     random = np.random.default_rng(steps)
     layer = GatedRecurrence(Weights(1), inputs, units, gate_bias=0.5)
     layer.candidate_bias.assign(random.normal(size=units).astype("f"))
     given = tf.constant(random.normal(size=(steps, samples, inputs)).astype("f"))
     attention = tf.constant(random.random((steps, samples)).astype("f")) if attended else None
-    expected, own = (_results(layer, given, attention, last, allowed) for allowed in (False, True))
+    expected, own = (_results(layer, given, attention, uses_of_all, allowed) for allowed in (False, True))
     for right, mine in zip(expected, own, strict=True):
         assert mine.shape == right.shape
         np.testing.assert_allclose(mine, right, atol=1e-5 * max(np.abs(right).max(initial=0), 1))
@@ -55,7 +55,7 @@ def test_nan_is_not_lost():
     inputs = np.zeros((2, 3, 16), "f")
     inputs[0, 1, 4] = np.nan
     with host_kernels():
-        states = tf.function(lambda x: layer.states(x))(tf.constant(inputs)).numpy()
+        states = tf.function(lambda x: layer.states(x)[0])(tf.constant(inputs)).numpy()
     assert np.isnan(states[:, 1]).all()
     assert np.isfinite(states[:, ::2]).all()
 
