@@ -83,7 +83,9 @@ def in_parts(work: Callable[..., None], total: int, room: int = 0) -> None:
     others = [_pool().submit(take) for _ in range(min(threads(), len(borders) - 1) - 1)]
     take()
     for other in others:
-        other.result()
+        # Threads that are busy with another kernel are not waited for once nothing is left for them.
+        if not other.cancel():
+            other.result()
 
 
 @cache
