@@ -32,7 +32,7 @@ def forward_room(inputs: int, units: int) -> int:
 
 def backward_room(inputs: int, units: int) -> int:
     """Floats of working memory that :func:`backward` needs."""
-    return TILE * (_across(units) + units + inputs)
+    return TILE * (_across(units) + units + 2 * inputs)
 
 
 @kernel
@@ -62,11 +62,12 @@ def _side_by_side(gates: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def forward(x, carry, weights, biases, sizes, first, last, saved, room, states):  # type: ignore[no-untyped-def]
+def forward(x, present, carry, weights, biases, sizes, first, last, saved, room, states):  # type: ignore[no-untyped-def]
     """Runs the tiles from ``first`` to before ``last`` through all steps.
 
     Args:
         x: [T, B, I].
+        present: [T, B], what x is multiplied with; empty where it is not.
         carry: [T, B], 1 - attention; empty for a plain recurrence.
         weights: of :func:`packed_forward`.
         biases: [3, H].
@@ -87,9 +88,10 @@ def forward(x, carry, weights, biases, sizes, first, last, saved, room, states):
         for step in range(steps):
             to_keep = (tile * steps + step) * TILE * 4 * units
             for row in range(rows):
-                source, to = (step * samples + begin + row) * inputs, row * reads
+                sample, to = step * samples + begin + row, row * reads
+                there = everywhere(present[sample] if len(present) else _ONE)
                 for i in range(0, inputs, LANES):
-                    store(room, to + i, load(x, source + i))
+                    store(room, to + i, there * load(x, sample * inputs + i))
             depth = reads if step else inputs
             multiply(False, room, 0, reads, TILE, depth, weights, 0, reads, 2 * units, room, gates, row_size)
             multiply(
@@ -125,13 +127,13 @@ def forward(x, carry, weights, biases, sizes, first, last, saved, room, states):
 
 @kernel
 def backward(  # type: ignore[no-untyped-def]
-    x, carry, weights, sizes, first, last, saved, states, upstreams, every, room, of_x, of_kernels,
+    x, present, carry, weights, sizes, first, last, saved, states, upstreams, every, room, of_x, of_kernels,
     of_recurrent, of_biases, of_carry,
 ):  # fmt: skip
     """The gradients of what :func:`forward` computed for the same tiles.
 
     Args:
-        x, carry, sizes, saved, states: of :func:`forward`.
+        x, present, carry, sizes, saved, states: of :func:`forward`.
         weights: of :func:`packed_backward`.
         upstreams: gradients of the states that add up to theirs, each [T, B, H], or of the last one alone, [B, H].
         every: which of these.
@@ -145,10 +147,11 @@ def backward(  # type: ignore[no-untyped-def]
     steps, samples, inputs, units = sizes
     one, zero = everywhere(_ONE), everywhere(_ZERO)
     # Of a tile: the gradients of c, u, r and h Uc side by side, as x is multiplied with the first three and h with the
-    # last three; those of h and of x.
+    # last three; those of h and of x; and x times what is present.
     across = _across(units)
     of_h = TILE * across
     of_tile_x = of_h + TILE * units
+    tile_x = of_tile_x + TILE * inputs
     of_states = 3 * units * inputs
     for tile in range(first, last):
         begin = tile * TILE
@@ -197,7 +200,11 @@ def backward(  # type: ignore[no-untyped-def]
                 store(of_biases, 2 * units + j, load(of_biases, 2 * units + j) + of_r)
             # Of the weights: x' G and h' G.
             now = (step * samples + begin) * inputs
-            add_transposed(x, now, inputs, inputs, rows, room, 0, across, 3 * units, of_kernels, 0, 3 * units)
+            for row in range(rows):
+                there = everywhere(present[step * samples + begin + row] if len(present) else _ONE)
+                for i in range(row * inputs, (row + 1) * inputs, LANES):
+                    store(room, tile_x + i, there * load(x, now + i))
+            add_transposed(room, tile_x, inputs, inputs, rows, room, 0, across, 3 * units, of_kernels, 0, 3 * units)
             if step:
                 h = ((step - 1) * samples + begin) * units
                 add_transposed(
@@ -205,8 +212,10 @@ def backward(  # type: ignore[no-untyped-def]
                 )  # fmt: skip
             # Of what they were multiplied with: G W' and G U'.
             multiply(False, room, 0, across, TILE, 3 * units, weights, 0, 3 * units, inputs, room, of_tile_x, inputs)
-            for i in range(0, rows * inputs, LANES):
-                store(of_x, now + i, load(room, of_tile_x + i))
+            for row in range(rows):
+                there = everywhere(present[step * samples + begin + row] if len(present) else _ONE)
+                for i in range(row * inputs, (row + 1) * inputs, LANES):
+                    store(of_x, now + i, there * load(room, of_tile_x + i))
             if step:
                 multiply(
                     True, room, units, across, TILE, 3 * units, weights, of_states, 3 * units, units,

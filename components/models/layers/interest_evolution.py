@@ -47,7 +47,7 @@ class InterestEvolution(tf.Module):
             The last state of the AUGRU, ``[B, units]``, and the state of the GRU after each step, ``[T, B, units]``.
         """
         present = tf.cast(tf.transpose(mask), items.dtype)
-        attended, followed, states = self.extraction.states(items * present[..., tf.newaxis], uses=3)
+        attended, followed, states = self.extraction.states(items, present=present, uses=3)
         wanted = rectified_layers(target, [(self.target, self.target_activation)])
         scores = self.attention(attended, wanted[tf.newaxis])
         attention = masked_softmax(tf.transpose(scores), mask)

@@ -47,21 +47,30 @@ class GatedRecurrence(tf.Module):
         self.gate_biases = weights.constant("gate_biases", (2, units), gate_bias)
         self.candidate_bias = weights.constant("candidate_bias", (units,))
 
-    def states(self, inputs: tf.Tensor, attention: tf.Tensor | None = None, *, uses: int = 1) -> list[tf.Tensor]:
+    def states(
+        self,
+        inputs: tf.Tensor,
+        attention: tf.Tensor | None = None,
+        *,
+        present: tf.Tensor | None = None,
+        uses: int = 1,
+    ) -> list[tf.Tensor]:
         """Runs over time.
 
         Args:
             inputs: ``[T, B, I]``, T known.
             attention: ``[T, B]`` in 0..1, or None for a plain GRU.
+            present: ``[T, B]``, 0 at padding, whose inputs count as zeros, and else 1; None where nothing is padding.
             uses: how often the states are wanted, so that their gradients need no sum of their own.
 
         Returns:
             The state after each step, ``[T, B, units]``, once for each use.
         """
-        arguments = self._arguments(inputs, attention)
         if gated.fits(inputs, self._units):
-            return gated.all_states(uses, *arguments)
-        return [_all_states(*arguments)] * uses
+            return gated.all_states(uses, present, *self._arguments(inputs, attention))
+        if present is not None:
+            inputs *= present[..., tf.newaxis]
+        return [_all_states(*self._arguments(inputs, attention))] * uses
 
     def last_state(self, inputs: tf.Tensor, attention: tf.Tensor | None = None) -> tf.Tensor:
         """The state after the last step, ``[B, units]``."""

@@ -15,13 +15,19 @@ def _results(
 ) -> list[np.ndarray]:
     """All states so many times, or the last one, and the gradients of everything they come from."""
     given = [inputs] if attention is None else [inputs, attention]
+    there = np.random.default_rng(1).random(inputs.shape[:2]) < 0.7
+    present = None if uses_of_all == 1 else tf.constant(there, tf.float32)
 
     @tf.function(autograph=False)
     def compute() -> list[tf.Tensor]:
         with host_kernels(allowed), tf.GradientTape() as tape:
             tape.watch(given)
             assert gated.fits(inputs, layer.kernels.shape[-1]) == allowed
-            uses = [layer.last_state(*given)] if uses_of_all is None else layer.states(*given, uses=uses_of_all)
+            uses = (
+                [layer.last_state(*given)]
+                if uses_of_all is None
+                else layer.states(*given, present=present, uses=uses_of_all)
+            )
             weights = tf.cos(tf.cast(tf.reshape(tf.range(tf.size(uses[0])), tf.shape(uses[0])), tf.float32))
             loss = tf.add_n([tf.reduce_sum((states - number) ** 2 * weights) for number, states in enumerate(uses)])
         sources = [*given, *layer.trainable_variables]
