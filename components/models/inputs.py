@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Literal, NamedTuple
@@ -112,23 +112,21 @@ class SequenceInputs(tf.Module):
         boundary = (history.shape[1] or tf.shape(history)[1]) - self._short_length
         long_rows, short_rows = history[:, : 0 if long == "none" else boundary], history[:, boundary:]
         short_rows.set_shape([None, self._short_length, None])
-        newest_rows = [short_rows]
+        following = [short_rows[:, 1:]]
         if negatives:
             negative = self._rows(features, channels.negative)
-            newest_rows.append(negative[:, negative.shape[1] - self._short_length + 1 :])
+            following.append(negative[:, negative.shape[1] - self._short_length + 1 :])
         if channels.user:
             user = self._rows(features, channels.user, len(channels.target))
         else:
             user = tf.zeros([tf.shape(target)[0], 0], target.dtype)
-        rows, (named_long, *rest) = self.embedding.narrowed(
-            [long_rows, tf.transpose(tf.concat(newest_rows, 1), [1, 0, 2]), target, user]
-        )
+        newest_rows = [tf.transpose(short_rows, [1, 0, 2]), tf.transpose(tf.stack(following), [0, 2, 1, 3])]
+        rows, (named_long, *rest) = self.embedding.narrowed([long_rows, *newest_rows, target, user])
         none = named_long[:, :0]
         searchable = long == "searchable" and search.fits(rows, self._dtype)
         to_embed, named = (none, named_long) if searchable else (named_long, none)
         embedded, rows = self.embedding.embed(rows, [to_embed, *rest], again=searchable)
-        embedded_long, newest, embedded_target, embedded_user = embedded
-        short, candidates = _short_and_candidates(newest, self._short_length, len(newest_rows))
+        embedded_long, short, candidates, embedded_target, embedded_user = embedded
         return EmbeddedBatch(
             target=embedded_target,
             user=embedded_user,
@@ -155,31 +153,3 @@ class SequenceInputs(tf.Module):
     def _rows(self, features: Mapping[str, tf.Tensor], channel: tuple[Feature, ...], first_table: int = 0) -> tf.Tensor:
         """The rows of a channel's features, ``[B, F]`` or ``[B, length, F]``; items have the first tables."""
         return self.embedding.rows([features[feature.name] for feature in channel], first_table)
-
-
-def _short_and_candidates(newest: tf.Tensor, length: int, kinds: int) -> list[tf.Tensor]:
-    """The short history ``[S, B, D]`` and what may follow its items ``[kinds, S - 1, B, D]``.
-
-    Both are parts of one tensor, in which they overlap, so that nothing is copied. Their gradients are put together
-    once, where TensorFlow would fill up each with zeros first.
-
-    Args:
-        newest: ``[S + (kinds - 1) (S - 1), B, D]``: the short history, and behind it the other kinds.
-        length: S.
-        kinds: of candidates, the first being the history itself.
-    """
-    steps = max(length - 1, 0)
-
-    @tf.custom_gradient
-    def parts(newest: tf.Tensor) -> tuple[list[tf.Tensor], Callable[..., tf.Tensor]]:
-        def gradient(of_short: tf.Tensor, of_candidates: tf.Tensor) -> tf.Tensor:
-            first, following = tf.split(of_short, [length - steps, steps])
-            clicked, *others = tf.unstack(of_candidates, num=kinds)
-            return tf.concat([first, following + clicked, *others], 0)
-
-        shape = tf.concat([[kinds, steps], tf.shape(newest)[1:]], 0)
-        return [newest[:length], tf.reshape(newest[1:], shape)], gradient
-
-    short, candidates = parts(newest)
-    candidates.set_shape([kinds, steps, *newest.shape[1:]])
-    return [short, candidates]
