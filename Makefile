@@ -60,8 +60,8 @@ manifests: $(READY) ## write the checked-in pipelines of manifests/pipelines
 reference: $(READY) ## write docs/parameters.md from the catalog
 	@.venv/bin/python -m components.steps.reference > docs/parameters.md
 
-images: $(READY) ## build the images: make images REGISTRY=... [IMAGES="cpu train"] [PUSH=1] [DRY_RUN=1]
-	@.venv/bin/python -m images.build --registry "$(REGISTRY)" $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run) $(IMAGES)
+images: $(READY) ## build the images: make images REGISTRY=... [IMAGES="cpu train"] [REVISION=...] [PUSH=1] [DRY_RUN=1]
+	@.venv/bin/python -m images.build --registry "$(REGISTRY)" --revision "$(REVISION)" $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run) $(IMAGES)
 
 bench: $(READY) ## measure every stage against its reference (about 10 minutes)
 	@.venv/bin/python -m benchmarks

@@ -45,7 +45,7 @@ def test_a_dockerfile_is_clean_multi_stage_pinned_and_not_root(name: str) -> Non
 
 def test_the_build_matrix_names_every_image_with_its_arguments() -> None:
     done = subprocess.run(
-        ["make", "images", "REGISTRY=registry.example.org/team", "DRY_RUN=1", "PUSH=1"],
+        ["make", "images", "REGISTRY=registry.example.org/team", "REVISION=of-an-archive", "DRY_RUN=1", "PUSH=1"],
         cwd=ROOT, capture_output=True, text=True, check=True,
     )  # fmt: skip
     lines = [line for line in done.stdout.splitlines() if line.startswith("docker ")]
@@ -53,6 +53,16 @@ def test_the_build_matrix_names_every_image_with_its_arguments() -> None:
     for line, made in zip(lines, IMAGES.values(), strict=True):
         assert f"-t registry.example.org/team/kfrec-{made.name}:{VERSION}" in line
         assert f"BASE={made.base}" in line and line.endswith("--push .")
+        assert "--build-arg REVISION=of-an-archive" in line
+
+
+def test_outside_a_git_checkout_the_revision_has_to_be_named(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "images.build", "--dry-run"],
+        cwd=ROOT, env=os.environ | {"GIT_DIR": str(tmp_path)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 2 and not done.stdout
+    assert done.stderr.splitlines()[-1].endswith("name yours: --revision NAME, make images REVISION=NAME")
 
 
 def exported(made: Image) -> set[str]:
