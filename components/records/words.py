@@ -14,15 +14,15 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from components.compiled import kernel
+from components.processor import has
 
 SLACK = 16
-_FEATURES = llvmlite.binding.get_host_cpu_features()
-HAS_CRC32C = _FEATURES.get("sse4.2", False)
+HAS_CRC32C = has("sse4.2")
 _MICROCODED_BIT_MOVES = ("bdver4", "znver1", "znver2")  # these take hundreds of cycles for one
-HAS_BIT_MOVES = _FEATURES.get("bmi2", False) and llvmlite.binding.get_host_cpu_name() not in _MICROCODED_BIT_MOVES
+HAS_BIT_MOVES = has("bmi2") and llvmlite.binding.get_host_cpu_name() not in _MICROCODED_BIT_MOVES
 
-HAS_BYTE_COMPRESSION = _FEATURES.get("avx512vbmi2", False) and _FEATURES.get("avx512bw", False)
-HAS_BYTE_PERMUTATION = HAS_BYTE_COMPRESSION and HAS_BIT_MOVES and _FEATURES.get("avx512vbmi", False)
+HAS_BYTE_COMPRESSION = has("avx512vbmi2", "avx512bw")
+HAS_BYTE_PERMUTATION = HAS_BYTE_COMPRESSION and HAS_BIT_MOVES and has("avx512vbmi")
 
 VARINTS = 16
 _U8, _U32, _U64 = (ir.IntType(bits) for bits in (8, 32, 64))

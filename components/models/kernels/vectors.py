@@ -7,21 +7,25 @@ import platform
 from collections.abc import Callable
 from typing import Any
 
-import llvmlite.binding
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.datamodel import PrimitiveModel
 from numba.extending import intrinsic, overload, register_model
 
-_FEATURES = llvmlite.binding.get_host_cpu_features()
-_HAS_AVX512 = _FEATURES.get("avx512f", False) and _FEATURES.get("avx512dq", False)
+from components.arrays import ALIGNMENT
+from components.compiled import kernel
+from components.processor import has
+from components.records.words import prefetch
+
+_HAS_AVX512 = has("avx512f", "avx512dq")
 HAS_32_REGISTERS = _HAS_AVX512 or platform.machine() == "aarch64"
-LANES = 16 if _HAS_AVX512 else 8 if _FEATURES.get("avx", False) else 4
+LANES = 16 if _HAS_AVX512 else 8 if has("avx") else 4
 
 WORD = ir.IntType(32)
 VECTOR = ir.VectorType(ir.FloatType(), LANES)
 _WORDS = ir.VectorType(WORD, LANES)
+_LINE = ALIGNMENT // 4  # floats of a cache line
 _ANY = ir.Constant(VECTOR, ir.Undefined)
 _CONTRACT = ("contract",)  # a product and the sum it goes into may be one instruction
 
@@ -79,6 +83,13 @@ def stream(typing: Any, array: Any, at: Any, values: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp, vector), generate
+
+
+@kernel
+def ask(array, at, count):  # type: ignore[no-untyped-def]
+    """Asks for floats before they are needed, as long as the core has something else to do."""
+    for i in range(0, count, _LINE):
+        prefetch(array, at + i)
 
 
 def broadcast(builder: Any, scalar: Any) -> Any:
