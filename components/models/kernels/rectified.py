@@ -18,10 +18,20 @@ import tensorflow as tf
 
 from components.compiled import kernel
 from components.models.kernels import host
-from components.models.kernels.products import GRAIN, add_transposed, multiply, packed, padded, widened
+from components.models.kernels.products import (
+    GRAIN,
+    TILE,
+    add_transposed,
+    multiply,
+    packed,
+    padded,
+    panel_size,
+    split_row,
+    split_size,
+    widened,
+)
 from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total, where_at_least
 
-TILE = 64
 _ZERO = np.float32(0)
 _LEAST = np.finfo(np.float32).tiny  # of what counts as above 0: TensorFlow's threads take anything smaller for 0
 
@@ -99,7 +109,7 @@ def _run_forward(x: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
     def work(part: int, first: int, last: int, room: np.ndarray) -> None:
         _forward(*flat, first, last, room, kept, result.reshape(-1))
 
-    host.in_parts(work, tiles, 2 * TILE * max(own.wide))
+    host.in_parts(work, tiles, 2 * TILE * max(own.wide) + split_size(max(own.wide)))
     return [np.ascontiguousarray(result[:, : weights[-1].size]), kept]
 
 
@@ -115,7 +125,7 @@ def _run_backward(kept: np.ndarray, upstream: np.ndarray, x: np.ndarray, *weight
         parts[part].fill(0)
         _backward(*flat, first, last, kept, of_result, room, of_x.reshape(-1), parts[part])
 
-    host.in_parts(work, tiles, 3 * TILE * max(own.wide))
+    host.in_parts(work, tiles, 3 * TILE * max(own.wide) + split_size(max(own.wide)))
     return [of_x, *own.gradients(parts.sum(0))]
 
 
@@ -126,6 +136,15 @@ def _kept(units):  # type: ignore[no-untyped-def]
     for layer in range(1, len(units)):
         count += padded(units[layer])
     return count
+
+
+@kernel
+def _widest(units):  # type: ignore[no-untyped-def]
+    """The most units of a layer, filled up."""
+    most = 0
+    for layer in range(len(units)):
+        most = max(most, padded(units[layer]))
+    return most
 
 
 @kernel
@@ -152,7 +171,7 @@ def _forward(x, weights, vectors, units, output, samples, first, last, room, kep
     for tile in range(first, last):
         begin = tile * TILE
         rows = min(TILE, samples - begin)
-        below, above = 0, len(room) // 2
+        below, above, split = 0, TILE * _widest(units), 2 * TILE * _widest(units)
         to_weights, to_vectors = 0, 0
         to_kept = begin * _kept(units)
         width = units[0]
@@ -160,8 +179,10 @@ def _forward(x, weights, vectors, units, output, samples, first, last, room, kep
             store(room, below + i, load(x, begin * width + i))
         for layer in range(1, len(units)):
             depth, reads, width = units[layer - 1], width, padded(units[layer])
+            for row in range(rows):
+                split_row(room, below + row * reads, reads, room, split, row)
             multiply(
-                False, room, below, reads, TILE, depth, weights, to_weights, depth, width, room, above, width
+                False, room, below, reads, split, depth, weights, to_weights, depth, width, room, above, width
             )  # fmt: skip
             for row in range(rows):
                 for j in range(0, width, LANES):
@@ -169,7 +190,7 @@ def _forward(x, weights, vectors, units, output, samples, first, last, room, kep
                     z = load(room, above + at) + load(vectors, to_vectors + j)
                     stream(kept, to_kept + at, z)
                     store(room, above + at, _rectified(z, load(vectors, to_vectors + width + j)))
-            to_weights += depth * width
+            to_weights += panel_size(depth, width)
             to_vectors += 2 * width
             to_kept += TILE * width
             below, above = above, below
@@ -198,8 +219,8 @@ def _backward(  # type: ignore[no-untyped-def]
         of_x: gets [B, I].
         sums: gets added the gradients of W, b and alpha of each layer and of the output's W, filled up, and of its b.
     """
-    across = len(room) // 3
-    inputs = 2 * across
+    across = TILE * _widest(units)
+    inputs, split = 2 * across, 3 * across
     for tile in range(first, last):
         begin = tile * TILE
         rows = min(TILE, samples - begin)
@@ -239,6 +260,7 @@ def _backward(  # type: ignore[no-untyped-def]
                     store(room, own + at, of_z)
                     store(sums, of_bias + j, load(sums, of_bias + j) + of_z)
                     store(sums, of_bias + width + j, load(sums, of_bias + width + j) + of_slope)
+                split_row(room, own + row * width, width, room, split, row)
             if layer > 1:
                 source = to_kept - TILE * reads
                 for row in range(rows):
@@ -250,9 +272,9 @@ def _backward(  # type: ignore[no-untyped-def]
             else:
                 add_transposed(x, begin * reads, reads, reads, rows, room, own, width, width, sums, to_sums, width)
             depth = units[layer]
-            to_weights -= depth * reads
+            to_weights -= panel_size(depth, reads)
             multiply(
-                False, room, own, width, TILE, depth, weights, to_weights, depth, reads, room, below, reads
+                False, room, own, width, split, depth, weights, to_weights, depth, reads, room, below, reads
             )  # fmt: skip
             own, below, width = below, own, reads
         for i in range(0, rows * width, LANES):

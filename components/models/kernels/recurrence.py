@@ -13,10 +13,19 @@ import numpy as np
 
 from components.compiled import kernel
 from components.models.kernels.activations import sigmoid, tanh
-from components.models.kernels.products import add_transposed, multiply, packed
-from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total
+from components.models.kernels.products import (
+    DEEP,
+    TILE,
+    add_transposed,
+    multiply,
+    packed,
+    panel_size,
+    split_at,
+    split_row,
+    split_size,
+)
+from components.models.kernels.vectors import LANES, ask, everywhere, load, store, stream, total
 
-TILE = 64
 _ONE, _ZERO = np.float32(1), np.float32(0)
 
 
@@ -27,12 +36,19 @@ def saved_size(steps: int, samples: int, units: int) -> int:
 
 def forward_room(inputs: int, units: int) -> int:
     """Floats of working memory that :func:`forward` needs."""
-    return TILE * (inputs + units) + TILE * 4 * units
+    reads = _before_state(inputs) + units
+    return TILE * (reads + 4 * units) + split_size(reads)
 
 
 def backward_room(inputs: int, units: int) -> int:
     """Floats of working memory that :func:`backward` needs."""
-    return TILE * (_across(units) + units + 2 * inputs)
+    return TILE * (_across(units) + units + 2 * inputs) + split_size(4 * units)
+
+
+@kernel
+def _before_state(inputs):  # type: ignore[no-untyped-def]
+    """Where the state begins in what a product reads, behind the inputs."""
+    return -(-inputs // DEEP) * DEEP
 
 
 @kernel
@@ -48,13 +64,19 @@ def packed_forward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
         kernels: ``[3, I, H]``, of update gate, reset gate and candidate.
         recurrent: ``[3, H, H]``, the same.
     """
-    gates = np.concatenate([_side_by_side(kernels[:2]), _side_by_side(recurrent[:2])])
+    inputs = kernels.shape[1]
+    of_inputs = np.pad(_side_by_side(kernels[:2]), [(0, _before_state(inputs) - inputs), (0, 0)])
+    gates = np.concatenate([of_inputs, _side_by_side(recurrent[:2])])
     return packed(gates, kernels[2], recurrent[2])
 
 
 def packed_backward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
-    """The weights for :func:`backward`: the transposes of [Wc Wu Wr] and [Uu Ur Uc] in panels."""
-    return packed(_side_by_side(kernels[[2, 0, 1]]).T, _side_by_side(recurrent).T)
+    """The weights for :func:`backward`: the transposes of [Wc Wu Wr] and [Uu Ur Uc] in panels.
+
+    The second begins with zeros where what it is multiplied with begins earlier.
+    """
+    above = recurrent.shape[1] % DEEP
+    return packed(_side_by_side(kernels[[2, 0, 1]]).T, np.pad(_side_by_side(recurrent).T, [(above, 0), (0, 0)]))
 
 
 def _side_by_side(gates: np.ndarray) -> np.ndarray:
@@ -77,14 +99,17 @@ def forward(x, present, carry, weights, biases, sizes, first, last, saved, room,
         states: gets the state after each step, [T, B, H].
     """
     steps, samples, inputs, units = sizes
-    reads = inputs + units
-    of_candidate = 2 * units * reads
-    recalls_candidate = of_candidate + inputs * units
+    before = _before_state(inputs)
+    reads = before + units
+    of_candidate = panel_size(reads, 2 * units)
+    recalls_candidate = of_candidate + panel_size(inputs, units)
     gates, row_size = TILE * reads, 4 * units
+    split = gates + TILE * row_size
+    split_state = split_at(split, before)
     for tile in range(first, last):
         begin = tile * TILE
         rows = min(TILE, samples - begin)
-        room[: TILE * reads] = _ZERO
+        room[:] = _ZERO
         for step in range(steps):
             to_keep = (tile * steps + step) * TILE * 4 * units
             for row in range(rows):
@@ -92,21 +117,22 @@ def forward(x, present, carry, weights, biases, sizes, first, last, saved, room,
                 there = everywhere(present[sample] if len(present) else _ONE)
                 for i in range(0, inputs, LANES):
                     store(room, to + i, there * load(x, sample * inputs + i))
-            depth = reads if step else inputs
-            multiply(False, room, 0, reads, TILE, depth, weights, 0, reads, 2 * units, room, gates, row_size)
+                split_row(room, to, inputs, room, split, row)
+            depth = reads if step else before
+            multiply(False, room, 0, reads, split, depth, weights, 0, reads, 2 * units, room, gates, row_size)
             multiply(
-                False, room, 0, reads, TILE, inputs, weights, of_candidate, inputs, units,
+                False, room, 0, reads, split, inputs, weights, of_candidate, inputs, units,
                 room, gates + 3 * units, row_size,
             )  # fmt: skip
             if step:
                 multiply(
-                    False, room, inputs, reads, TILE, units, weights, recalls_candidate, units, units,
+                    False, room, before, reads, split_state, units, weights, recalls_candidate, units, units,
                     room, gates + 2 * units, row_size,
                 )  # fmt: skip
             for row in range(rows):
                 carried = everywhere(carry[step * samples + begin + row] if len(carry) else _ONE)
                 u, kept = gates + row * row_size, to_keep + row * row_size
-                h, out = row * reads + inputs, (step * samples + begin + row) * units
+                h, out = row * reads + before, (step * samples + begin + row) * units
                 # Both gates before what needs them: a processor looks only so far ahead for what it can do meanwhile.
                 for j in range(0, 2 * units if step else units, LANES):
                     gate = sigmoid(load(room, u + j) + load(biases, j))
@@ -123,6 +149,7 @@ def forward(x, present, carry, weights, biases, sizes, first, last, saved, room,
                     stream(saved, kept + 3 * units + j, fresh)
                     store(room, h + j, state)
                     stream(states, out + j, state)
+                split_row(room, h, units, room, split_state, row)
 
 
 @kernel
@@ -152,7 +179,9 @@ def backward(  # type: ignore[no-untyped-def]
     of_h = TILE * across
     of_tile_x = of_h + TILE * units
     tile_x = of_tile_x + TILE * inputs
-    of_states = 3 * units * inputs
+    split = tile_x + TILE * inputs
+    shift = units % DEEP
+    of_states = panel_size(3 * units, inputs)
     for tile in range(first, last):
         begin = tile * TILE
         rows = min(TILE, samples - begin)
@@ -187,6 +216,12 @@ def backward(  # type: ignore[no-untyped-def]
                         store(room, g + 3 * units + j, recalled)
                     else:
                         store(room, g + 2 * units + j, zero)
+                split_row(room, g, 4 * units, room, split, row)
+                if step:  # what the next one to be computed reads
+                    ask(saved, u - TILE * 4 * units, 4 * units)
+                    for upstream in upstreams:
+                        ask(upstream, before * every, units)
+                    ask(states, max(before - samples * units, 0), units)
                 if len(carry):
                     of_carry[sample] = total(of_carried)
             for j in range(0, units, LANES):
@@ -211,13 +246,13 @@ def backward(  # type: ignore[no-untyped-def]
                     states, h, units, units, rows, room, units, across, 3 * units, of_recurrent, 0, 3 * units
                 )  # fmt: skip
             # Of what they were multiplied with: G W' and G U'.
-            multiply(False, room, 0, across, TILE, 3 * units, weights, 0, 3 * units, inputs, room, of_tile_x, inputs)
+            multiply(False, room, 0, across, split, 3 * units, weights, 0, 3 * units, inputs, room, of_tile_x, inputs)
             for row in range(rows):
                 there = everywhere(present[step * samples + begin + row] if len(present) else _ONE)
                 for i in range(row * inputs, (row + 1) * inputs, LANES):
                     store(of_x, now + i, there * load(room, of_tile_x + i))
             if step:
                 multiply(
-                    True, room, units, across, TILE, 3 * units, weights, of_states, 3 * units, units,
-                    room, of_h, units,
+                    True, room, units - shift, across, split_at(split, units - shift), shift + 3 * units,
+                    weights, of_states, shift + 3 * units, units, room, of_h, units,
                 )  # fmt: skip

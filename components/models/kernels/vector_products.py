@@ -1,8 +1,8 @@
-"""Small matrix products that stay in a processor's registers and caches.
+"""Products of matrices by vector instructions.
 
-Blocks of a result are summed up in registers: ROWS rows of one to three vectors of LANES floats. Weights, which stand
-on the right of many products, are first packed into panels as wide as such a block, so that a block reads them from one
-end to the other. A panel of more than DEEPEST rows is used in parts that the first-level cache holds beside the rest.
+Blocks of a result are summed up in registers: ROWS rows of one to three vectors of LANES floats. A right factor of
+:func:`multiply` is first packed into panels as wide as such a block, which reads it from one end to the other. A panel
+of more than DEEPEST rows is used in parts that the first-level cache holds beside the rest.
 
 References:
     Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008
@@ -18,14 +18,13 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from components import arrays
 from components.compiled import kernel
 from components.models.kernels.vectors import HAS_32_REGISTERS, LANES, VECTOR, broadcast
 
 ROWS = 8 if HAS_32_REGISTERS else 4
-GRAIN = 16
-"""Widths have to be multiples of this."""
 DEEPEST = 112
+TILE = 64
+"""Rows of a left factor."""
 
 _UNROLLED = 2
 _INDEX = ir.IntType(64)
@@ -109,52 +108,35 @@ def _panel(columns):  # type: ignore[no-untyped-def]
     return (2 if vectors in (2, 4) else min(3, vectors)) * LANES
 
 
-def packed(*matrices: np.ndarray) -> np.ndarray:
-    """Matrices ``[rows, columns]`` in panels, one behind the other, columns filled up with zeros to multiples of GRAIN.
+@kernel
+def panel_size(rows, columns):  # type: ignore[no-untyped-def]
+    """Floats of a packed matrix."""
+    return rows * columns
 
-    They begin at a multiple of arrays.ALIGNMENT, as a vector across the border of two cache lines is two reads.
-    """
-    panels = arrays.empty([sum(len(matrix) * padded(matrix.shape[1]) for matrix in matrices)], np.float32)
-    to = 0
-    for matrix in matrices:
-        rows, columns = matrix.shape
-        wide = np.zeros((rows, padded(columns)), np.float32)
-        wide[:, :columns] = matrix
-        first = 0
-        while first < wide.shape[1]:
-            panel = wide[:, first : first + _panel(wide.shape[1] - first)]
-            panels[to : to + panel.size] = panel.reshape(-1)
-            to += panel.size
-            first += panel.shape[1]
-    return panels
+
+def pack(matrix: np.ndarray, panels: np.ndarray) -> None:
+    """Fills the panels of a matrix, of :func:`panel_size`."""
+    first = 0
+    while first < matrix.shape[1]:
+        panel = matrix[:, first : first + _panel(matrix.shape[1] - first)]
+        panels[first * len(matrix) : (first + panel.shape[1]) * len(matrix)] = panel.reshape(-1)
+        first += panel.shape[1]
 
 
 @kernel
-def padded(columns):  # type: ignore[no-untyped-def]
-    """The next multiple of GRAIN."""
-    return -(-columns // GRAIN) * GRAIN
-
-
-def widened(values: np.ndarray, width: int) -> np.ndarray:
-    """The last axis filled up with zeros, and flat."""
-    missing = width - values.shape[-1]
-    return (np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)]) if missing else values).reshape(-1)
+def split_size(depth):  # type: ignore[no-untyped-def]
+    """Floats of a split left factor: none, as it is read where it stands."""
+    return 0
 
 
 @kernel
-def multiply(add, a, a_at, a_row, rows, depth, panels, at, panel_rows, columns, c, c_at, c_row):  # type: ignore[no-untyped-def]
-    """A product of ``rows`` x ``depth`` and ``depth`` x ``columns``.
+def split_row(a, a_at, width, room, at, row):  # type: ignore[no-untyped-def]
+    """As :func:`components.models.kernels.products.split_row`."""
 
-    Args:
-        add: to the result, instead of overwriting it.
-        a, a_at, a_row: the left factor: an array, where it begins and the step from row to row.
-        rows: a multiple of ROWS.
-        depth: columns of the left factor, at least 1.
-        panels, at, panel_rows: the right factor: an array of panels, where they begin, and the rows of a panel, of
-            which the first ``depth`` are used.
-        columns: a multiple of GRAIN.
-        c, c_at, c_row: the result: an array, where it begins and the step from row to row.
-    """
+
+@kernel
+def multiply(add, a, a_at, a_row, split, depth, panels, at, panel_rows, columns, c, c_at, c_row):  # type: ignore[no-untyped-def]
+    """As :func:`components.models.kernels.products.multiply`."""
     parts = -(-depth // DEEPEST)
     first = 0
     while first < columns:
@@ -162,7 +144,7 @@ def multiply(add, a, a_at, a_row, rows, depth, panels, at, panel_rows, columns, 
         for part in range(parts):
             above, below = depth * part // parts, depth * (part + 1) // parts
             b_at = at + first * panel_rows + above * width
-            for row in range(0, rows, ROWS):
+            for row in range(0, TILE, ROWS):
                 a_begin, c_begin = a_at + row * a_row + above, c_at + row * c_row + first
                 added = add or part > 0
                 _block_of(width, added, a, a_begin, a_row, panels, b_at, width, c, c_begin, c_row, below - above)
@@ -171,16 +153,7 @@ def multiply(add, a, a_at, a_row, rows, depth, panels, at, panel_rows, columns, 
 
 @kernel
 def add_transposed(a, a_at, a_row, rows, depth, b, b_at, b_row, columns, c, c_at, c_row):  # type: ignore[no-untyped-def]
-    """Adds the product of the transpose of ``depth`` x ``rows`` and ``depth`` x ``columns`` to a result.
-
-    Args:
-        a, a_at, a_row: the left factor as it is stored: an array, where it begins and the step from row to row.
-        rows: of the result, a multiple of ROWS.
-        depth: rows of both factors, at least 1.
-        b, b_at, b_row: the right factor: an array, where it begins and the step from row to row.
-        columns: a multiple of GRAIN.
-        c, c_at, c_row: the result: an array, where it begins and the step from row to row.
-    """
+    """As :func:`components.models.kernels.products.add_transposed`."""
     first = 0
     while first < columns:
         width = _panel(columns - first)
