@@ -125,8 +125,8 @@ def _run_backward(
         )  # fmt: skip
 
     host.in_parts(work, tiles, recurrence.backward_room(width, units))
-    by_gate = parts.sum(0).reshape(-1, 3, units).swapaxes(0, 1)
-    # What belongs to inputs begins with the candidate.
-    of_weights = np.roll(by_gate[:, :width], -1, 0), by_gate[:, width:-1], np.roll(by_gate[:, -1], -1, 0)
+    by_gate = host.summed(parts).reshape(-1, 3, units).swapaxes(0, 1)
+    in_order = [1, 2, 0]  # what belongs to inputs begins with the candidate
+    of_weights = by_gate[in_order, :width], by_gate[:, width:-1], by_gate[in_order, -1]
     gradients = [of_inputs, *(np.ascontiguousarray(gradient) for gradient in of_weights)]
     return [*gradients, of_carry] if carry.ndim == 2 else gradients

@@ -15,11 +15,14 @@ import numpy as np
 import tensorflow as tf
 
 from components import arrays
+from components.compiled import kernel
+from components.models.kernels.vectors import LANES, everywhere, load, store
 
 T = TypeVar("T")
 # Each part takes what a thread would get of the rest, halved; at last a thread gets so many parts of the same size. Few
 # parts, and nobody waits long at the end for a thread that was interrupted.
 _SMALLEST_A_THREAD = 32
+_BLOCK, _BLOCKS = 1024, 16  # floats of sums that are added up at a time, and of these
 _allowed = ContextVar("host_kernels", default=False)
 
 
@@ -49,12 +52,12 @@ def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max(threads() - 1, 1), "kernel")
 
 
-def _borders(total: int) -> list[int]:
+def _borders(total: int, least: int = 1) -> list[int]:
     """Where the parts of ``range(total)`` begin, and where the last one ends."""
     borders = [0]
     while (left := total - borders[-1]) > 0:
         share = left // (2 * threads()) if threads() > 1 else total
-        smallest = -(-total // (threads() * _SMALLEST_A_THREAD))
+        smallest = max(least, -(-total // (threads() * _SMALLEST_A_THREAD)))
         borders.append(borders[-1] + min(max(share, smallest), left))
     return borders
 
@@ -64,15 +67,16 @@ def parts(total: int) -> int:
     return len(_borders(total)) - 1
 
 
-def in_parts(work: Callable[..., None], total: int, room: int = 0) -> None:
+def in_parts(work: Callable[..., None], total: int, room: int = 0, least: int = 1) -> None:
     """Calls ``work(part, first, last)`` for smaller and smaller parts of ``range(total)``; who is done takes the next.
 
     Where ``room`` is above 0, ``work`` is also given an array of so many floats, which parts share one after the other.
+    No part but the last is smaller than ``least``, below which calling takes longer than what is done.
 
     Which thread takes a part changes from run to run. What is added up over samples is therefore added up by part, so
     that the same batch gives the same bits.
     """
-    borders = _borders(total)
+    borders = _borders(total, least)
     following = itertools.count().__next__  # one at a time, as Python's lock is held
 
     def take() -> None:
@@ -86,6 +90,32 @@ def in_parts(work: Callable[..., None], total: int, room: int = 0) -> None:
         # Threads that are busy with another kernel are not waited for once nothing is left for them.
         if not other.cancel():
             other.result()
+
+
+def summed(parts: np.ndarray) -> np.ndarray:
+    """The sums ``[size]`` of what parts have added up, each float32 ``[size]``."""
+    count, size = parts.shape
+    sums = floats(size)
+    flat = parts.reshape(-1), count, size, sums
+    blocks = -(-size // _BLOCK)
+    in_parts(lambda part, first, last: _sum(*flat, first * _BLOCK, min(last * _BLOCK, size)), blocks, least=_BLOCKS)
+    return sums
+
+
+@kernel
+def _sum(parts, count, size, sums, first, last):  # type: ignore[no-untyped-def]
+    """Those of the numbers from ``first`` to before ``last``."""
+    at = first
+    while at + LANES <= last:
+        total = everywhere(np.float32(0))
+        for part in range(count):
+            total = total + load(parts, part * size + at)
+        store(sums, at, total)
+        at += LANES
+    for left in range(at, last):
+        sums[left] = 0
+        for part in range(count):
+            sums[left] += parts[part * size + left]
 
 
 @cache

@@ -114,23 +114,28 @@ def _place(typing: Any, array: Any, at: Any) -> Any:
 
 
 @intrinsic
-def _load_first(typing: Any, array: Any, at: Any, count: Any) -> Any:
-    """The floats from ``array[at]`` on, but 0 from the ``count``-th on, which may be any number."""
+def _gather(typing: Any, address: Any, step: Any, count: Any) -> Any:
+    """The floats at an address and each ``step`` bytes further, but 0 from the ``count``-th on, which may be any number."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        values, place, left = arguments
-        data = context.make_array(signature.args[0])(context, builder, values).data
-        address = builder.bitcast(builder.gep(data, [place]), _VECTORS)
         lanes = ir.VectorType(_INDEX, LANES)
-        limit = builder.insert_element(ir.Constant(lanes, ir.Undefined), left, _WORD(0))
-        limits = builder.shuffle_vector(limit, ir.Constant(lanes, ir.Undefined), ir.Constant(_WORDS, [0] * LANES))
-        mask = builder.icmp_signed("<", ir.Constant(lanes, list(range(LANES))), limits)
-        kind = ir.FunctionType(VECTOR, [_VECTORS, _WORD, mask.type, VECTOR])
-        name = f"llvm.masked.load.v{LANES}f32.p0v{LANES}f32"
-        function = cgutils.get_or_insert_function(builder.module, kind, name)
-        return builder.call(function, [address, _WORD(4), mask, ir.Constant(VECTOR, [0.0] * LANES)])
+        numbers = ir.Constant(lanes, list(range(LANES)))
 
-    return vector(array, types.intp, types.intp), generate
+        def everywhere(value: Any) -> Any:
+            one = builder.insert_element(ir.Constant(lanes, ir.Undefined), value, _WORD(0))
+            return builder.shuffle_vector(one, ir.Constant(lanes, ir.Undefined), ir.Constant(_WORDS, [0] * LANES))
+
+        first, across, limit = map(everywhere, arguments)
+        mask = builder.icmp_signed("<", numbers, limit)
+        places = builder.inttoptr(
+            builder.add(first, builder.mul(across, numbers)), ir.VectorType(ir.FloatType().as_pointer(), LANES)
+        )
+        kind = ir.FunctionType(VECTOR, [places.type, _WORD, mask.type, VECTOR])
+        name = f"llvm.masked.gather.v{LANES}f32.v{LANES}p0f32"
+        function = cgutils.get_or_insert_function(builder.module, kind, name)
+        return builder.call(function, [places, _WORD(4), mask, ir.Constant(VECTOR, [0.0] * LANES)])
+
+    return vector(types.intp, types.intp, types.intp), generate
 
 
 def _put_parts(builder: Any, first: Any, second: Any, to: Any, step: Any) -> None:
@@ -325,28 +330,28 @@ def panel_size(rows, columns):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _pack(matrix, rows, columns, panels):  # type: ignore[no-untyped-def]
-    """Splits a matrix whose columns are a multiple of SIDE."""
-    to = 0
+def _pack(matrix, row_step, column_step, rows, columns, panels):  # type: ignore[no-untyped-def]
+    """Splits a matrix that begins at an address; the steps are in bytes."""
+    to = _place(panels, 0)
     for first in range(0, columns, 2 * SIDE):
-        width = min(columns - first, 2 * SIDE)
+        tiles = -(-min(columns - first, 2 * SIDE) // SIDE)
         for above in range(0, rows, CHUNK):
-            for column in range(0, width, SIDE):
-                for pair in range(SIDE):
-                    one, other = above + pair, above + pair + SIDE
-                    at = one * columns + first + column
+            for column in range(first, first + tiles * SIDE, SIDE):
+                for row in range(above, above + SIDE):
+                    place, count, under = matrix + row * row_step + column * column_step, columns - column, row + SIDE
                     _split(
-                        _load_first(matrix, at, SIDE if one < rows else 0),
-                        _load_first(matrix, at + SIDE * columns, SIDE if other < rows else 0),
-                        _place(panels, to + (column * SIDE) + pair * SIDE),
-                        width // SIDE * _TILE,
+                        _gather(place, column_step, count if row < rows else 0),
+                        _gather(place + SIDE * row_step, column_step, count if under < rows else 0),
+                        to + (row - above) * 64,
+                        tiles * _TILE,
                     )
-            to += PARTS * width * SIDE
+                to += _TILE
+            to += (PARTS - 1) * tiles * _TILE
 
 
 def pack(matrix: np.ndarray, panels: np.ndarray) -> None:
     """Fills the panels of a matrix, of :func:`panel_size`."""
-    _pack(np.ascontiguousarray(matrix).reshape(-1), *matrix.shape, panels)
+    _pack(matrix.ctypes.data, *matrix.strides, *matrix.shape, panels)
 
 
 @kernel

@@ -131,10 +131,10 @@ def forward(  # type: ignore[no-untyped-def]
     split_y = split_x + split_size(inputs)
     split_first = split_y + split_size(others)
     own_share = len(shares) > wide
+    room[:] = _ZERO
     for tile in range(first, last):
         begin = tile * TILE
         rows = min(TILE, samples - begin)
-        room[:] = _ZERO
         for step in range(steps):
             _read(x, (step * samples + begin) * inputs, rows, inputs, room, 0)
             _split(room, 0, rows, inputs, split_x)
@@ -216,10 +216,12 @@ def backward(  # type: ignore[no-untyped-def]
     inner = tile_shares + TILE * wide
     split_outer = inner + TILE * narrow
     split_inner = split_outer + split_size(wide)
+    room[:] = _ZERO
     for tile in range(first, last):
         begin = tile * TILE
         rows = min(TILE, samples - begin)
-        room[:] = _ZERO
+        room[tile_times : tile_times + TILE * inputs] = _ZERO
+        room[tile_shares : tile_shares + TILE * wide] = _ZERO
         for step in range(steps):
             now = (step * samples + begin) * inputs
             for kind in range(kinds):

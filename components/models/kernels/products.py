@@ -34,8 +34,11 @@ def padded(columns):  # type: ignore[no-untyped-def]
 
 def widened(values: np.ndarray, width: int) -> np.ndarray:
     """The last axis filled up with zeros, and flat."""
-    missing = width - values.shape[-1]
-    return (np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, missing)]) if missing else values).reshape(-1)
+    if values.shape[-1] < width:
+        filled = np.zeros((*values.shape[:-1], width), np.float32)
+        filled[..., : values.shape[-1]] = values
+        values = filled
+    return values.reshape(-1)
 
 
 def packed(*matrices: np.ndarray) -> np.ndarray:
@@ -47,7 +50,7 @@ def packed(*matrices: np.ndarray) -> np.ndarray:
     edges = np.cumsum([panel_size(len(matrix), padded(matrix.shape[1])) for matrix in matrices])
     panels = arrays.empty([int(edges[-1])], np.float32)
     for matrix, own in zip(matrices, np.split(panels, edges[:-1]), strict=True):
-        _by_weights.pack(widened(matrix, padded(matrix.shape[1])).reshape(len(matrix), -1), own)
+        _by_weights.pack(matrix, own)
     return panels
 
 

@@ -126,7 +126,7 @@ def _run_backward(kept: np.ndarray, upstream: np.ndarray, x: np.ndarray, *weight
         _backward(*flat, first, last, kept, of_result, room, of_x.reshape(-1), parts[part])
 
     host.in_parts(work, tiles, 3 * TILE * max(own.wide) + split_size(max(own.wide)))
-    return [of_x, *own.gradients(parts.sum(0))]
+    return [of_x, *own.gradients(host.summed(parts))]
 
 
 @kernel

@@ -64,10 +64,12 @@ def packed_forward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
         kernels: ``[3, I, H]``, of update gate, reset gate and candidate.
         recurrent: ``[3, H, H]``, the same.
     """
-    inputs = kernels.shape[1]
-    of_inputs = np.pad(_side_by_side(kernels[:2]), [(0, _before_state(inputs) - inputs), (0, 0)])
-    gates = np.concatenate([of_inputs, _side_by_side(recurrent[:2])])
-    return packed(gates, kernels[2], recurrent[2])
+    _, inputs, units = kernels.shape
+    before = _before_state(inputs)
+    gates = np.zeros((before + units, 2, units), np.float32)
+    gates[:inputs] = kernels[:2].swapaxes(0, 1)
+    gates[before:] = recurrent[:2].swapaxes(0, 1)
+    return packed(gates.reshape(-1, 2 * units), kernels[2], recurrent[2])
 
 
 def packed_backward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
@@ -75,12 +77,9 @@ def packed_backward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
 
     The second begins with zeros where what it is multiplied with begins earlier.
     """
-    above = recurrent.shape[1] % DEEP
-    return packed(_side_by_side(kernels[[2, 0, 1]]).T, np.pad(_side_by_side(recurrent).T, [(above, 0), (0, 0)]))
-
-
-def _side_by_side(gates: np.ndarray) -> np.ndarray:
-    return np.concatenate(list(gates), 1)
+    units = recurrent.shape[1]
+    above = np.zeros((units, units % DEEP), np.float32)
+    return packed(np.concatenate(kernels[[2, 0, 1]], 1).T, np.concatenate([above, *recurrent], 1).T)
 
 
 @kernel
@@ -106,10 +105,13 @@ def forward(x, present, carry, weights, biases, sizes, first, last, saved, room,
     gates, row_size = TILE * reads, 4 * units
     split = gates + TILE * row_size
     split_state = split_at(split, before)
+    room[:] = _ZERO
     for tile in range(first, last):
         begin = tile * TILE
         rows = min(TILE, samples - begin)
-        room[:] = _ZERO
+        for row in range(rows):
+            for j in range(0, units, LANES):
+                store(room, row * reads + before + j, everywhere(_ZERO))
         for step in range(steps):
             to_keep = (tile * steps + step) * TILE * 4 * units
             for row in range(rows):
@@ -182,10 +184,11 @@ def backward(  # type: ignore[no-untyped-def]
     split = tile_x + TILE * inputs
     shift = units % DEEP
     of_states = panel_size(3 * units, inputs)
+    room[:] = _ZERO
     for tile in range(first, last):
         begin = tile * TILE
         rows = min(TILE, samples - begin)
-        room[:] = _ZERO
+        room[of_h : of_h + TILE * units] = _ZERO
         for step in range(steps - 1, -1, -1):
             at = (tile * steps + step) * TILE * 4 * units
             if every or step == steps - 1:

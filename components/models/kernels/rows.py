@@ -18,6 +18,8 @@ from components.records.words import ones, prefetch, trailing_zeros
 # Rows lie anywhere in memory: so many ahead of its turn, one is asked for.
 _AHEAD = 12
 _AT_ONCE = 1024  # rows that are sorted out before they are added
+# So many take about as long as calling a kernel for them.
+_NAMES, _ROWS = 8192, 1024
 _BITS = np.uint64(64)  # of a word
 
 
@@ -44,7 +46,7 @@ def named(ids: Sequence[tf.Tensor], largest: Sequence[int], offsets: Sequence[in
         out = arrays.empty((*ids[0].shape, len(ids)), ids[0].dtype.type)
         for feature, (values, most, offset) in enumerate(zip(ids, largest, offsets, strict=True)):
             name = partial(_name, values.reshape(-1), most, offset, feature, len(ids), out.reshape(-1))
-            host.in_parts(lambda part, first, last, name=name: name(first, last), values.size)
+            host.in_parts(lambda part, first, last, name=name: name(first, last), values.size, least=_NAMES)
         return out
 
     rows = tf.numpy_function(run, ids, ids[0].dtype, stateful=False, name="rows_named")
@@ -177,7 +179,7 @@ def numbered(named: Sequence[np.ndarray], rows: int) -> tuple[np.ndarray, np.nda
     places = [arrays.empty(names.shape, np.int32) for names in named]
     for names, numbers in zip(named, places, strict=True):
         flat = names.reshape(-1), bits, below, numbers.reshape(-1)
-        host.in_parts(lambda part, first, last, flat=flat: _number(*flat, first, last), names.size)
+        host.in_parts(lambda part, first, last, flat=flat: _number(*flat, first, last), names.size, least=_NAMES)
     return bits, found, places
 
 
@@ -213,7 +215,7 @@ def _copies(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
     width = rows.shape[1]
     out = host.floats(places.size, width)
     flat = rows.reshape(-1), places.reshape(-1), width, out.reshape(-1)
-    host.in_parts(lambda part, first, last: _copy(*flat, first, last), places.size)
+    host.in_parts(lambda part, first, last: _copy(*flat, first, last), places.size, least=_ROWS)
     return out
 
 

@@ -105,7 +105,7 @@ def _run_backward(
         )  # fmt: skip
 
     host.in_parts(work, tiles, pairs.backward_room(sizes))
-    of_wx, of_wy, of_second, of_share, of_second_bias, of_output, of_output_bias = np.split(parts.sum(0), edges)
+    of_wx, of_wy, of_second, of_share, of_second_bias, of_output, of_output_bias = np.split(host.summed(parts), edges)
     return [
         gradient_x,
         gradient_other,

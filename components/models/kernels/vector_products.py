@@ -116,11 +116,15 @@ def panel_size(rows, columns):  # type: ignore[no-untyped-def]
 
 def pack(matrix: np.ndarray, panels: np.ndarray) -> None:
     """Fills the panels of a matrix, of :func:`panel_size`."""
-    first = 0
-    while first < matrix.shape[1]:
-        panel = matrix[:, first : first + _panel(matrix.shape[1] - first)]
-        panels[first * len(matrix) : (first + panel.shape[1]) * len(matrix)] = panel.reshape(-1)
-        first += panel.shape[1]
+    rows, columns = matrix.shape
+    first, end = 0, len(panels) // rows
+    while first < end:
+        width = _panel(end - first)
+        panel = panels[first * rows : (first + width) * rows].reshape(rows, width)
+        there = max(columns - first, 0)
+        panel[:, :there] = matrix[:, first : first + width]
+        panel[:, there:] = 0.0
+        first += width
 
 
 @kernel
