@@ -108,20 +108,22 @@ class SequenceInputs(tf.Module):
         """
         channels = self._channels
         target = self._rows(features, channels.target)
-        history = self._rows(self._trimmed(features) if _trims.get() else features, channels.positive)
-        boundary = (history.shape[1] or tf.shape(history)[1]) - self._short_length
-        long_rows, short_rows = history[:, : 0 if long == "none" else boundary], history[:, boundary:]
-        short_rows.set_shape([None, self._short_length, None])
-        following = [short_rows[:, 1:]]
+        history = self._trimmed(features) if _trims.get() else features
+        any_history = history[channels.positive[0].name]
+        boundary = (any_history.shape[1] or tf.shape(any_history)[1]) - self._short_length
+        long_rows = self._rows(history, channels.positive, slice(0, 0 if long == "none" else boundary))
+        short_rows = self._rows(history, channels.positive, slice(boundary, None), time_first=True)
+        short_rows.set_shape([self._short_length, None, None])
+        following = [short_rows[1:]]
         if negatives:
-            negative = self._rows(features, channels.negative)
-            following.append(negative[:, negative.shape[1] - self._short_length + 1 :])
+            newest = slice((channels.negative[0].length or 0) - self._short_length + 1, None)
+            following.append(self._rows(features, channels.negative, newest, time_first=True))
         if channels.user:
-            user = self._rows(features, channels.user, len(channels.target))
+            user = self._rows(features, channels.user, first_table=len(channels.target))
         else:
             user = tf.zeros([tf.shape(target)[0], 0], target.dtype)
-        newest_rows = [tf.transpose(short_rows, [1, 0, 2]), tf.transpose(tf.stack(following), [0, 2, 1, 3])]
-        rows, (named_long, *rest) = self.embedding.narrowed([long_rows, *newest_rows, target, user])
+        groups = [long_rows, short_rows, tf.stack(following), target, user]
+        rows, (named_long, *rest) = self.embedding.narrowed(groups)
         none = named_long[:, :0]
         searchable = long == "searchable" and search.fits(rows, self._dtype)
         to_embed, named = (none, named_long) if searchable else (named_long, none)
@@ -135,7 +137,7 @@ class SequenceInputs(tf.Module):
             rows=rows,
             long_mask=long_rows[..., 0] > 0,
             short=short,
-            short_mask=short_rows[..., 0] > 0,
+            short_mask=tf.transpose(short_rows[..., 0]) > 0,
             candidates=candidates,
         )
 
@@ -150,6 +152,14 @@ class SequenceInputs(tf.Module):
         most = max(self._channels.length - self._short_length - 1, 0)
         return {name: features[name][:, tf.minimum(padding, tf.constant(most, tf.int64)) :] for name in names}
 
-    def _rows(self, features: Mapping[str, tf.Tensor], channel: tuple[Feature, ...], first_table: int = 0) -> tf.Tensor:
-        """The rows of a channel's features, ``[B, F]`` or ``[B, length, F]``; items have the first tables."""
-        return self.embedding.rows([features[feature.name] for feature in channel], first_table)
+    def _rows(
+        self,
+        features: Mapping[str, tf.Tensor],
+        channel: tuple[Feature, ...],
+        positions: slice = slice(None),  # noqa: B008
+        *,
+        time_first: bool = False,
+        first_table: int = 0,
+    ) -> tf.Tensor:
+        """See :meth:`FusedEmbedding.rows`; items have the first tables."""
+        return self.embedding.rows([features[feature.name] for feature in channel], first_table, positions, time_first)

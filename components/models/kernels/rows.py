@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import numpy as np
 import tensorflow as tf
@@ -30,27 +29,43 @@ def fits(values: tf.Tensor) -> bool:
     )
 
 
-def named(ids: Sequence[tf.Tensor], largest: Sequence[int], offsets: Sequence[int]) -> tf.Tensor:
+def named(
+    ids: Sequence[tf.Tensor], largest: Sequence[int], offsets: Sequence[int], positions: slice, time_first: bool
+) -> tf.Tensor:
     """Which rows of a table ids read that have parts of it.
 
     Args:
-        ids: of F features, int32 or int64 ``[...]``; one outside 0..``largest`` counts as 0.
+        ids: of F features, int32 or int64 ``[B]`` or ``[B, length]``; one outside 0..``largest`` counts as 0.
         largest: id of each feature.
         offsets: the row that a feature's id 0 reads.
+        positions: of a history, those that are wanted.
+        time_first: whether these come before the samples.
 
     Returns:
-        ``[..., F]``, in the type of the ids.
+        ``[B, F]``, or ``[B, L, F]`` or ``[L, B, F]`` for L positions, in the type of the ids.
     """
 
+    def shape_of(samples: int | None, *length: int | None) -> list[int | None]:
+        wanted = [None if most is None else len(range(most)[positions]) for most in length]
+        return [*wanted, samples, len(ids)] if time_first else [samples, *wanted, len(ids)]
+
     def run(*ids: np.ndarray) -> np.ndarray:
-        out = arrays.empty((*ids[0].shape, len(ids)), ids[0].dtype.type)
-        for feature, (values, most, offset) in enumerate(zip(ids, largest, offsets, strict=True)):
-            name = partial(_name, values.reshape(-1), most, offset, feature, len(ids), out.reshape(-1))
-            host.in_parts(lambda part, first, last, name=name: name(first, last), values.size, least=_NAMES)
+        samples = len(ids[0])
+        length = ids[0].size // max(samples, 1)
+        wanted = range(length)[positions]
+        out = arrays.empty(shape_of(*ids[0].shape), ids[0].dtype.type)
+        steps = (1, samples) if time_first else (len(wanted), 1)
+
+        def work(part: int, first: int, last: int) -> None:
+            for feature, (values, most, offset) in enumerate(zip(ids, largest, offsets, strict=True)):
+                flat = values.reshape(-1), length, wanted.start, len(wanted), most, offset, feature, len(ids)
+                _name(*flat, *steps, out.reshape(-1), first, last)
+
+        host.in_parts(work, samples, least=-(-_NAMES // max(len(wanted), 1)))
         return out
 
     rows = tf.numpy_function(run, ids, ids[0].dtype, stateful=False, name="rows_named")
-    rows.set_shape([*ids[0].shape, len(ids)])
+    rows.set_shape(shape_of(*ids[0].shape))
     return rows
 
 
@@ -239,10 +254,15 @@ def _add_to(out: np.ndarray, values: Sequence[np.ndarray], places: Sequence[np.n
 
 
 @kernel
-def _name(ids, largest, offset, feature, features, out, first, last):  # type: ignore[no-untyped-def]
-    """Writes the rows of one feature's ids, from ``first`` to before ``last``."""
-    for i in range(first, last):
-        out[i * features + feature] = offset + (ids[i] if 0 <= ids[i] <= largest else 0)
+def _name(  # type: ignore[no-untyped-def]
+    ids, length, begin, count, largest, offset, feature, features, sample_step, position_step, out, first, last
+):  # fmt: skip
+    """Writes the rows of one feature's ids: ``count`` positions, from ``begin`` on, of a part of the samples."""
+    for sample in range(first, last):
+        for position in range(count):
+            name = ids[sample * length + begin + position]
+            to = (sample * sample_step + position * position_step) * features + feature
+            out[to] = offset + (name if 0 <= name <= largest else 0)
 
 
 @kernel

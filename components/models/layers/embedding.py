@@ -48,19 +48,30 @@ class FusedEmbedding(tf.Module):
             name="embedding_tables",
         )
 
-    def rows(self, ids: Sequence[tf.Tensor], first_table: int) -> tf.Tensor:
+    def rows(
+        self,
+        ids: Sequence[tf.Tensor],
+        first_table: int,
+        positions: slice = slice(None),  # noqa: B008
+        time_first: bool = False,
+    ) -> tf.Tensor:
         """Which rows the ids of neighbouring tables read.
 
         Args:
-            ids: of F features, int32 or int64 ``[...]``; one outside 0..cardinality reads the padding.
+            ids: of F features, int32 or int64 ``[B]`` or ``[B, length]``; one outside 0..cardinality reads the padding.
             first_table: the table of the first feature.
+            positions: of a history, those that are wanted.
+            time_first: whether these come before the samples.
 
         Returns:
-            ``[..., F]``, in the type of the ids; in the first table the padding is row 0.
+            ``[B, F]``, or ``[B, L, F]`` or ``[L, B, F]`` for L positions, in the type of the ids; in the first table
+            the padding is row 0.
         """
         if kernels.fits(self.tables):
             tables = slice(first_table, first_table + len(ids))
-            return kernels.named(ids, self._cardinalities[tables], self._offsets[tables])
+            return kernels.named(ids, self._cardinalities[tables], self._offsets[tables], positions, time_first)
+        if len(ids[0].shape) == 2:
+            ids = [tf.transpose(values[:, positions]) if time_first else values[:, positions] for values in ids]
         rows = []
         for table, values in enumerate(ids, first_table):
             known = (values >= 0) & (values <= tf.constant(self._cardinalities[table], values.dtype))
