@@ -22,9 +22,13 @@ class Model(Protocol):
     Attributes:
         serving_features: names of the features that :meth:`logits` reads.
         trainable_variables: what an optimizer updates, in an order that never changes.
+        variables: all of them, the same.
     """
 
     serving_features: tuple[str, ...]
+
+    @property
+    def variables(self) -> Sequence[tf.Variable]: ...
 
     @property
     def trainable_variables(self) -> Sequence[tf.Variable]: ...

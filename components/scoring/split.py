@@ -13,9 +13,11 @@ from components.feature_spec import Channel, FeatureSpec
 from components.progress import progress
 from components.records import Records, prefetched
 from components.scoring.model import ExportedModel
+from components.scoring.rebuilt import rebuilt
 
 # Batches.
 _READ_AHEAD = 2
+_WORTH_COMPILING = 1_000_000  # samples from which on kernels are the faster way
 _BEGUN = 1  # before one is waited for: a core that is done with one batch's parts goes on with the next's
 
 
@@ -87,7 +89,10 @@ def score_split(
             # the longest first, lest they be waited for.
             order = np.argsort(-lengths[-1], kind="stable") if history else slice(None)
             read = {name: batch[name][order] for name in model.inputs}
-            begun.append((order, model.begin(_translated(read, lookups or {}))))
+            read = _translated(read, lookups or {})
+            if not scores and not begun and records.rows >= _WORTH_COMPILING:
+                model = rebuilt(model, read)
+            begun.append((order, model.begin(read)))
             if len(begun) > _BEGUN:
                 end_one()
         while begun:

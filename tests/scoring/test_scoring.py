@@ -1,3 +1,4 @@
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -49,12 +50,11 @@ def test_scores_come_in_the_order_of_the_file_whatever_the_batch_size(data: Path
 
 
 @pytest.mark.parametrize("part", [599, 256, 1])
-def test_parts_that_are_scored_side_by_side_come_back_in_order(
-    data: Path, model: Path, part: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = scored(data, model, 600).probabilities
-    monkeypatch.setattr("components.scoring.model._PART", part)
-    np.testing.assert_array_equal(scored(data, model, 600).probabilities, whole)
+def test_parts_that_are_scored_side_by_side_come_back_in_order(data: Path, model: Path, part: int) -> None:
+    spec, exported = load_feature_spec(data), load_model(model)
+    whole = score_split(spec, exported, batch_size=600).probabilities
+    in_parts = score_split(spec, dataclasses.replace(exported, part=part), batch_size=600).probabilities
+    np.testing.assert_array_equal(in_parts, whole)
 
 
 def test_a_model_that_knows_the_qualities_ranks_well(data: Path, model: Path) -> None:

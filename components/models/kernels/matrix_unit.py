@@ -115,7 +115,7 @@ def _place(typing: Any, array: Any, at: Any) -> Any:
 
 @intrinsic
 def _gather(typing: Any, address: Any, step: Any, count: Any) -> Any:
-    """The floats at an address and each ``step`` bytes further, but 0 from the ``count``-th on, which may be any number."""
+    """The floats at an address and each ``step`` bytes further; 0 from the ``count``-th on, which may be any number."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = ir.VectorType(_INDEX, LANES)

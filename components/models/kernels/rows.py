@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -45,7 +46,7 @@ def named(
         ``[B, F]``, or ``[B, L, F]`` or ``[L, B, F]`` for L positions, in the type of the ids.
     """
 
-    def shape_of(samples: int | None, *length: int | None) -> list[int | None]:
+    def shape_of(samples: Any, *length: Any) -> list[Any]:
         wanted = [None if most is None else len(range(most)[positions]) for most in length]
         return [*wanted, samples, len(ids)] if time_first else [samples, *wanted, len(ids)]
 
