@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import tensorflow as tf
 
 from components.errors import KfrecError, explain_os_error
-from components.models.optimizers.rows import AwaitedSlices, sum_by_row
+from components.models.optimizers.rows import sum_by_row
 from components.train.mpi import make_mpi_loadable
 
 T = TypeVar("T")
@@ -101,10 +101,7 @@ class Horovod:
         rows, values = sum_by_row(slices)
         summed = self._hvd.allgather(values, name=f"{name}_values")
         named = self._hvd.allgather(rows, name=f"{name}_indices")
-        # Whatever can be done about rows before their values are there shall wait until this rank has sent its own.
-        with tf.control_dependencies([values]):
-            named = tf.identity(named)
-        return AwaitedSlices(summed, named, slices.dense_shape)
+        return tf.IndexedSlices(summed, named, slices.dense_shape)
 
     def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
         self._hvd.broadcast_variables(variables, root_rank=0)

@@ -1,7 +1,7 @@
-"""Adam over a whole table from the rows that have a gradient, which may still be on their way.
+"""Adam over a whole table from the rows that have a gradient.
 
-Rows that no rank names only fade. Which ones these are is known long before the gradients of the others have come from
-the other ranks, so they are moved while those are waited for.
+Rows that no rank names only fade. Which ones these are is known long before the gradients of the others, so they are
+moved in what time the rest of the step leaves a core idle: while one kernel waits for another, or a rank for the others.
 """
 
 from __future__ import annotations
@@ -29,9 +29,7 @@ class Rule(NamedTuple):
     epsilon: float
 
 
-def step(
-    variables: Sequence[tf.Variable], gradient: tf.IndexedSlices, rate: tf.Tensor, rule: Rule, awaited: bool
-) -> None:
+def step(variables: Sequence[tf.Variable], gradient: tf.IndexedSlices, rate: tf.Tensor, rule: Rule) -> None:
     """Moves every row; rows without a gradient have one of 0.
 
     A gradient of the whole table is never in memory. What is new is written beside the old, past the caches, and the
@@ -42,55 +40,45 @@ def step(
         gradient: of the weights; a row may be named more than once.
         rate: of the step, a scalar.
         rule: of Adam.
-        awaited: whether the gradient's indices are there before its values.
     """
 
-    def fade(*arrays: np.ndarray) -> _Step:
-        *old, named, size = arrays
-        return _faded(old, named, np.float32(size), rule)
-
     def begin(*arrays: np.ndarray) -> np.ndarray:
+        *old, named, size = arrays
         ticket = next(_tickets)
-        _begun[ticket] = host.in_background(lambda: fade(*arrays))
+        _begun[ticket] = host.in_idle_time(lambda: _begin(old, named, np.float32(size), rule))
         return np.array(ticket)
 
     def finish(ticket: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
         *old, values = arrays
-        return _begun.pop(int(ticket)).result().moved(old, values)
-
-    def run(*arrays: np.ndarray) -> list[np.ndarray]:
-        *known, values = arrays
-        return fade(*known).moved(known[:3], values)
+        return _begun.pop(int(ticket)).result().finish(old, values)
 
     old = [rows.whole(variable) for variable in variables]
-    known = [*old, gradient.indices, rate]
-    shapes = [variable.shape for variable in variables]
-    if awaited:
-        ticket = tf.numpy_function(begin, known, tf.int64, stateful=False, name="adam_begin")
-        new = host.call(finish, [ticket, *old, gradient.values], shapes)
-    else:
-        new = host.call(run, [*known, gradient.values], shapes)
+    ticket = tf.numpy_function(begin, [*old, gradient.indices, rate], tf.int64, stateful=False, name="adam_begin")
+    new = host.call(finish, [ticket, *old, gradient.values], [variable.shape for variable in variables])
     for variable, values in zip(variables, new, strict=True):
         variable.assign(values)
 
 
 class _Step(NamedTuple):
-    """A step half done: rows that nobody names have moved.
+    """A step half done.
 
     Attributes:
+        fading: moves the rows that nobody names.
         new: weights and both moments, each [R, width].
         found: the rows that are named, ascending.
         groups: of the names, by row (see :func:`components.models.kernels.rows.grouped`).
         factors: of the kernels.
     """
 
+    fading: host.Parts
     new: list[np.ndarray]
     found: np.ndarray
     groups: tuple[np.ndarray, np.ndarray]
     factors: list[np.float32]
 
-    def moved(self, old: Sequence[np.ndarray], values: np.ndarray) -> list[np.ndarray]:
-        """Moves the rows that are named by the sums of their gradients."""
+    def finish(self, old: Sequence[np.ndarray], values: np.ndarray) -> list[np.ndarray]:
+        """Moves what is left, and the rows that are named by the sums of their gradients."""
+        self.fading.finish()
         width = values.shape[1]
         flat = [array.reshape(-1) for array in (*old, *self.new)]
         arguments = *flat, self.found, *self.groups, values.reshape(-1), width
@@ -102,14 +90,15 @@ _tickets = itertools.count()
 _begun: dict[int, Future[_Step]] = {}
 
 
-def _faded(old: Sequence[np.ndarray], named: np.ndarray, rate: np.float32, rule: Rule) -> _Step:
+def _begin(old: Sequence[np.ndarray], named: np.ndarray, rate: np.float32, rule: Rule) -> _Step:
     height, width = old[0].shape
     bits, found, (places,) = rows.numbered([named], height)
     new = [host.floats(height, width) for _ in old]
     factors = [*(np.float32(factor) for factor in rule), rate]
     flat = [array.reshape(-1) for array in (*old, *new)]
-    host.in_parts(lambda part, begin, end: _fade(*flat, bits, height, width, begin, end, *factors), len(bits))
-    return _Step(new, found, rows.grouped(places, len(found)), factors)
+    fading = host.Parts(lambda part, begin, end: _fade(*flat, bits, height, width, begin, end, *factors), len(bits))
+    fading.begin()
+    return _Step(fading, new, found, rows.grouped(places, len(found)), factors)
 
 
 @kernel

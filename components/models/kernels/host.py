@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from typing import TypeVar
@@ -63,33 +64,51 @@ def _borders(total: int, least: int = 1) -> list[int]:
 
 
 def parts(total: int) -> int:
-    """How many parts :func:`in_parts` makes of ``range(total)``."""
+    """How many :class:`Parts` there are of ``range(total)``."""
     return len(_borders(total)) - 1
 
 
-def in_parts(work: Callable[..., None], total: int, room: int = 0, least: int = 1) -> None:
-    """Calls ``work(part, first, last)`` for smaller and smaller parts of ``range(total)``; who is done takes the next.
-
-    Where ``room`` is above 0, ``work`` is also given an array of so many floats, which parts share one after the other.
-    No part but the last is smaller than ``least``, below which calling takes longer than what is done.
+class Parts:
+    """Smaller and smaller parts of ``range(total)``, of which who is done with one takes the next.
 
     Which thread takes a part changes from run to run. What is added up over samples is therefore added up by part, so
     that the same batch gives the same bits.
+
+    Args:
+        work: called as ``work(part, first, last)``.
+        total: how many there are in all.
+        room: where it is above 0, ``work`` is also given an array of so many floats, which parts share one after the
+            other.
+        least: no part but the last is smaller, as calling would take longer than what is done.
     """
-    borders = _borders(total, least)
-    following = itertools.count().__next__  # one at a time, as Python's lock is held
 
-    def take() -> None:
-        rooms = [floats(room)] if room else []
-        while (part := following()) < len(borders) - 1:
-            work(part, borders[part], borders[part + 1], *rooms)
+    def __init__(self, work: Callable[..., None], total: int, room: int = 0, least: int = 1) -> None:
+        self._work, self._room, self._borders = work, room, _borders(total, least)
+        self._following = itertools.count().__next__  # one at a time, as Python's lock is held
+        self._ahead: Future[None] | None = None
 
-    others = [_pool().submit(take) for _ in range(min(threads(), len(borders) - 1) - 1)]
-    take()
-    for other in others:
-        # Threads that are busy with another kernel are not waited for once nothing is left for them.
-        if not other.cancel():
-            other.result()
+    def begin(self) -> None:
+        """Lets a thread take parts in idle time, until :meth:`finish`."""
+        self._ahead = in_idle_time(self._take)
+
+    def finish(self) -> None:
+        """Takes what is left on all threads."""
+        others = [_pool().submit(self._take) for _ in range(min(threads(), len(self._borders) - 1) - 1)]
+        self._take()
+        for other in [*others, *filter(None, [self._ahead])]:
+            # Threads that are busy with another kernel are not waited for once nothing is left for them.
+            if not other.cancel():
+                other.result()
+
+    def _take(self) -> None:
+        rooms = [floats(self._room)] if self._room else []
+        while (part := self._following()) < len(self._borders) - 1:
+            self._work(part, self._borders[part], self._borders[part + 1], *rooms)
+
+
+def in_parts(work: Callable[..., None], total: int, room: int = 0, least: int = 1) -> None:
+    """Calls ``work`` for all of :class:`Parts`."""
+    Parts(work, total, room, least).finish()
 
 
 def summed(parts: np.ndarray) -> np.ndarray:
@@ -119,13 +138,19 @@ def _sum(parts, count, size, sums, first, last):  # type: ignore[no-untyped-def]
 
 
 @cache
-def _background() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, "background")
+def _idle() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, "idle", _yield_to_others)
 
 
-def in_background(job: Callable[[], T]) -> Future[T]:
-    """Starts a job beside the operations of TensorFlow, to use what time these spend waiting."""
-    return _background().submit(job)
+def _yield_to_others() -> None:
+    """Lets this thread run only while a core has nothing else to do, where the system knows such a thing."""
+    with suppress(AttributeError, OSError):
+        os.sched_setscheduler(threading.get_native_id(), os.SCHED_IDLE, os.sched_param(0))
+
+
+def in_idle_time(job: Callable[[], T]) -> Future[T]:
+    """Starts a job beside the operations of TensorFlow, in what time these leave a core idle."""
+    return _idle().submit(job)
 
 
 def floats(*shape: int) -> np.ndarray:

@@ -8,7 +8,6 @@ from typing import Any
 import tensorflow as tf
 
 from components.models.kernels import adam, rows
-from components.models.optimizers.rows import AwaitedSlices
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-7
 
@@ -68,7 +67,7 @@ class Adam(tf.Module):
         if isinstance(gradient, tf.IndexedSlices) and rows.fits(gradient.values) and gradient.shape[0] is not None:
             rate = self._learning_rate * tf.sqrt(1.0 - powers[1]) / (1.0 - powers[0])
             rule = adam.Rule(kept, BETA_1, BETA_2, EPSILON)
-            adam.step((variable, first, second), gradient, rate, rule, isinstance(gradient, AwaitedSlices))
+            adam.step((variable, first, second), gradient, rate, rule)
             return
         if self._weight_decay:
             variable.assign(variable * kept)

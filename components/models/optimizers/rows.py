@@ -7,10 +7,6 @@ import tensorflow as tf
 from components.models.kernels import rows as kernels
 
 
-class AwaitedSlices(tf.IndexedSlices):
-    """A sparse gradient that is on its way: its indices are there some time before its values."""
-
-
 def sum_by_row(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
     """Adds up what a sparse gradient says about the same row.
 

@@ -6,7 +6,6 @@ import tensorflow as tf
 
 from components.models.kernels import host
 from components.models.optimizers.adam import Adam
-from components.models.optimizers.rows import AwaitedSlices
 
 WIDTH = 32
 
@@ -16,9 +15,7 @@ def _gradient(rows: int, named: list[int], seed: int) -> tf.IndexedSlices:
     return tf.IndexedSlices(tf.constant(values), tf.constant(named, tf.int32), tf.constant([rows, WIDTH]))
 
 
-def _trained(
-    rows: int, gradients: list[tf.IndexedSlices], allowed: bool, decay: float = 0.0, kind: type = tf.IndexedSlices
-) -> list[np.ndarray]:
+def _trained(rows: int, gradients: list[tf.IndexedSlices], allowed: bool, decay: float = 0.0) -> list[np.ndarray]:
     """Weights and moments after a step with each gradient."""
     optimizer = Adam(0.1, decay)
     weights = tf.Variable(np.random.default_rng(rows).normal(size=(rows, WIDTH)).astype("f"))
@@ -27,7 +24,7 @@ def _trained(
     @tf.function(autograph=False)
     def step(values: tf.Tensor, indices: tf.Tensor) -> None:
         with host.host_kernels(allowed):
-            optimizer.apply([(kind(values, indices, tf.constant([rows, WIDTH])), weights)])
+            optimizer.apply([(tf.IndexedSlices(values, indices, tf.constant([rows, WIDTH])), weights)])
 
     for gradient in gradients:
         step(gradient.values, gradient.indices)
@@ -38,19 +35,18 @@ def _trained(
     return [table.numpy() for table in (weights, *optimizer.moments[0])]
 
 
-@pytest.mark.parametrize("kind", [tf.IndexedSlices, AwaitedSlices])
 @pytest.mark.parametrize("decay", [0.0, 0.5])
 @pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(
     "named", [[], [0], [6], [6, 0, 3, 3, 0], list(range(7))], ids=["none", "first", "last", "twice", "all"]
 )
 def test_every_row_moves_as_by_tensorflow(
-    named: list[int], threads: int, decay: float, kind: type, monkeypatch: pytest.MonkeyPatch
+    named: list[int], threads: int, decay: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(host, "threads", lambda: threads)
     gradients = [_gradient(7, [1, 5], 1), _gradient(7, named, 2), _gradient(7, [2], 3)]
     expected = _trained(7, gradients, False, decay)
-    for ours, theirs in zip(_trained(7, gradients, True, decay, kind), expected, strict=True):
+    for ours, theirs in zip(_trained(7, gradients, True, decay), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)
 
 
@@ -89,10 +85,9 @@ def test_a_moment_that_fades_becomes_zero_before_it_slows_the_processor_down() -
     np.testing.assert_allclose(first[2], 0.9, rtol=1e-6)
 
 
-@pytest.mark.parametrize("kind", [tf.IndexedSlices, AwaitedSlices])
-def test_a_table_may_have_any_number_of_rows(kind: type) -> None:
+def test_a_table_may_have_any_number_of_rows() -> None:
     for rows in (63, 64, 65, 200):
         gradients = [_gradient(rows, [rows - 1, 0, 62, 5, 5], 1), _gradient(rows, list(range(0, rows, 3)), 2)]
         expected = _trained(rows, gradients, False)
-        for ours, theirs in zip(_trained(rows, gradients, True, kind=kind), expected, strict=True):
+        for ours, theirs in zip(_trained(rows, gradients, True), expected, strict=True):
             np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-7)

@@ -1,3 +1,4 @@
+import os
 import threading
 
 import numpy as np
@@ -61,3 +62,37 @@ def test_kernels_are_allowed_only_within():
             assert not host.are_allowed()
         assert host.are_allowed()
     assert not host.are_allowed()
+
+
+def test_parts_that_are_begun_are_taken_in_idle_time_and_all_are_done_at_the_end(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(host, "threads", lambda: 2)
+    seen: dict[int, str] = {}
+    one_done = threading.Event()
+
+    def work(part: int, first: int, last: int) -> None:
+        assert part not in seen
+        seen[part] = threading.current_thread().name
+        one_done.set()
+
+    parts = host.Parts(work, 256)
+    assert not seen
+    parts.begin()
+    assert one_done.wait(timeout=60)
+    parts.finish()
+    assert sorted(seen) == list(range(host.parts(256)))
+    assert seen[0].startswith("idle")
+
+
+def test_what_fails_in_idle_time_fails_at_the_end():
+    def work(part: int, first: int, last: int) -> None:
+        raise ValueError("no")
+
+    parts = host.Parts(work, 1)
+    parts.begin()
+    with pytest.raises(ValueError, match="no"):
+        parts.finish()
+
+
+def test_idle_time_is_time_in_which_the_system_has_nothing_else_to_do():
+    assert host.in_idle_time(lambda: os.sched_getscheduler(threading.get_native_id())).result() == os.SCHED_IDLE
+    assert os.sched_getscheduler(threading.get_native_id()) == os.SCHED_OTHER
