@@ -1,7 +1,7 @@
 """Adam over a whole table from the rows that have a gradient.
 
 Rows that no rank names only fade. Which ones these are is known long before the gradients of the others, so they are
-moved in what time the rest of the step leaves a core idle: while one kernel waits for another, or a rank for the others.
+moved in what time the rest of a step leaves a core idle: while a kernel waits for another, or a rank for the others.
 """
 
 from __future__ import annotations
