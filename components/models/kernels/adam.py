@@ -17,7 +17,9 @@ import tensorflow as tf
 from components.compiled import kernel
 from components.models.kernels import host, rows
 from components.models.kernels.vectors import LANES, everywhere, load, normal, square_root, stream
-from components.records.words import trailing_zeros
+from components.records.words import prefetch, trailing_zeros
+
+_AHEAD = 8  # rows, of those that have a gradient: where they lie cannot be guessed
 
 
 class Rule(NamedTuple):
@@ -135,6 +137,11 @@ def _move(  # type: ignore[no-untyped-def]
     size, more = everywhere(rate), everywhere(epsilon)
     for number in range(begin, end):
         row = np.int64(found[number]) * width
+        if number + _AHEAD < end:
+            later = np.int64(found[number + _AHEAD]) * width
+            prefetch(first, later)
+            prefetch(second, later)
+            prefetch(weights, later)
         for j in range(0, width, LANES):
             g, at = load(values, np.int64(members[starts[number]]) * width + j), row + j
             for other in range(starts[number] + 1, starts[number + 1]):
