@@ -23,7 +23,7 @@ from components.train.ranks import Alone
 from components.train.training_step import TrainingStep
 
 SIZE, LAZY_SIZES = 16_384, (4096, 16_384)
-CURVE_SIZE, CURVE_RUNS, CURVE_RUN_STEPS = 4096, 5, 20
+CURVE_SIZE, CURVE_RUNS, CURVE_RUN_STEPS = 4096, 10, 10
 Batch = dict[str, tf.Tensor]
 Steps = dict[str, Callable[[Batch], tf.Tensor]]
 
