@@ -18,7 +18,7 @@ from components.steps.parameter import as_plain
 from components.tfrecord.step import run
 from components.train.export import FOLDER, export
 
-FEW, MANY, BATCH, SCORES = 65_536, 1_000_000, 16_384, 10_000_000
+ROWS, BATCH, SCORES = 262_144, 16_384, 10_000_000
 # A process of its own, as the evaluate step is, which TensorFlow has other threads in than training.
 _SCORE = """
 import sys
@@ -27,9 +27,9 @@ from benchmarks.measuring import seconds
 from components.feature_spec import load_feature_spec
 from components.scoring import load_model, score_split
 model, rows = load_model(Path(sys.argv[1])), int(sys.argv[2])
-for folder in sys.stdin:
-    spec = load_feature_spec(Path(folder.strip()))
-    taken = seconds(lambda: score_split(spec, model, batch_size=rows))
+spec = load_feature_spec(Path(sys.argv[3]))
+for compile_from in sys.stdin:
+    taken = seconds(lambda: score_split(spec, model, batch_size=rows, compile_from=int(compile_from)))
     print(taken, flush=True)
 """
 
@@ -40,38 +40,37 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     values = [seconds(lambda: roc_auc(labels, scores)) for _ in range(plan.runs)]
     report.add(Figure("evaluate", f"exact AUC of {SCORES:,} scores", "s", values, target=2, lower_is_better=True))
 
-    records = {count: folder / f"tfrecord-{count}" for count in (FEW, MANY)}
-    for count, tfrecord in records.items():
-        run(TfrecordParameters(), parquet=write_samples(folder / f"parquet-{count}", 1000, count), tfrecord=tfrecord)
+    records = folder / "tfrecord"
+    run(TfrecordParameters(), parquet=write_samples(folder / "parquet", 1000, ROWS), tfrecord=records)
     model, step = our_step()
     data = tensors(BATCH, 1)
     served = {name: _spec(values) for name, values in data.items() if name in model.serving_features}
     export(model, served, folder / "model" / FOLDER)
     (folder / "model" / "parameters.json").write_text(json.dumps(as_plain(TrainParameters())))
-    (folder / "model" / "feature_spec.yaml").write_text((records[FEW] / "feature_spec.yaml").read_text())
-    command = [sys.executable, "-c", _SCORE, str(folder / "model"), str(BATCH)]
+    (folder / "model" / "feature_spec.yaml").write_text((records / "feature_spec.yaml").read_text())
+    command = [sys.executable, "-c", _SCORE, str(folder / "model"), str(BATCH), str(records)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as scorer:
         assert scorer.stdin and scorer.stdout
 
-        def score(count: int) -> float:
-            print(records[count], file=scorer.stdin, flush=True)
-            return count / float(scorer.stdout.readline())
+        def score(compile_from: int) -> float:
+            print(compile_from, file=scorer.stdin, flush=True)
+            return ROWS / float(scorer.stdout.readline())
 
         jobs = {
-            "few": lambda: score(FEW),
-            "many": lambda: score(MANY),
+            "kernels": lambda: score(ROWS),
+            "operations": lambda: score(ROWS + 1),
             "train": lambda: BATCH / seconds(lambda: np.asarray(step(data))),
         }
         alternated(1, **jobs)
         measured = alternated(plan.runs, **jobs)
         scorer.stdin.close()
-    for job, count, target, how in (
-        ("many", MANY, 2, "by kernels, compiled before, which takes a new pod about 8 s"),
-        ("few", FEW, None, "by the exported model's operations, as compiling would take longer than all of it"),
+    for job, target, how in (
+        ("kernels", 2, "as splits of a million samples and more are; compiled before, which takes a new pod about 8 s"),
+        ("operations", None, "those of the exported model, as smaller splits are, since compiling would take longer"),
     ):
         report.add(
             Figure(
-                "evaluate", f"scoring {count:,} samples from records, batch {BATCH}", "samples/s", measured[job],
+                "evaluate", f"scoring from records by {job}, batch {BATCH}", "samples/s", measured[job],
                 measured["train"], target_ratio=target, note=f"{how}; the reference is kfrec's own training step",
             )
         )  # fmt: skip

@@ -46,6 +46,7 @@ def score_split(
     batch_size: int = 16_384,
     lookups: Mapping[str, np.ndarray] | None = None,
     title: str = "scoring",
+    compile_from: int = _WORTH_COMPILING,
 ) -> Scores:
     """Scores every sample of a split in the order of its files.
 
@@ -57,6 +58,7 @@ def score_split(
         lookups: feature to an array that turns the data's ids into the model's; see
             :func:`components.scoring.translation.translation`.
         title: what the progress bar says.
+        compile_from: samples from which on kernels score them; see :mod:`components.scoring.rebuilt`.
 
     Raises:
         KfrecError: the split has no samples, or a record is corrupt.
@@ -90,7 +92,7 @@ def score_split(
             order = np.argsort(-lengths[-1], kind="stable") if history else slice(None)
             read = {name: batch[name][order] for name in model.inputs}
             read = _translated(read, lookups or {})
-            if not scores and not begun and records.rows >= _WORTH_COMPILING:
+            if not scores and not begun and records.rows >= compile_from:
                 model = rebuilt(model, read)
             begun.append((order, model.begin(read)))
             if len(begun) > _BEGUN:

@@ -98,8 +98,7 @@ def test_large_splits_are_scored_by_kernels(
     model = exported(tmp_path / "model", spec)
     before = score_split(spec, model, batch_size=128)
     assert not calls
-    monkeypatch.setattr("components.scoring.split._WORTH_COMPILING", worth)
-    after = score_split(spec, model, batch_size=128)
+    after = score_split(spec, model, batch_size=128, compile_from=worth)
     assert len(calls) == (1 if worth <= 600 else 0)
     np.testing.assert_allclose(after.probabilities, before.probabilities, rtol=0, atol=1e-6)
     np.testing.assert_array_equal(after.labels, before.labels)
