@@ -1,14 +1,14 @@
-"""Products of float32 matrices by the matrix unit of an x86 processor (AMX), which itself multiplies bfloat16 numbers.
+"""The matrix unit of an x86 processor (AMX) in kernels: split float32 numbers, multiply tiles of them, add these up.
 
-A float32 number is the sum of three bfloat16 ones, and of the nine products of two such sums six are added up in
-float32; the other three are less than 2**-22 of the product. So results are as near the true ones as those of float32
-instructions, while the unit does in one instruction what takes 16 x 16 of theirs. It takes bfloat16 numbers below
-2**-126 for 0: a factor below 2**-110 loses its last bits.
+The unit itself multiplies bfloat16 numbers. A float32 number is the sum of three of these, and of the nine products of
+two such sums six are added up in float32; the other three are less than 2**-22 of the product. So results are as near
+the true ones as those of float32 instructions, while the unit does in one instruction what takes 16 x 16 of theirs. It
+takes bfloat16 numbers below 2**-126 for 0: a factor below 2**-110 loses its last bits.
 
 A tile is 16 rows of 64 bytes: of a left factor 16 rows of 32 numbers, of a right one 32 rows of 16 columns, of a
 result 16 x 16 float32. Factors are split in chunks of 32 terms: the tiles of the first, second and third parts one
 behind the other, of a left factor two below each other at a time. Terms j and j + 16 of a chunk stand side by side, as
-the unit multiplies and adds them in pairs.
+the unit multiplies and adds them in pairs. Addresses are numbers.
 
 References:
     Henry, Tang and Heinecke, Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision
@@ -19,14 +19,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from components.compiled import kernel
-from components.models.kernels.vectors import LANES, VECTOR, everywhere, load, vector
+from components.models.kernels.vectors import LANES, VECTOR, vector
 from components.processor import has
 
 HAS_MATRIX_UNIT = has("amx-tile", "amx-bf16", "avx512f")
@@ -36,16 +34,10 @@ CHUNK = 32
 SIDE = 16
 """Rows and columns of a tile of a result."""
 PARTS = 3
-TILE = 64
-"""Rows of a left factor that is split beforehand."""
-_TILE = 1024  # bytes
-_STRIP = PARTS * 2 * _TILE + 64  # 32 rows of a left factor in one chunk, and a line so that chunks share no cache lines
-_DEEPEST = 4  # chunks that are multiplied at a time, so that the first-level cache holds both factors of a block
-_ROWS = 128  # of a transposed left factor that are split at a time, of _TERMS
-_TERMS = 64
-_PRODUCTS = (0, 2), (0, 1), (1, 1), (1, 0), (0, 0), (2, 0)
+TILE_SIZE = 1024
+"""Bytes."""
+PRODUCTS = (0, 2), (0, 1), (1, 1), (1, 0), (0, 0), (2, 0)
 """Parts of the left and of the right factor that are multiplied."""
-_ZERO = np.float32(0)
 
 _BYTE, _WORD, _INDEX = (ir.IntType(bits) for bits in (8, 32, 64))
 _BYTES = _BYTE.as_pointer()
@@ -59,7 +51,7 @@ def _call(builder: Any, name: str, *arguments: Any) -> Any:
 
 
 @intrinsic
-def _configure(typing: Any) -> Any:
+def configure(typing: Any) -> Any:
     """Gives this thread eight whole tiles."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -73,7 +65,7 @@ def _configure(typing: Any) -> Any:
 
 
 @intrinsic
-def _release(typing: Any) -> Any:
+def release(typing: Any) -> Any:
     """Gives them back, so that nobody has to save them."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -83,7 +75,7 @@ def _release(typing: Any) -> Any:
     return types.void(), generate
 
 
-def _memory(size: int) -> Any:
+def stack_memory(size: int) -> Any:
     """Makes an intrinsic that gives the address of so many bytes of the stack, until the kernel returns."""
 
     @intrinsic
@@ -98,12 +90,8 @@ def _memory(size: int) -> Any:
     return memory
 
 
-_LEFT, _RIGHT = _ROWS // (2 * SIDE) * _TERMS // CHUNK * _STRIP, PARTS * 2 * _TERMS // CHUNK * _TILE
-_factors = _memory(_LEFT + 2 * _RIGHT)
-
-
 @intrinsic
-def _place(typing: Any, array: Any, at: Any) -> Any:
+def address_of(typing: Any, array: Any, at: Any) -> Any:
     """The address of ``array[at]``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -114,7 +102,7 @@ def _place(typing: Any, array: Any, at: Any) -> Any:
 
 
 @intrinsic
-def _gather(typing: Any, address: Any, step: Any, count: Any) -> Any:
+def gather(typing: Any, address: Any, step: Any, count: Any) -> Any:
     """The floats at an address and each ``step`` bytes further; 0 from the ``count``-th on, which may be any number."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -158,7 +146,7 @@ def _put_parts(builder: Any, first: Any, second: Any, to: Any, step: Any) -> Non
 
 
 @intrinsic
-def _split(typing: Any, first: Any, second: Any, to: Any, step: Any) -> Any:
+def split_two(typing: Any, first: Any, second: Any, to: Any, step: Any) -> Any:
     """Writes the three parts of two vectors, side by side, to an address and ``step`` bytes further each."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -186,7 +174,7 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
 
 
 @intrinsic
-def _split_transposed(typing: Any, array: Any, at: Any, step: Any, count: Any, to: Any) -> Any:
+def split_transposed(typing: Any, array: Any, at: Any, step: Any, count: Any, to: Any) -> Any:
     """Writes the tiles of a left factor whose terms are rows of memory, ``step`` apart; 0 from the ``count``-th on."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -205,13 +193,13 @@ def _split_transposed(typing: Any, array: Any, at: Any, step: Any, count: Any, t
                 rows.append(builder.select(there, row, zero))
             halves.append(_transposed(builder, rows))
         for row, (first, second) in enumerate(zip(*halves, strict=True)):
-            _put_parts(builder, first, second, builder.add(begin, _INDEX(row * 64)), _INDEX(2 * _TILE))
+            _put_parts(builder, first, second, builder.add(begin, _INDEX(row * 64)), _INDEX(2 * TILE_SIZE))
         return context.get_dummy_value()
 
     return types.void(array, types.intp, types.intp, types.intp, types.intp), generate
 
 
-def _block(down: int, across: int) -> Any:
+def tiles_product(down: int, across: int) -> Any:
     """Makes an intrinsic that computes ``down`` x ``across`` tiles of a product: 2 x 2, 1 x 2, 4 x 1 or 1 x 1.
 
     Its arguments are whether to add to the result; of the left factor the address and the bytes from one strip and
@@ -224,7 +212,7 @@ def _block(down: int, across: int) -> Any:
     beside = down == across == 2
 
     @intrinsic
-    def block(typing, add, a, a_strip, a_chunk, b, chunks, c, c_row, rows, row_step, tiles, pair, last):  # type: ignore[no-untyped-def]
+    def product(typing, add, a, a_strip, a_chunk, b, chunks, c, c_row, rows, row_step, tiles, pair, last):  # type: ignore[no-untyped-def]
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             added, a_first, strip, chunk, b_first, count, c_first, row, *others = arguments
             results = [(v, h) for v in range(down) for h in range(across)]
@@ -246,14 +234,15 @@ def _block(down: int, across: int) -> Any:
                     term = builder.add(builder.mul(chunk_there, _INDEX(CHUNK)), inside)
                     one = builder.add(source, builder.mul(term, step))
                     other = builder.add(one, builder.mul(step, _INDEX(SIDE)))
-                    tile = builder.mul(chunk_there, _INDEX(PARTS * 2 * _TILE))
+                    tile = builder.mul(chunk_there, _INDEX(PARTS * 2 * TILE_SIZE))
                     place = builder.add(to, builder.add(tile, builder.mul(inside, _INDEX(64))))
                     for h in range(2):
                         first, second = [
                             builder.load(builder.inttoptr(builder.add(row_at, _INDEX(h * 64)), _VECTORS), align=4)
                             for row_at in (one, other)
                         ]
-                        _put_parts(builder, first, second, builder.add(place, _INDEX(h * _TILE)), _INDEX(2 * _TILE))
+                        tile_there = builder.add(place, _INDEX(h * TILE_SIZE))
+                        _put_parts(builder, first, second, tile_there, _INDEX(2 * TILE_SIZE))
 
             with builder.if_else(added) as (then, otherwise):
                 with then:
@@ -264,18 +253,18 @@ def _block(down: int, across: int) -> Any:
                         _call(builder, "tilezero", _BYTE(tile))
             with cgutils.for_range(builder, count) as loop:
                 a_now = builder.add(a_first, builder.mul(loop.index, chunk))
-                b_now = builder.add(b_first, builder.mul(loop.index, _INDEX(PARTS * across * _TILE)))
+                b_now = builder.add(b_first, builder.mul(loop.index, _INDEX(PARTS * across * TILE_SIZE)))
                 held: tuple[int | None, int | None] = None, None
                 # Small products first; from one to the next a factor stays where it is, if there are tiles enough.
-                for turn, (of_a, of_b) in enumerate(_PRODUCTS):
+                for turn, (of_a, of_b) in enumerate(PRODUCTS):
                     if held[1] != of_b:
                         for h, tile in enumerate(tiles_of_b):
-                            place = builder.add(b_now, _INDEX((of_b * across + h) * _TILE))
+                            place = builder.add(b_now, _INDEX((of_b * across + h) * TILE_SIZE))
                             move("tileloadd64", tile, place, _INDEX(64))
                     for v in range(down):
                         tile_of_a = tiles_of_a[v % len(tiles_of_a)]
                         if held[0] != of_a or len(tiles_of_a) < down:
-                            inside = _INDEX((2 * of_a + v % 2) * _TILE)
+                            inside = _INDEX((2 * of_a + v % 2) * TILE_SIZE)
                             place = builder.add(a_now, builder.add(builder.mul(strip, _INDEX(v // 2)), inside))
                             move("tileloadd64", tile_of_a, place, _INDEX(64))
                         for h, tile_of_b in enumerate(tiles_of_b):
@@ -283,7 +272,7 @@ def _block(down: int, across: int) -> Any:
                             _call(builder, "tdpbf16ps", *map(_BYTE, tiles))
                     held = of_a, of_b
                     if beside:
-                        before = builder.mul(loop.index, _INDEX(len(_PRODUCTS)))
+                        before = builder.mul(loop.index, _INDEX(len(PRODUCTS)))
                         split_pair(builder.add(others[3], builder.add(before, _INDEX(turn))))
             for tile, place in enumerate(results):
                 move("tilestored64", tile, of_result(*place), row)
@@ -292,149 +281,4 @@ def _block(down: int, across: int) -> Any:
         index = types.intp
         return types.void(types.boolean, *[index] * 12), generate
 
-    return block
-
-
-_two_by_two, _one_by_two, _four_by_one, _one_by_one = _block(2, 2), _block(1, 2), _block(4, 1), _block(1, 1)
-
-
-@kernel
-def _blocks(add, a, a_strip, a_chunk, rows, b, columns, chunks, c, c_row, beside, row_step, tiles, pairs):  # type: ignore[no-untyped-def]
-    """One panel of a result, of 32 or 16 columns, of split factors; all by their addresses.
-
-    Returns:
-        How many of the ``pairs`` of rows have been split beside it.
-    """
-    row, down, split = 0, SIDE * c_row, 0
-    if columns == 2 * SIDE:
-        while row + 2 * SIDE <= rows:
-            _two_by_two(add, a, a_strip, a_chunk, b, chunks, c, c_row, beside, row_step, tiles, split, pairs)
-            row, a, c, split = row + 2 * SIDE, a + a_strip, c + 2 * down, split + chunks * len(_PRODUCTS)
-        if row < rows:
-            _one_by_two(add, a, a_strip, a_chunk, b, chunks, c, c_row, 0, 0, 0, 0, 0)
-    else:
-        while row + 4 * SIDE <= rows:
-            _four_by_one(add, a, a_strip, a_chunk, b, chunks, c, c_row, 0, 0, 0, 0, 0)
-            row, a, c = row + 4 * SIDE, a + 2 * a_strip, c + 4 * down
-        while row < rows:
-            _one_by_one(add, a + row % (2 * SIDE) // SIDE * _TILE, a_strip, a_chunk, b, chunks, c, c_row, 0, 0, 0, 0, 0)
-            row, c = row + SIDE, c + down
-            a += a_strip if row % (2 * SIDE) == 0 else 0
-    return min(split, pairs)
-
-
-@kernel
-def panel_size(rows, columns):  # type: ignore[no-untyped-def]
-    """Floats of a packed matrix, whose columns are a multiple of SIDE."""
-    return -(-rows // CHUNK) * CHUNK * columns * PARTS // 2
-
-
-@kernel
-def _pack(matrix, row_step, column_step, rows, columns, panels):  # type: ignore[no-untyped-def]
-    """Splits a matrix that begins at an address; the steps are in bytes."""
-    to = _place(panels, 0)
-    for first in range(0, columns, 2 * SIDE):
-        tiles = -(-min(columns - first, 2 * SIDE) // SIDE)
-        for above in range(0, rows, CHUNK):
-            for column in range(first, first + tiles * SIDE, SIDE):
-                for row in range(above, above + SIDE):
-                    place, count, under = matrix + row * row_step + column * column_step, columns - column, row + SIDE
-                    _split(
-                        _gather(place, column_step, count if row < rows else 0),
-                        _gather(place + SIDE * row_step, column_step, count if under < rows else 0),
-                        to + (row - above) * 64,
-                        tiles * _TILE,
-                    )
-                to += _TILE
-            to += (PARTS - 1) * tiles * _TILE
-
-
-def pack(matrix: np.ndarray, panels: np.ndarray) -> None:
-    """Fills the panels of a matrix, of :func:`panel_size`."""
-    _pack(matrix.ctypes.data, *matrix.strides, *matrix.shape, panels)
-
-
-@kernel
-def split_size(depth):  # type: ignore[no-untyped-def]
-    """Floats of a split left factor."""
-    return -(-depth // CHUNK) * TILE // (2 * SIDE) * _STRIP // 4
-
-
-@kernel
-def split_row(a, a_at, width, room, at, row):  # type: ignore[no-untyped-def]
-    """As :func:`components.models.kernels.products.split_row`."""
-    to = _place(room, at) + row // (2 * SIDE) * _STRIP + row % (2 * SIDE) * 64
-    for term in range(0, width, CHUNK):
-        second = load(a, a_at + term + SIDE) if term + SIDE < width else everywhere(_ZERO)
-        _split(load(a, a_at + term), second, to, 2 * _TILE)
-        to += TILE // (2 * SIDE) * _STRIP
-
-
-@kernel
-def multiply(add, a, a_at, a_row, split, depth, panels, at, panel_rows, columns, c, c_at, c_row):  # type: ignore[no-untyped-def]
-    """As :func:`components.models.kernels.products.multiply`."""
-    _configure()
-    left, result, across = _place(a, split), _place(c, c_at), 4 * c_row
-    chunk_size = TILE // (2 * SIDE) * _STRIP
-    all_chunks = -(-depth // CHUNK)
-    parts = -(-all_chunks // _DEEPEST)
-    for part in range(parts):
-        above, below = all_chunks * part // parts, all_chunks * (part + 1) // parts
-        for row in range(0, TILE, 4 * SIDE):
-            strip = left + above * chunk_size + row // (2 * SIDE) * _STRIP
-            for first in range(0, columns, 2 * SIDE):
-                width = min(columns - first, 2 * SIDE)
-                b = _place(panels, at + panel_size(panel_rows, first) + panel_size(above * CHUNK, width))
-                _blocks(
-                    add or part > 0, strip, _STRIP, chunk_size, 4 * SIDE, b, width, below - above,
-                    result + row * across + first * 4, across, 0, 0, 0, 0,
-                )  # fmt: skip
-    _release()
-
-
-@kernel
-def _split_right(b, at, b_row, terms, width, to, first, last):  # type: ignore[no-untyped-def]
-    """Splits of a panel of a right factor the pairs of rows from ``first`` to before ``last``."""
-    for number in range(first, last):
-        term = (number >> 4) * CHUNK + (number & 15)
-        one = at + term * b_row
-        place = to + (number >> 4) * PARTS * width * 64 + (number & 15) * 64
-        for column in range(0, width, SIDE):
-            _split(
-                load(b, one + column) if term < terms else everywhere(_ZERO),
-                load(b, one + SIDE * b_row + column) if term + SIDE < terms else everywhere(_ZERO),
-                place + column * 64,
-                width * 64,
-            )
-
-
-@kernel
-def add_transposed(a, a_at, a_row, rows, depth, b, b_at, b_row, columns, c, c_at, c_row):  # type: ignore[no-untyped-def]
-    """As :func:`components.models.kernels.products.add_transposed`."""
-    _configure()
-    left = _factors()
-    right, other = left + _LEFT, left + _LEFT + _RIGHT
-    for above in range(0, depth, _TERMS):
-        terms = min(_TERMS, depth - above)
-        chunks = -(-terms // CHUNK)
-        strip, pairs = chunks * _STRIP, chunks * SIDE
-        for begin in range(0, rows, _ROWS):
-            count = min(_ROWS, rows - begin)
-            for row in range(0, count, SIDE):
-                for term in range(0, terms, CHUNK):
-                    source = a_at + (above + term) * a_row + begin + row
-                    to = left + row // (2 * SIDE) * strip + row % (2 * SIDE) * 64 + term // CHUNK * _STRIP
-                    _split_transposed(a, source, a_row, terms - term, to)
-            source, split = b_at + above * b_row, 0
-            for first in range(0, columns, 2 * SIDE):
-                width = min(columns - first, 2 * SIDE)
-                _split_right(b, source + first, b_row, terms, width, right, split, pairs)
-                following = first + 2 * SIDE
-                wanted = pairs if terms == pairs * 2 and following + 2 * SIDE <= columns else 0
-                result = _place(c, c_at + begin * c_row + first)
-                split = _blocks(
-                    True, left, strip, _STRIP, count, right, width, chunks, result, c_row * 4,
-                    _place(b, source + following), b_row * 4, other, wanted,
-                )  # fmt: skip
-                right, other = other, right
-    _release()
+    return product

@@ -10,7 +10,7 @@ import numpy as np
 
 from components import arrays
 from components.compiled import kernel
-from components.models.kernels import matrix_unit, vector_products
+from components.models.kernels import matrix_products, vector_products
 from components.models.kernels.matrix_unit import HAS_MATRIX_UNIT
 
 GRAIN = 16
@@ -20,7 +20,7 @@ DEEP = 32
 _WORTHWHILE = 20_000
 """Numbers of a result from which on the matrix unit makes up for splitting what it multiplies for no other product."""
 
-_by_weights = matrix_unit if HAS_MATRIX_UNIT else vector_products
+_by_weights = matrix_products if HAS_MATRIX_UNIT else vector_products
 TILE = _by_weights.TILE
 panel_size, split_size = _by_weights.panel_size, _by_weights.split_size
 _multiply, _split_row = _by_weights.multiply, _by_weights.split_row
@@ -105,6 +105,6 @@ def add_transposed(a, a_at, a_row, rows, depth, b, b_at, b_row, columns, c, c_at
         c, c_at, c_row: the result: an array, where it begins and the step from row to row.
     """
     if HAS_MATRIX_UNIT and rows * columns >= _WORTHWHILE:
-        matrix_unit.add_transposed(a, a_at, a_row, rows, depth, b, b_at, b_row, columns, c, c_at, c_row)
+        matrix_products.add_transposed(a, a_at, a_row, rows, depth, b, b_at, b_row, columns, c, c_at, c_row)
     else:
         vector_products.add_transposed(a, a_at, a_row, rows, depth, b, b_at, b_row, columns, c, c_at, c_row)

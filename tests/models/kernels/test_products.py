@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 from components import arrays
-from components.models.kernels import matrix_unit, products, vector_products
+from components.models.kernels import matrix_products, products, vector_products
+from components.models.kernels.matrix_unit import HAS_MATRIX_UNIT
 from components.models.kernels.products import DEEP, GRAIN, TILE, packed, padded
 
 DEEPEST = vector_products.DEEPEST
-UNITS = [products, vector_products, *([matrix_unit] if matrix_unit.HAS_MATRIX_UNIT else [])]
+UNITS = [products, vector_products, *([matrix_products] if HAS_MATRIX_UNIT else [])]
 every_unit = pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.__name__.rpartition(".")[-1])
 
 
