@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.compiled import kernel
-from components.models.kernels import host, rows
+from components.models.kernels import host, names, rows
 from components.models.kernels.vectors import LANES, everywhere, load, normal, square_root, stream
 from components.records.words import prefetch, trailing_zeros
 
@@ -68,7 +68,7 @@ class _Step(NamedTuple):
         fading: moves the rows that nobody names.
         new: weights and both moments, each [R, width].
         found: the rows that are named, ascending.
-        groups: of the names, by row (see :func:`components.models.kernels.rows.grouped`).
+        groups: of the names, by row (see :func:`components.models.kernels.names.grouped`).
         factors: of the kernels.
     """
 
@@ -94,13 +94,13 @@ _begun: dict[int, Future[_Step]] = {}
 
 def _begin(old: Sequence[np.ndarray], named: np.ndarray, rate: np.float32, rule: Rule) -> _Step:
     height, width = old[0].shape
-    bits, found, (places,) = rows.numbered([named], height)
+    bits, found, (places,) = names.numbered([named], height)
     new = [host.floats(height, width) for _ in old]
     factors = [*(np.float32(factor) for factor in rule), rate]
     flat = [array.reshape(-1) for array in (*old, *new)]
     fading = host.Parts(lambda part, begin, end: _fade(*flat, bits, height, width, begin, end, *factors), len(bits))
     fading.begin()
-    return _Step(fading, new, found, rows.grouped(places, len(found)), factors)
+    return _Step(fading, new, found, names.grouped(places, len(found)), factors)
 
 
 @kernel

@@ -8,6 +8,7 @@ from itertools import accumulate
 
 import tensorflow as tf
 
+from components.models.kernels import names
 from components.models.kernels import rows as kernels
 from components.models.layers.weights import Weights
 
@@ -69,7 +70,7 @@ class FusedEmbedding(tf.Module):
         """
         if kernels.fits(self.tables):
             tables = slice(first_table, first_table + len(ids))
-            return kernels.named(ids, self._cardinalities[tables], self._offsets[tables], positions, time_first)
+            return names.named(ids, self._cardinalities[tables], self._offsets[tables], positions, time_first)
         if len(ids[0].shape) == 2:
             ids = [tf.transpose(values[:, positions]) if time_first else values[:, positions] for values in ids]
         rows = []
@@ -95,7 +96,7 @@ class FusedEmbedding(tf.Module):
         """
         if not kernels.fits(self.tables):
             return self.tables, list(groups)
-        found, places = kernels.distinct(groups, self.tables.shape[0])
+        found, places = names.distinct(groups, self.tables.shape[0])
         return kernels.look_up(kernels.whole(self.tables), found), places
 
     def embed(

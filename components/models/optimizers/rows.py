@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
+from components.models.kernels import names
 from components.models.kernels import rows as kernels
 
 
@@ -14,7 +15,7 @@ def sum_by_row(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
         The distinct rows ``[R]`` and their gradients ``[R, ...]``.
     """
     if kernels.fits(gradient.values) and gradient.shape[0] is not None:
-        rows, (positions,) = kernels.distinct([gradient.indices], gradient.shape[0])
+        rows, (positions,) = names.distinct([gradient.indices], gradient.shape[0])
         return rows, kernels.sums(gradient.values, positions, tf.size(rows))
     rows, positions = tf.unique(gradient.indices)
     return rows, tf.math.unsorted_segment_sum(gradient.values, positions, tf.size(rows))
