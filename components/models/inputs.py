@@ -156,7 +156,7 @@ class SequenceInputs(tf.Module):
         self,
         features: Mapping[str, tf.Tensor],
         channel: tuple[Feature, ...],
-        positions: slice = slice(None),  # noqa: B008
+        positions: slice = slice(None),
         *,
         time_first: bool = False,
         first_table: int = 0,

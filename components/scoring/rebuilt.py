@@ -32,23 +32,37 @@ def rebuilt(model: ExportedModel, batch: Mapping[str, np.ndarray]) -> ExportedMo
         batch: samples that it reads, of which the first few are scored by both.
 
     Returns:
-        The model itself where kernels cannot do what it does: on a GPU, in mixed precision, or where another version
-        of the code has trained it and this one's model says something else.
+        The model itself on a GPU; and, which is told, where kernels cannot do what it does: in mixed precision, or
+        where another version of the code has trained it and this one's model says something else.
     """
+    import tensorflow as tf
+
+    if tf.config.get_visible_devices("GPU"):
+        return model
+    again = _by_kernels(model, batch)
+    few = {name: batch[name][:_SAMPLES] for name in model.inputs}
+    if again and np.allclose(again.begin(few)(), model.begin(few)(), rtol=0, atol=_TOLERANCE):
+        return again
+    print(f"{model.folder}: scored without kernels, as this version's do not compute what it does", flush=True)
+    return model
+
+
+def _by_kernels(model: ExportedModel, batch: Mapping[str, np.ndarray]) -> ExportedModel | None:
+    """What its parameters and weights make of this version's model; None where they do not fit."""
     import tensorflow as tf
 
     from components.models.kernels.host import host_kernels
 
-    if not model.parameters or tf.config.get_visible_devices("GPU"):
-        return model
+    if not model.parameters:
+        return None
     try:
         parameters = build(TrainParameters, model.parameters)
         again = build_model(parameters, model.spec)
     except KfrecError:
-        return model
+        return None
     mine = list(again.variables)
     if parameters.amp or [own.shape for own in mine] != [other.shape for other in model.weights]:
-        return model
+        return None
     for own, other in zip(mine, model.weights, strict=True):
         own.assign(other)
 
@@ -58,7 +72,4 @@ def rebuilt(model: ExportedModel, batch: Mapping[str, np.ndarray]) -> ExportedMo
             return {OUTPUT: tf.sigmoid(again.logits(features, training=False))}
 
     shapes = {name: tf.TensorSpec([None, *batch[name].shape[1:]], tf.int64, name=name) for name in model.inputs}
-    other = dataclasses.replace(model, signature=serve.get_concrete_function(**shapes), part=_PART)
-    few = {name: batch[name][:_SAMPLES] for name in model.inputs}
-    agree = np.allclose(other.begin(few)(), model.begin(few)(), rtol=0, atol=_TOLERANCE)
-    return other if agree else model
+    return dataclasses.replace(model, signature=serve.get_concrete_function(**shapes), part=_PART)

@@ -45,10 +45,11 @@ def batch(rows: int = 50) -> dict[str, np.ndarray]:
     }
 
 
-def test_it_says_the_same_by_kernels(tmp_path: Path, spec: FeatureSpec) -> None:
+def test_it_says_the_same_by_kernels(tmp_path: Path, spec: FeatureSpec, capsys: pytest.CaptureFixture[str]) -> None:
     model = exported(tmp_path / "model", spec)
     again = rebuilt(model, batch())
     assert again is not model
+    assert not capsys.readouterr().out
     operations: Any = again.signature
     assert "PyFuncStateless" in {node.type for node in operations.graph.get_operations()}
     for rows in (1, 50, 300):
@@ -67,17 +68,21 @@ def test_it_says_the_same_by_kernels(tmp_path: Path, spec: FeatureSpec) -> None:
     ],
 )
 def test_what_cannot_be_built_again_is_scored_as_it_was_exported(
-    changed: dict[str, Any], because: str, tmp_path: Path, spec: FeatureSpec
+    changed: dict[str, Any], because: str, tmp_path: Path, spec: FeatureSpec, capsys: pytest.CaptureFixture[str]
 ) -> None:
     model = dataclasses.replace(exported(tmp_path / "model", spec), **changed)
     assert rebuilt(model, batch()) is model, because
+    assert capsys.readouterr().out.startswith(f"{tmp_path / 'model'}: scored without kernels"), because
 
 
-def test_a_model_that_says_something_else_now_is_scored_as_it_was_exported(tmp_path: Path, spec: FeatureSpec) -> None:
+def test_a_model_that_says_something_else_now_is_scored_as_it_was_exported(
+    tmp_path: Path, spec: FeatureSpec, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = exported(tmp_path / "model", spec)
     moved = [weight + 0.01 for weight in model.weights]
     other = dataclasses.replace(model, weights=moved)
     assert rebuilt(other, batch()) is other
+    assert "scored without kernels" in capsys.readouterr().out
 
 
 def test_a_model_of_someone_else_is_scored_as_it_was_exported(tmp_path: Path, spec: FeatureSpec) -> None:

@@ -53,7 +53,7 @@ class FusedEmbedding(tf.Module):
         self,
         ids: Sequence[tf.Tensor],
         first_table: int,
-        positions: slice = slice(None),  # noqa: B008
+        positions: slice = slice(None),
         time_first: bool = False,
     ) -> tf.Tensor:
         """Which rows the ids of neighbouring tables read.
