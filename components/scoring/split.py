@@ -12,12 +12,11 @@ from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec
 from components.progress import progress
 from components.records import Records, prefetched
+from components.scoring.by_kernels import is_worthwhile, rebuilt
 from components.scoring.model import ExportedModel
-from components.scoring.rebuilt import rebuilt
 
 # Batches.
 _READ_AHEAD = 2
-_WORTH_COMPILING = 1_000_000  # samples from which on kernels are the faster way
 _BEGUN = 1  # before one is waited for: a core that is done with one batch's parts goes on with the next's
 
 
@@ -46,7 +45,7 @@ def score_split(
     batch_size: int = 16_384,
     lookups: Mapping[str, np.ndarray] | None = None,
     title: str = "scoring",
-    compile_from: int = _WORTH_COMPILING,
+    by_kernels: bool | None = None,
 ) -> Scores:
     """Scores every sample of a split in the order of its files.
 
@@ -58,7 +57,7 @@ def score_split(
         lookups: feature to an array that turns the data's ids into the model's; see
             :func:`components.scoring.translation.translation`.
         title: what the progress bar says.
-        compile_from: samples from which on kernels score them; see :mod:`components.scoring.rebuilt`.
+        by_kernels: whether these score, see :mod:`components.scoring.by_kernels`; by default where it takes less time.
 
     Raises:
         KfrecError: the split has no samples, or a record is corrupt.
@@ -70,6 +69,8 @@ def score_split(
     records = Records(spec, split, features=list(wanted))
     if not records.rows:
         raise KfrecError(f"{spec.folder}: split {split} has no samples; the data is too small to hold some out")
+    if by_kernels is None:
+        by_kernels = is_worthwhile(records.rows)
     labels, scores, users, lengths = [], [], [], []
     begun: deque[tuple[np.ndarray | slice, Callable[[], np.ndarray]]] = deque()
     with progress(title, records.rows, "samples") as bar:
@@ -92,7 +93,7 @@ def score_split(
             order = np.argsort(-lengths[-1], kind="stable") if history else slice(None)
             read = {name: batch[name][order] for name in model.inputs}
             read = _translated(read, lookups or {})
-            if not scores and not begun and records.rows >= compile_from:
+            if not scores and not begun and by_kernels:
                 model = rebuilt(model, read)
             begun.append((order, model.begin(read)))
             if len(begun) > _BEGUN:

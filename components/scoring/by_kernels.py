@@ -1,8 +1,8 @@
 """The model behind an export, built again, so that the kernels which train it also score it.
 
 An exported model computes by TensorFlow's operations, as whoever serves it has nothing else. The kernels score 1.5 to
-1.8 times as fast, but compiling them takes a new pod about 8 s. What is scored stays the exported model: both have to
-agree.
+1.8 times as fast, but take a second to begin, and a new pod about 8 s to compile. What is scored stays the exported
+model: both have to agree.
 """
 
 from __future__ import annotations
@@ -12,16 +12,26 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from components.compiled import is_kept
 from components.errors import KfrecError
 from components.models.registry import build_model
 from components.scoring.model import OUTPUT, ExportedModel
 from components.steps.catalog import TrainParameters
 from components.steps.parameter import build
 
+# Samples from which on kernels take less time in all, compiled before or not.
+_WORTH_BEGINNING, _WORTH_COMPILING = 150_000, 1_000_000
 _SAMPLES = 256
 _TOLERANCE = 1e-5  # of a probability
 # A thread's samples at a time: calling the kernels takes longer than what the caches then hold no more.
 _PART = 8192
+
+
+def is_worthwhile(samples: int) -> bool:
+    """Whether scoring so many samples by kernels takes less time in all."""
+    from components.models.kernels.products import multiply
+
+    return samples >= (_WORTH_BEGINNING if is_kept(multiply) else _WORTH_COMPILING)
 
 
 def rebuilt(model: ExportedModel, batch: Mapping[str, np.ndarray]) -> ExportedModel:

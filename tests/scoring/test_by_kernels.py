@@ -12,6 +12,7 @@ import pytest
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.models import build_model
 from components.scoring import ExportedModel, load_model, rebuilt, score_split
+from components.scoring.by_kernels import is_worthwhile
 from components.steps.catalog import TrainParameters
 from components.steps.parameter import as_plain
 from components.train.export import FOLDER, export
@@ -103,7 +104,29 @@ def test_large_splits_are_scored_by_kernels(
     model = exported(tmp_path / "model", spec)
     before = score_split(spec, model, batch_size=128)
     assert not calls
-    after = score_split(spec, model, batch_size=128, compile_from=worth)
+    for name in ("_WORTH_BEGINNING", "_WORTH_COMPILING"):
+        monkeypatch.setattr(f"components.scoring.by_kernels.{name}", worth)
+    after = score_split(spec, model, batch_size=128)
     assert len(calls) == (1 if worth <= 600 else 0)
     np.testing.assert_allclose(after.probabilities, before.probabilities, rtol=0, atol=1e-6)
     np.testing.assert_array_equal(after.labels, before.labels)
+
+
+@pytest.mark.parametrize("asked", [False, True])
+def test_who_asks_for_kernels_or_operations_gets_them(
+    asked: bool, tmp_path: Path, spec: FeatureSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[ExportedModel] = []
+    monkeypatch.setattr("components.scoring.split.rebuilt", lambda model, batch: calls.append(model) or model)
+    monkeypatch.setattr("components.scoring.split.is_worthwhile", lambda samples: not asked)
+    score_split(spec, exported(tmp_path / "model", spec), by_kernels=asked)
+    assert len(calls) == asked
+
+
+@pytest.mark.parametrize(("kept", "least"), [(False, 1_000_000), (True, 150_000)])
+def test_kernels_that_have_to_be_compiled_are_worth_it_for_larger_splits_only(
+    kept: bool, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("components.scoring.by_kernels.is_kept", lambda kernel: kept)
+    assert not is_worthwhile(least - 1)
+    assert is_worthwhile(least)
