@@ -13,6 +13,9 @@ _OS_REMEDIES = {
     errno.EDQUOT: "the disk quota is used up; free some space or choose another folder",
     errno.EROFS: "the file system is read-only; choose another folder",
     errno.EACCES: "permission denied; choose a folder this user may write to",
+    errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
+    errno.ELOOP: "its symbolic links lead in a circle; choose another folder",
+    errno.ENOENT: "is not there and cannot be made there; check the path",
     errno.ENOTDIR: "a file stands where a folder is needed; choose another folder",
     errno.EEXIST: "a file stands where a folder is needed; choose another folder",
     errno.EPERM: "operation not permitted; choose a folder this user may write to",
@@ -23,6 +26,10 @@ class KfrecError(Exception):
     """Bad input, told in one line that names the thing, the value and the remedy."""
 
 
+class WorkerCrashed(Exception):
+    """A process that a step started ended without saying why; the message holds its last lines."""
+
+
 def explain_os_error(error: OSError, path: object = None) -> KfrecError | None:
     """Turns an operating-system error into one line, or None where only a traceback can explain it.
 
@@ -31,6 +38,8 @@ def explain_os_error(error: OSError, path: object = None) -> KfrecError | None:
         path: the file or folder concerned, where the error itself names none.
     """
     remedy = _OS_REMEDIES.get(error.errno or 0)
+    if remedy is None and error.filename and error.strerror:
+        remedy = error.strerror[0].lower() + error.strerror[1:]
     if remedy is None:
         return None
     return KfrecError(f"{error.filename or path or 'output folder'}: {remedy}")

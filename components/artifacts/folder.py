@@ -83,6 +83,11 @@ class Artifact:
         return json.dumps(body, indent=2) + "\n"
 
 
+def manifest_head(step: str) -> str:
+    """How every manifest of a step begins; one that a crash cut off is known by it."""
+    return json.dumps({"format": FORMAT, "step": step}, indent=2).removesuffix("\n}") + ","
+
+
 def crc32c_of(path: Path) -> str:
     """CRC32C of a file in base64, the form Google Cloud Storage uses."""
     checksum = google_crc32c.Checksum()

@@ -1,17 +1,24 @@
-"""Writing an artifact: under a temporary name, then visible in one move with its manifest written last."""
+"""Writing an artifact: in a hidden folder beside it, then visible in one move with its manifest written last."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from components.artifacts.folder import MANIFEST, Artifact, FileEntry, crc32c_of, files_below
+from components.artifacts.place import output_folder
 from components.errors import KfrecError, explain_os_error
+
+_WRITER, _STAGED, _SCRATCH, _REPLACED = "writer", "artifact", "scratch", "replaced"
+# File systems that cannot lock a folder: there, two writers of one output are not kept apart.
+_NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
 @dataclass
@@ -20,12 +27,14 @@ class Staging:
 
     Attributes:
         path: write files here.
+        scratch: an empty folder for temporary files, on the same disk; it goes with the step.
         rows: count here what the step produced, such as ``staging.rows["train"] = 163156``.
         origins: note here where a fetched file came from, by its path in the folder.
         artifact: set once published.
     """
 
     path: Path
+    scratch: Path = Path()
     rows: dict[str, int] = field(default_factory=dict)
     origins: dict[str, dict[str, Any]] = field(default_factory=dict)
     artifact: Artifact | None = None
@@ -38,34 +47,40 @@ def publishing(
     step: str,
     inputs: Mapping[str, Artifact] | None = None,
     parameters: Mapping[str, Any] | None = None,
+    reads: Iterable[Path | str] = (),
 ) -> Iterator[Staging]:
     """Gives a staging folder and, when the block ends well, turns it into the artifact ``output`` in one move.
 
     When the block raises, the staging folder is removed and an earlier artifact under ``output`` stays as it was.
+    One process at a time writes an output. What a killed process left behind, the next one removes.
 
     Args:
-        output: the artifact's folder; an earlier one is replaced.
+        output: the artifact's folder; an earlier artifact of the same step is replaced, nothing else is.
         step: name of the step, recorded in the manifest.
         inputs: input name to the artifact it was.
         parameters: JSON-ready parameters, recorded in the manifest.
+        reads: folders beside the inputs that the step reads.
 
     Raises:
-        KfrecError: the folder cannot be written (disk full, read-only, no permission).
+        KfrecError: the folder is not the step's to replace (see :func:`output_folder`), another process is writing
+            it, or it cannot be written (disk full, read-only, no permission).
     """
-    output = Path(output).absolute()
-    staging = Staging(output.with_name(f".{output.name}.partial-{os.getpid()}"))
+    inputs = inputs or {}
+    reads = [*reads, *(artifact.path for artifact in inputs.values())]
+    place = output_folder(output, step, reads)
     try:
-        shutil.rmtree(staging.path, ignore_errors=True)
-        staging.path.mkdir(parents=True)
-        yield staging
-        staging.artifact = _write_manifest(staging, step, inputs or {}, parameters or {})
-        _move_into_place(staging.path, output)
-        staging.artifact = _at(staging.artifact, output)
+        with _working_folder(place) as work:
+            staging = Staging(work / _STAGED, work / _SCRATCH)
+            staging.path.mkdir()
+            staging.scratch.mkdir()
+            yield staging
+            staging.artifact = _write_manifest(staging, step, inputs, parameters or {})
+            output_folder(place, step, reads)  # the step took its time, and others may have put something there
+            _move_into_place(staging.path, place, work / _REPLACED)
+            staging.artifact = replace(staging.artifact, path=place)
     except OSError as error:
-        explained = explain_os_error(error, output)
+        explained = explain_os_error(error, place)
         raise explained or error from error
-    finally:
-        shutil.rmtree(staging.path, ignore_errors=True)
 
 
 def adopt(folder: Path | str) -> Artifact:
@@ -83,6 +98,80 @@ def adopt(folder: Path | str) -> Artifact:
         raise explain_os_error(error, folder) or error from error
 
 
+def remove_abandoned(folder: Path) -> list[Path]:
+    """Removes the working folders below ``folder`` whose processes are dead, and returns them."""
+    removed = []
+    for work in sorted(folder.rglob(".*.partial")):
+        name = work.name.removeprefix(".").removesuffix(".partial")
+        if not (work / _WRITER).is_file():
+            continue
+        try:
+            with _working_folder(work.with_name(name)):
+                removed.append(work)
+        except (KfrecError, OSError):
+            continue  # it is being written, or may not be removed
+    return removed
+
+
+@contextmanager
+def _working_folder(place: Path) -> Iterator[Path]:
+    """The hidden folder beside ``place`` that its only writer works in; removed at the end.
+
+    Its lock ends with the process, whatever ends that. What a dead process left in it is removed; an earlier artifact
+    that was about to be replaced goes back to its place.
+
+    Raises:
+        KfrecError: another process has it, or it holds something else.
+        OSError: it cannot be made.
+    """
+    work = place.with_name(f".{place.name}.partial")
+    lock = _locked(work, place)
+    try:
+        if (work / _REPLACED).is_dir() and not place.exists():
+            (work / _REPLACED).rename(place)
+        if any(work.iterdir()) and not (work / _WRITER).is_file():
+            raise KfrecError(f"{work}: holds files that no step wrote; move them away")
+        (work / _WRITER).write_text(f"{os.getpid()}\n")
+        for name in (_STAGED, _SCRATCH, _REPLACED):
+            if (work / name).exists():
+                shutil.rmtree(work / name)
+        try:
+            yield work
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+    finally:
+        os.close(lock)
+
+
+def _locked(work: Path, place: Path) -> int:
+    """A descriptor of the folder ``work``, made where it is missing, that holds the lock on it."""
+    while True:
+        work.mkdir(parents=True, exist_ok=True)
+        lock = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise KfrecError(f"{place}: is being written by {_writer(work)}; wait for it or stop it") from None
+            except OSError as error:
+                if error.errno not in _NO_LOCKS:
+                    raise
+            # The writer before may have removed the folder between the opening and the lock.
+            if work.is_dir() and os.path.samestat(os.fstat(lock), work.stat()):
+                return lock
+        except BaseException:
+            os.close(lock)
+            raise
+        os.close(lock)
+
+
+def _writer(work: Path) -> str:
+    try:
+        return f"process {int((work / _WRITER).read_text())}"
+    except (OSError, ValueError):
+        return "another process"
+
+
 def _write_manifest(
     staging: Staging, step: str, inputs: Mapping[str, Artifact], parameters: Mapping[str, Any]
 ) -> Artifact:
@@ -98,21 +187,14 @@ def _write_manifest(
     return artifact
 
 
-def _move_into_place(staged: Path, output: Path) -> None:
-    output.parent.mkdir(parents=True, exist_ok=True)
-    if not output.exists():
-        staged.replace(output)
+def _move_into_place(staged: Path, place: Path, aside: Path) -> None:
+    if not place.exists():
+        staged.rename(place)
         return
     # A folder cannot be renamed over one that holds files: the old one steps aside and returns if the move fails.
-    aside = output.with_name(f".{output.name}.replaced-{os.getpid()}")
-    output.replace(aside)
+    place.rename(aside)
     try:
-        staged.replace(output)
+        staged.rename(place)
     except OSError:
-        aside.replace(output)
+        aside.rename(place)
         raise
-    shutil.rmtree(aside, ignore_errors=True)
-
-
-def _at(artifact: Artifact, path: Path) -> Artifact:
-    return replace(artifact, path=path)

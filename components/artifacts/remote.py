@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import os
+import re
+import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from components.artifacts.folder import MANIFEST, Artifact, FileEntry, crc32c_of, open_artifact, parse_manifest
+from components.artifacts.folder import (
+    MANIFEST,
+    Artifact,
+    FileEntry,
+    crc32c_of,
+    manifest_head,
+    open_artifact,
+    parse_manifest,
+)
 from components.errors import KfrecError
 from components.progress import progress
 from components.storage import Changed, Retry, Store, Unavailable, open_store
 
 ATTEMPTS, THREADS = 6, 8
+# Stands where an artifact is being written; the manifest itself comes last.
+PARTIAL = f"{MANIFEST}.partial"
 
 
 class _Damaged(Exception):
@@ -78,14 +90,63 @@ def fetch_artifact(uri: str, folder: Path, wanted: Callable[[str], bool] = lambd
     return Artifact(folder, artifact.step, artifact.files, artifact.rows, artifact.inputs, artifact.parameters)
 
 
+def require_output_prefix(uri: str, step: str, reads: Iterable[str] = ()) -> None:
+    """Refuses a prefix in object storage that the step ``step`` may not write; the rule of :func:`output_folder`.
+
+    Args:
+        uri: of the output.
+        step: name of the step that will write it.
+        reads: URIs that the step reads.
+
+    Raises:
+        KfrecError: the prefix holds objects that the step did not write, or equals, contains or lies inside one that
+            is read.
+    """
+    place = f"{uri.rstrip('/')}/"
+    for read in (f"{other.rstrip('/')}/" for other in reads):
+        if place.startswith(read) or read.startswith(place):
+            raise KfrecError(f"{uri}: overlaps with {read.rstrip('/')}, which is read; name another prefix")
+    store, retry = open_store(uri), Retry(ATTEMPTS)
+    found = [*(retry.call(uri, store.names) or ()), *retry.call(uri, store.folders)]
+    for manifest in (MANIFEST, PARTIAL):
+        if manifest in found:
+            owner = _step_of((read_remote(uri, manifest) or b"").decode(errors="replace"))
+            if owner != step:
+                raise KfrecError(
+                    f"{uri}: its {manifest} is of {f'the step {owner}' if owner else 'something else'}, not of {step}; "
+                    "name another prefix for the output"
+                )
+            return
+    if found:
+        raise KfrecError(f"{uri}: holds {found[0]}, which the {step} step did not write; name a new or empty prefix")
+
+
+def begin_remote(uri: str, step: str) -> None:
+    """Marks the prefix as the step's, before anything else is written there, with the beginning of its manifest."""
+    store, retry = open_store(uri), Retry(ATTEMPTS)
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(f"{manifest_head(step)}\n")
+        file.flush()
+        retry.call(store.url(PARTIAL), lambda: store.write(PARTIAL, Path(file.name)))
+
+
+def _step_of(manifest: str) -> str:
+    """The step that a manifest names, finished or not; empty where it is none."""
+    head = re.match(r'\{\s*"format": \d+,\s*"step": "(\w+)",', manifest)
+    return head[1] if head else ""
+
+
 def publish_remote(folder: Path, uri: str) -> Artifact:
     """Uploads the finished artifact in ``folder``, the manifest last.
 
     Raises:
-        KfrecError: the folder is unfinished, or the place cannot be written.
+        KfrecError: the folder is unfinished, or the place holds something else or cannot be written.
     """
     artifact = open_artifact(folder)
+    require_output_prefix(uri, artifact.step)
+    begin_remote(uri, artifact.step)
     store, retry = open_store(uri), Retry(ATTEMPTS)
+    retry.call(store.url(MANIFEST), lambda: store.remove(MANIFEST))  # an earlier artifact ends here
     with progress(
         f"uploading {len(artifact.files)} files", sum(entry.size for entry in artifact.files), "bytes"
     ) as bar:
@@ -97,6 +158,7 @@ def publish_remote(folder: Path, uri: str) -> Artifact:
 
         _in_parallel(upload, artifact.files)
     retry.call(store.url(MANIFEST), lambda: store.write(MANIFEST, folder / MANIFEST))
+    retry.call(store.url(PARTIAL), lambda: store.remove(PARTIAL))
     return artifact
 
 

@@ -13,7 +13,7 @@ from components.download.synthetic import write_synthetic
 from components.download.wanted import wanted_files
 from components.steps.catalog import DownloadParameters
 from components.steps.parameter import as_plain
-from components.storage import Retry, open_store
+from components.storage import Retry, is_uri, open_store
 
 SYNTHETIC = "synthetic"
 _REMEDY = "check the source and run again, with a cache_dir to keep what was fetched"
@@ -28,8 +28,10 @@ def run(parameters: DownloadParameters, *, raw: Path) -> Mapping[str, int]:
     Raises:
         KfrecError: the source is missing, incomplete, damaged or does not answer.
     """
-    with publishing(raw, step="download", parameters=as_plain(parameters)) as staging:
-        if parameters.source == SYNTHETIC:
+    synthetic = parameters.source == SYNTHETIC
+    reads = () if synthetic or is_uri(parameters.source) else (parameters.source.removeprefix("file://"),)
+    with publishing(raw, step="download", parameters=as_plain(parameters), reads=reads) as staging:
+        if synthetic:
             write_synthetic(parameters, staging.path)
         else:
             store = open_store(parameters.source, parameters.timeout)

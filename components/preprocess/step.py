@@ -6,7 +6,6 @@ NVTabular takes two seconds to import: what needs it is imported in functions, a
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
@@ -42,11 +41,10 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
     with (
         ThreadPoolExecutor(1, thread_name_prefix="ahead") as ahead,
         publishing(parquet, step="preprocess", inputs={"raw": artifact}, parameters=as_plain(parameters)) as staging,
-        tempfile.TemporaryDirectory(prefix=".preprocess-", dir=staging.path.parent) as temporary,
-        UserRuns(Path(temporary)) as runs,
+        UserRuns(staging.scratch) as runs,
     ):
         ahead.submit(import_module, "components.preprocess.pipeline")
-        scratch = Path(temporary)
+        scratch = staging.scratch
         given = _given(parameters, scratch / "given")
         reader = RawReader(staging.path / "quarantine", parameters.malformed_limit)
         for reviews in reader.tables(files.reviews, parse_reviews, "reviews", "reading reviews"):

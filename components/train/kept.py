@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from components.errors import KfrecError
-from components.train.launch import WorkerCrashed
+from components.errors import KfrecError, WorkerCrashed
+from components.lifetime import Stopped
 
 
 @dataclass(frozen=True)
@@ -24,26 +24,26 @@ class Kept:
     checkpoints: Path
     log: Path
 
+    def clear(self, load_checkpoint_path: str) -> None:
+        """Removes the checkpoints of an earlier failure, unless this training goes on from them."""
+        if not load_checkpoint_path or Path(load_checkpoint_path).resolve() != self.checkpoints:
+            shutil.rmtree(self.checkpoints, ignore_errors=True)
+
 
 @contextmanager
-def kept_on_failure(output: Path, load_checkpoint_path: str) -> Iterator[Kept]:
-    """Gives places beside ``output``; success removes them, failure names them in its message.
-
-    Args:
-        output: the step's output folder.
-        load_checkpoint_path: a training that goes on from an earlier failure's checkpoints does not remove them first.
-    """
-    output = output.absolute()
+def kept_on_failure(output: Path) -> Iterator[Kept]:
+    """Gives places beside the folder ``output``; success removes them, failure names them in its message."""
+    output = output.resolve()
     kept = Kept(output.with_name(f".{output.name}.checkpoint"), output.with_name(f".{output.name}.log"))
-    kept.log.parent.mkdir(parents=True, exist_ok=True)
-    if not load_checkpoint_path or Path(load_checkpoint_path).absolute() != kept.checkpoints:
-        shutil.rmtree(kept.checkpoints, ignore_errors=True)
     try:
         yield kept
-    except (KfrecError, WorkerCrashed) as error:
-        if any(kept.checkpoints.glob("*.index")):
-            hint = f"; go on with load_checkpoint_path={kept.checkpoints}"
-            raise type(error)(f"{error}{hint}") from error
-        raise
+    except (KfrecError, WorkerCrashed, Stopped) as error:
+        hint = f"; go on with load_checkpoint_path={kept.checkpoints}"
+        if not any(kept.checkpoints.glob("*.index")):
+            raise
+        if isinstance(error, Stopped):
+            error.kept = hint
+            raise
+        raise type(error)(f"{error}{hint}") from error
     shutil.rmtree(kept.checkpoints, ignore_errors=True)
     kept.log.unlink(missing_ok=True)

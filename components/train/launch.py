@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Protocol
 
 import components
-from components.errors import KfrecError
+from components.errors import KfrecError, WorkerCrashed
+from components.lifetime import as_parent
 from components.progress.events import VARIABLE as EVENTS
 from components.train.mpi import mpi_environment
 from components.train.process import run_process
@@ -22,10 +23,6 @@ MODULE = "components.train.worker"
 # Where a pod that trains has its disk.
 STAGE = "/stage"
 _TAIL_LINES = 25
-
-
-class WorkerCrashed(RuntimeError):
-    """A worker ended without saying why in one line; the message holds its last lines."""
 
 
 class Launcher(Protocol):
@@ -81,6 +78,7 @@ class LocalLauncher:
             "PYTHONUNBUFFERED": "1",
             "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),
             **mpi_environment(self._prefix),
+            **as_parent(),
         }
 
     def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:

@@ -1,16 +1,16 @@
-"""A child process that never outlives the one who started it."""
+"""A child process whose output is read line by line, and that is stopped with the process that started it."""
 
 from __future__ import annotations
 
 import os
 import signal
 import subprocess
-import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from types import FrameType
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import IO
+
+from components.lifetime import stopping_in_order
 
 _GRACE_SECONDS = 15
 
@@ -51,7 +51,7 @@ def run_process(command: Sequence[str], environment: Mapping[str, str], line: Ca
         threading.Thread(target=forward, args=(name, stream), daemon=True)
         for name, stream in (("stdout", process.stdout), ("stderr", process.stderr))
     ]
-    with sigterm_exits():
+    with stopping_in_order():
         try:
             for reader in readers:
                 reader.start()
@@ -71,20 +71,3 @@ def _stop(process: subprocess.Popen[str]) -> None:
             process.wait(_GRACE_SECONDS)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-
-
-@contextmanager
-def sigterm_exits() -> Iterator[None]:
-    """Makes SIGTERM end this process through its ``finally`` blocks; possible in the main thread only."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def leave(number: int, frame: FrameType | None) -> None:
-        sys.exit(128 + number)
-
-    earlier = signal.signal(signal.SIGTERM, leave)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, earlier)

@@ -19,7 +19,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from components.artifacts import Artifact, publishing
-from components.artifacts.remote import fetch_artifact, open_remote, publish_remote, read_remote
+from components.artifacts.remote import (
+    begin_remote,
+    fetch_artifact,
+    open_remote,
+    publish_remote,
+    read_remote,
+    require_output_prefix,
+)
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.records.files import rows_per_file
@@ -33,6 +40,7 @@ from components.train.outbox import LIST, LOG, CheckpointOutbox, fetch_checkpoin
 from components.train.ranks import Ranks, together
 from components.train.results import CHECKPOINT, TRAINING, trained_rows
 
+STEP = "train"
 # Where a run reads and writes is no part of what it computes.
 _PLACES = ("results_dir", "stage_dir", "save_checkpoint_path", "load_checkpoint_path")
 
@@ -92,6 +100,7 @@ def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, rank
             print(f"{uri} holds the results of this run already", flush=True)
         yield Place(data, parameters, is_finished=True)
         return
+    _first(ranks, lambda: _claim(uri, dataset))
     folder = Path(parameters.stage_dir) / f"results-{_digest(uri)}"
     work, checkpoints = folder / "work", folder / CHECKPOINT
     log = work / parameters.log_filename
@@ -107,12 +116,19 @@ def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, rank
         return
     with CheckpointOutbox(f"{uri}/{CHECKPOINT}", log) as outbox:
         yield Place(data, local, outbox.send)
-    with publishing(folder / "model", step="train", inputs={"tfrecord": source}, parameters=comparable) as staging:
+    with publishing(folder / "model", step=STEP, inputs={"tfrecord": source}, parameters=comparable) as staging:
         shutil.copytree(work, staging.path, dirs_exist_ok=True)
         shutil.copytree(checkpoints, staging.path / CHECKPOINT)
         results = json.loads((work / TRAINING).read_text())
         staging.rows.update(trained_rows(results))
     publish_remote(folder / "model", uri)
+
+
+def _claim(uri: str, dataset: str) -> bool:
+    """Makes the prefix this step's before the first checkpoint comes; an earlier model stays until the new one does."""
+    require_output_prefix(uri, STEP, [dataset])
+    begin_remote(uri, STEP)
+    return True
 
 
 def _first(ranks: Ranks, question: Callable[[], bool]) -> bool:

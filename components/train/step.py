@@ -22,7 +22,7 @@ from components.train.batch_size import require_divisible
 from components.train.kept import kept_on_failure
 from components.train.launch import STAGE, Launcher, LocalLauncher
 from components.train.results import CHECKPOINT, TRAINING, trained_rows
-from components.train.tracked import LAST, LOGGED, track
+from components.train.tracked import LAST, LOGGED, SCORES, track
 
 LOG = "worker.log"
 MPIJOB = "mpijob"
@@ -54,9 +54,10 @@ def run(
         return _train_in_storage(parameters, data, launcher)
     with (
         tracked_run(parameters.experiment, parameters.run_id) as tracked,
-        kept_on_failure(model, parameters.load_checkpoint_path) as kept,
+        kept_on_failure(model) as kept,
         publishing(model, step="train", inputs={"tfrecord": data}, parameters=as_plain(parameters)) as staging,
     ):
+        kept.clear(parameters.load_checkpoint_path)  # only now: no other process is writing this output
         folders = str(tfrecord.absolute()), str(staging.path), str(kept.checkpoints)
         arguments = worker_arguments(parameters, *folders)
         launcher.run(parameters.workers, arguments, kept.log)
@@ -87,12 +88,14 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
             )
         track(tracked, parameters, results, data)
         told = json.loads((results / TRAINING).read_text())
-    print(f"the model is at {parameters.model_uri}", flush=True)
     return _returned(trained.rows, parameters.model_uri, told)
 
 
 def _returned(rows: Mapping[str, int], place: str, results: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {**rows, "trained_model": place, "metrics": {name: results[name] for name in LAST}}
+    metrics = {name: results[name] for name in LAST}
+    scores = ", ".join(f"{told} {metrics[name]:.4f}" for name, told in SCORES.items() if metrics[name] is not None)
+    told = f"{scores}, {metrics['train_samples_per_second']:,.0f} samples/s; the model is at {place}"
+    return {**rows, "trained_model": place, "metrics": metrics, "told": told}
 
 
 def launcher_of(parameters: LaunchParameters) -> Launcher:

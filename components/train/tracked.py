@@ -14,7 +14,8 @@ from components.train.results import LOG, TRAINING
 
 _EPOCH_METRICS = ("train_loss", "train_auc", "test_auc", "test_logloss", "seconds", "samples_per_second")
 # What a training comes to, of its last epoch and over all.
-LAST = ("train_auc", "test_auc", "test_logloss", "train_samples_per_second", "time_to_train")
+SCORES = {"train_auc": "train AUC", "test_auc": "test AUC", "test_logloss": "test log loss"}
+LAST = (*SCORES, "train_samples_per_second", "time_to_train")
 # Names in the log, and their names as a series in MLflow.
 _STEP_METRICS = {"loss": "loss", "samples/s": "samples_per_second", "step_time": "step_seconds"}
 # Files of the results that are read here.

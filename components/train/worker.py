@@ -7,16 +7,17 @@ mpirun -np 2 python -m components.train.worker ...
 
 from __future__ import annotations
 
-import argparse
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from components.errors import KfrecError, explain_os_error
+from components.lifetime import end_with_parent
 from components.progress import emit
 from components.steps.catalog import WorkerParameters
-from components.steps.command import add_argument
 from components.steps.parameter import build, parameters_of
+from components.steps.parser import Parser, add_argument
 from components.train.runtime import quiet_tensorflow
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ BAD_INPUT, ABANDONED = 2, 3
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one worker and returns its exit status: 2 for bad input, 3 where another rank failed."""
+    end_with_parent(signal.SIGKILL)
     options = vars(_parser().parse_args(arguments))
     dataset = options.pop("dataset_dir")
     given = {name: value for name, value in options.items() if value is not None}
@@ -87,9 +89,11 @@ def _fail(message: str, told: bool = True) -> int:
     return BAD_INPUT
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m components.train.worker", description="Train or benchmark a model, as one Horovod process."
+def _parser() -> Parser:
+    parser = Parser(
+        told_as="train",
+        prog="python -m components.train.worker",
+        description="Train or benchmark a model, as one Horovod process.",
     )
     parser.add_argument(
         "--dataset_dir", required=True, metavar="FOLDER", help="reads: record files with their spec; or their URI"

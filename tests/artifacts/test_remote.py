@@ -10,7 +10,14 @@ from typing import Any
 import pytest
 
 from components.artifacts import publishing
-from components.artifacts.remote import fetch_artifact, open_remote, publish_remote, read_remote
+from components.artifacts.remote import (
+    begin_remote,
+    fetch_artifact,
+    open_remote,
+    publish_remote,
+    read_remote,
+    require_output_prefix,
+)
 from components.errors import KfrecError
 from components.storage import Unavailable, open_store
 from components.storage.gcs import GcsStore
@@ -149,3 +156,41 @@ def test_a_manifest_that_was_changed_is_refused(artifact: Path, uri: str, tmp_pa
     open_store(uri).write("_manifest.json", tmp_path / "changed")
     with pytest.raises(KfrecError, match="its digest does not match its list of files"):
         open_remote(uri)
+
+
+def test_a_prefix_that_holds_something_else_is_left_alone(artifact: Path, uri: str, tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("from somebody")
+    open_store(uri).write("letter.txt", tmp_path / "letter.txt")
+    with pytest.raises(KfrecError, match=r"holds letter\.txt, which the tfrecord step did not write"):
+        publish_remote(artifact, uri)
+    assert (open_store(uri).names(), open_store(uri).folders()) == (["letter.txt"], [])
+
+
+def test_an_artifact_of_another_step_is_left_alone(artifact: Path, uri: str, tmp_path: Path) -> None:
+    with publishing(tmp_path / "model", step="train") as staging:
+        (staging.path / "weights").write_text("hours of work")
+    published = publish_remote(tmp_path / "model", uri)
+    with pytest.raises(KfrecError, match="is of the step train, not of tfrecord"):
+        publish_remote(artifact, uri)
+    assert open_remote(uri).digest == published.digest
+
+
+@pytest.mark.parametrize(("other", "overlaps"), [("", True), ("/below", True), ("/..", True), ("-2", False)])
+def test_a_prefix_that_is_read_is_not_written_to(gcs_bucket: Any, other: str, overlaps: bool) -> None:
+    uri = f"gs://{BUCKET}/runs/1"
+    output = f"gs://{BUCKET}/runs" if other == "/.." else uri + other
+    if overlaps:
+        with pytest.raises(KfrecError, match="which is read"):
+            require_output_prefix(output, "train", [uri])
+    else:
+        require_output_prefix(output, "train", [uri])
+
+
+def test_an_interrupted_upload_is_taken_up_by_the_same_step_only(artifact: Path, uri: str) -> None:
+    begin_remote(uri, "tfrecord")
+    open_store(uri).write("train/part_0.tfrecord", artifact / "train" / "part_0.tfrecord")
+    with pytest.raises(KfrecError, match="is of the step tfrecord, not of train"):
+        require_output_prefix(uri, "train")
+    publish_remote(artifact, uri)
+    assert open_remote(uri).step == "tfrecord"
+    assert "_manifest.json.partial" not in (open_store(uri).names() or ())

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from components.artifacts import adopt, open_artifact
+from components.artifacts import adopt, open_artifact, publishing
 from components.errors import KfrecError
 from components.steps.catalog import LaunchParameters
 from components.train.step import run
@@ -45,9 +45,8 @@ def test_the_step_publishes_a_model_and_tracks_it(tmp_path: Path, own_tracking: 
 @pytest.mark.slow
 def test_ids_above_the_cardinality_stop_the_step_and_leave_the_earlier_model(tmp_path: Path) -> None:
     data = write_dataset(tmp_path / "tfrecord")
-    (tmp_path / "model").mkdir()
-    (tmp_path / "model" / "weights").write_text("earlier")
-    adopt(tmp_path / "model")
+    with publishing(tmp_path / "model", step="train") as staging:
+        (staging.path / "weights").write_text("earlier")
     spec = data / "feature_spec.yaml"
     spec.write_text(spec.read_text().replace(f"cardinality: {ITEMS}", "cardinality: 12"))
     adopt(data)

@@ -17,6 +17,7 @@ from typing import Any
 from tqdm import tqdm
 
 from components.errors import KfrecError
+from components.lifetime import Stopped, stopping_in_order
 from components.steps.catalog import LaunchParameters
 from components.steps.settings_file import load_settings_file
 from components.train.mpijob.cluster import Cluster, Expired, Refused, connect
@@ -32,7 +33,6 @@ from components.train.mpijob.reasons import (
     why_failed,
 )
 from components.train.mpijob.settings import JobSettings
-from components.train.process import sigterm_exits
 from components.train.relay import Relay
 
 Json = dict[str, Any]
@@ -93,12 +93,12 @@ class MpiJobLauncher:
         """
         body = mpijob(self._name, self._cluster.namespace, self._parameters, self._settings, arguments, self._owner)
         self._deadline = time.monotonic() + self._parameters.deadline + self._pace.grace
-        with log.open("w") as file, Relay(file, tagged=True) as relay, sigterm_exits():
+        with log.open("w") as file, Relay(file, tagged=True) as relay, stopping_in_order():
             try:
                 job = self._created_or_found(body)
                 with LogFollower(self._cluster, self._name, relay, min(2.0, self._pace.look)):
                     job = self._wait(job)
-            except (SystemExit, KeyboardInterrupt, _GivenUp) as error:
+            except (Stopped, KeyboardInterrupt, _GivenUp) as error:
                 self._cluster.delete(self._name)
                 if isinstance(error, _GivenUp):
                     raise KfrecError(f"MPIJob {self._name}: {error}; the job was deleted") from None

@@ -1,0 +1,87 @@
+"""Where a step may write: a new or empty folder, or an earlier artifact of the same step; nothing else is replaced."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from components.artifacts.folder import MANIFEST, files_below, manifest_head, parse_manifest
+from components.errors import KfrecError, explain_os_error
+
+
+def output_folder(output: Path | str, step: str, reads: Iterable[Path | str] = ()) -> Path:
+    """The folder that ``output`` names, links followed, if the step ``step`` may replace what is there.
+
+    Args:
+        output: as the user gave it.
+        step: name of the step that will write it.
+        reads: folders that the step reads.
+
+    Raises:
+        KfrecError: it is empty text, a file, the working folder or one above it; it holds something that the step did
+            not write; it equals, contains or lies inside a folder that is read, or inside any artifact.
+    """
+    if not str(output).strip() or (isinstance(output, Path) and output == Path()):
+        raise KfrecError(
+            f"{step}: the output folder is '{output if isinstance(output, str) else '.'}', the working folder; "
+            "name a folder of its own"
+        )
+    try:
+        place = Path(output).resolve()
+        _require_apart(place, [Path(folder).expanduser().resolve() for folder in reads])
+        _require_replaceable(place, step)
+    except OSError as error:
+        raise explain_os_error(error, output) or error from error
+    except RuntimeError:  # a loop of symbolic links, before Python 3.13
+        raise KfrecError(f"{output}: its symbolic links lead in a circle; choose another folder") from None
+    return place
+
+
+def _require_apart(place: Path, reads: Sequence[Path]) -> None:
+    here = Path.cwd()
+    if place == here or place in here.parents:
+        raise KfrecError(f"{place}: is the working folder or holds it; name a folder of its own for the output")
+    for folder in reads:
+        if place == folder:
+            raise KfrecError(f"{place}: is read by this step; name another folder for the output")
+        if place in folder.parents:
+            raise KfrecError(f"{place}: holds {folder}, which is read; name another folder for the output")
+        if folder in place.parents:
+            raise KfrecError(f"{place}: lies inside {folder}, which is read; name a folder outside of it")
+    for above in place.parents:
+        if (above / MANIFEST).is_file():
+            raise KfrecError(f"{place}: lies inside the artifact {above}; name a folder outside of it")
+
+
+def _require_replaceable(place: Path, step: str) -> None:
+    if not os.path.lexists(place):
+        return
+    if not place.is_dir():
+        raise KfrecError(f"{place}: is a file; name a folder for the output")
+    first = next(iter(sorted(path.name for path in place.iterdir())), None)
+    if first is None:
+        return
+    manifest = place / MANIFEST
+    if not manifest.is_file():
+        raise KfrecError(f"{place}: holds {first}, which the {step} step did not write; name a new or empty folder")
+    text = manifest.read_text(errors="replace")
+    head = manifest_head(step)
+    if head.startswith(text):
+        return  # a crash of the machine cut it off
+    try:
+        artifact = parse_manifest(text, str(manifest), place)
+    except KfrecError:
+        if text.startswith(head):
+            return
+        raise KfrecError(
+            f"{manifest}: not a manifest of the {step} step, so what is beside it may be someone's; name another folder"
+        ) from None
+    if artifact.step != step:
+        raise KfrecError(
+            f"{place}: holds an artifact of the step {artifact.step}, not of {step}; name another folder for the output"
+        )
+    listed = {entry.path for entry in artifact.files}
+    for path in files_below(place):
+        if path.relative_to(place).as_posix() not in listed:
+            raise KfrecError(f"{path}: not listed in {MANIFEST}, so the {step} step will not delete it; move it away")

@@ -1,0 +1,160 @@
+"""When a process ends: with the process that started it, and in order when it is asked to stop."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+
+# The process to end with, as "<pid>:<start time>"; the start time tells a reused pid from the same process.
+VARIABLE = "KFREC_PARENT"
+_GRACE_SECONDS = 20.0
+_POLL_SECONDS = 0.5
+
+
+class Stopped(SystemExit):
+    """SIGTERM or Ctrl-C ends this process through its ``finally`` blocks.
+
+    Attributes:
+        number: the signal.
+        kept: what outlives the process, for the line that tells of it.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(128 + number)
+        self.number = number
+        self.kept = ""
+
+    def __str__(self) -> str:
+        how = "interrupted" if self.number == signal.SIGINT else f"stopped by {signal.Signals(self.number).name}"
+        return f"{how}{self.kept}"
+
+
+_handling = threading.Lock()
+
+
+@contextmanager
+def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
+    """Turns SIGTERM and Ctrl-C into :class:`Stopped`; a second signal does not disturb the cleaning up.
+
+    Signal handlers exist in the main thread only: in another thread, and within another such block, this does nothing.
+
+    Args:
+        with_descendants: also ask every process that this one started to stop, and wait until they have.
+    """
+    if threading.current_thread() is not threading.main_thread() or not _handling.acquire(blocking=False):
+        yield
+        return
+    numbers = (signal.SIGTERM, signal.SIGINT)
+
+    asked: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        for each in numbers:
+            signal.signal(each, signal.SIG_IGN)
+        if with_descendants:
+            asked.extend(descendants(os.getpid()))
+            _send(asked, signal.SIGTERM)
+        raise Stopped(number)
+
+    earlier = {number: signal.signal(number, stop) for number in numbers}
+    try:
+        yield
+    finally:
+        _await_end(asked)
+        for number, handler in earlier.items():
+            signal.signal(number, handler)
+        _handling.release()
+
+
+def as_parent() -> dict[str, str]:
+    """The environment variable with which a child of this process knows whom to end with."""
+    return {VARIABLE: f"{os.getpid()}:{_start_time(os.getpid())}"}
+
+
+def end_with_parent(number: int = signal.SIGTERM) -> None:
+    """Has this process end when the process that :data:`VARIABLE` names ends, whatever ends that.
+
+    A thread waits for it. Without the variable nothing happens: somebody started this process by hand.
+
+    Args:
+        number: the signal this process sends itself; after a grace period SIGKILL follows.
+    """
+    pid, _, started = os.environ.get(VARIABLE, "").partition(":")
+    if not pid:
+        return
+    threading.Thread(target=_watch, args=(int(pid), started, number), name="parent watch", daemon=True).start()
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that ``pid`` started, and theirs, parents first."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            children.setdefault(int(_fields(stat)[1]), []).append(int(stat.parent.name))
+    found = list(children.get(pid, ()))
+    for child in found:
+        found += children.get(child, ())
+    return found
+
+
+def _send(pids: Iterable[int], number: int) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def _await_end(pids: Iterable[int]) -> None:
+    """Waits until the processes have ended, and kills those that have not within the grace period."""
+    until = time.monotonic() + _GRACE_SECONDS
+    left = [pid for pid in pids if _start_time(pid)]
+    while left and time.monotonic() < until:
+        time.sleep(0.05)
+        left = [pid for pid in left if _start_time(pid)]
+    _send(left, signal.SIGKILL)
+
+
+def _watch(pid: int, started: str, number: int) -> None:
+    _wait_for_end(pid, started)
+    with suppress(OSError, ValueError):  # whoever read this process's output may be gone, too
+        print(f"process {os.getpid()} ends with process {pid}, which started it", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), number)
+    time.sleep(_GRACE_SECONDS)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _wait_for_end(pid: int, started: str) -> None:
+    try:
+        descriptor = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return
+    except OSError:  # a kernel before 5.3, or a sandbox that forbids the call
+        while _start_time(pid) == started:
+            time.sleep(_POLL_SECONDS)
+        return
+    try:
+        if _start_time(pid) == started:
+            select.select([descriptor], [], [])
+    finally:
+        os.close(descriptor)
+
+
+def _start_time(pid: int) -> str:
+    """When a running process started, in clock ticks since boot; empty where there is none."""
+    try:
+        fields = _fields(Path(f"/proc/{pid}/stat"))
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
+
+
+def _fields(stat: Path) -> list[str]:
+    """State, parent and what follows of proc(5)'s stat; the name before them may hold spaces and brackets."""
+    return stat.read_text().rpartition(")")[2].split()

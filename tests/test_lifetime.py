@@ -1,0 +1,114 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from components import lifetime
+
+_CHILD = """
+import signal, sys, time
+from components.lifetime import end_with_parent
+end_with_parent(signal.SIGKILL)
+print("watching", flush=True)
+time.sleep(60)
+"""
+_PARENT = f"""
+import os, subprocess, sys, time
+from components.lifetime import as_parent
+child = subprocess.Popen([sys.executable, "-c", {_CHILD!r}], env=os.environ | as_parent(), stdout=subprocess.PIPE,
+                         start_new_session=True, text=True)
+child.stdout.readline()
+print(child.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def gone(pid: int, seconds: float = 10) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if not lifetime._start_time(pid):
+            return True
+        time.sleep(0.05)
+    return False
+
+
+_NO_PIDFD = """import os
+def forbidden(pid): raise PermissionError
+os.pidfd_open = forbidden
+"""
+
+
+@pytest.mark.parametrize("kernel", ["", _NO_PIDFD], ids=["with a pidfd", "without"])
+def test_a_child_ends_with_a_parent_that_is_killed(kernel: str) -> None:
+    code = _PARENT.replace(repr(_CHILD), repr(kernel + _CHILD))
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    assert not gone(child, 0.2)
+    parent.kill()
+    parent.wait()
+    assert gone(child)
+
+
+def test_a_child_whose_parent_was_gone_before_it_looked_ends_at_once() -> None:
+    environment = os.environ | {lifetime.VARIABLE: f"{os.getpid()}:1"}  # the pid, but not of the process that had it
+    ended = subprocess.run([sys.executable, "-c", _CHILD], env=environment, capture_output=True, timeout=20)
+    assert ended.returncode == -signal.SIGKILL
+
+
+def test_a_process_started_by_hand_watches_nobody() -> None:
+    environment = {name: value for name, value in os.environ.items() if name != lifetime.VARIABLE}
+    code = "from components.lifetime import end_with_parent; end_with_parent(); print('on')"
+    assert subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True).stdout == b"on\n"
+
+
+def test_descendants_are_all_below_and_nobody_else() -> None:
+    grandchild = "import time; print('up', flush=True); time.sleep(60)"
+    child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {grandchild!r}])"
+    process = subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "up\n"
+    found = lifetime.descendants(os.getpid())
+    assert process.pid in found and len(lifetime.descendants(process.pid)) == 1
+    assert set(lifetime.descendants(process.pid)) <= set(found)
+    for pid in (*lifetime.descendants(process.pid), process.pid):
+        os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+_STOPPABLE = """
+import subprocess, sys, time
+from components.lifetime import Stopped, stopping_in_order
+with stopping_in_order(with_descendants=sys.argv[1] == "all"):
+    try:
+        if sys.argv[1] == "all":
+            child = subprocess.Popen([sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"])
+        else:
+            print("up", flush=True)
+        time.sleep(60)
+    except Stopped as stopped:
+        print(stopped, stopped.code, flush=True)
+        time.sleep(0.5)  # a second signal comes now
+        print("clean", flush=True)
+        raise
+"""
+
+
+@pytest.mark.parametrize(
+    ("number", "told"), [(signal.SIGTERM, "stopped by SIGTERM 143"), (signal.SIGINT, "interrupted 130")]
+)
+@pytest.mark.parametrize("which", ["alone", "all"])
+def test_a_stopped_process_cleans_up_undisturbed_and_ends_its_descendants(
+    number: signal.Signals, told: str, which: str
+) -> None:
+    process = subprocess.Popen([sys.executable, "-c", _STOPPABLE, which], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "up\n"
+    children = lifetime.descendants(process.pid)
+    process.send_signal(number)
+    assert process.stdout.readline() == f"{told}\n"
+    process.send_signal(number)
+    assert process.stdout.readline() == "clean\n"
+    assert process.wait() == 128 + number
+    assert all(gone(child) for child in children) and bool(children) == (which == "all")
