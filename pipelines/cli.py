@@ -8,25 +8,31 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from components.errors import KfrecError
+from components.errors import KfrecError, explain_os_error
+from components.lifetime import Stopped, stopping_in_order
 from components.steps.catalog import STEPS
+from components.steps.parser import Parser
 from pipelines.defaults import PIPELINES, RETRAINING, TRAINING
-from pipelines.parameters import parse_assignment, step_parameters
+from pipelines.parameters import checked, parse_assignment, step_parameters
+
+WORKDIR = "runs"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        return int(options.action(options))
-    except KfrecError as error:
-        if options.debug:
+        with stopping_in_order(with_descendants=True):
+            return int(options.action(options))
+    except (KfrecError, OSError) as error:
+        told = explain_os_error(error) if isinstance(error, OSError) else error
+        if options.debug or told is None:
             raise
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {told}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return 128 + stopped.number
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -37,8 +43,9 @@ def _run(options: argparse.Namespace) -> int:
         values["source"] = options.source
     if options.workers is not None:
         values["workers"] = options.workers
+    _use_store_of(options)
     start = {TRAINING: run, RETRAINING: run_retraining}[options.pipeline]
-    summary = start(values, Path(options.workdir))
+    summary = start(values, Path(options.workdir or WORKDIR))
     if summary is not None:
         print(summary)
     return 0
@@ -66,7 +73,7 @@ def _submit(options: argparse.Namespace) -> int:
     wanted = Submission(
         ir=compiled(options.pipeline, settings),
         pipeline=options.pipeline,
-        values=dict(parse_assignment(text) for text in options.set),
+        values=checked(dict(parse_assignment(text) for text in options.set), options.pipeline),
         experiment=options.experiment,
         name=options.run_name,
         pipeline_root=options.pipeline_root,
@@ -95,17 +102,48 @@ def _schedule(options: argparse.Namespace) -> int:
     return 0
 
 
+def _use_store_of(options: argparse.Namespace) -> None:
+    """Points MLflow to --tracking-uri, else to the folder that --workdir names, else leaves MLFLOW_TRACKING_URI."""
+    from pipelines.local import database_uri
+
+    if options.tracking_uri:
+        os.environ["MLFLOW_TRACKING_URI"] = options.tracking_uri
+    elif options.workdir is not None:
+        os.environ["MLFLOW_TRACKING_URI"] = database_uri(Path(options.workdir))
+
+
 def _ui(options: argparse.Namespace) -> int:
-    workdir = Path(options.workdir).absolute()
-    uri = os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{workdir / 'mlflow.db'}")
+    from components.tracking import tracking_uri
+    from pipelines.local import database_uri
+
+    _use_store_of(options)
+    uri = tracking_uri() if os.environ.get("MLFLOW_TRACKING_URI") else database_uri(Path(WORKDIR))
     if uri.startswith("http"):
         print(f"runs are kept by the MLflow server at {uri}")
         return 0
+    database = Path(uri.removeprefix("sqlite:///"))
+    if uri.startswith("sqlite:///") and not database.is_file():
+        raise KfrecError(f"{database}: no runs here yet; start one with kfrec run, or give --workdir FOLDER")
+    if not 1 <= options.port <= 65_535:
+        raise KfrecError(f"--port {options.port} is no port; give one from 1 to 65535")
+    if not options.print_only:
+        _require_free(options.port)
     command = ["mlflow", "ui", "--backend-store-uri", uri, "--port", str(options.port)]
     print(f"http://localhost:{options.port}   (stop with Ctrl-C)\n{' '.join(command)}", flush=True)
     if not options.print_only:
         os.execv(str(Path(sys.executable).with_name("mlflow")), command)
     return 0
+
+
+def _require_free(port: int) -> None:
+    import socket
+
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            raise KfrecError(f"--port {port} cannot be used ({error.strerror}); give another one") from None
 
 
 def _parameter_help() -> str:
@@ -122,7 +160,7 @@ def _parameter_help() -> str:
 
 def _parser() -> argparse.ArgumentParser:
     options = dict(formatter_class=argparse.RawDescriptionHelpFormatter, epilog=_parameter_help())
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="kfrec",
         description="From raw interaction logs to a registered click-through-rate model.",
         **options,  # type: ignore[arg-type]
@@ -200,7 +238,13 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_workdir(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--workdir", default="runs", metavar="FOLDER", help="where runs are kept (default %(default)s)")
+    parser.add_argument("--workdir", metavar="FOLDER", help=f"where runs are kept (default {WORKDIR})")
+    parser.add_argument(
+        "--tracking-uri",
+        default="",
+        metavar="URI",
+        help="MLflow's (default: the database in --workdir where that is given, else MLFLOW_TRACKING_URI)",
+    )
 
 
 if __name__ == "__main__":

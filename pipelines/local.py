@@ -13,12 +13,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO, cast
 
+from components.artifacts.publish import remove_abandoned
 from components.errors import KfrecError, explain_os_error
+from components.lifetime import Stopped, as_parent
 from components.progress.events import VARIABLE as EVENTS
 from pipelines.defaults import LOCAL_DEFAULTS, RETRAINING, TRAINING
 from pipelines.parameters import checked, pipeline_parameters
 from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise
+from pipelines.temporary import temporary_folder
 
 
 def run(values: Mapping[str, Any], workdir: Path) -> Path:
@@ -76,10 +79,22 @@ def _place(workdir: Path) -> Iterator[tuple[Path, StepOutput]]:
     """The folder of a new run, and what its steps say."""
     workdir = workdir.absolute()
     folder = _run_folder(workdir)
-    os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{workdir / 'mlflow.db'}")
+    os.environ.setdefault("MLFLOW_TRACKING_URI", database_uri(workdir))
     print(f"run folder {folder}", file=sys.stderr)
+    for path in remove_abandoned(workdir):
+        print(f"removed {path}, which a run that was killed left behind", file=sys.stderr)
     with contextlib.closing(StepOutput(folder / "steps.log")) as output:
-        yield folder, output
+        try:
+            yield folder, output
+        except Stopped as stopped:
+            stopped.kept = f" during the step {output.running}" if output.running else ""
+            stopped.kept += f"; its processes were ended, and what is finished is in {folder}"
+            raise
+
+
+def database_uri(workdir: Path) -> str:
+    """MLflow's database of a folder of runs."""
+    return f"sqlite:///{workdir.absolute() / 'mlflow.db'}"
 
 
 def _train(arguments: Mapping[str, Any], folder: Path, output: StepOutput) -> None:
@@ -109,6 +124,20 @@ def _run_folder(workdir: Path) -> Path:
 
 
 @contextlib.contextmanager
+def _environment(**values: str) -> Iterator[None]:
+    """Sets environment variables for the steps that are started within the block."""
+    earlier = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in earlier.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+@contextlib.contextmanager
 def _kfp_local(folder: Path, output: StepOutput) -> Iterator[None]:
     """kfp.local, set up so that steps are processes of this environment and their output goes to ``output``.
 
@@ -120,14 +149,12 @@ def _kfp_local(folder: Path, output: StepOutput) -> Iterator[None]:
     # The subprocess runner warns that an image is not named python; it never runs the image.
     warnings.filterwarnings("ignore", message="You may be attemping to run a task", category=RuntimeWarning)
     local.init(runner=local.SubprocessRunner(use_venv=False), pipeline_root=str(folder))
-    os.environ[EVENTS] = "1"
-    try:
-        with contextlib.redirect_stdout(cast(TextIO, output)):
-            yield
-    except RuntimeError as error:
-        raise KfrecError(_failure(output)) from error
-    finally:
-        del os.environ[EVENTS]
+    with temporary_folder() as temporary, _environment(TMPDIR=str(temporary), **{EVENTS: "1"}, **as_parent()):
+        try:
+            with contextlib.redirect_stdout(cast(TextIO, output)):
+                yield
+        except RuntimeError as error:
+            raise KfrecError(_failure(output)) from error
 
 
 def _failure(output: StepOutput) -> str:

@@ -9,9 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
-
-from components.progress.bar import bar_options
+from components.progress.bar import Shown, shown
 from components.progress.events import parse
 
 
@@ -21,6 +19,7 @@ class StepOutput(io.TextIOBase):
     Attributes:
         finished: step name to its "finished" event.
         error: the last "error" event's message, empty if there was none.
+        running: the step that runs, empty between two.
         run_id: the pipeline run's identifier, as the steps were told.
     """
 
@@ -31,7 +30,8 @@ class StepOutput(io.TextIOBase):
         self.run_id = ""
         self._file = log.open("w")
         self._rest = ""
-        self._bar: tqdm | None = None
+        self._bar: Shown | None = None
+        self.running = ""
 
     def writable(self) -> bool:
         return True
@@ -62,18 +62,19 @@ class StepOutput(io.TextIOBase):
 
     def _on_started(self, event: Mapping[str, Any]) -> None:
         self.run_id = event["run_id"] or self.run_id
-        self._step = event["step"]
+        self.running = event["step"]
         print(f"{event['step']:<10} …", file=sys.stderr, flush=True)
 
     def _on_progress(self, event: Mapping[str, Any]) -> None:
         if self._bar is None or self._bar.desc != f"  {event['label']}":
             self._close_bar()
-            self._bar = tqdm(**bar_options(f"  {event['label']}", event["total"], event["unit"]))
+            self._bar = shown(f"  {event['label']}", event["total"], event["unit"])
         self._bar.update(event["done"] - self._bar.n)
 
     def _on_finished(self, event: Mapping[str, Any]) -> None:
         self._close_bar()
         self.finished[event["step"]] = dict(event)
+        self.running = ""
         counts = ", ".join(f"{count:,} {name}" for name, count in event["counts"].items())
         print(f"{event['step']:<10} done in {duration(event['seconds'])}  {counts}", file=sys.stderr, flush=True)
 
@@ -103,8 +104,11 @@ def table(summary: Mapping[str, Any], since: float) -> str:
     """
     metrics, registered = summary["metrics"], summary["registered"]
     rows = [("step", "seconds", "rows")]
-    rows += [(name, f"{s['seconds']:.1f}", f"{s['rows']:,}") for name, s in summary["steps"].items()]
-    rows += [("total", f"{time.monotonic() - since:.1f}", "")]
+    # Tenths are added up, so that what is shown adds up to the total that is shown.
+    tenths = {name: round(10 * step["seconds"]) for name, step in summary["steps"].items()}
+    total = round(10 * (time.monotonic() - since))
+    rows += [(name, f"{tenths[name] / 10:.1f}", f"{step['rows']:,}") for name, step in summary["steps"].items()]
+    rows += [("starting", f"{(total - sum(tenths.values())) / 10:.1f}", ""), ("total", f"{total / 10:.1f}", "")]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
     lines.insert(1, "-" * len(lines[0]))

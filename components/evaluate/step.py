@@ -18,11 +18,11 @@ from components.steps.parameter import as_plain
 from components.tracking import TrackedRun, tracked_run
 
 
-def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluation: Path) -> Mapping[str, int]:
+def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluation: Path) -> Mapping[str, Any]:
     """Scores the test split in ``tfrecord`` with ``model`` and writes the ``evaluation`` folder.
 
     Returns:
-        Samples scored, as ``test``.
+        Samples scored, as ``test``, and the main metrics in a line, as ``told``.
 
     Raises:
         KfrecError: an input is unfinished, they do not fit each other, or the test split lacks a class.
@@ -45,7 +45,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
             (staging.path / "report.html").write_text(render(measured, facts))
             staging.rows["test"] = len(scores.labels)
         _track(tracked, measured, evaluation)
-    return staging.rows
+    return {**staging.rows, "told": _told(measured.metrics, evaluation)}
 
 
 def _facts(
@@ -76,6 +76,14 @@ def _track(run: TrackedRun, measured: Measured, evaluation: Path) -> None:
     run.log_series([(b["to"], {"test_auc_by_history_length": b["auc"]}) for b in buckets if b["auc"] is not None])
     for name in ("report.html", "metrics.json"):
         run.log_artifact(evaluation / name, "evaluation")
+
+
+def _told(metrics: Mapping[str, Any], evaluation: Path) -> str:
+    return (
+        f"test AUC {metrics['test_auc']:.4f} ({100 * metrics['test_auc_confidence']:g} % interval "
+        f"{metrics['test_auc_low']:.4f} to {metrics['test_auc_high']:.4f}), log loss {metrics['test_logloss']:.4f}; "
+        f"report {evaluation / 'report.html'}"
+    )
 
 
 def _write_json(path: Path, body: Any) -> None:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
 from tqdm import tqdm
 
@@ -18,17 +18,62 @@ _FORMAT = "{desc}: {percentage:3.0f}% |{bar:24}| {n_fmt}/{total_fmt}{unit} [{rat
 _FORMAT_UNKNOWN = "{desc}: {n_fmt}{unit} [{rate_fmt}, {elapsed} so far]"
 
 
-def bar_options(label: str, total: int | None, unit: str) -> dict[str, Any]:
-    """How every bar looks: lively on a terminal, a line now and then in a log."""
-    return dict(
+class Shown(Protocol):
+    """What shows a person how far a job has come.
+
+    Attributes:
+        n: units done.
+        desc: the job.
+    """
+
+    n: float
+    desc: str
+
+    def update(self, n: float) -> Any: ...
+
+    def close(self) -> Any: ...
+
+
+class _Lines:
+    """A line every ten seconds and one at the end, for logs and redirected output, where nothing can be overwritten."""
+
+    def __init__(self, **options: Any) -> None:
+        self.n, self.desc = 0.0, options.pop("desc")
+        self._options = options
+        self._began = self._told = time.monotonic()
+        self._shown = -1.0
+
+    def update(self, n: float) -> None:
+        self.n += n
+        if time.monotonic() - self._told >= _LOG_SECONDS:
+            self._tell()
+
+    def close(self) -> None:
+        if self.n != self._shown:
+            self._tell()
+
+    def _tell(self) -> None:
+        self._told, self._shown = time.monotonic(), self.n
+        line = tqdm.format_meter(self.n, elapsed=self._told - self._began, prefix=self.desc, **self._options)
+        print(line.rstrip(), file=sys.stderr, flush=True)
+
+
+def shown(label: str, total: int | None, unit: str) -> Shown:
+    """A bar on a terminal, lines elsewhere.
+
+    Args:
+        label: what is going on.
+        total: units of work, or None where unknown.
+        unit: what is counted, in the plural.
+    """
+    options: dict[str, Any] = dict(
         desc=label,
         total=total,
         unit=f" {unit}",
         unit_scale=True,
-        mininterval=0.2 if sys.stderr.isatty() else _LOG_SECONDS,
         bar_format=_FORMAT if total else _FORMAT_UNKNOWN,
-        file=sys.stderr,
     )
+    return tqdm(**options, mininterval=0.2, file=sys.stderr) if sys.stderr.isatty() else _Lines(**options)
 
 
 class Bar:
@@ -37,24 +82,22 @@ class Bar:
     def __init__(self, label: str, total: int | None, unit: str) -> None:
         self.label, self.total, self.unit, self.done = label, total, unit, 0
         self._last = 0.0
-        self._tqdm: tqdm | None = None
-        if not emitting():
-            self._tqdm = tqdm(**bar_options(label, total, unit))
-        self._show(force=True)
+        self._shown = None if emitting() else shown(label, total, unit)
+        self._emit(force=True)
 
     def advance(self, count: int = 1) -> None:
         """``count`` more units are done."""
         self.done += count
-        if self._tqdm is not None:
-            self._tqdm.update(count)
-        self._show()
+        if self._shown is not None:
+            self._shown.update(count)
+        self._emit()
 
     def close(self) -> None:
-        if self._tqdm is not None:
-            self._tqdm.close()
-        self._show(force=True)
+        if self._shown is not None:
+            self._shown.close()
+        self._emit(force=True)
 
-    def _show(self, force: bool = False) -> None:
+    def _emit(self, force: bool = False) -> None:
         now = time.monotonic()
         if force or now - self._last >= _EVENT_SECONDS:
             self._last = now

@@ -28,13 +28,13 @@ _EXAMPLE_ROWS = 3
 
 def run(
     parameters: RegisterParameters, *, tfrecord: Path, model: Path, evaluation: Path, registration: Path
-) -> Mapping[str, int]:
+) -> Mapping[str, Any]:
     """Registers ``model``, sets its alias and writes the ``registration`` folder.
 
     A second call of the same run with the same model finds the version that the first one made.
 
     Returns:
-        The version, as ``version``.
+        1 as ``models``, and the verdict in a sentence as ``told``.
 
     Raises:
         KfrecError: an input is unfinished, or the evaluation is of another model or test set.
@@ -65,7 +65,10 @@ def run(
         noted = ("registered_model", "version", "alias", "reason", *origin)
         tracked.set_tags({f"kfrec.{name}": str(body[name]) for name in noted})
         tracked.log_artifact(registration / "registration.json", "registration")
-    return staging.rows
+    return {
+        **staging.rows,
+        "told": f"{body['registered_model']} version {version.version} is the {decision.alias}: {decision.reason}",
+    }
 
 
 def _origin(parameters: RegisterParameters, spec: FeatureSpec) -> dict[str, Any]:

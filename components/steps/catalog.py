@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from components.steps.parameter import Ints, param
+from components.steps.parameter import LARGEST_SEED, Ints, param
 
 # Parameters that several steps share.
-SEED = param(12345, "Seed of everything random in the data", at_least=0)
+SEED = param(12345, "Seed of everything random in the data", at_least=0, at_most=LARGEST_SEED)
 EXPERIMENT = param("kfrec", "MLflow experiment")
 RUN_ID = param(
     "", "Pipeline run whose MLflow run this step joins; empty joins MLFLOW_RUN_ID or starts a run of its own"
@@ -148,10 +148,12 @@ class TrainParameters:
 
     # model
     model_type: str = param("sim", "Model to train", choices=("sim", "din", "dien"))
-    embedding_dim: int = param(16, "Width of one feature's embedding", unit="floats", at_least=1)
-    stage_one_mlp_dims: Ints = param((200,), "Hidden layers of SIM's general search classifier", at_least=1)
-    stage_two_mlp_dims: Ints = param((200, 80), "Hidden layers of the classifier", at_least=1)
-    aux_mlp_dims: Ints = param((100, 50), "Hidden layers of the auxiliary loss network", at_least=1)
+    embedding_dim: int = param(16, "Width of one feature's embedding", unit="floats", at_least=1, at_most=4096)
+    stage_one_mlp_dims: Ints = param(
+        (200,), "Hidden layers of SIM's general search classifier", at_least=1, at_most=65_536
+    )
+    stage_two_mlp_dims: Ints = param((200, 80), "Hidden layers of the classifier", at_least=1, at_most=65_536)
+    aux_mlp_dims: Ints = param((100, 50), "Hidden layers of the auxiliary loss network", at_least=1, at_most=65_536)
     long_seq_length: int = param(
         90, "Oldest items of a history that form the long history; the rest is the short one", unit="items", at_least=1
     )
@@ -229,9 +231,13 @@ class LaunchParameters(TrainParameters):
     # of an MPIJob; what a cluster decides once for all jobs stands in the file job_settings
     workers_per_pod: int = param(1, "Processes in one pod of an MPIJob", unit="processes", at_least=1)
     gpus_per_worker: int = param(1, "GPUs of a process of an MPIJob", unit="GPUs", at_least=0, at_most=1)
-    pod_cpu: str = param("8", "CPU of a worker pod of an MPIJob, as Kubernetes writes quantities")
-    pod_memory: str = param("32Gi", "Memory of a worker pod of an MPIJob, as Kubernetes writes quantities")
-    shared_memory: str = param("8Gi", "Shared memory of a worker pod of an MPIJob, part of its memory")
+    pod_cpu: str = param("8", "CPU of a worker pod of an MPIJob, as Kubernetes writes quantities", is_quantity=True)
+    pod_memory: str = param(
+        "32Gi", "Memory of a worker pod of an MPIJob, as Kubernetes writes quantities", is_quantity=True
+    )
+    shared_memory: str = param(
+        "8Gi", "Shared memory of a worker pod of an MPIJob, part of its memory", is_quantity=True
+    )
     restarts: int = param(2, "Times an MPIJob's launcher is started again after it failed", unit="times", at_least=0)
     deadline: int = param(86_400, "Longest time an MPIJob may take", unit="seconds", at_least=1)
     job_settings: str = param(

@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import sys
+import tempfile
 import time
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from components.errors import KfrecError, explain_os_error
-from components.progress import emit
+from components.artifacts.folder import MANIFEST, open_artifact
+from components.artifacts.place import output_folder
+from components.errors import KfrecError, WorkerCrashed, explain_os_error
+from components.lifetime import Stopped, end_with_parent, stopping_in_order
+from components.progress import emit, emitting
 from components.steps.catalog import STEPS, Step
 from components.steps.mounted import use_mounted_environment
-from components.steps.parameter import Parameter, build, parameters_of
+from components.steps.parameter import build, parameters_of
+from components.steps.parser import Parser, add_argument
+
+# A step may say in a sentence what came of it, beside its counts and results.
+TOLD = "told"
 
 
 def command(name: str, arguments: Sequence[str] | None = None) -> int:
     """Runs the step ``name`` from a command line and returns the exit status."""
     step = STEPS[name]
-    parser = argument_parser(step)
-    options = vars(parser.parse_args(arguments))
+    options = vars(argument_parser(step).parse_args(arguments))
     debug = options.pop("debug")
-    folders = {folder: Path(options.pop(folder)) for folder in (*step.inputs, *step.outputs)}
+    folders = {folder: options.pop(folder) for folder in (*step.inputs, *step.outputs)}
     given = {key: value for key, value in options.items() if value is not None}
-    return _guarded(step, lambda: _told(call(step, given, folders)), debug)
+    return _guarded(step, lambda: call(step, given, folders), debug)
 
 
 def component(name: str, arguments: Mapping[str, Any]) -> Any:
@@ -37,8 +43,9 @@ def component(name: str, arguments: Mapping[str, Any]) -> Any:
         arguments: the component function's arguments: artifacts (with ``.path`` and ``.uri``) and parameters by name.
             A step that declares a parameter ``<artifact>_uri`` is also told where KFP keeps that artifact.
     """
+    end_with_parent()
     step = STEPS[name]
-    folders = {folder: Path(arguments[folder].path) for folder in (*step.inputs, *step.outputs)}
+    folders = {folder: str(arguments[folder].path) for folder in (*step.inputs, *step.outputs)}
     declared = {p.name for p in parameters_of(step.parameters)}
     given = {key: value for key, value in arguments.items() if key in declared}
     given |= {f"{folder}_uri": arguments[folder].uri for folder in folders if f"{folder}_uri" in declared}
@@ -50,34 +57,42 @@ def component(name: str, arguments: Mapping[str, Any]) -> Any:
     return namedtuple("Results", step.results)(**returned[0]) if step.results else None
 
 
-def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, Path]) -> dict[str, Any]:
-    """Checks the parameters, runs the step, tells how long it took, and returns its results."""
+def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> dict[str, Any]:
+    """Checks parameters and folders, runs the step, tells what came of it, and returns its results.
+
+    Args:
+        step: what to run.
+        values: parameters by name.
+        folders: input and output folders by name, as the user gave them.
+
+    Raises:
+        KfrecError: a bad parameter, a folder that may not be written, or what the step says.
+    """
     parameters: Any = build(step.parameters, values)
+    places = _checked(step, folders)
     run: Callable[..., Mapping[str, Any]] = importlib.import_module(f"components.{step.name}.step").run
     emit("started", step=step.name, run_id=values.get("run_id", ""))
     started = time.monotonic()
-    returned = run(parameters, **folders)
+    returned = run(parameters, **places)
     results = {name: returned[name] for name in step.results}
-    rows = {name: count for name, count in returned.items() if name not in step.results}
+    rows = {name: count for name, count in returned.items() if name not in step.results and name != TOLD}
     emit(
         "finished",
         step=step.name,
         seconds=round(time.monotonic() - started, 3),
         rows=sum(rows[name] for name in step.rows),
         counts=dict(rows),
-        outputs={name: str(folders[name]) for name in step.outputs},
+        outputs={name: str(places[name]) for name in step.outputs},
         results=results,
     )
+    if not emitting():
+        print(_told(step, rows, returned.get(TOLD, ""), places, time.monotonic() - started), flush=True)
     return results
 
 
-def _told(results: Mapping[str, Any]) -> None:
-    for name, value in results.items():
-        print(f"{name}: {value}")
-
-
-def argument_parser(step: Step) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"python -m components.{step.name}", description=step.summary)
+def argument_parser(step: Step) -> Parser:
+    """The command line of a step."""
+    parser = Parser(told_as=step.name, prog=f"python -m components.{step.name}", description=step.summary)
     folders = parser.add_argument_group("folders")
     for name, text in step.inputs.items():
         folders.add_argument(f"--{name}", required=True, metavar="FOLDER", help=f"reads: {text}")
@@ -90,26 +105,61 @@ def argument_parser(step: Step) -> argparse.ArgumentParser:
     return parser
 
 
-def add_argument(group: argparse._ArgumentGroup, parameter: Parameter) -> None:
-    """Adds one parameter; a switch may stand alone (--amp) or take a value (--amp false)."""
-    flag = dict(nargs="?", const="true") if parameter.value_type is bool else {}
-    group.add_argument(
-        f"--{parameter.name}",
-        metavar=parameter.plain_type.__name__.upper(),
-        help=parameter.description.replace("%", "%%"),
-        **flag,  # type: ignore[arg-type]
-    )
+def size_told(size: int) -> str:
+    """Bytes as a person says them: "812 bytes", "4.5 MB"."""
+    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
+        if size >= unit:
+            return f"{size / unit:.1f} {name}"
+    return f"{size} bytes"
+
+
+def _checked(step: Step, folders: Mapping[str, str]) -> dict[str, Path]:
+    """The folders of a step, before any work: an output may take nothing away that is not the step's own."""
+    for name, folder in folders.items():
+        if not folder.strip():
+            raise KfrecError(f"--{name} is empty; name a folder (is a shell variable unset?)")
+    try:
+        tempfile.gettempdir()
+    except OSError as error:
+        raise KfrecError(
+            f"no folder for temporary files can be written ({error.strerror}); point TMPDIR to one that can"
+        ) from None
+    inputs = {name: Path(folders[name]) for name in step.inputs}
+    return inputs | {name: output_folder(folders[name], step.name, inputs.values()) for name in step.outputs}
+
+
+def _told(step: Step, rows: Mapping[str, int], said: str, places: Mapping[str, Path], seconds: float) -> str:
+    """What a step made, in a line or two."""
+    counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in rows.items())
+    lines = [f"{step.name}: {counts} in {seconds:.1f} s"] + ([said] if said else [])
+    for name in step.outputs:
+        if (places[name] / MANIFEST).is_file():
+            size = sum(entry.size for entry in open_artifact(places[name]).files)
+            lines.append(f"{name}: {size_told(size)} in {places[name]}")
+    return "\n".join(lines)
 
 
 def _guarded(step: Step, job: Callable[[], Any], debug: bool) -> int:
-    """Runs ``job``; turns bad input into one line and exit status 2."""
+    """Runs ``job`` and returns the exit status: 2 for bad input, 1 where a worker crashed, 128 + n for signal n."""
     try:
-        job()
+        with stopping_in_order():
+            job()
         return 0
     except (KfrecError, OSError) as error:
         told = explain_os_error(error) if isinstance(error, OSError) else error
         if debug or told is None:
             raise
-        emit("error", step=step.name, message=str(told))
-        print(f"error: {step.name}: {told}", file=sys.stderr, flush=True)
-        return 2
+        return _fail(step, str(told), 2)
+    except WorkerCrashed as error:
+        if debug:
+            raise
+        return _fail(step, str(error), 1)
+    except Stopped as stopped:
+        line = f"{stopped}; its processes were ended, and no unfinished output was published"
+        return _fail(step, line, 128 + stopped.number)
+
+
+def _fail(step: Step, message: str, status: int) -> int:
+    emit("error", step=step.name, message=message)
+    print(f"error: {step.name}: {message}", file=sys.stderr, flush=True)
+    return status

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, get_type_hints
 
@@ -10,6 +12,11 @@ from components.errors import KfrecError
 
 P = TypeVar("P")
 Ints = tuple[int, ...]
+# What a whole number is at most where its declaration says nothing; TensorFlow and numpy count rows and steps with it.
+LARGEST = 2**31 - 1
+LARGEST_SEED = 2**63 - 1
+# What Kubernetes takes for a quantity of a resource.
+_QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|e\d+)?")
 
 
 def param(
@@ -20,6 +27,7 @@ def param(
     at_least: float | None = None,
     at_most: float | None = None,
     choices: tuple[str, ...] = (),
+    is_quantity: bool = False,
     pipeline_name: str = "",
 ) -> Any:
     """Declares a parameter as a dataclass field.
@@ -31,10 +39,17 @@ def param(
         at_least: smallest accepted value.
         at_most: largest accepted value.
         choices: the accepted words, for a text parameter.
+        is_quantity: whether a text parameter is a quantity as Kubernetes writes it, such as 500m or 8Gi.
         pipeline_name: name at the level of the pipeline, where two steps use the same name for different things.
     """
     metadata = dict(
-        help=help, unit=unit, at_least=at_least, at_most=at_most, choices=choices, pipeline_name=pipeline_name
+        help=help,
+        unit=unit,
+        at_least=at_least,
+        at_most=at_most,
+        choices=choices,
+        is_quantity=is_quantity,
+        pipeline_name=pipeline_name,
     )
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -51,7 +66,13 @@ class Parameter:
     at_least: float | None
     at_most: float | None
     choices: tuple[str, ...]
+    is_quantity: bool
     pipeline_name: str
+
+    @property
+    def largest(self) -> float | None:
+        """The largest accepted value; every whole number has one."""
+        return LARGEST if self.at_most is None and self.value_type in (int, tuple) else self.at_most
 
     @property
     def plain_type(self) -> type:
@@ -79,17 +100,19 @@ class Parameter:
         """
         try:
             parsed = _PARSERS[self.value_type](value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             wanted = {int: "a whole number", float: "a number", bool: "true or false"}.get(
                 self.value_type, "whole numbers separated by commas"
             )
             raise KfrecError(f"parameter {self.name}={value!r} is not {wanted}: {self.description}") from None
+        if self.is_quantity:
+            check_quantity(f"parameter {self.name}", parsed)
         numbers = parsed if isinstance(parsed, tuple) else (parsed,)
         below = self.at_least is not None and any(n < self.at_least for n in numbers)
-        above = self.at_most is not None and any(n > self.at_most for n in numbers)
+        above = self.largest is not None and any(n > self.largest for n in numbers)
         if below or above or (self.choices and parsed not in self.choices):
-            bounds = [f"at least {self.at_least:g}"] if self.at_least is not None else []
-            bounds += [f"at most {self.at_most:g}"] if self.at_most is not None else []
+            bounds = [f"at least {_number(self.at_least)}"] if self.at_least is not None else []
+            bounds += [f"at most {_number(self.largest)}"] if self.largest is not None else []
             bounds += ["one of " + ", ".join(self.choices)] if self.choices else []
             raise KfrecError(f"parameter {self.name}={value!r} must be {' and '.join(bounds)}")
         return parsed
@@ -98,6 +121,20 @@ class Parameter:
 def plain(value: Any) -> Any:
     """A parameter's value as JSON, YAML and KFP carry it."""
     return ",".join(map(str, value)) if isinstance(value, tuple) else value
+
+
+def check_quantity(place: str, value: str) -> None:
+    """Refuses text that is no quantity.
+
+    Raises:
+        KfrecError: it is not; ``place`` begins the line.
+    """
+    if not _QUANTITY.fullmatch(value):
+        raise KfrecError(f"{place}={value!r} is not a quantity as Kubernetes writes it; write such as 500m, 8 or 32Gi")
+
+
+def _number(value: float) -> str:
+    return str(value) if isinstance(value, int) else f"{value:g}"
 
 
 def _parse_bool(value: Any) -> bool:
@@ -117,12 +154,17 @@ def _parse_int(value: Any) -> int:
     return int(value)
 
 
+def _parse_float(value: Any) -> float:
+    number = float(value)
+    return number if math.isfinite(number) else _refuse(value)
+
+
 def _parse_ints(value: Any) -> Ints:
     parts = value if isinstance(value, (tuple, list)) else [part for part in str(value).split(",") if part.strip()]
     return tuple(int(part) for part in parts)
 
 
-_PARSERS: dict[type, Any] = {int: _parse_int, float: float, bool: _parse_bool, str: str, tuple: _parse_ints}
+_PARSERS: dict[type, Any] = {int: _parse_int, float: _parse_float, bool: _parse_bool, str: str, tuple: _parse_ints}
 
 
 def parameters_of(group: type) -> Iterator[Parameter]:

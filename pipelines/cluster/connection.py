@@ -59,13 +59,30 @@ def _probe(host: str, token: str) -> None:
     """Asks whether anyone is there; the client itself would try for half a minute and show a traceback a try."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        answer = requests.get(f"{host}/apis/v2beta1/healthz", headers=headers, timeout=_TIMEOUT)
+        answer = requests.get(f"{host}/apis/v2beta1/healthz", headers=headers, timeout=_TIMEOUT, allow_redirects=False)
     except requests.RequestException as error:
         raise KfrecError(f"{host}: does not answer ({type(error).__name__}); check the endpoint") from None
     if answer.status_code in (401, 403):
         raise _not_allowed(host, answer.status_code)
+    if answer.is_redirect:
+        raise KfrecError(
+            f"{host}: sends to {answer.headers['Location'].partition('?')[0]}, likely to log in; set {TOKEN}, or give "
+            "the address of KFP's API behind the login"
+        )
     if not answer.ok:
         raise KfrecError(f"{host}: answered {answer.status_code} to a look at its health; is this KFP's API?")
+    if not _is_json_object(answer.text):
+        raise KfrecError(
+            f"{host}: answers with a page that is not KFP's API, perhaps one to log in; set {TOKEN}, or correct the "
+            "endpoint"
+        )
+
+
+def _is_json_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
 
 
 def _not_allowed(host: str, status: int) -> KfrecError:

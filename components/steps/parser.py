@@ -1,0 +1,57 @@
+"""Command lines whose mistakes are told in one line."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+from typing import Any, NoReturn
+
+from components.steps.parameter import Parameter
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that answers a mistake with one line instead of its usage, and takes no abbreviations.
+
+    Args:
+        told_as: what the line names as the place of the mistake, such as a step's name; empty names none.
+        options: of argparse.
+    """
+
+    def __init__(self, *, told_as: str = "", **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+        self._told_as = told_as
+
+    def parse_known_args(self, *given: Any, **options: Any) -> Any:
+        """As argparse does it; a subcommand tells of what it does not know itself, since it knows what is near."""
+        namespace, unknown = super().parse_known_args(*given, **options)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return namespace, unknown
+
+    def error(self, message: str) -> NoReturn:
+        """Ends the process with status 2."""
+        place = f"{self._told_as}: " if self._told_as else ""
+        print(f"error: {place}{self._mended(message)}; see {self.prog} --help", file=sys.stderr, flush=True)
+        sys.exit(2)
+
+    def _mended(self, message: str) -> str:
+        """The message, with the nearest option where one is unknown."""
+        lead, _, rest = message.partition("unrecognized arguments: ")
+        if lead or not rest:
+            return message
+        unknown = rest.split()[0].partition("=")[0]
+        near = difflib.get_close_matches(unknown, self._option_string_actions, n=1)
+        return f"unknown argument {unknown}" + (f", perhaps {near[0]}" if near else "")
+
+
+def add_argument(group: argparse._ArgumentGroup, parameter: Parameter) -> None:
+    """Adds one parameter under its own and its pipeline-wide name; a switch may stand alone, or take a value."""
+    flag = dict(nargs="?", const="true") if parameter.value_type is bool else {}
+    group.add_argument(
+        *dict.fromkeys((f"--{parameter.name}", f"--{parameter.pipeline_name}")),
+        dest=parameter.name,
+        metavar=parameter.plain_type.__name__.upper(),
+        help=parameter.description.replace("%", "%%"),
+        **flag,  # type: ignore[arg-type]
+    )
