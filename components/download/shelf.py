@@ -120,7 +120,7 @@ class EarlierOutput:
     def at(cls, raw: Path) -> EarlierOutput:
         """What is at ``raw``; empty where there is no finished artifact."""
         try:
-            artifact = open_artifact(raw)
+            artifact = open_artifact(raw, steps=("download",))
         except KfrecError:
             return cls(raw, {}, {})
         return cls(raw, artifact.origins, {entry.path: entry.crc32c for entry in artifact.files})

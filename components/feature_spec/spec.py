@@ -19,6 +19,7 @@ from typing import Any
 
 import yaml
 
+from components.artifacts.folder import require_listed
 from components.errors import KfrecError
 
 FILENAME = "feature_spec.yaml"
@@ -129,9 +130,10 @@ def load_feature_spec(folder: Path | str, filename: str = FILENAME) -> FeatureSp
     """Reads and checks a specification.
 
     Raises:
-        KfrecError: the file is missing, is not a specification, or contradicts itself.
+        KfrecError: the file is missing or no part of the artifact, is not a specification, or contradicts itself.
     """
     path = Path(folder) / filename
+    require_listed(Path(folder), [filename])
     try:
         body = yaml.safe_load(path.read_text())
     except FileNotFoundError:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from components.artifacts import Artifact
 from components.errors import KfrecError
 
 BLOCK_BYTES = 8 << 20
@@ -22,7 +23,7 @@ _MARKS = (
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
 # Where the zeros are when a text begins with two ASCII characters, as JSON does (RFC 4627, section 3).
-_ZEROS = {
+_ZEROS: dict[tuple[bool, ...], str] = {
     (False, True, True, True): "UTF-32LE",
     (True, True, True, False): "UTF-32BE",
     (False, True, False, True): "UTF-16LE",
@@ -53,20 +54,20 @@ class Block:
     consumed: int
 
 
-def find_raw_files(folder: Path) -> RawFiles:
-    """The reviews and metadata files of ``folder``.
+def find_raw_files(raw: Artifact) -> RawFiles:
+    """The reviews and metadata files of a raw artifact.
 
     Raises:
         KfrecError: a kind is missing, or the same file is there plain and compressed.
     """
-    return RawFiles(_find(folder, "reviews"), _find(folder, "meta"))
+    return RawFiles(_find(raw, "reviews"), _find(raw, "meta"))
 
 
-def _find(folder: Path, kind: str) -> tuple[Path, ...]:
-    found = sorted([*folder.glob(f"{kind}_*.json"), *folder.glob(f"{kind}_*.json.gz")])
+def _find(raw: Artifact, kind: str) -> tuple[Path, ...]:
+    found = sorted([*raw.paths(f"{kind}_*.json"), *raw.paths(f"{kind}_*.json.gz")])
     if not found:
         raise KfrecError(
-            f"{folder}: no {kind}_*.json or {kind}_*.json.gz here; put the raw files there, as download does"
+            f"{raw.path}: no {kind}_*.json or {kind}_*.json.gz here; put the raw files there, as download does"
         )
     for path in found:
         if path.with_name(f"{path.name}.gz") in found:

@@ -37,8 +37,8 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
     Raises:
         KfrecError: bad input; an earlier ``parquet`` stays as it was.
     """
-    artifact = open_artifact(raw)
-    files = find_raw_files(artifact.path)
+    artifact = open_artifact(raw, steps=("download",))
+    files = find_raw_files(artifact)
     with (
         ThreadPoolExecutor(1, thread_name_prefix="ahead") as ahead,
         publishing(parquet, step="preprocess", inputs={"raw": artifact}, parameters=as_plain(parameters)) as staging,

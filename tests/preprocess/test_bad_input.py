@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,20 @@ def test_a_file_that_is_there_twice_is_named(tmp_path: Path) -> None:
     raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
     (raw / "reviews_Test.json.gz").write_bytes(gzip.compress((raw / "reviews_Test.json").read_bytes()))
     assert "reviews_Test.json: is there a second time as reviews_Test.json.gz" in error_of(raw, tmp_path / "parquet")
+
+
+def test_only_the_files_that_the_manifest_lists_are_reviews(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    shutil.copyfile(raw / "reviews_Test.json", raw / "reviews_Copy.json")
+    assert preprocess(raw, tmp_path / "parquet")["reviews"] == len(REVIEWS)
+    assert "reviews_Copy.json: not listed in _manifest.json, so it is not read" in capsys.readouterr().out
+
+
+def test_another_steps_output_is_refused(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    preprocess(raw, tmp_path / "parquet")
+    with pytest.raises(KfrecError, match="was written by step preprocess, but what download writes is needed here"):
+        preprocess(tmp_path / "parquet", tmp_path / "again")
 
 
 def test_an_empty_data_set_is_named(tmp_path: Path) -> None:

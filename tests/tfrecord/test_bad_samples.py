@@ -130,3 +130,19 @@ def test_a_failure_leaves_the_earlier_output_and_nothing_else(tmp_path: Path) ->
         convert(tmp_path, table(columns))
     assert {path: path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file()} == before
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
+
+
+def test_metadata_that_the_manifest_does_not_list_is_refused(tmp_path: Path) -> None:
+    folder = artifact(tmp_path / "in", table(samples(40)), table(samples(20)))
+    (folder / "metadata.json").rename(tmp_path / "metadata.json")
+    adopt(folder)
+    (tmp_path / "metadata.json").rename(folder / "metadata.json")
+    with pytest.raises(KfrecError, match=r"metadata\.json: not listed in _manifest\.json; remove it, or accept it"):
+        run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out")
+
+
+def test_another_steps_output_is_refused(tmp_path: Path) -> None:
+    artifact(tmp_path / "in", table(samples(40)), table(samples(20)))
+    run(TfrecordParameters(), parquet=tmp_path / "in", tfrecord=tmp_path / "out")
+    with pytest.raises(KfrecError, match="was written by step tfrecord, but what preprocess writes is needed here"):
+        run(TfrecordParameters(), parquet=tmp_path / "out", tfrecord=tmp_path / "again")
