@@ -25,7 +25,7 @@ from components.steps.catalog import PreprocessParameters
 from components.steps.parameter import as_plain
 
 if TYPE_CHECKING:
-    from components.preprocess.nvtabular_quiet import Workflow
+    from components.preprocess.encoding import Encoder
 
 
 def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mapping[str, int]:
@@ -86,7 +86,7 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
     return staging.rows
 
 
-def _given(parameters: PreprocessParameters, scratch: Path) -> Workflow | None:
+def _given(parameters: PreprocessParameters, scratch: Path) -> Encoder | None:
     """The workflow to encode with, if one is named; here, before the long work, so that what is missing is told now."""
     if parameters.scheduler:
         from components.preprocess.workers import check_scheduler
@@ -94,6 +94,6 @@ def _given(parameters: PreprocessParameters, scratch: Path) -> Workflow | None:
         check_scheduler(parameters.scheduler)
     if not parameters.workflow:
         return None
-    from components.preprocess.encoding import earlier_workflow
+    from components.preprocess.encoding import earlier_encoder
 
-    return earlier_workflow(parameters.workflow, scratch)
+    return earlier_encoder(parameters.workflow, scratch)

@@ -113,8 +113,8 @@ class PreprocessParameters:
     )
     workflow: str = param(
         "",
-        "What to encode with: the workflow folder of an earlier output, or folder or URI of records or a model with "
-        "their vocabulary; empty fits a new one",
+        "What to encode with: folder or URI of an earlier output, or of records or a model with their vocabulary; "
+        "empty fits a new one",
     )
     out_of_vocabulary_limit: float = param(
         1.0, "Share of reviews of unknown items above which a new vocabulary is fitted after all", at_least=0, at_most=1
@@ -297,7 +297,7 @@ class Step:
 
 
 RAW = "raw reviews_*.json[.gz] and meta_*.json[.gz]"
-PARQUET = "samples in parquet, cardinalities, vocabulary and fitted workflow"
+PARQUET = "samples in parquet, cardinalities, and the fitted workflow's vocabulary"
 TFRECORD = "record files with feature_spec.yaml"
 MODEL = "SavedModel, checkpoint, training log"
 EVALUATION = "metrics.json, predictions, curves and report.html"
