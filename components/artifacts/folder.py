@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from components.errors import KfrecError
 
 MANIFEST = "_manifest.json"
 FORMAT = 1
+# The step of a manifest that the user had written: data of one's own, which any step may be given.
+ADOPTED = "adopted"
 _BLOCK = 1 << 20
 
 
@@ -30,12 +33,12 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A folder that a step finished.
+    """A folder that a step finished. Its data are the files that the manifest lists; others in the folder are none.
 
     Attributes:
         path: the folder.
         step: the step that wrote it.
-        files: every file in it, sorted by path.
+        files: every file of it, sorted by path.
         rows: what was counted while writing, such as {"train": 163156, "test": 10246}.
         inputs: input name to the digest of that artifact.
         parameters: the parameters it was made with.
@@ -56,6 +59,48 @@ class Artifact:
         """SHA-256 over the files' paths, sizes and checksums: equal content, equal digest."""
         lines = "".join(f"{f.path}\0{f.size}\0{f.crc32c}\n" for f in self.files)
         return hashlib.sha256(lines.encode()).hexdigest()
+
+    def paths(self, pattern: str) -> list[Path]:
+        """Full paths of the listed files that match, sorted; tells what else in the folder would match.
+
+        Args:
+            pattern: of the path within the folder, as in a shell: ``*`` ends at a slash.
+        """
+        listed = self._listed()
+        for path in sorted(self.path.glob(pattern)):
+            if path.is_file() and path.relative_to(self.path).as_posix() not in listed:
+                print(f"{path}: not listed in {MANIFEST}, so it is not read; {self._remedy()}", flush=True)
+        return [self.path / path for path in sorted(listed) if _matches(path, pattern)]
+
+    def file(self, path: str) -> Path:
+        """The full path of a file that is listed, or that is not there, which its reader will tell.
+
+        Raises:
+            KfrecError: it is there and the manifest does not list it.
+        """
+        if path not in self._listed() and (self.path / path).exists():
+            raise KfrecError(f"{self.path / path}: not listed in {MANIFEST}; {self._remedy()}")
+        return self.path / path
+
+    def _listed(self) -> set[str]:
+        return {entry.path for entry in self.files}
+
+    def _remedy(self) -> str:
+        if self.step == ADOPTED:
+            return f"remove it, or accept it with: python -m components.artifacts {self.path}"
+        return f"remove it, or run the {self.step} step again"
+
+    def require_step(self, steps: Collection[str]) -> None:
+        """Refuses the output of another step than these; data of one's own may stand in for any.
+
+        Raises:
+            KfrecError: another step wrote it.
+        """
+        if self.step not in (*steps, ADOPTED):
+            raise KfrecError(
+                f"{self.path}: was written by step {self.step}, but what {' or '.join(steps)} writes is needed here; "
+                "give that folder"
+            )
 
     def verify(self) -> None:
         """Reads every file and compares checksums.
@@ -104,11 +149,56 @@ def files_below(folder: Path) -> Iterator[Path]:
             yield path
 
 
-def open_artifact(folder: Path | str) -> Artifact:
-    """Reads the manifest of a finished artifact and checks that its files are there.
+def artifact_at(folder: Path) -> Artifact | None:
+    """What the manifest of a folder describes, or None where there is none: then any file in it is data.
 
     Raises:
-        KfrecError: no such folder, no valid manifest, or a file is missing or of another size.
+        KfrecError: the manifest is not one.
+    """
+    manifest = folder / MANIFEST
+    return parse_manifest(manifest.read_text(), str(manifest), folder) if manifest.is_file() else None
+
+
+def listed_paths(folder: Path, pattern: str) -> list[Path]:
+    """The files of a folder that match, see :meth:`Artifact.paths`; it may lack a manifest."""
+    artifact = artifact_at(folder)
+    return artifact.paths(pattern) if artifact else sorted(path for path in folder.glob(pattern) if path.is_file())
+
+
+def require_listed(folder: Path, paths: Iterable[str]) -> None:
+    """Refuses files and folders that hold what the manifest does not list; without a manifest nothing is refused.
+
+    Args:
+        folder: of the artifact.
+        paths: within it; of a folder, every file below counts.
+
+    Raises:
+        KfrecError: a file is there and not listed.
+    """
+    artifact = artifact_at(folder)
+    if artifact is None:
+        return
+    for path in paths:
+        below = (found for found in (folder / path).rglob("*") if found.is_file())
+        for name in (path, *(found.relative_to(folder).as_posix() for found in below)):
+            if not (folder / name).is_dir():
+                artifact.file(name)
+
+
+def _matches(path: str, pattern: str) -> bool:
+    parts, wanted = path.split("/"), pattern.split("/")
+    return len(parts) == len(wanted) and all(map(fnmatchcase, parts, wanted))
+
+
+def open_artifact(folder: Path | str, *, steps: Collection[str] = ()) -> Artifact:
+    """Reads the manifest of a finished artifact and checks that its files are there.
+
+    Args:
+        folder: of the artifact.
+        steps: the steps whose output is wanted; empty takes any.
+
+    Raises:
+        KfrecError: no such folder, no valid manifest, another step's output, or a file is missing or of another size.
     """
     folder = Path(folder)
     manifest = folder / MANIFEST
@@ -122,6 +212,8 @@ def open_artifact(folder: Path | str) -> Artifact:
             f"files yourself, accept them with: python -m components.artifacts {folder}"
         ) from None
     artifact = parse_manifest(text, str(manifest), folder)
+    if steps:
+        artifact.require_step(steps)
     for entry in artifact.files:
         path = folder / entry.path
         if not path.is_file():
@@ -142,10 +234,15 @@ def parse_manifest(text: str, name: str, folder: Path) -> Artifact:
         folder: where the artifact's files are, or will be.
 
     Raises:
-        KfrecError: it is not a manifest, or was changed.
+        KfrecError: it is not a manifest, of another format, or was changed.
     """
     try:
         body = json.loads(text)
+        if body["format"] != FORMAT:
+            raise KfrecError(
+                f"{name}: is of format {body['format']!r}, this kfrec reads {FORMAT}; use the kfrec that wrote it, or "
+                "run the step again"
+            )
         files = tuple(FileEntry(**entry) for entry in body["files"])
         artifact = Artifact(
             folder, body["step"], files, body["rows"], body["inputs"], body["parameters"], body.get("origins", {})

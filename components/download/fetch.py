@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from components.artifacts.copying import copy_file
 from components.download.complete import Damaged, check_arrived, count_lines
 from components.download.shelf import CacheShelf, EarlierOutput, is_current, origin_of
 from components.errors import KfrecError
@@ -50,7 +49,10 @@ class Fetcher:
         for info, path in zip(infos, found, strict=True):
             info, path = (info, path) if path is not None else fetched[info.name]
             local = PurePosixPath(info.name).name
-            link_or_copy(path, target / local)
+            if self.shelf.gives_up(path):
+                path.replace(target / local)
+            else:
+                copy_file(path, target / local)
             origins[local] = origin_of(self.store.url(info.name), info)
         return origins
 
@@ -114,12 +116,3 @@ class Fetcher:
                 file.write(block)
                 offset += len(block)
                 show(offset)
-
-
-def link_or_copy(source: Path, target: Path) -> None:
-    """Gives ``source`` a second name, or copies it where the file system does not allow that."""
-    source = source.resolve()
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copyfile(source, target)

@@ -39,9 +39,15 @@ def is_current(path: Path, origin: Mapping[str, Any] | None, url: str, info: Obj
 
 @dataclass(frozen=True)
 class CacheShelf:
-    """A folder of finished files, of partial ones (``*.partial``), and of what is known of each (``*.origin.json``)."""
+    """A folder of finished files, of partial ones (``*.partial``), and of what is known of each (``*.origin.json``).
+
+    Attributes:
+        folder: where they are.
+        kept: whether the folder outlives the run.
+    """
 
     folder: Path
+    kept: bool = True
 
     @classmethod
     @contextmanager
@@ -53,7 +59,7 @@ class CacheShelf:
         if not cache_dir:
             folder = staging / ".fetching"
             folder.mkdir()
-            yield cls(folder)
+            yield cls(folder, kept=False)
             shutil.rmtree(folder)
             return
         readable = re.sub(r"[^A-Za-z0-9]+", "-", uri).strip("-")[-60:]
@@ -65,6 +71,10 @@ class CacheShelf:
                 yield cls(folder)
         except OSError as error:
             raise explain_os_error(error, folder) or error from error
+
+    def gives_up(self, path: Path) -> bool:
+        """Whether ``path`` is a file of this folder that may be moved out of it."""
+        return not self.kept and path.parent == self.folder
 
     def finished(self, name: str) -> Path:
         return self.folder / name
@@ -110,7 +120,7 @@ class EarlierOutput:
     def at(cls, raw: Path) -> EarlierOutput:
         """What is at ``raw``; empty where there is no finished artifact."""
         try:
-            artifact = open_artifact(raw)
+            artifact = open_artifact(raw, steps=("download",))
         except KfrecError:
             return cls(raw, {}, {})
         return cls(raw, artifact.origins, {entry.path: entry.crc32c for entry in artifact.files})

@@ -27,7 +27,10 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
     Raises:
         KfrecError: an input is unfinished, they do not fit each other, or the test split lacks a class.
     """
-    inputs = {"tfrecord": open_artifact(tfrecord), "model": open_artifact(model)}
+    inputs = {
+        "tfrecord": open_artifact(tfrecord, steps=("tfrecord",)),
+        "model": open_artifact(model, steps=("train",)),
+    }
     with tracked_run(parameters.experiment, parameters.run_id) as tracked:
         exported = load_model(model)
         spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))

@@ -1,13 +1,17 @@
-"""Names to ids: the NVTabular workflow that is fitted, saved with the samples and used again on new data.
+"""Names to ids: the NVTabular workflow that is fitted, described beside the samples and used again on new data.
 
 In and out: uid, item and cat of reviews. Ids start at 3; 1 stands for null, 2 for everything outside the vocabulary, 0
 is left to padding.
+
+What passes between runs is the vocabulary, which is data: the same bytes from the same reviews, and nothing that has to
+be unpickled. A pickled workflow is another file at every run, and to read one is to run what its writer wanted.
 """
 
 from __future__ import annotations
 
-import pickle
+import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from dask import dataframe
 
+from components.artifacts.folder import require_listed
 from components.artifacts.remote import fetch_artifact
 from components.errors import KfrecError
 from components.preprocess.nvtabular_quiet import (
@@ -35,7 +40,28 @@ from components.storage import is_uri
 NAMES = ("uid", "item", "cat")
 FIRST_ID = 3
 VOCABULARY = "vocabulary"
+WORKFLOW = "workflow.json"
+_PICKLE = "workflow.pkl"
+_DESCRIPTION = {
+    "format": 1,
+    "columns": list(NAMES),
+    "operators": [{"name": "Categorify", "dtype": "int32", "vocabularies": f"{VOCABULARY}/<column>.parquet"}],
+    "ids": {"padding": 0, "null": 1, "out_of_vocabulary": 2, "first": FIRST_ID},
+}
 _REVIEWS = Schema([ColumnSchema(name, dtype=str) for name in NAMES])
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """A fitted workflow.
+
+    Attributes:
+        workflow: gives the ids.
+        tables: folder of the tables that it reads them from, which has to stay while it is used.
+    """
+
+    workflow: Workflow
+    tables: Path
 
 
 def _read(path: str) -> Any:
@@ -43,13 +69,13 @@ def _read(path: str) -> Any:
     return dispatch.get_lib().read_parquet(path, columns=list(NAMES))
 
 
-def fit(workers: Workers, histories: Sequence[Path], folder: Path) -> Workflow:
+def fit(workers: Workers, histories: Sequence[Path], folder: Path) -> Encoder:
     """Learns the vocabularies of users, items and categories, most frequent first.
 
     Args:
         workers: run the tasks.
         histories: files of the schema ``histories.HISTORY``.
-        folder: where the workflow keeps its statistics until it is saved.
+        folder: where the workflow keeps its tables.
     """
     # Workflow.fit would encode a whole partition besides, only to learn the types, which are known.
     library = dispatch.get_lib()
@@ -61,8 +87,8 @@ def fit(workers: Workers, histories: Sequence[Path], folder: Path) -> Workflow:
     for _, categories in workers.run([statistics]):
         categorify.fit_finalize(categories)
     for name in NAMES:
-        _settle_ties(_vocabulary_file(folder, name), name)
-    return _workflow(categorify)
+        _settle_ties(_table(folder, name), name)
+    return Encoder(_workflow(categorify), folder)
 
 
 def _categorify(folder: Path, **options: Any) -> ops.Categorify:
@@ -80,80 +106,93 @@ def _settle_ties(path: Path, name: str) -> None:
     values.to_parquet(path, compression=None)
 
 
-def _vocabulary_file(folder: Path, name: str) -> Path:
+def _table(folder: Path, name: str) -> Path:
     return folder / "categories" / f"unique.{name}.parquet"
 
 
-def earlier_workflow(place: str, scratch: Path) -> Workflow:
-    """The workflow of an earlier output.
+def earlier_encoder(place: str, scratch: Path) -> Encoder:
+    """The workflow of an earlier output, made again from the vocabulary.
 
     Args:
-        place: its workflow folder, or folder or URI of an artifact that carries the vocabulary.
+        place: folder or URI of an output of this step, or of records or a model that carry its vocabulary.
         scratch: folder for what has to be fetched or made.
 
     Raises:
-        KfrecError: there is neither.
+        KfrecError: there is no vocabulary, or it is not one that this step writes.
     """
     folder = Path(place)
     if is_uri(place):
         folder = scratch / "fetched"
-        fetch_artifact(place, folder, lambda path: path.startswith(f"{VOCABULARY}/"))
-    if (folder / VOCABULARY).is_dir():
-        (scratch / "workflow").mkdir(parents=True)
-        return _from_vocabulary(folder / VOCABULARY, scratch / "workflow")
-    return _load(folder)
+        fetch_artifact(place, folder, lambda path: path == WORKFLOW or path.startswith(f"{VOCABULARY}/"))
+    if not (folder / VOCABULARY).is_dir():
+        raise _without_vocabulary(place, folder)
+    require_listed(folder, [WORKFLOW, *map(_vocabulary, NAMES)])
+    _check_description(folder / WORKFLOW)
+    (scratch / "workflow").mkdir(parents=True)
+    return _from_vocabulary(folder, scratch / "workflow")
 
 
-def _from_vocabulary(folder: Path, scratch: Path) -> Workflow:
+def _vocabulary(name: str) -> str:
+    return f"{VOCABULARY}/{name}.parquet"
+
+
+def _without_vocabulary(place: str, folder: Path) -> KfrecError:
+    if (folder / _PICKLE).is_file():
+        return KfrecError(
+            f"{folder / _PICKLE}: a pickled workflow of an earlier kfrec, which is never loaded; give the output that "
+            f"it belongs to, {folder.parent}, which has the {VOCABULARY} too, or fit a new one"
+        )
+    return KfrecError(
+        f"{place}: no {VOCABULARY} here; workflow must name an earlier output of this step, or records or a model "
+        "that carry its vocabulary"
+    )
+
+
+def _check_description(path: Path) -> None:
+    """Refuses a vocabulary that another workflow goes with; records and models carry no description."""
+    try:
+        fits = json.loads(path.read_text()) == _DESCRIPTION
+    except FileNotFoundError:
+        return
+    except ValueError:
+        fits = False
+    if not fits:
+        raise KfrecError(
+            f"{path}: describes another workflow than this kfrec fits; use the kfrec that wrote it, or fit a new one"
+        )
+
+
+def _from_vocabulary(folder: Path, scratch: Path) -> Encoder:
     """The workflow that gives the ids of a vocabulary, as :func:`write_vocabulary` wrote it.
 
     Args:
-        folder: with <name>.parquet for users, items and categories.
-        scratch: where the workflow keeps its tables until it is saved.
+        folder: with vocabulary/<name>.parquet for users, items and categories.
+        scratch: where the workflow keeps its tables.
 
     Raises:
-        KfrecError: a file is missing, or its ids are not those that this step gives.
+        KfrecError: a file is missing, or it does not hold each value once, with the ids that this step gives.
     """
     vocabularies = {}
     for name in NAMES:
-        path = folder / f"{name}.parquet"
+        path = folder / _vocabulary(name)
         try:
             table = pq.read_table(path, columns=["id", "value"])
+            values = table["value"].cast(pa.string())
         except (FileNotFoundError, pa.ArrowException, KeyError):
             raise KfrecError(
                 f"{path}: not a vocabulary; workflow must name an earlier output of this workflow"
             ) from None
         if not np.array_equal(table["id"].to_numpy(), np.arange(FIRST_ID, FIRST_ID + len(table))):
             raise KfrecError(f"{path}: its ids do not count up from {FIRST_ID}; it was written by something else")
-        vocabularies[name] = table["value"].to_pandas()
-    return _workflow(_categorify(scratch, vocabs=vocabularies))
+        if values.null_count or pc.count_distinct(values).as_py() != len(values):
+            raise KfrecError(f"{path}: a value is missing or there twice; it was written by something else")
+        vocabularies[name] = values.to_pandas()
+    return Encoder(_workflow(_categorify(scratch, vocabs=vocabularies)), scratch)
 
 
-def _load(folder: Path) -> Workflow:
-    """A workflow that an earlier run saved.
-
-    Raises:
-        KfrecError: the folder holds none.
-    """
-    needed = [folder / "workflow.pkl", folder / "metadata.json", *(_vocabulary_file(folder, name) for name in NAMES)]
-    for path in needed:
-        if not path.is_file():
-            raise KfrecError(
-                f"{path}: missing; workflow must name the workflow folder of an earlier output of this step"
-            )
-    try:
-        workflow = Workflow.load(folder)
-        columns = set(workflow.input_schema.column_names)
-    except (pickle.UnpicklingError, EOFError, ImportError, AttributeError, ValueError) as error:
-        raise KfrecError(f"{folder}: not a workflow of this step ({error}); name one that it wrote") from None
-    if columns != set(_REVIEWS.column_names):
-        raise KfrecError(f"{folder}: encodes {sorted(columns)}, not reviews; name a workflow that this step wrote")
-    return workflow
-
-
-def out_of_vocabulary(workflow_folder: Path, histories: Sequence[Path]) -> float:
-    """Share of the reviews in files of the schema ``histories.HISTORY`` whose item a saved workflow does not know."""
-    known = pq.read_table(_vocabulary_file(workflow_folder, "item"), columns=["item"])["item"].combine_chunks()
+def out_of_vocabulary(encoder: Encoder, histories: Sequence[Path]) -> float:
+    """Share of the reviews in files of the schema ``histories.HISTORY`` whose item a workflow does not know."""
+    known = pq.read_table(_table(encoder.tables, "item"), columns=["item"])["item"].combine_chunks()
     reviews = unknown = 0
     for path in histories:
         for batch in pq.ParquetFile(path).iter_batches(columns=["item"]):
@@ -189,17 +228,22 @@ def write_encoded(histories: Path, workflow: Workflow, output: Path) -> PairCoun
     return count_pairs(items, cats)
 
 
-def write_vocabulary(workflow_folder: Path, output: Path) -> dict[str, int]:
-    """Writes <name>.parquet (id int32, value string) for users, items and categories of a saved workflow.
+def write_vocabulary(encoder: Encoder, output: Path) -> dict[str, int]:
+    """Writes vocabulary/<name>.parquet (id int32, value string) for users, items and categories, and workflow.json.
+
+    Args:
+        encoder: a fitted workflow.
+        output: the artifact's folder.
 
     Returns:
         The largest id of each.
     """
-    output.mkdir()
+    (output / VOCABULARY).mkdir()
     cardinalities = {}
     for name in NAMES:
-        values = pq.read_table(_vocabulary_file(workflow_folder, name), columns=[name])[name]
+        values = pq.read_table(_table(encoder.tables, name), columns=[name])[name]
         ids = pa.array(np.arange(FIRST_ID, FIRST_ID + len(values)), pa.int32())
-        pq.write_table(pa.table({"id": ids, "value": values.cast(pa.string())}), output / f"{name}.parquet")
+        pq.write_table(pa.table({"id": ids, "value": values.cast(pa.string())}), output / _vocabulary(name))
         cardinalities[name] = FIRST_ID + len(values) - 1
+    (output / WORKFLOW).write_text(json.dumps(_DESCRIPTION, indent=2) + "\n")
     return cardinalities

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from components.errors import KfrecError
 from components.preprocess.user_runs import UserRange
 
 NO_CATEGORY = "no_category"
@@ -51,6 +52,9 @@ def write_histories(users: UserRange, items: Path, shortest: int, output: Path) 
         items: Arrow file of the schema ``items.ITEM``; the first row of an item counts.
         shortest: reviews a user needs.
         output: parquet file to write.
+
+    Raises:
+        KfrecError: two users have the same key.
     """
     reviews = users.read().combine_chunks()
     names = reviews["reviewerID"].combine_chunks().dictionary_encode().indices.to_numpy()
@@ -63,6 +67,8 @@ def write_histories(users: UserRange, items: Path, shortest: int, output: Path) 
 
     keys = reviews["user_key"].to_numpy()
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+    if len(starts) != (lengths >= shortest).sum():
+        raise _one_key(reviews)
     position = np.arange(len(keys)) - np.repeat(starts, np.diff(np.r_[starts, len(keys)]))
     categories = _categories(reviews["asin"], items)
     columns = [
@@ -74,6 +80,15 @@ def write_histories(users: UserRange, items: Path, shortest: int, output: Path) 
     ]
     pq.write_table(pa.table(columns, schema=HISTORY), output)
     return Histories(output, len(starts), len(keys), len(keys) - categories.null_count, longest)
+
+
+def _one_key(reviews: pa.Table) -> KfrecError:
+    """Names two users of the same key."""
+    users = reviews.group_by(["user_key", "reviewerID"]).aggregate([]).sort_by("user_key")
+    keys = users["user_key"].to_numpy()
+    first = int(np.flatnonzero(keys[1:] == keys[:-1])[0])
+    one, other = users["reviewerID"].slice(first, 2).to_pylist()
+    return KfrecError(f"users {one!r} and {other!r} have the same 64-bit hash; rename one of them in the reviews")
 
 
 def _by_user_and_time(reviews: pa.Table) -> np.ndarray:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from components.preprocess.metadata_line import parse_item
+from components.preprocess.names import check_name, decode
 from components.preprocess.quarantine import BadLine
 from components.preprocess.raw_files import Block
 
@@ -25,7 +26,8 @@ def write_items(tables: Iterable[pa.Table], output: Path) -> None:
 def parse_items(block: Block) -> tuple[pa.Table, list[BadLine]]:
     """Asin and category of the items of a block, and the lines that are no item.
 
-    The category is the last entry of the first path of ``categories``, null where there is none.
+    The category is the last entry of the first path of ``categories``, null where there is none. Both are names as
+    ``names`` has them.
     """
     asins: list[str] = []
     categories: list[str | None] = []
@@ -34,7 +36,11 @@ def parse_items(block: Block) -> tuple[pa.Table, list[BadLine]]:
         if line.isspace():
             continue
         try:
-            asin, category = parse_item(line.decode("utf-8", "replace").strip())
+            text, is_utf8 = decode(line)
+            asin, category = parse_item(text.strip())
+            check_name(asin, "asin", is_utf8)
+            if category is not None:
+                check_name(category, "the category", is_utf8)
         except ValueError as error:
             bad.append(BadLine(number, str(error), line.rstrip(b"\r\n")))
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ from dask.delayed import Delayed
 from components.errors import KfrecError
 from components.preprocess import encoding, samples
 from components.preprocess.histories import Histories, write_histories
-from components.preprocess.nvtabular_quiet import Workflow
 from components.preprocess.popularity import PairCounts, PopularityCounter
 from components.preprocess.raw_files import RawFiles
 from components.preprocess.sample_files import write_samples
@@ -88,17 +86,17 @@ def select_histories(
 def encode_histories(
     workers: Workers,
     histories: Sequence[Histories],
-    workflow: Workflow | None,
+    given: encoding.Encoder | None,
     limit: float,
     output: Path,
     scratch: Path,
 ) -> EncodedData:
-    """Encodes all histories, and writes the workflow and the vocabulary to the folder ``output``.
+    """Encodes all histories, and writes the vocabulary and what the workflow is to the folder ``output``.
 
     Args:
         workers: run the tasks.
         histories: one for each partition.
-        workflow: a fitted workflow to encode with; None fits a new one.
+        given: a fitted workflow to encode with; None fits a new one.
         limit: share of reviews of unknown items above which a new one is fitted after all.
         output: the artifact's folder.
         scratch: folder for the encoded histories.
@@ -106,18 +104,14 @@ def encode_histories(
     reviews = sum(part.reviews for part in histories)
     files = [part.path for part in histories if part.path]
     with progress("fitting the vocabulary", reviews, "reviews") as bar:
-        vocabulary, rate = "fitted", 0.0
-        if workflow is not None:
-            workflow.save(output / "workflow")
-            rate = encoding.out_of_vocabulary(output / "workflow", files)
+        encoder, vocabulary, rate = given, "fitted", 0.0
+        if given is not None:
+            rate = encoding.out_of_vocabulary(given, files)
             vocabulary = "kept" if rate <= limit else "refitted"
             print(f"{rate:.2%} of the reviews are of unknown items (limit {limit:.2%}): vocabulary {vocabulary}")
-        if workflow is None or vocabulary == "refitted":
-            shutil.rmtree(output / "workflow", ignore_errors=True)
-            workflow = encoding.fit(workers, files, scratch)
-            workflow.save(output / "workflow")
-            rate = 0.0 if vocabulary == "fitted" else rate
-        cardinalities = encoding.write_vocabulary(output / "workflow", output / encoding.VOCABULARY)
+        if encoder is None or vocabulary == "refitted":
+            encoder = encoding.fit(workers, files, scratch / "fitted")
+        cardinalities = encoding.write_vocabulary(encoder, output)
         bar.advance(reviews)
 
     outputs = [scratch / f"encoded-{index}.parquet" for index in range(len(histories))]
@@ -129,7 +123,7 @@ def encode_histories(
             bar.advance(histories[place].reviews)
 
         task = delayed(encoding.write_encoded, pure=False)
-        tasks = [task(path, workflow, to) for path, to in zip(files, outputs, strict=True)]
+        tasks = [task(path, encoder.workflow, to) for path, to in zip(files, outputs, strict=True)]
         _in_order(workers, tasks, ended)
     counter.popularity().save(scratch / "popularity")
     return EncodedData(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -10,9 +11,24 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from components.artifacts import Artifact
 from components.errors import KfrecError
 
 BLOCK_BYTES = 8 << 20
+# Byte order marks, the longer ones first: that of UTF-16 begins that of UTF-32.
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+# Where the zeros are when a text begins with two ASCII characters, as JSON does (RFC 4627, section 3).
+_ZEROS: dict[tuple[bool, ...], str] = {
+    (False, True, True, True): "UTF-32LE",
+    (True, True, True, False): "UTF-32BE",
+    (False, True, False, True): "UTF-16LE",
+    (True, False, True, False): "UTF-16BE",
+}
 
 
 @dataclass(frozen=True)
@@ -38,20 +54,20 @@ class Block:
     consumed: int
 
 
-def find_raw_files(folder: Path) -> RawFiles:
-    """The reviews and metadata files of ``folder``.
+def find_raw_files(raw: Artifact) -> RawFiles:
+    """The reviews and metadata files of a raw artifact.
 
     Raises:
         KfrecError: a kind is missing, or the same file is there plain and compressed.
     """
-    return RawFiles(_find(folder, "reviews"), _find(folder, "meta"))
+    return RawFiles(_find(raw, "reviews"), _find(raw, "meta"))
 
 
-def _find(folder: Path, kind: str) -> tuple[Path, ...]:
-    found = sorted([*folder.glob(f"{kind}_*.json"), *folder.glob(f"{kind}_*.json.gz")])
+def _find(raw: Artifact, kind: str) -> tuple[Path, ...]:
+    found = sorted([*raw.paths(f"{kind}_*.json"), *raw.paths(f"{kind}_*.json.gz")])
     if not found:
         raise KfrecError(
-            f"{folder}: no {kind}_*.json or {kind}_*.json.gz here; put the raw files there, as download does"
+            f"{raw.path}: no {kind}_*.json or {kind}_*.json.gz here; put the raw files there, as download does"
         )
     for path in found:
         if path.with_name(f"{path.name}.gz") in found:
@@ -63,8 +79,9 @@ def blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """Streams a file; while one block is worked on, the next is decompressed.
 
     Raises:
-        KfrecError: the gzip stream is truncated or damaged.
+        KfrecError: the gzip stream is truncated or damaged, or the file is UTF-16 or UTF-32.
     """
+    _require_bytes(path)
     with (
         ThreadPoolExecutor(1, thread_name_prefix="raw-reader") as reader,
         closing(_blocks(path, block_bytes)) as source,
@@ -89,6 +106,18 @@ def _blocks(path: Path, block_bytes: int) -> Generator[Block, None, None]:
             first_line, told = first_line + text.count(b"\n"), file.tell()
         if rest:
             yield Block(rest, first_line, file.tell() - told)
+
+
+def _require_bytes(path: Path) -> None:
+    """Refuses a text of wider characters than bytes, whose every line would be refused for another reason."""
+    with pa.OSFile(str(path)) as file, _decompressed(path, file) as stream:
+        start = _read(path, stream.read, 4)
+    encoding = next((name for mark, name in _MARKS if start.startswith(mark)), None)
+    encoding = encoding or _ZEROS.get(tuple(byte == 0 for byte in start))
+    if encoding:
+        convert = f"iconv -f {encoding} -t UTF-8"
+        how = f"gzip -dc {path.name} | {convert}" if path.suffix == ".gz" else f"{convert} {path.name}"
+        raise KfrecError(f"{path}: is {encoding}, not UTF-8; convert the source ({how}) and run download again")
 
 
 def _decompressed(path: Path, file: pa.NativeFile) -> pa.NativeFile:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
+from components.preprocess.names import check_name, decode
 from components.preprocess.quarantine import BadLine
 from components.preprocess.raw_files import Block
 
@@ -23,7 +24,7 @@ def parse_reviews(block: Block) -> tuple[pa.Table, list[BadLine]]:
     """The reviews of a block, in order, as a table of the schema ``REVIEW``, and the lines that are none.
 
     A review is a JSON object with a non-empty text reviewerID, a non-empty text asin and a whole number
-    unixReviewTime; other fields are ignored. Blank lines are neither.
+    unixReviewTime; other fields are ignored. Blank lines are neither. What a name must be is in ``names``.
     """
     table = _parse_at_once(block.text)
     return (table, []) if table is not None else _parse_line_by_line(block)
@@ -39,9 +40,13 @@ def _parse_at_once(text: bytes) -> pa.Table | None:
     lines = text.count(b"\n") + (not text.endswith(b"\n"))
     if table.num_rows != lines or any(column.null_count for column in table.columns):
         return None
-    if any(pc.any(pc.equal(table[name], "")).as_py() for name in ("reviewerID", "asin")):
+    if any(_needs_a_look(table[name]) for name in ("reviewerID", "asin")):
         return None
     return table
+
+
+def _needs_a_look(names: pa.ChunkedArray) -> bool:
+    return pc.any(pc.or_(pc.equal(names, ""), pc.match_substring(names, "\0"))).as_py()
 
 
 def _parse_line_by_line(block: Block) -> tuple[pa.Table, list[BadLine]]:
@@ -59,22 +64,24 @@ def _parse_line_by_line(block: Block) -> tuple[pa.Table, list[BadLine]]:
 
 
 def _review(line: bytes) -> tuple[str, str, int]:
+    text, is_utf8 = decode(line)
     try:
-        # Bytes that are not UTF-8 spoil a review's text, not the review; Arrow's reader takes them too.
-        fields = orjson.loads(line.decode("utf-8", "replace"))
+        fields = orjson.loads(text)
     except orjson.JSONDecodeError:
         raise ValueError("not JSON") from None
     if not isinstance(fields, dict):
         raise ValueError("not a JSON object")
-    return _text(fields, "reviewerID"), _text(fields, "asin"), _whole_number(fields, "unixReviewTime")
+    user, item = (_name(fields, name, is_utf8) for name in ("reviewerID", "asin"))
+    return user, item, _whole_number(fields, "unixReviewTime")
 
 
-def _text(fields: dict[str, Any], name: str) -> str:
+def _name(fields: dict[str, Any], name: str, is_utf8: bool) -> str:
     value = fields.get(name)
     if value is None or value == "":
         raise ValueError(f"no {name}")
     if not isinstance(value, str):
         raise ValueError(f"{name} is not text")
+    check_name(value, name, is_utf8)
     return value
 
 

@@ -24,7 +24,7 @@ from components.steps.catalog import PreprocessParameters
 from components.steps.parameter import as_plain
 
 if TYPE_CHECKING:
-    from components.preprocess.nvtabular_quiet import Workflow
+    from components.preprocess.encoding import Encoder
 
 
 def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mapping[str, int]:
@@ -36,8 +36,8 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
     Raises:
         KfrecError: bad input; an earlier ``parquet`` stays as it was.
     """
-    artifact = open_artifact(raw)
-    files = find_raw_files(artifact.path)
+    artifact = open_artifact(raw, steps=("download",))
+    files = find_raw_files(artifact)
     with (
         ThreadPoolExecutor(1, thread_name_prefix="ahead") as ahead,
         publishing(parquet, step="preprocess", inputs={"raw": artifact}, parameters=as_plain(parameters)) as staging,
@@ -84,7 +84,7 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
     return staging.rows
 
 
-def _given(parameters: PreprocessParameters, scratch: Path) -> Workflow | None:
+def _given(parameters: PreprocessParameters, scratch: Path) -> Encoder | None:
     """The workflow to encode with, if one is named; here, before the long work, so that what is missing is told now."""
     if parameters.scheduler:
         from components.preprocess.workers import check_scheduler
@@ -92,6 +92,6 @@ def _given(parameters: PreprocessParameters, scratch: Path) -> Workflow | None:
         check_scheduler(parameters.scheduler)
     if not parameters.workflow:
         return None
-    from components.preprocess.encoding import earlier_workflow
+    from components.preprocess.encoding import earlier_encoder
 
-    return earlier_workflow(parameters.workflow, scratch)
+    return earlier_encoder(parameters.workflow, scratch)

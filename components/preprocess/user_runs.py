@@ -103,7 +103,7 @@ def _write_run(tables: Sequence[pa.Table], path: Path) -> None:
 def user_keys(users: pa.ChunkedArray) -> np.ndarray:
     """A 64-bit hash of each user's name (SipHash, as pandas has it): int64, the same on every machine.
 
-    Two of ten million users share one with a probability of 3 in a million; they would be taken for one user.
+    Two of ten million users share one with a probability of 3 in a million; ``histories`` refuses them.
     """
     encoded = users.combine_chunks().dictionary_encode()
     names = encoded.dictionary.to_numpy(zero_copy_only=False)

@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from components.artifacts.folder import require_listed
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
 from components.records.counting import count_samples
 from components.records.decoding import Layout, decode, layout_of
-from components.records.framing import load_index, read_range
+from components.records.framing import index_path, load_index, read_range
 from components.records.problems import explain
 
 
@@ -75,9 +76,12 @@ def open_files(spec: FeatureSpec, split: str, wanted: Container[int] | None = No
         wanted: numbers of the files that will be read; None is all. Foreign files are all wanted.
 
     Raises:
-        KfrecError: a file is missing or damaged, or holds another number of samples than feature_spec.yaml says.
+        KfrecError: a file is missing, damaged or no part of the artifact, or holds another number of samples than
+            feature_spec.yaml says.
     """
     paths = spec.files(split)
+    named = spec.sources[split].files
+    require_listed(spec.folder, [*named, *(str(index_path(Path(name))) for name in named)])
     rows = rows_per_file(spec, split)
     if rows is None:
         return [_foreign(spec, split, path) for path in paths]

@@ -39,7 +39,10 @@ def run(
     Raises:
         KfrecError: an input is unfinished, or the evaluation is of another model or test set.
     """
-    inputs = {name: open_artifact(f) for name, f in (("tfrecord", tfrecord), ("model", model))}
+    inputs = {
+        "tfrecord": open_artifact(tfrecord, steps=("tfrecord",)),
+        "model": open_artifact(model, steps=("train",)),
+    }
     inputs["evaluation"] = _evaluation_of(inputs, evaluation)
     with tracked_run(parameters.experiment, parameters.run_id) as tracked:
         registry = Registry(parameters.registered_model, tracked)
@@ -85,7 +88,7 @@ def _origin(parameters: RegisterParameters, spec: FeatureSpec) -> dict[str, Any]
 
 
 def _evaluation_of(inputs: Mapping[str, Artifact], evaluation: Path) -> Artifact:
-    found = open_artifact(evaluation)
+    found = open_artifact(evaluation, steps=("evaluate",))
     for name, artifact in inputs.items():
         if found.inputs.get(name) != artifact.digest:
             raise KfrecError(f"{evaluation}: not an evaluation of {name} {artifact.path}; run the evaluate step again")

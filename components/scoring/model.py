@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from components.artifacts.folder import require_listed
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 
@@ -85,9 +86,11 @@ def load_model(folder: Path | str) -> ExportedModel:
     """Loads the model of a folder that the train step wrote.
 
     Raises:
-        KfrecError: the folder has no model, or one with another signature.
+        KfrecError: the folder has no model, one with another signature, or files that its manifest does not list.
     """
     folder = Path(folder)
+    # All of it is read, or travels to the registry.
+    require_listed(folder, (SAVED_MODEL, "vocabulary", "parameters.json", "training.json"))
     spec = load_feature_spec(folder)
     saved = folder / SAVED_MODEL
     if not (saved / "saved_model.pb").is_file():

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from components.artifacts.folder import require_listed
 from components.errors import KfrecError
 from components.feature_spec import Feature, FeatureSpec
 from components.scoring.model import ExportedModel
@@ -98,7 +99,10 @@ def _lookup(
 
 def _file(spec: FeatureSpec, vocabulary: str) -> Path | None:
     listed = (spec.metadata.get("vocabulary") or {}).get(vocabulary)
-    return spec.folder / listed if listed else None
+    if not listed:
+        return None
+    require_listed(spec.folder, [listed])
+    return spec.folder / listed
 
 
 def _read(path: Path) -> tuple[np.ndarray, pa.Array]:

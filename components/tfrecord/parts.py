@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from components.artifacts import Artifact
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.parquet.lists import read_lists
@@ -78,15 +79,15 @@ class RowGroup:
             yield from (batch.column(0) for batch in islice(batches, given, None))
 
 
-def row_groups(folder: Path, split: str, columns: Sequence[Column]) -> list[RowGroup]:
+def row_groups(parquet: Artifact, split: str, columns: Sequence[Column]) -> list[RowGroup]:
     """The row groups of a split; part files count in the order of the numbers in their names.
 
     Raises:
         KfrecError: no part files, no rows, a corrupt file, or columns that do not fit metadata.json.
     """
-    paths = sorted((folder / split).glob("*.parquet"), key=_numeric)
+    paths = sorted(parquet.paths(f"{split}/*.parquet"), key=_numeric)
     if not paths:
-        raise KfrecError(f"{folder / split}: no *.parquet files; put the {split} samples there")
+        raise KfrecError(f"{parquet.path / split}: no *.parquet files; put the {split} samples there")
     groups: list[RowGroup] = []
     first_row = 0
     for path in paths:
@@ -102,7 +103,7 @@ def row_groups(folder: Path, split: str, columns: Sequence[Column]) -> list[RowG
             groups.append(RowGroup(path, tuple(schema.names), index, first_row, group.num_rows, values))
             first_row += group.num_rows
     if not first_row:
-        raise KfrecError(f"{folder / split}: its files hold no samples; check what wrote them")
+        raise KfrecError(f"{parquet.path / split}: its files hold no samples; check what wrote them")
     return groups
 
 

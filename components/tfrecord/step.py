@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from components.artifacts import open_artifact, publishing
+from components.artifacts import Artifact, open_artifact, publishing
 from components.feature_spec import Chunk, FeatureSpec
 from components.feature_spec.spec import FILENAME
 from components.records.decoding import layout_of
@@ -19,7 +19,7 @@ from components.tfrecord.lengths import length_by_footers, length_by_reading
 from components.tfrecord.parts import RowGroup, row_groups
 from components.tfrecord.permutation import Permutation
 from components.tfrecord.samples import LongerList
-from components.tfrecord.schema import Column, read_columns, read_encoding
+from components.tfrecord.schema import METADATA, Column, read_columns, read_encoding
 from components.tfrecord.shards import ShardPlan, plan_shards
 
 SPLITS = ("train", "test")
@@ -35,9 +35,9 @@ def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Map
     Raises:
         KfrecError: the parquet folder is unfinished, or its samples break metadata.json.
     """
-    source = open_artifact(parquet)
-    columns = read_columns(parquet, parameters.number_of_user_features)
-    groups = {split: row_groups(parquet, split, columns) for split in SPLITS}
+    source = open_artifact(parquet, steps=("preprocess",))
+    columns = read_columns(source.file(METADATA).parent, parameters.number_of_user_features)
+    groups = {split: row_groups(source, split, columns) for split in SPLITS}
     workers = parameters.workers or len(os.sched_getaffinity(0))
     every_group = [group for split in SPLITS for group in groups[split]]
     with publishing(tfrecord, step="tfrecord", inputs={"parquet": source}, parameters=as_plain(parameters)) as staging:
@@ -45,10 +45,10 @@ def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Map
         try:
             if lengths is None:
                 lengths = length_by_reading(every_group, columns, workers)
-            _write(parameters, columns, lengths, groups, parquet, staging.path, workers)
+            _write(parameters, columns, lengths, groups, source, staging.path, workers)
         except LongerList:
             lengths = length_by_reading(every_group, columns, workers)
-            _write(parameters, columns, lengths, groups, parquet, staging.path, workers)
+            _write(parameters, columns, lengths, groups, source, staging.path, workers)
         staging.rows.update({split: sum(group.rows for group in groups[split]) for split in SPLITS})
     return staging.rows
 
@@ -58,7 +58,7 @@ def _write(
     columns: Sequence[Column],
     lengths: Mapping[str, int],
     groups: Mapping[str, Sequence[RowGroup]],
-    parquet: Path,
+    parquet: Artifact,
     folder: Path,
     workers: int,
 ) -> None:
@@ -71,7 +71,7 @@ def _write(
         for split in SPLITS
     }
     vocabulary = _copy_vocabulary(parquet, folder)
-    encoding = read_encoding(parquet)
+    encoding = read_encoding(parquet.path)
     spec = _specification(columns, lengths, plans, prebatch, vocabulary, encoding, folder)
     layout = layout_of(spec, [column.feature for column in columns])
     for number, split in enumerate(SPLITS):
@@ -111,9 +111,10 @@ def _specification(
     return FeatureSpec(features, sources, channels, metadata, folder)
 
 
-def _copy_vocabulary(parquet: Path, folder: Path) -> dict[str, str]:
+def _copy_vocabulary(parquet: Artifact, folder: Path) -> dict[str, str]:
     """Hands the vocabulary on, so that a model can be served without the parquet data; its files by feature."""
-    if not (parquet / _VOCABULARY).is_dir():
-        return {}
-    shutil.copytree(parquet / _VOCABULARY, folder / _VOCABULARY, dirs_exist_ok=True)
-    return {path.stem: f"{_VOCABULARY}/{path.name}" for path in sorted((folder / _VOCABULARY).glob("*.parquet"))}
+    found = parquet.paths(f"{_VOCABULARY}/*.parquet")
+    for path in found:
+        (folder / _VOCABULARY).mkdir(exist_ok=True)
+        shutil.copyfile(path, folder / _VOCABULARY / path.name)
+    return {path.stem: f"{_VOCABULARY}/{path.name}" for path in found}

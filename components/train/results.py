@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components.artifacts.folder import listed_paths
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
 
@@ -73,6 +74,6 @@ def copy_data_description(spec: FeatureSpec, feature_spec: str, folder: Path) ->
         folder: the results folder.
     """
     shutil.copyfile(spec.folder / feature_spec, folder / FILENAME)
-    vocabulary = spec.folder / VOCABULARY
-    if vocabulary.is_dir():
-        shutil.copytree(vocabulary, folder / VOCABULARY, dirs_exist_ok=True)
+    for path in listed_paths(spec.folder, f"{VOCABULARY}/*"):
+        (folder / VOCABULARY).mkdir(exist_ok=True)
+        shutil.copyfile(path, folder / VOCABULARY / path.name)

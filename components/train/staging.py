@@ -158,7 +158,8 @@ def stage_records(uri: str, folder: Path, parameters: WorkerParameters, node: Se
     Raises:
         KfrecError: the artifact is unfinished or damaged, or the disk is too small.
     """
-    fetch_artifact(uri, folder, lambda path: not path.endswith((".tfrecord", index_path(Path("x.tfrecord")).suffix)))
+    records = (".tfrecord", index_path(Path("x.tfrecord")).suffix)
+    fetch_artifact(uri, folder, lambda path: not path.endswith(records)).require_step(("tfrecord",))
     spec = load_feature_spec(folder, parameters.feature_spec)
     rows = rows_per_file(spec, TRAIN)
     files = spec.files(TRAIN)

@@ -46,7 +46,7 @@ def run(
     Raises:
         KfrecError: bad input; where training had begun, its checkpoints are kept and the line names their folder.
     """
-    data = open_artifact(tfrecord)
+    data = open_artifact(tfrecord, steps=("tfrecord",))
     load_feature_spec(tfrecord, parameters.feature_spec)
     require_divisible(parameters.global_batch_size, parameters.workers)
     launcher = launcher or launcher_of(parameters)

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from components.artifacts import adopt, open_artifact, publishing
-from components.artifacts.folder import MANIFEST
+from components.artifacts.folder import MANIFEST, listed_paths, require_listed
 from components.errors import KfrecError
 
 
@@ -128,3 +128,66 @@ def test_a_manifest_that_is_not_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "raw" / MANIFEST).write_text("{")
     with pytest.raises(KfrecError, match="not a manifest"):
         open_artifact(tmp_path / "raw")
+
+
+def test_a_manifest_of_another_format_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "raw")
+    manifest = tmp_path / "raw" / MANIFEST
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"format": 99}))
+    with pytest.raises(KfrecError, match="is of format 99, this kfrec reads 1; use the kfrec that wrote it, or run"):
+        open_artifact(tmp_path / "raw")
+
+
+def test_another_steps_output_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "raw")
+    with pytest.raises(KfrecError, match="raw: was written by step download, but what preprocess writes is needed"):
+        open_artifact(tmp_path / "raw", steps=("preprocess",))
+
+
+def test_data_of_ones_own_may_stand_in_for_any_step(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    adopt(tmp_path)
+    assert open_artifact(tmp_path, steps=("preprocess",)).step == "adopted"
+
+
+def test_only_listed_files_are_data_and_others_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(tmp_path / "raw")
+    for name in ("sub/b.txt", "sub/deeper/c.txt", "sub/d.json"):
+        (tmp_path / "raw" / name).parent.mkdir(exist_ok=True)
+        (tmp_path / "raw" / name).write_text("x")
+    assert open_artifact(tmp_path / "raw").paths("sub/*.txt") == [tmp_path / "raw" / "sub" / "a.txt"]
+    (told,) = capsys.readouterr().out.splitlines()
+    assert told.startswith(
+        f"{tmp_path}/raw/sub/b.txt: not listed in _manifest.json, so it is not read; remove it, or run"
+    )
+
+
+def test_a_pattern_ends_at_a_slash_and_at_both_ends(tmp_path: Path) -> None:
+    with publishing(tmp_path / "out", step="preprocess") as staging:
+        for name in ("train/a.parquet", "old/train/a.parquet", "train/old/a.parquet", "train/a.parquet.bak"):
+            (staging.path / name).parent.mkdir(parents=True, exist_ok=True)
+            (staging.path / name).write_text("x")
+    assert open_artifact(tmp_path / "out").paths("train/*.parquet") == [tmp_path / "out" / "train" / "a.parquet"]
+
+
+def test_a_file_by_name_must_be_listed(tmp_path: Path) -> None:
+    write(tmp_path / "raw")
+    (tmp_path / "raw" / "b.txt").write_text("x")
+    artifact = open_artifact(tmp_path / "raw")
+    assert artifact.file("sub/a.txt") == tmp_path / "raw" / "sub" / "a.txt"
+    with pytest.raises(KfrecError, match=r"b\.txt: not listed in _manifest\.json; remove it, or run the download step"):
+        artifact.file("b.txt")
+
+
+def test_a_folder_must_hold_listed_files_only(tmp_path: Path) -> None:
+    write(tmp_path / "raw")
+    require_listed(tmp_path / "raw", ["sub", "absent"])
+    (tmp_path / "raw" / "sub" / "b.txt").write_text("x")
+    with pytest.raises(KfrecError, match=r"sub/b\.txt: not listed"):
+        require_listed(tmp_path / "raw", ["sub"])
+
+
+def test_in_a_folder_without_a_manifest_any_file_is_data(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x")
+    require_listed(tmp_path, ["a.txt"])
+    assert listed_paths(tmp_path, "*.txt") == [tmp_path / "a.txt"]

@@ -171,6 +171,23 @@ def test_a_cache_serves_another_output(books: FileServer, tmp_path: Path) -> Non
     assert open_artifact(tmp_path / "second").digest == open_artifact(tmp_path / "first").digest
 
 
+def test_what_is_appended_to_the_cache_does_not_reach_the_artifact(books: FileServer, tmp_path: Path) -> None:
+    download(books, tmp_path / "raw", cache_dir=str(tmp_path / "cache"))
+    (cached,) = (tmp_path / "cache").rglob(REVIEWS)
+    with cached.open("ab") as file:
+        file.write(b"more")
+    open_artifact(tmp_path / "raw").verify()
+    assert (tmp_path / "raw" / REVIEWS).read_bytes() == reviews()
+
+
+def test_a_file_of_an_earlier_output_is_written_anew(books: FileServer, tmp_path: Path) -> None:
+    download(books, tmp_path / "raw")
+    # A second name of the earlier file, as a snapshot made with links has it.
+    (tmp_path / "snapshot").hardlink_to(tmp_path / "raw" / REVIEWS)
+    download(books, tmp_path / "raw")
+    assert not (tmp_path / "snapshot").samefile(tmp_path / "raw" / REVIEWS)
+
+
 def test_a_cache_resumes_what_an_earlier_run_left(books: FileServer, tmp_path: Path) -> None:
     books.faults[PATH] = [Fault(drop_after=9000)]
     with pytest.raises(KfrecError, match="gave up after 1 tries"):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from components.artifacts import adopt, open_artifact
@@ -47,6 +49,20 @@ def test_a_file_that_is_there_twice_is_named(tmp_path: Path) -> None:
     assert "reviews_Test.json: is there a second time as reviews_Test.json.gz" in error_of(raw, tmp_path / "parquet")
 
 
+def test_only_the_files_that_the_manifest_lists_are_reviews(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    shutil.copyfile(raw / "reviews_Test.json", raw / "reviews_Copy.json")
+    assert preprocess(raw, tmp_path / "parquet")["reviews"] == len(REVIEWS)
+    assert "reviews_Copy.json: not listed in _manifest.json, so it is not read" in capsys.readouterr().out
+
+
+def test_another_steps_output_is_refused(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    preprocess(raw, tmp_path / "parquet")
+    with pytest.raises(KfrecError, match="was written by step preprocess, but what download writes is needed here"):
+        preprocess(tmp_path / "parquet", tmp_path / "again")
+
+
 def test_an_empty_data_set_is_named(tmp_path: Path) -> None:
     raw = raw_folder(tmp_path / "raw", [], CATEGORIES)
     assert "reviews_Test.json: no reviews in it" in error_of(raw, tmp_path / "parquet")
@@ -64,6 +80,52 @@ def test_a_gz_that_is_none_names_the_file(tmp_path: Path) -> None:
     raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
     (raw / "meta_Test.json").rename(raw / "meta_Test.json.gz")
     assert "meta_Test.json.gz: truncated or damaged gzip file" in error_of(raw, tmp_path / "parquet")
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize("kind", ["reviews", "meta"])
+@pytest.mark.parametrize(
+    ("codec", "told"),
+    [("utf-16", "UTF-16"), ("utf-16-le", "UTF-16LE"), ("utf-16-be", "UTF-16BE"), ("utf-32", "UTF-32")],
+)
+def test_a_file_of_wider_characters_is_told_with_the_remedy(
+    tmp_path: Path, codec: str, told: str, kind: str, compressed: bool
+) -> None:
+    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+    path = raw / f"{kind}_Test.json"
+    text = path.read_text().encode(codec)
+    path.unlink()
+    path = path.with_name(f"{path.name}.gz") if compressed else path
+    path.write_bytes(gzip.compress(text) if compressed else text)
+    message = error_of(raw, tmp_path / "parquet")
+    assert f"{path.name}: is {told}, not UTF-8; convert" in message
+    assert f"iconv -f {told} -t UTF-8" in message
+
+
+def test_names_in_another_encoding_are_quarantined_and_not_merged(tmp_path: Path) -> None:
+    # Written as Latin-1, all users of a letter but "a" would have the same name once their bytes were replaced.
+    users = ["ann", *(f"{letter}nn" for letter in "\u00e0\u00e1\u00e2\u00e3")]
+    raw = raw_folder(tmp_path / "raw", [], CATEGORIES)
+    lines = [review_line(user, f"i{time}", time) for user in users for time in range(4)]
+    lines = [line.encode("ascii").decode("unicode_escape") for line in lines]
+    (raw / "reviews_Test.json").write_bytes("".join(f"{line}\n" for line in lines).encode("latin-1"))
+    adopt(raw)
+    rows = preprocess(raw, tmp_path / "parquet", malformed_limit=1)
+    assert (rows["users"], rows["malformed_lines"]) == (1, 16)
+
+
+def test_users_that_differ_after_a_nul_are_quarantined_and_not_merged(tmp_path: Path) -> None:
+    reviews = [(f"a\0{user}", f"i{time}", time) for user in range(20) for time in range(4)]
+    raw = raw_folder(tmp_path / "raw", [*REVIEWS, *reviews], CATEGORIES)
+    rows = preprocess(raw, tmp_path / "parquet", malformed_limit=1)
+    assert (rows["users"], rows["malformed_lines"]) == (1, 80)
+
+
+def test_two_users_of_one_hash_are_refused_and_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("components.preprocess.user_runs.user_keys", lambda users: np.zeros(len(users), np.int64))
+    raw = raw_folder(tmp_path / "raw", [*REVIEWS, *(("eve", f"i{n}", n) for n in range(4))], CATEGORIES)
+    message = error_of(raw, tmp_path / "parquet")
+    assert "'ann'" in message and "'eve'" in message and "have the same 64-bit hash; rename one" in message
 
 
 def test_no_user_long_enough_tells_the_longest_and_the_parameter(tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,12 +21,28 @@ def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return raw_folder(tmp_path_factory.mktemp("independence") / "raw", REVIEWS, CATEGORIES)
 
 
-def contents(output: Path) -> dict[str, str]:
-    """Checksum of each file but the workflow's, which records when and where it was saved."""
-    files = open_artifact(output).files
-    return {
-        file.path: file.crc32c for file in files if file.path not in ("workflow/workflow.pkl", "workflow/metadata.json")
-    }
+def digest(output: Path) -> str:
+    """Covers every file of the output, byte for byte."""
+    return open_artifact(output).digest
+
+
+def test_the_same_input_gives_the_same_digest_elsewhere_and_later(raw: Path, tmp_path: Path) -> None:
+    # In another process, whose hashes of text have another seed.
+    script = (
+        "import sys; from pathlib import Path; from tests.preprocess.raw import preprocess; "
+        "preprocess(Path(sys.argv[1]), Path(sys.argv[2]))"
+    )
+    preprocess(raw, tmp_path / "one")
+    moved = shutil.copytree(raw, tmp_path / "moved" / "raw")
+    subprocess.run([sys.executable, "-c", script, str(moved), str(tmp_path / "deep" / "er" / "two")], check=True)
+    assert digest(tmp_path / "one") == digest(tmp_path / "deep" / "er" / "two")
+
+
+def test_a_kept_vocabulary_gives_the_same_digest_each_time(raw: Path, tmp_path: Path) -> None:
+    preprocess(raw, tmp_path / "fitted")
+    for name in ("one", "two"):
+        preprocess(raw, tmp_path / name, workflow=str(tmp_path / "fitted"))
+    assert digest(tmp_path / "one") == digest(tmp_path / "two")
 
 
 @pytest.mark.slow
@@ -31,7 +50,7 @@ def test_two_workers_write_the_same_bytes_as_one(raw: Path, tmp_path: Path) -> N
     preprocess(raw, tmp_path / "one", reviews_per_partition=200, workers=1)
     preprocess(raw, tmp_path / "two", reviews_per_partition=200, workers=2)
     assert len(list((tmp_path / "one" / "train").iterdir())) > 2
-    assert contents(tmp_path / "one") == contents(tmp_path / "two")
+    assert digest(tmp_path / "one") == digest(tmp_path / "two")
 
 
 def test_a_running_scheduler_writes_the_same_bytes(raw: Path, tmp_path: Path) -> None:
@@ -40,7 +59,7 @@ def test_a_running_scheduler_writes_the_same_bytes(raw: Path, tmp_path: Path) ->
     preprocess(raw, tmp_path / "here", reviews_per_partition=200)
     with LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None) as cluster:
         preprocess(raw, tmp_path / "there", reviews_per_partition=200, scheduler=cluster.scheduler_address)
-    assert contents(tmp_path / "here") == contents(tmp_path / "there")
+    assert digest(tmp_path / "here") == digest(tmp_path / "there")
 
 
 def test_the_size_of_a_partition_does_not_change_the_samples(raw: Path, tmp_path: Path) -> None:
@@ -54,7 +73,7 @@ def test_the_order_of_lines_does_not_change_the_samples(raw: Path, tmp_path: Pat
     reversed_raw = raw_folder(tmp_path / "raw", REVIEWS[::-1], CATEGORIES)
     preprocess(raw, tmp_path / "forth")
     preprocess(reversed_raw, tmp_path / "back")
-    assert contents(tmp_path / "forth") == contents(tmp_path / "back")
+    assert digest(tmp_path / "forth") == digest(tmp_path / "back")
 
 
 def test_another_seed_changes_negatives_only(raw: Path, tmp_path: Path) -> None:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import pickle
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from components.artifacts import adopt
 from components.errors import KfrecError
-from components.preprocess.nvtabular_quiet import ColumnSchema, Schema, Workflow, ops
 from tests.preprocess.raw import named, preprocess, raw_folder, samples, vocabulary
 
 OLD = [("ann", "i1", 1), ("ann", "i2", 2), ("ann", "i3", 3)]
@@ -25,8 +29,8 @@ CATEGORIES = {"i1": "x", "i2": "x", "i3": "y", "new1": "x", "new2": "unheard of"
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reencoding")
     preprocess(raw_folder(folder / "old-raw", OLD, CATEGORIES), folder / "old")
-    # The workflow must not depend on where it was made.
-    shutil.copytree(folder / "old" / "workflow", folder / "moved")
+    # What is encoded with must not depend on where it was made.
+    shutil.copytree(folder / "old", folder / "moved")
     raw = raw_folder(folder / "new-raw", NEW, CATEGORIES)
     preprocess(raw, folder / "new", workflow=str(folder / "moved"))
     return folder
@@ -55,28 +59,80 @@ def test_cardinalities_stay_those_of_the_old_vocabulary(folder: Path) -> None:
 
 
 def test_the_output_carries_the_workflow_on(folder: Path) -> None:
-    preprocess(folder / "new-raw", folder / "again", workflow=str(folder / "new" / "workflow"))
+    preprocess(folder / "new-raw", folder / "again", workflow=str(folder / "new"))
     assert samples(folder / "again", "train") == samples(folder / "new", "train")
 
 
-def test_a_folder_that_is_no_workflow_is_named(folder: Path, tmp_path: Path) -> None:
-    with pytest.raises(KfrecError, match=r"workflow\.pkl: missing; workflow must name the workflow folder"):
-        preprocess(folder / "new-raw", tmp_path / "parquet", workflow=str(tmp_path))
+def refused(folder: Path, output: Path, workflow: Path) -> str:
+    with pytest.raises(KfrecError) as caught:
+        preprocess(folder / "new-raw", output, workflow=str(workflow))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
 
 
-def test_a_damaged_workflow_is_named(folder: Path, tmp_path: Path) -> None:
-    broken = shutil.copytree(folder / "moved", tmp_path / "broken")
-    (broken / "workflow.pkl").write_bytes(b"not a pickle")
-    with pytest.raises(KfrecError, match="broken: not a workflow of this step"):
-        preprocess(folder / "new-raw", tmp_path / "parquet", workflow=str(broken))
+def test_a_folder_without_a_vocabulary_is_named(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert f"{tmp_path}/empty: no vocabulary here; workflow must name" in refused(
+        folder, tmp_path / "parquet", tmp_path / "empty"
+    )
 
 
-def test_a_workflow_for_other_columns_is_named(folder: Path, tmp_path: Path) -> None:
-    other = shutil.copytree(folder / "moved", tmp_path / "other")
-    reviews = Schema([ColumnSchema("uid", dtype=str), ColumnSchema("user_key", dtype=int)])
-    Workflow(reviews.column_names >> ops.Rename(postfix="_renamed")).fit_schema(reviews).save(other)
-    with pytest.raises(KfrecError, match=r"other: encodes \['uid', 'user_key'\], not reviews"):
-        preprocess(folder / "new-raw", tmp_path / "parquet", workflow=str(other))
+class Planted:
+    """Unpickling one leaves a file."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return os.mkdir, (str(self.mark),)
+
+
+def test_a_pickled_workflow_is_refused_and_never_unpickled(folder: Path, tmp_path: Path) -> None:
+    old = tmp_path / "old" / "workflow"
+    old.mkdir(parents=True)
+    (old / "workflow.pkl").write_bytes(pickle.dumps(Planted(tmp_path / "ran")))
+    (old / "metadata.json").write_text("{}")
+    message = refused(folder, tmp_path / "parquet", old)
+    assert "workflow.pkl: a pickled workflow of an earlier kfrec, which is never loaded" in message
+    assert f"give the output that it belongs to, {tmp_path}/old," in message
+    assert not (tmp_path / "ran").exists()
+
+
+def test_an_output_of_an_earlier_kfrec_is_read_by_its_vocabulary(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "old" / "vocabulary", tmp_path / "old" / "vocabulary")
+    (tmp_path / "old" / "workflow").mkdir()
+    (tmp_path / "old" / "workflow" / "workflow.pkl").write_bytes(pickle.dumps(Planted(tmp_path / "ran")))
+    preprocess(folder / "new-raw", tmp_path / "parquet", workflow=str(tmp_path / "old"))
+    assert samples(tmp_path / "parquet", "train") == samples(folder / "new", "train")
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize("text", ["{}", "not JSON"])
+def test_another_workflow_than_this_one_is_named(folder: Path, tmp_path: Path, text: str) -> None:
+    shutil.copytree(folder / "old" / "vocabulary", tmp_path / "old" / "vocabulary")
+    (tmp_path / "old" / "workflow.json").write_text(text)
+    message = refused(folder, tmp_path / "parquet", tmp_path / "old")
+    assert "workflow.json: describes another workflow than this kfrec fits" in message
+
+
+def test_the_output_holds_no_pickle(folder: Path) -> None:
+    files = [path.relative_to(folder / "old") for path in (folder / "old").rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} == {".json", ".parquet"}
+
+
+def test_an_unlisted_vocabulary_is_refused(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "old" / "train", tmp_path / "mine" / "train")
+    adopt(tmp_path / "mine")
+    shutil.copytree(folder / "old" / "vocabulary", tmp_path / "mine" / "vocabulary")
+    message = refused(folder, tmp_path / "parquet", tmp_path / "mine")
+    assert "vocabulary/uid.parquet: not listed in _manifest.json" in message
+
+
+def test_a_vocabulary_with_a_value_twice_is_named(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "old" / "vocabulary", tmp_path / "vocabulary")
+    twice = pa.table({"id": pa.array([3, 4], pa.int32()), "value": ["i1", "i1"]})
+    pq.write_table(twice, tmp_path / "vocabulary" / "item.parquet")
+    assert "item.parquet: a value is missing or there twice" in refused(folder, tmp_path / "parquet", tmp_path)
 
 
 def test_a_vocabulary_alone_encodes_as_its_workflow_does(folder: Path, tmp_path: Path) -> None:

@@ -3,10 +3,12 @@ from __future__ import annotations
 import gzip
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from components.preprocess.raw_files import Block, blocks
 from components.preprocess.reviews import parse_reviews
+from components.preprocess.user_runs import user_keys
 from tests.preprocess.raw import review_line
 
 
@@ -14,6 +16,12 @@ def parse(*lines: str | bytes) -> list[tuple[str, str, int]]:
     text = b"".join((line if isinstance(line, bytes) else line.encode()) + b"\n" for line in lines)
     table, _ = parse_reviews(Block(text, 1, len(text)))
     return [tuple(row.values()) for row in table.to_pylist()]
+
+
+def refused(*lines: bytes) -> tuple[list[dict[str, object]], list[str]]:
+    text = b"".join(line + b"\n" for line in lines)
+    table, bad = parse_reviews(Block(text, 1, len(text)))
+    return table.to_pylist(), [line.reason for line in bad]
 
 
 GOOD = [
@@ -36,8 +44,35 @@ def test_a_time_with_a_decimal_point_is_taken_where_it_is_whole() -> None:
     assert parse('{"reviewerID": "a", "asin": "i", "unixReviewTime": 5.0}') == [("a", "i", 5)]
 
 
-def test_bytes_that_are_not_utf8_in_a_name_are_replaced() -> None:
-    assert parse(b'{"reviewerID": "a\xff", "asin": "i", "unixReviewTime": 5}') == [("a\ufffd", "i", 5)]
+NO_NAMES = {
+    "reviewerID has bytes that are not UTF-8": b'{"reviewerID": "a\xff", "asin": "i", "unixReviewTime": 5}',
+    "asin has bytes that are not UTF-8": b'{"reviewerID": "a", "asin": "\xe9i", "unixReviewTime": 5}',
+    "reviewerID has a NUL character": b'{"reviewerID": "a\\u0000b", "asin": "i", "unixReviewTime": 5}',
+    "asin has a NUL character": b'{"reviewerID": "a", "asin": "\\u0000", "unixReviewTime": 5}',
+    "not JSON": b'{"reviewerID": "a\\ud800", "asin": "i", "unixReviewTime": 5}',
+}
+
+
+@pytest.mark.parametrize("beside", [b"", b"junk"])
+@pytest.mark.parametrize("reason", NO_NAMES)
+def test_a_name_that_could_be_taken_for_another_is_refused(reason: str, beside: bytes) -> None:
+    table, bad = refused(NO_NAMES[reason], beside)
+    assert table == []
+    assert bad[0] == reason
+
+
+NAMES = ["a", "a ", " a", "A", "\u00e9", "e\u0301", "\ufffd", "\ufdd0", "a\u200b", "\U0001f600", "nan", "None", "NULL"]
+
+
+@pytest.mark.parametrize("beside", [b"", b"junk"])
+def test_names_that_only_look_alike_are_kept_as_they_are(beside: bytes) -> None:
+    assert [user for user, *_ in parse(*(review_line(name, "i", 1) for name in NAMES), beside)] == NAMES
+    assert len({*user_keys(pa.chunked_array([NAMES]))}) == len(NAMES)
+
+
+def test_bytes_that_are_not_utf8_elsewhere_spoil_nothing_beside_a_replacement_character() -> None:
+    line = '{"reviewerID": "\ufffd", "asin": "i", "unixReviewTime": 5, "reviewText": "'.encode() + b'\xff"}'
+    assert parse(line) == [("\ufffd", "i", 5)]
 
 
 @pytest.mark.parametrize("block_bytes", [1, 7, 100, 1 << 20])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from components.artifacts import adopt
 from components.errors import KfrecError
 from components.feature_spec import Chunk, Feature, FeatureSpec
 from components.records import Records
@@ -273,6 +275,25 @@ def test_row_counts_that_disagree_with_the_file_are_named(tmp_path: Path) -> Non
     write(tmp_path / "a.tfrecord", rows_of(random_samples(9)))
     with pytest.raises(KfrecError, match=r"a.tfrecord: holds 9 records, feature_spec.yaml says 12"):
         Records(spec_of(tmp_path, "a.tfrecord", rows_per_file=[12], prebatch_size=0), "train")
+
+
+def test_a_file_that_the_manifest_does_not_list_is_no_record_file(tmp_path: Path) -> None:
+    write(tmp_path / "a.tfrecord", rows_of(random_samples(5)))
+    (tmp_path / "feature_spec.yaml").write_text("")
+    adopt(tmp_path)
+    shutil.copyfile(tmp_path / "a.tfrecord", tmp_path / "b.tfrecord")
+    assert Records(spec_of(tmp_path, "a.tfrecord"), "train").rows == 5
+    with pytest.raises(KfrecError, match=r"b\.tfrecord: not listed in _manifest\.json"):
+        Records(spec_of(tmp_path, "a.tfrecord", "b.tfrecord"), "train")
+
+
+def test_an_index_that_the_manifest_does_not_list_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "a.tfrecord", rows_of(random_samples(5)))
+    adopt(tmp_path)
+    with index_path(tmp_path / "a.tfrecord").open("wb") as file:
+        np.save(file, scan_frames(tmp_path / "a.tfrecord"))
+    with pytest.raises(KfrecError, match=r"not listed in _manifest\.json"):
+        Records(spec_of(tmp_path, "a.tfrecord"), "train")
 
 
 def test_an_unknown_feature_is_named(dataset: tuple[FeatureSpec, dict[str, np.ndarray]]) -> None:

@@ -1,4 +1,5 @@
 import dataclasses
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from components.artifacts import adopt
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
@@ -130,6 +132,18 @@ def test_a_broken_vocabulary_names_the_file(tmp_path: Path, model: Path) -> None
     pq.write_table(pa.table({"id": [1], "name": ["x"]}), data / "vocabulary" / "item.parquet")
     with pytest.raises(NotComparable, match=r"vocabulary/item.parquet: not a vocabulary with columns id and value"):
         translation(load_feature_spec(data), load_model(model))
+
+
+@pytest.mark.parametrize("name", ["saved_model/assets/more.txt", "vocabulary/more.parquet", "parameters.json"])
+def test_a_model_with_files_that_its_manifest_does_not_list_is_refused(tmp_path: Path, model: Path, name: str) -> None:
+    mine = shutil.copytree(model, tmp_path / "model")
+    (mine / name).unlink(missing_ok=True)
+    adopt(mine)
+    load_model(mine)
+    (mine / name).parent.mkdir(exist_ok=True)
+    (mine / name).write_text("{}")
+    with pytest.raises(KfrecError, match=rf"{name}: not listed in _manifest\.json"):
+        load_model(mine)
 
 
 def test_an_empty_split_is_one_line(tmp_path: Path, model: Path) -> None:

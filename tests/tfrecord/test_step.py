@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +228,16 @@ def test_the_vocabulary_is_handed_on(tmp_path: Path) -> None:
     folder = artifact(tmp_path / "in", table(samples(9)), table(samples(9)))
     (folder / "vocabulary").mkdir()
     (folder / "vocabulary" / "uid.parquet").write_bytes(b"ids and values")
+    adopt(folder)
+    (folder / "vocabulary" / "other.parquet").write_bytes(b"of nothing that the manifest lists")
     run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out")
     assert load_feature_spec(tmp_path / "out").metadata["vocabulary"] == {"uid": "vocabulary/uid.parquet"}
     assert (tmp_path / "out" / "vocabulary" / "uid.parquet").read_bytes() == b"ids and values"
+    assert [path.name for path in (tmp_path / "out" / "vocabulary").iterdir()] == ["uid.parquet"]
+
+
+def test_only_the_parts_that_the_manifest_lists_are_samples(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = artifact(tmp_path / "in", table(samples(30)), table(samples(9)))
+    shutil.copyfile(folder / "train" / "part.0.parquet", folder / "train" / "part.1.parquet")
+    assert run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out") == {"train": 30, "test": 9}
+    assert "train/part.1.parquet: not listed in _manifest.json, so it is not read" in capsys.readouterr().out

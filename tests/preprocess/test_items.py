@@ -1,0 +1,44 @@
+"""Items of a block of metadata lines, and the lines that give none."""
+
+from __future__ import annotations
+
+import pytest
+
+from components.preprocess.items import parse_items
+from components.preprocess.raw_files import Block
+
+
+def parse(*lines: bytes) -> tuple[list[tuple[str, str | None]], list[str]]:
+    text = b"".join(line + b"\n" for line in lines)
+    table, bad = parse_items(Block(text, 1, len(text)))
+    return [tuple(row.values()) for row in table.to_pylist()], [line.reason for line in bad]
+
+
+NO_NAMES = {
+    b"{'asin': 'a\xff', 'categories': [['x']]}": "asin has bytes that are not UTF-8",
+    b'{"asin": "a\xff", "categories": [["x"]]}': "asin has bytes that are not UTF-8",
+    b"{'asin': 'a\\x00b', 'categories': [['x']]}": "asin has a NUL character",
+    b'{"asin": "a\\u0000b", "categories": [["x"]]}': "asin has a NUL character",
+    b"{'asin': '\\udc80', 'categories': [['x']]}": "asin has a surrogate without its pair",
+    b'{"asin": "\\ud800", "categories": [["x"]]}': "asin has a surrogate without its pair",
+    b"{'asin': 'a', 'categories': [['\xe9']]}": "the category has bytes that are not UTF-8",
+    b"{'asin': 'a', 'categories': [['\\x00']]}": "the category has a NUL character",
+    b"{'asin': 'a', 'categories': [['\\ud800']]}": "the category has a surrogate without its pair",
+}
+
+
+@pytest.mark.parametrize("line", NO_NAMES)
+def test_a_name_that_could_be_taken_for_another_is_refused(line: bytes) -> None:
+    assert parse(line) == ([], [NO_NAMES[line]])
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_bytes_that_are_not_utf8_elsewhere_spoil_nothing(quote: str) -> None:
+    line = "{'asin': 'a\u00e9', 'title': '?', 'categories': [['x', '\u00fc']]}".replace("'", quote)
+    assert parse(line.encode().replace(b"?", b"\xff\x80")) == ([("a\u00e9", "\u00fc")], [])
+
+
+def test_asins_that_only_look_alike_are_kept_as_they_are() -> None:
+    names = ["a", "a ", "\u00e9", "e\u0301", "\ufffd", "\ufdd0"]
+    items, bad = parse(*(repr({"asin": name, "categories": [[name]]}).encode() for name in names))
+    assert (items, bad) == ([(name, name) for name in names], [])
