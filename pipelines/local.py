@@ -17,8 +17,10 @@ from components.artifacts.publish import remove_abandoned
 from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped, as_parent
 from components.progress.events import VARIABLE as EVENTS
+from components.steps.catalog import MPIJOB, STEPS, LaunchParameters
+from components.steps.parameter import build
 from pipelines.defaults import LOCAL_DEFAULTS, RETRAINING, TRAINING
-from pipelines.parameters import checked, pipeline_parameters
+from pipelines.parameters import checked, pipeline_parameters, step_parameters
 from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise
 from pipelines.temporary import temporary_folder
@@ -36,6 +38,7 @@ def run(values: Mapping[str, Any], workdir: Path) -> Path:
     """
     started = time.monotonic()
     arguments = _arguments(TRAINING, values, workdir)
+    _check_launcher(arguments)
     with _place(workdir) as (folder, output):
         _train(arguments, folder, output)
         return _told(arguments, folder, output, workdir, started)
@@ -55,6 +58,7 @@ def run_retraining(values: Mapping[str, Any], workdir: Path) -> Path | None:
 
     started = time.monotonic()
     arguments = _arguments(RETRAINING, values, workdir)
+    _check_launcher(arguments)
     with _place(workdir) as (folder, output):
         with _kfp_local(folder, output):
             find(**find_arguments(arguments))
@@ -72,6 +76,20 @@ def _arguments(pipeline: str, values: Mapping[str, Any], workdir: Path) -> dict[
     local = {**LOCAL_DEFAULTS, "cache_dir": str(workdir.absolute() / "cache")}
     known = pipeline_parameters(pipeline, local)
     return {name: parameter.plain_default for name, parameter in known.items()} | checked(values, pipeline, local)
+
+
+def _check_launcher(arguments: Mapping[str, Any]) -> None:
+    """Finds out before the first step whether there is a cluster for an MPIJob.
+
+    Raises:
+        KfrecError: there is none, or its settings are wrong.
+    """
+    if arguments["launcher"] == MPIJOB:
+        from components.train.step import launcher_of
+
+        launcher_of(
+            build(LaunchParameters, {p.name: arguments[p.pipeline_name] for p in step_parameters(STEPS["train"])})
+        )
 
 
 @contextlib.contextmanager

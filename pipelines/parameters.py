@@ -61,7 +61,32 @@ def checked(
     for step in (STEPS[name] for name in PIPELINES[pipeline]):
         named = {p.name: p.pipeline_name for p in step_parameters(step)}
         build(step.parameters, {name: every[wide] for name, wide in named.items() if wide in every})
+    _check_histories(every)
     return given
+
+
+def _check_histories(values: Mapping[str, Any]) -> None:
+    """The histories that preprocess writes are those that the model will want.
+
+    Raises:
+        KfrecError: no short history is left, or the negative one is shorter.
+    """
+    if values["model_type"] == "din":
+        return
+    longest, long, negative = (
+        values[name] for name in ("max_sequence_length", "long_seq_length", "negative_sequence_length")
+    )
+    short = longest - long
+    if short < 1:
+        raise KfrecError(
+            f"parameter long_seq_length={long} leaves no short history of max_sequence_length={longest}; "
+            f"choose at most {longest - 1}"
+        )
+    if negative < short:
+        raise KfrecError(
+            f"parameter negative_sequence_length={negative} is below the short history of {short} items "
+            f"(max_sequence_length={longest} less long_seq_length={long}); raise it, or raise long_seq_length"
+        )
 
 
 def parse_assignment(text: str) -> tuple[str, str]:

@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.steps.images import image
+from components.steps.parameter import check_quantity
 from components.steps.settings_file import checked, read_yaml, require_mapping
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
 DEFAULTS = Path(__file__).with_suffix(".yaml")
 _EVERY, _STEPS = "every_step", "steps"
+_QUANTITIES = {"cpu", "memory", "scratch"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,7 +85,10 @@ class ClusterSettings:
     def configure(self, task: PipelineTask, step: str) -> None:
         """Puts image and settings on the task of a step."""
         task.set_container_image(image(step, self.registry))
-        self.steps[step].apply(task)
+        try:
+            self.steps[step].apply(task)
+        except (ValueError, TypeError) as error:
+            raise KfrecError(f"settings of the step {step}: {' '.join(str(error).split())}; correct the file") from None
 
     def without_cache(self) -> ClusterSettings:
         """The same, but no step takes the outputs of an earlier run."""
@@ -114,4 +120,8 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     body = require_mapping(str(path), read_yaml(path), (_EVERY, _STEPS))
     steps = require_mapping(f"{path}: {_STEPS}", body.get(_STEPS) or {}, STEPS)
     every = checked(f"{path}: {_EVERY}", body.get(_EVERY) or {}, TaskSettings)
-    return every, {step: checked(f"{path}: {step}", values or {}, TaskSettings) for step, values in steps.items()}
+    own = {step: checked(f"{path}: {step}", values or {}, TaskSettings) for step, values in steps.items()}
+    for place, values in {_EVERY: every, **own}.items():
+        for name in _QUANTITIES & values.keys():
+            check_quantity(f"{path}: {place}: {name}", values[name])
+    return every, own

@@ -9,10 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from components.errors import KfrecError
+from components.steps.batch_size import require_divisible
 from components.steps.parameter import LARGEST_SEED, Ints, param
 
 # The source that stands for the built-in data set.
 SYNTHETIC = "synthetic"
+# The launcher that starts the workers of a training in a cluster.
+MPIJOB = "mpijob"
 # Parameters that several steps share.
 SEED = param(12345, "Seed of everything random in the data", at_least=0, at_most=LARGEST_SEED)
 EXPERIMENT = param("kfrec", "MLflow experiment")
@@ -246,7 +249,7 @@ class LaunchParameters(TrainParameters):
         "gloo",
         "How the processes are started and talk: on this machine by horovodrun over Gloo or by mpirun over MPI, "
         "or by mpirun in the pods of an MPIJob",
-        choices=("gloo", "mpi", "mpijob"),
+        choices=("gloo", "mpi", MPIJOB),
     )
     # of an MPIJob; what a cluster decides once for all jobs stands in the file job_settings
     workers_per_pod: int = param(1, "Processes in one pod of an MPIJob", unit="processes", at_least=1)
@@ -268,6 +271,10 @@ class LaunchParameters(TrainParameters):
     model_uri: str = param("", "Where the workers of an MPIJob leave the model; empty is the folder itself")
     experiment: str = EXPERIMENT
     run_id: str = RUN_ID
+
+    def check(self) -> None:
+        """The workers share every batch evenly."""
+        require_divisible(self.global_batch_size, self.workers)
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,8 @@ class Parameter:
                 self.value_type, "whole numbers separated by commas"
             )
             raise KfrecError(f"parameter {self.name}={value!r} is not {wanted}: {self.description}") from None
+        if isinstance(parsed, str) and not parsed.strip() and self.default != "":
+            raise KfrecError(f"parameter {self.name} is empty: {self.description}")
         if self.is_quantity:
             check_quantity(f"parameter {self.name}", parsed)
         numbers = parsed if isinstance(parsed, tuple) else (parsed,)

@@ -15,8 +15,8 @@ from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.records import Records
 from components.records.files import rows_per_file
 from components.records.lanes import needed_files
+from components.steps.batch_size import require_divisible
 from components.steps.catalog import TrainParameters
-from components.train.batch_size import require_divisible
 from components.train.memory import cache_bytes
 from components.train.ranks import Ranks
 

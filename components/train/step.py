@@ -13,19 +13,18 @@ from components.artifacts import Artifact, open_artifact, publishing
 from components.artifacts.remote import fetch_artifact
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
-from components.steps.catalog import LaunchParameters
+from components.steps.batch_size import require_divisible
+from components.steps.catalog import MPIJOB, LaunchParameters
 from components.steps.parameter import as_plain
 from components.storage import is_uri
 from components.tracking import tracked_run
 from components.train.arguments import worker_arguments
-from components.train.batch_size import require_divisible
 from components.train.kept import kept_on_failure
 from components.train.launch import STAGE, Launcher, LocalLauncher
 from components.train.results import CHECKPOINT, TRAINING, trained_rows
 from components.train.tracked import LAST, LOGGED, SCORES, track
 
 LOG = "worker.log"
-MPIJOB = "mpijob"
 
 
 def run(

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from components.errors import KfrecError
+from components.steps.batch_size import require_divisible
 from components.steps.catalog import LaunchParameters
 from components.train.arguments import worker_arguments
-from components.train.batch_size import require_divisible
 from components.train.launch import LocalLauncher
 from components.train.mpi import mpi_environment
 from components.train.process import run_process
