@@ -56,7 +56,8 @@ def checked(
     for name in values:
         if name not in known:
             raise KfrecError(unknown_parameter(name, list(known)))
-    given = {name: plain(known[name].parse(value)) for name, value in values.items()}
+    # Messages name a parameter as it was given.
+    given = {name: plain(dataclasses.replace(known[name], name=name).parse(value)) for name, value in values.items()}
     every = {name: parameter.plain_default for name, parameter in known.items()} | given
     for step in (STEPS[name] for name in PIPELINES[pipeline]):
         named = {p.name: p.pipeline_name for p in step_parameters(step)}

@@ -236,7 +236,10 @@ class WorkerParameters(TrainParameters):
         "/tmp/kfrec-stage", "Folder for records and results while --dataset_dir and results_dir are in object storage"
     )
     train_dataset_size: int = param(
-        11_796_480, "Accepted for the public command lines; the true size is read from the data", unit="samples"
+        11_796_480,
+        "Accepted for the public command lines; the true size is read from the data",
+        unit="samples",
+        at_least=0,
     )
 
 
