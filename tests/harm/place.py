@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -87,6 +87,11 @@ class Outcome:
     status: int | None
     said: str
     changed: list[str] = field(default_factory=list)
+
+    def without(self, made: set[str]) -> Outcome:
+        """The same but for these paths and what is below them, which may be made."""
+        left = [path for path in self.changed if not any(path == name or path.startswith(f"{name}/") for name in made)]
+        return replace(self, changed=left)
 
     def surprise(self, *named: str) -> str:
         """What is wrong with how a bad input was taken; empty where nothing is.
