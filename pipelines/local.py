@@ -68,7 +68,7 @@ def _arguments(pipeline: str, values: Mapping[str, Any], workdir: Path) -> dict[
     """Every parameter of a pipeline; those that nobody gave have the defaults of this place."""
     local = {**LOCAL_DEFAULTS, "cache_dir": str(workdir.absolute() / "cache")}
     known = pipeline_parameters(pipeline, local)
-    return {name: parameter.plain_default for name, parameter in known.items()} | checked(values, pipeline)
+    return {name: parameter.plain_default for name, parameter in known.items()} | checked(values, pipeline, local)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 from components.errors import KfrecError
 from components.steps.catalog import STEPS, Step
-from components.steps.parameter import Parameter, parameters_of, plain, unknown_parameter
+from components.steps.parameter import Parameter, build, parameters_of, plain, unknown_parameter
 from pipelines.defaults import FOUND, PIPELINE_DEFAULTS, PIPELINES, RETRAINING, TRAINING
 
 # Arguments that the pipeline itself, or the artifacts that a step is given, fill in.
@@ -39,17 +39,29 @@ def pipeline_parameters(pipeline: str = TRAINING, defaults: Mapping[str, Any] | 
     }
 
 
-def checked(values: Mapping[str, Any], pipeline: str = TRAINING) -> dict[str, Any]:
+def checked(
+    values: Mapping[str, Any], pipeline: str = TRAINING, defaults: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
     """Checks values given by pipeline-wide name and returns them as KFP carries them.
 
+    Args:
+        values: those that were given.
+        pipeline: its name.
+        defaults: what the others are where it runs; see :func:`pipeline_parameters`.
+
     Raises:
-        KfrecError: an unknown name, or a value of the wrong type or out of range.
+        KfrecError: an unknown name, a value of the wrong type or out of range, or values that exclude each other.
     """
-    known = pipeline_parameters(pipeline)
+    known = pipeline_parameters(pipeline, defaults)
     for name in values:
         if name not in known:
             raise KfrecError(unknown_parameter(name, list(known)))
-    return {name: plain(known[name].parse(value)) for name, value in values.items()}
+    given = {name: plain(known[name].parse(value)) for name, value in values.items()}
+    every = {name: parameter.plain_default for name, parameter in known.items()} | given
+    for step in (STEPS[name] for name in PIPELINES[pipeline]):
+        named = {p.name: p.pipeline_name for p in step_parameters(step)}
+        build(step.parameters, {name: every[wide] for name, wide in named.items() if wide in every})
+    return given
 
 
 def parse_assignment(text: str) -> tuple[str, str]:

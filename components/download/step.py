@@ -11,11 +11,10 @@ from components.download.fetch import Fetcher
 from components.download.shelf import CacheShelf, EarlierOutput
 from components.download.synthetic import write_synthetic
 from components.download.wanted import wanted_files
-from components.steps.catalog import DownloadParameters
+from components.steps.catalog import SYNTHETIC, DownloadParameters
 from components.steps.parameter import as_plain
 from components.storage import Retry, open_store
 
-SYNTHETIC = "synthetic"
 _REMEDY = "check the source and run again, with a cache_dir to keep what was fetched"
 
 

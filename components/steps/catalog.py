@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from components.errors import KfrecError
 from components.steps.parameter import Ints, param
 
+# The source that stands for the built-in data set.
+SYNTHETIC = "synthetic"
 # Parameters that several steps share.
 SEED = param(12345, "Seed of everything random in the data", at_least=0)
 EXPERIMENT = param("kfrec", "MLflow experiment")
@@ -59,7 +62,7 @@ class DownloadParameters:
     """Where the raw logs come from; the synthetic_* ones shape the built-in data set."""
 
     source: str = param(
-        "synthetic",
+        SYNTHETIC,
         "Where the raw files are: a folder, an http(s):// prefix, gs://, s3://, or the word synthetic",
     )
     files: str = param(
@@ -83,6 +86,14 @@ class DownloadParameters:
     )
     data_version: str = DATA_VERSION
     seed: int = SEED
+
+    def check(self) -> None:
+        """Every synthetic category has an item."""
+        if self.source == SYNTHETIC and self.synthetic_items < self.synthetic_categories:
+            raise KfrecError(
+                f"parameter synthetic_items={self.synthetic_items} is below "
+                f"synthetic_categories={self.synthetic_categories}; a category needs at least one item"
+            )
 
 
 @dataclass(frozen=True)
@@ -120,6 +131,15 @@ class PreprocessParameters:
         1.0, "Share of reviews of unknown items above which a new vocabulary is fitted after all", at_least=0, at_most=1
     )
     seed: int = SEED
+
+    def check(self) -> None:
+        """The negative history stands beside the newest items of the positive one."""
+        if self.negative_sequence_length > self.max_sequence_length:
+            raise KfrecError(
+                f"parameter negative_sequence_length={self.negative_sequence_length} is above "
+                f"max_sequence_length={self.max_sequence_length}; it stands beside the newest items of the positive "
+                "history, so lower it, or raise the other"
+            )
 
 
 @dataclass(frozen=True)

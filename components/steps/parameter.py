@@ -136,16 +136,22 @@ def parameters_of(group: type) -> Iterator[Parameter]:
 
 
 def build(group: type[P], values: Mapping[str, Any]) -> P:
-    """Makes the dataclass ``group`` from untyped values, checking each one.
+    """Makes the dataclass ``group`` from untyped values, checking each one, and then all of them together.
+
+    A group whose parameters limit each other has a method ``check()``, which raises a KfrecError that names both and
+    their values.
 
     Raises:
-        KfrecError: an unknown name, a value of the wrong type, or one out of range.
+        KfrecError: an unknown name, a value of the wrong type, one out of range, or values that exclude each other.
     """
     known = {parameter.name: parameter for parameter in parameters_of(group)}
     for name in values:
         if name not in known:
             raise KfrecError(unknown_parameter(name, list(known)))
-    return group(**{name: known[name].parse(value) for name, value in values.items()})
+    parameters = group(**{name: known[name].parse(value) for name, value in values.items()})
+    if check := getattr(parameters, "check", None):
+        check()
+    return parameters
 
 
 def unknown_parameter(name: str, known: list[str]) -> str:

@@ -18,7 +18,7 @@ from components.steps.settings_file import checked as typed
 from components.steps.settings_file import read_yaml, require_mapping
 from pipelines.cluster.cron import check_cron, next_times
 from pipelines.compilation import version_name
-from pipelines.defaults import PIPELINES
+from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES
 from pipelines.parameters import checked
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
@@ -149,7 +149,7 @@ def _schedule(place: str, entry: Any) -> Schedule:
         raise KfrecError(f"{place}: end {schedule.end!r} is not after start {schedule.start!r}; correct one")
     try:
         check_cron(schedule.cron)
-        parameters = checked(schedule.parameters, schedule.pipeline)
+        parameters = checked(schedule.parameters, schedule.pipeline, CLUSTER_DEFAULTS)
     except KfrecError as error:
         raise KfrecError(f"{place}: {error}") from None
     return dataclasses.replace(schedule, parameters=parameters)

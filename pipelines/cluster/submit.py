@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from components.errors import KfrecError
 from pipelines.cluster.connection import explained, may_pass
 from pipelines.cluster.versions import ensure_version
+from pipelines.defaults import CLUSTER_DEFAULTS
 from pipelines.parameters import checked
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def submit(client: Client, host: str, wanted: Submission, tell: Callable[[str], 
     from kfp_server_api import ApiException
     from urllib3.exceptions import HTTPError
 
-    values = checked(wanted.values, wanted.pipeline)
+    values = checked(wanted.values, wanted.pipeline, CLUSTER_DEFAULTS)
     with explained(host):
         version = ensure_version(client, wanted.ir)
         tell(f"pipeline {version.pipeline}, version {version.name}{' (uploaded)' if version.is_new else ''}")

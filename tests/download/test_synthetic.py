@@ -21,6 +21,7 @@ from components.artifacts import open_artifact
 from components.download.step import run
 from components.errors import KfrecError
 from components.steps.catalog import DownloadParameters
+from components.steps.parameter import build
 
 RECENT = 10
 
@@ -151,9 +152,13 @@ def test_another_seed_gives_other_data(tmp_path: Path) -> None:
     assert open_artifact(tmp_path / "1").digest != open_artifact(tmp_path / "2").digest
 
 
-def test_fewer_items_than_categories_is_one_clear_line(tmp_path: Path) -> None:
+def test_fewer_items_than_categories_is_one_clear_line() -> None:
     with pytest.raises(KfrecError, match="synthetic_items=5 is below synthetic_categories=30"):
-        run(DownloadParameters(synthetic_items=5), raw=tmp_path / "raw")
+        build(DownloadParameters, {"synthetic_items": 5})
+
+
+def test_sizes_of_the_synthetic_data_do_not_matter_to_another_source() -> None:
+    build(DownloadParameters, {"synthetic_items": 5, "source": "data/raw"})
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,10 @@ def test_help_names_every_pipeline_parameter() -> None:
     ("assignment", "line"),
     [
         ("epoch=3", "error: unknown parameter epoch: did you mean epochs?"),
+        (
+            "negative_sequence_length=500",
+            "error: parameter negative_sequence_length=500 is above max_sequence_length=100",
+        ),
         ("epochs", "error: --set epochs: write it as name=value"),
         ("epochs=many", "error: parameter epochs='many' is not a whole number"),
         ("global_batch_size=0", "error: parameter global_batch_size='0' must be at least 1"),

@@ -1,7 +1,7 @@
 import pytest
 
 from components.errors import KfrecError
-from components.steps.catalog import STEPS, TrainParameters, WorkerParameters
+from components.steps.catalog import STEPS, PreprocessParameters, TrainParameters, WorkerParameters
 from components.steps.parameter import as_plain, build, parameters_of
 
 # Names and defaults of the public SIM documentation's parameter table; folders that differ by design are left out.
@@ -79,6 +79,19 @@ def test_a_bad_value_is_one_line_with_name_and_remedy(name: str, value: object, 
         build(TrainParameters, {name: value})
     assert line in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_negative_history_longer_than_the_positive_one_names_both_parameters() -> None:
+    build(PreprocessParameters, {"negative_sequence_length": 100})
+    with pytest.raises(KfrecError) as raised:
+        build(PreprocessParameters, {"negative_sequence_length": 500})
+    assert "negative_sequence_length=500 is above max_sequence_length=100; " in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_the_defaults_of_every_step_fit_each_other() -> None:
+    for step in STEPS.values():
+        build(step.parameters, {})
 
 
 def test_every_parameter_has_help_and_every_number_that_counts_has_a_unit() -> None:

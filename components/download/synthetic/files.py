@@ -11,7 +11,6 @@ import numpy as np
 
 from components.download.synthetic.catalogue import Catalogue, make_catalogue
 from components.download.synthetic.histories import Reviews, draw_reviews
-from components.errors import KfrecError
 from components.progress import progress
 from components.steps.catalog import DownloadParameters
 
@@ -25,20 +24,12 @@ def write_synthetic(parameters: DownloadParameters, folder: Path) -> None:
     """Generates reviews_Synthetic.json.gz and meta_Synthetic.json.gz in ``folder``.
 
     The same parameters give the same bytes. A few thousand users are held in memory at a time.
-
-    Raises:
-        KfrecError: fewer items than categories.
     """
     items, categories, users = (
         parameters.synthetic_items,
         parameters.synthetic_categories,
         parameters.synthetic_users,
     )
-    if items < categories:
-        raise KfrecError(
-            f"parameter synthetic_items={items} is below synthetic_categories={categories}; "
-            "a category needs at least one item"
-        )
     catalogue = make_catalogue(items, categories, np.random.default_rng([parameters.seed, 0]))
     _write_meta(catalogue, folder / META)
     names = np.array([f"B{number:09d}" for number in catalogue.number], dtype=object)
