@@ -23,6 +23,8 @@ from components.artifacts.folder import require_listed
 from components.errors import KfrecError
 
 FILENAME = "feature_spec.yaml"
+# Ids are int32, and a table has a row for padding besides.
+LARGEST_ID = 2**31 - 1
 
 
 class Channel:
@@ -156,25 +158,39 @@ def load_feature_spec(folder: Path | str, filename: str = FILENAME) -> FeatureSp
 
 
 def _feature(path: Path, name: str, entry: Any) -> Feature:
+    if not isinstance(entry or {}, dict):
+        raise KfrecError(
+            f"{path}: feature {name} is {entry!r}; give its dtype, cardinality and dimensions as a mapping"
+        )
     entry = entry or {}
     dimensions = entry.get("dimensions")
-    if dimensions is not None and (not isinstance(dimensions, list) or len(dimensions) != 1 or dimensions[0] < 1):
+    if dimensions is not None and not (isinstance(dimensions, list) and len(dimensions) == 1 and is_id(dimensions[0])):
         raise KfrecError(f"{path}: feature {name} has dimensions {dimensions!r}; give one length, such as [100]")
     cardinality = entry.get("cardinality")
-    if cardinality is not None and (not isinstance(cardinality, int) or cardinality < 1):
-        raise KfrecError(f"{path}: feature {name} has cardinality {cardinality!r}; give the largest id")
+    if cardinality is not None and not is_id(cardinality):
+        raise KfrecError(
+            f"{path}: feature {name} has cardinality {cardinality!r}; give its largest id, a whole number below "
+            f"{LARGEST_ID}, since ids are int32"
+        )
     return Feature(name, str(entry.get("dtype", "int64")), cardinality, dimensions[0] if dimensions else None)
 
 
+def is_id(value: Any) -> bool:
+    """Whether a value that was read is a whole number that an id or a cardinality can be, above padding."""
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < LARGEST_ID
+
+
 def _chunk(path: Path, split: str, chunks: Any, features: Mapping[str, Feature]) -> Chunk:
-    if not isinstance(chunks, list) or len(chunks) != 1:
+    if not isinstance(chunks, list) or len(chunks) != 1 or not isinstance(chunks[0], dict):
         raise KfrecError(f"{path}: split {split} must list one chunk with all features; merge its chunks")
     chunk = chunks[0]
     if chunk.get("type") != "tfrecord":
         raise KfrecError(f"{path}: split {split} is of type {chunk.get('type')!r}; only tfrecord can be trained on")
     if not chunk.get("files"):
         raise KfrecError(f"{path}: split {split} lists no files")
-    for name in chunk.get("features", ()):
+    if not chunk.get("features"):
+        raise KfrecError(f"{path}: split {split} lists no features; name those that its records hold")
+    for name in chunk["features"]:
         if name not in features:
             raise KfrecError(f"{path}: split {split} names {name}, which feature_spec does not describe")
     return Chunk(tuple(chunk["features"]), tuple(chunk["files"]))

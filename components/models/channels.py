@@ -57,6 +57,9 @@ def read_channels(spec: FeatureSpec, *, negatives: bool) -> SequenceChannels:
     negative = spec.channel(Channel.NEGATIVE) if negatives else ()
     if not target:
         raise KfrecError(f"{path}: channel {Channel.TARGET} is empty; name at least one feature of the item")
+    for feature in (*user, *target, *positive, *negative):
+        if feature.cardinality is None:
+            raise KfrecError(f"{path}: feature {feature.name} has no cardinality; give its largest id")
     for name, features in ((Channel.POSITIVE, positive), (Channel.NEGATIVE, negative)):
         if features or name == Channel.POSITIVE or negatives:
             _check_pairs(f"{path}: channel {name}", features, target)
@@ -67,8 +70,6 @@ def read_channels(spec: FeatureSpec, *, negatives: bool) -> SequenceChannels:
                 f"{path}: feature {feature.name} has dimensions [{feature.length}], but a user or target feature is "
                 "one id; remove its dimensions or move it to a history channel"
             )
-        if feature.cardinality is None:
-            raise KfrecError(f"{path}: feature {feature.name} has no cardinality; give its largest id")
     return SequenceChannels(user, target, positive, negative, positive[0].length or 0)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature
+from components.feature_spec.spec import LARGEST_ID, is_id
 
 METADATA = "metadata.json"
 _BOOL_OR_NOT = 1
@@ -63,8 +64,11 @@ def read_columns(folder: Path, number_of_user_features: int) -> tuple[Column, ..
             f'{path}: expected {{"cardinalities": [{{"name": "uid", "value": 105925}}, ...]}}; correct the file'
         ) from None
     for name, value in cardinalities:
-        if not _is_cardinality(value):
-            raise KfrecError(f"{path}: feature {name} has cardinality {value!r}; give its largest id, below 2147483647")
+        if not is_id(value):
+            raise KfrecError(
+                f"{path}: feature {name} has cardinality {value!r}; give its largest id, a whole number below "
+                f"{LARGEST_ID}, since ids are int32"
+            )
     users, items = cardinalities[:number_of_user_features], cardinalities[number_of_user_features:]
     if not items:
         raise KfrecError(
@@ -83,10 +87,6 @@ def read_columns(folder: Path, number_of_user_features: int) -> tuple[Column, ..
         if features.count(name) > 1:
             raise KfrecError(f"{path}: two features would be called {name} in the records; rename one")
     return tuple(Column(index, name, channel, value) for index, (name, channel, value) in enumerate(named))
-
-
-def _is_cardinality(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**31 - 1
 
 
 def read_encoding(folder: Path) -> Mapping[str, Any]:

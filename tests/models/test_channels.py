@@ -44,9 +44,10 @@ def test_a_user_feature_that_is_a_list_is_named(make_spec):
         read_channels(spec, negatives=True)
 
 
-def test_a_feature_without_a_cardinality_is_named(make_spec):
-    spec = make_spec(features={"uid": Feature("uid", "int64")})
-    with pytest.raises(KfrecError, match="feature uid has no cardinality"):
+@pytest.mark.parametrize(("name", "length"), [("uid", None), ("cat_trgt", None), ("item_pos", 8), ("cat_neg", 3)])
+def test_a_feature_without_a_cardinality_is_named(make_spec, name, length):
+    spec = make_spec(features={name: Feature(name, "int64", None, length)})
+    with pytest.raises(KfrecError, match=f"feature {name} has no cardinality; give its largest id"):
         read_channels(spec, negatives=True)
 
 
