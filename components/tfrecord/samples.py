@@ -37,8 +37,8 @@ def write_varints(
         ends: int64 [columns, at least rows + 1], gets where the values of each row begin and end in ``varints``.
 
     Raises:
-        KfrecError: a null, an id out of range, a label that is not 0 or 1, or features of a history that differ in
-            length.
+        KfrecError: a null, an id out of range (0, which is padding, in histories only), a label that is not 0 or 1, or
+            features of a history that differ in length.
         LongerList: a list has more values than ``lengths`` says.
     """
     at = 0
@@ -48,9 +48,12 @@ def write_varints(
         values, offsets = _values_and_offsets(array, column, name, group)
         if column.is_list:
             sizes = np.diff(offsets)
+            # First, because the length of a channel is known from its first feature alone.
+            _check_sizes(sizes, histories.setdefault(column.channel, sizes), column, columns, group)
             if sizes.max() > length:
                 raise LongerList(column.channel)
-            _check_sizes(sizes, histories.setdefault(column.channel, sizes), column, columns, group)
+        elif column.channel != Channel.LABEL and not values.all():
+            raise _outside(group, column, name)
         if not write_lists(values, offsets, column.cardinality, length, varints, at, ends[column.index]):
             raise _outside(group, column, name)
         at = int(ends[column.index, batch.num_rows])
@@ -111,16 +114,22 @@ def _check_sizes(
 
 def _outside(group: RowGroup, column: Column, name: str) -> KfrecError:
     """Counts what is wrong with a column of a row group."""
-    below = above = 0
+    below = above = zeros = 0
     for batch in group.batches([name]):
         values, _ = _values_and_offsets(batch.column(0), column, name, group)
         below += int((values < 0).sum())
+        zeros += int((values == 0).sum())
         above += int((values > column.cardinality).sum())
     if column.channel == Channel.LABEL:
         return KfrecError(f"{group.path}: column {name} has {below + above} labels that are not 0 or 1; correct them")
     if below:
         return KfrecError(
             f"{group.path}: column {name} has {below} negative ids; ids start at 1, and 0 is padding: encode it again"
+        )
+    if zeros and not column.is_list:
+        return KfrecError(
+            f"{group.path}: column {name} has {zeros} of {group.rows} ids that are 0 in rows {group.first_row} and on; "
+            "ids start at 1, and 0 is padding: encode it again"
         )
     return KfrecError(
         f"{group.path}: column {name} has {above} ids above the cardinality {column.cardinality} in {METADATA}; "

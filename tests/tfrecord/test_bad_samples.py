@@ -44,6 +44,20 @@ def refused(folder: Path, train: pa.Table, message: str, **parameters: int) -> N
         ("item", 5, None, "part.0.parquet: column item has 1 nulls"),
         ("cat_sequence", 5, None, "part.0.parquet: column cat_sequence has 1 nulls"),
         ("cat_sequence", 5, [1] * 11 + [None], "part.0.parquet: column cat_sequence has 1 nulls"),
+        ("item", 3, 0, "part.0.parquet: column item has 1 of 20 ids that are 0 in rows 0 and on; ids start at 1"),
+        ("uid", 23, 0, "part.1.parquet: column uid has 1 of 20 ids that are 0 in rows 20 and on; ids start at 1"),
+        (
+            "cat_sequence",
+            5,
+            [1] * 13,
+            "part.0.parquet: column cat_sequence has 1 lists that are not as long as those of item_sequence",
+        ),
+        (
+            "neg_cat_sequence",
+            30,
+            [1] * 4,
+            "part.1.parquet: column neg_cat_sequence has 1 lists that are not as long as those of neg_item_sequence",
+        ),
         ("cat_sequence", 5, [1] * 11, "part.0.parquet: column cat_sequence has 1 lists that are not as long as those"),
     ],
 )
@@ -51,6 +65,19 @@ def test_a_bad_value_is_named(tmp_path: Path, column: str, row: int, value: obje
     columns = samples(40)
     columns[column][row] = value
     refused(tmp_path, table(columns), message)
+
+
+def test_every_category_list_longer_than_its_item_list_is_named(tmp_path: Path) -> None:
+    columns = samples(40)
+    columns["cat_sequence"] = [[*row, 1] for row in columns["cat_sequence"]]
+    refused(tmp_path, table(columns), "part.0.parquet: column cat_sequence has 20 lists that are not as long as those")
+
+
+def test_padding_in_a_history_is_no_id(tmp_path: Path) -> None:
+    columns = samples(40)
+    for name in ("item_sequence", "cat_sequence", "neg_item_sequence", "neg_cat_sequence"):
+        columns[name] = [[0, *row[1:]] for row in columns[name]]
+    convert(tmp_path, table(columns))
 
 
 def test_a_missing_column_is_explained_with_the_layout(tmp_path: Path) -> None:
