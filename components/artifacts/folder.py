@@ -151,7 +151,7 @@ def artifact_at(folder: Path) -> Artifact | None:
         KfrecError: the manifest is not one.
     """
     manifest = folder / MANIFEST
-    return parse_manifest(manifest.read_text(), str(manifest), folder) if manifest.is_file() else None
+    return parse_manifest(manifest.read_text(errors="replace"), str(manifest), folder) if manifest.is_file() else None
 
 
 def listed_paths(folder: Path, pattern: str) -> list[Path]:
@@ -200,7 +200,7 @@ def open_artifact(folder: Path | str, *, steps: Collection[str] = ()) -> Artifac
     if not folder.is_dir():
         raise KfrecError(f"{folder}: no such folder; run the step that writes it first")
     try:
-        text = manifest.read_text()
+        text = manifest.read_text(errors="replace")
     except FileNotFoundError:
         raise KfrecError(
             f"{manifest}: missing, so the folder is unfinished; run the step again, or, if you brought these "
@@ -245,6 +245,9 @@ def parse_manifest(text: str, name: str, folder: Path) -> Artifact:
         recorded = body["digest"]
     except (ValueError, KeyError, TypeError) as error:
         raise KfrecError(f"{name}: not a manifest ({error}); run the step that writes it again") from None
+    for entry in files:
+        if entry.path.startswith("/") or ".." in entry.path.split("/"):
+            raise KfrecError(f"{name}: lists {entry.path}, which is outside the folder; run the step again")
     if recorded != artifact.digest:
         raise KfrecError(f"{name}: its digest does not match its list of files; run the step again")
     return artifact

@@ -140,6 +140,8 @@ def load_feature_spec(folder: Path | str, filename: str = FILENAME) -> FeatureSp
         body = yaml.safe_load(path.read_text())
     except FileNotFoundError:
         raise KfrecError(f"{path}: missing; give a folder that the tfrecord step wrote, or add the file") from None
+    except UnicodeDecodeError:
+        raise KfrecError(f"{path}: not UTF-8 text; write it as UTF-8") from None
     except yaml.YAMLError as error:
         raise KfrecError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
     if not isinstance(body, dict):
@@ -147,6 +149,8 @@ def load_feature_spec(folder: Path | str, filename: str = FILENAME) -> FeatureSp
     for section in ("feature_spec", "source_spec", "channel_spec"):
         if not isinstance(body.get(section), dict):
             raise KfrecError(f"{path}: section {section} is missing; see the docs on bringing your own data")
+    if not isinstance(body.get("metadata") or {}, dict):
+        raise KfrecError(f"{path}: section metadata is {body['metadata']!r}; make it a mapping, such as {{}}")
     features = {name: _feature(path, name, entry) for name, entry in body["feature_spec"].items()}
     sources = {split: _chunk(path, split, chunks, features) for split, chunks in body["source_spec"].items()}
     channels = {name: tuple(listed or ()) for name, listed in body["channel_spec"].items()}

@@ -89,6 +89,8 @@ def _evaluation_of(inputs: Mapping[str, Artifact], evaluation: Path) -> Artifact
     for name, artifact in inputs.items():
         if found.inputs.get(name) != artifact.digest:
             raise KfrecError(f"{evaluation}: not an evaluation of {name} {artifact.path}; run the evaluate step again")
+    for name in ("metrics.json", "predictions.parquet"):
+        found.file(name)
     return found
 
 

@@ -191,3 +191,19 @@ def test_in_a_folder_without_a_manifest_any_file_is_data(tmp_path: Path) -> None
     (tmp_path / "a.txt").write_text("x")
     require_listed(tmp_path, ["a.txt"])
     assert listed_paths(tmp_path, "*.txt") == [tmp_path / "a.txt"]
+
+
+@pytest.mark.parametrize("path", ["../outside.txt", "/etc/hostname", "sub/../../outside.txt"])
+def test_a_manifest_that_lists_a_file_outside_its_folder_is_refused(tmp_path: Path, path: str) -> None:
+    write(tmp_path / "raw")
+    manifest = tmp_path / "raw" / MANIFEST
+    manifest.write_text(manifest.read_text().replace("sub/a.txt", path))
+    with pytest.raises(KfrecError, match=f"lists {path}, which is outside the folder"):
+        open_artifact(tmp_path / "raw")
+
+
+def test_a_manifest_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "raw")
+    (tmp_path / "raw" / MANIFEST).write_bytes(b"\xff\xfe{")
+    with pytest.raises(KfrecError, match="not a manifest"):
+        open_artifact(tmp_path / "raw")

@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from components.artifacts import adopt
 from components.errors import KfrecError
 from components.feature_spec import Channel, load_feature_spec
 
@@ -55,6 +56,7 @@ def test_what_is_written_reads_back_the_same(tmp_path: Path) -> None:
     ("old", "new", "line"),
     [
         ("metadata: {}", "metadata: {", "not YAML"),
+        ("metadata: {}", "metadata: 5", "section metadata is 5; make it a mapping, such as {}"),
         ("source_spec:", "sources:", "section source_spec is missing"),
         ("label: [label]", "label: [click]", "channel label names click, which feature_spec does not describe"),
         ("dimensions: [100]", "dimensions: 100", "has dimensions 100; give one length"),
@@ -82,6 +84,19 @@ def test_a_broken_specification_is_one_line_naming_the_file(tmp_path: Path, old:
     assert str(raised.value).startswith(f"{tmp_path / 'feature_spec.yaml'}: ")
     assert line in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+def test_a_specification_in_another_encoding_is_named(tmp_path: Path) -> None:
+    (tmp_path / "feature_spec.yaml").write_text(EXAMPLE, encoding="utf-16")
+    with pytest.raises(KfrecError, match=r"feature_spec\.yaml: not UTF-8 text; write it as UTF-8"):
+        load_feature_spec(tmp_path)
+
+
+def test_a_specification_that_the_manifest_does_not_list_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "test.tfrecord").write_bytes(b"")
+    adopt(tmp_path)
+    with pytest.raises(KfrecError, match=r"feature_spec\.yaml: not listed in _manifest\.json"):
+        load_feature_spec(write(tmp_path, EXAMPLE))
 
 
 def test_a_missing_specification_is_named(tmp_path: Path) -> None:

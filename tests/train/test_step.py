@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from components.artifacts import adopt, open_artifact
+from components.artifacts import adopt, open_artifact, publishing
 from components.errors import KfrecError
 from components.steps.catalog import LaunchParameters
 from components.train.step import run
@@ -65,3 +65,10 @@ def test_a_batch_that_the_workers_cannot_share_is_refused_before_any_starts(tmp_
     with pytest.raises(KfrecError, match="global_batch_size 10 cannot be divided evenly over 3 workers; use 9 or 12"):
         run(parameters, tfrecord=data, model=tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+def test_another_steps_output_is_refused_before_any_worker_starts(tmp_path: Path) -> None:
+    with publishing(tmp_path / "parquet", step="preprocess") as staging:
+        (staging.path / "metadata.json").write_text("{}")
+    with pytest.raises(KfrecError, match="was written by step preprocess, but what tfrecord writes is needed here"):
+        run(LaunchParameters(), tfrecord=tmp_path / "parquet", model=tmp_path / "model")
