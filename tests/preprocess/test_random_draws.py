@@ -38,7 +38,8 @@ def test_negatives_are_drawn_by_popularity(tmp_path: Path) -> None:
         (user, "i0", time) if index % 2 else (user, item, time) for index, (user, item, time) in enumerate(reviews)
     ]
     raw = raw_folder(tmp_path / "raw", popular, {"i0": "x"})
-    preprocess(raw, tmp_path / "parquet", shortest_sequence_for_user=2, negative_sequence_length=10)
+    lengths = dict(max_sequence_length=10, negative_sequence_length=10)
+    preprocess(raw, tmp_path / "parquet", shortest_sequence_for_user=2, **lengths)
     drawn = [item for row in samples(tmp_path / "parquet", "train") for item in row["neg_item_sequence"]]
     expected = np.bincount([int(item[1:]) for _, item, _ in popular], minlength=20) / len(popular)
     # The most popular item has id 3; some 40,000 draws put the share within 0.01.
