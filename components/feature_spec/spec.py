@@ -23,6 +23,8 @@ from components.artifacts.folder import require_listed
 from components.errors import KfrecError
 
 FILENAME = "feature_spec.yaml"
+# What a feature may be declared as; records carry all of them as int64 lists.
+DTYPES = ("int64", "int32", "int16", "int8", "uint8", "bool")
 # Ids are int32, and a table has a row for padding besides.
 LARGEST_ID = 2**31 - 1
 
@@ -43,7 +45,7 @@ class Feature:
 
     Attributes:
         name: key in the records.
-        dtype: "int64" or "bool"; both travel as int64 lists.
+        dtype: one of DTYPES; all travel as int64 lists.
         cardinality: largest id (0 is padding), None where the feature is not categorical.
         length: values a sample holds, None for a single one; shorter lists are left-padded with 0.
     """
@@ -153,12 +155,35 @@ def load_feature_spec(folder: Path | str, filename: str = FILENAME) -> FeatureSp
         raise KfrecError(f"{path}: section metadata is {body['metadata']!r}; make it a mapping, such as {{}}")
     features = {name: _feature(path, name, entry) for name, entry in body["feature_spec"].items()}
     sources = {split: _chunk(path, split, chunks, features) for split, chunks in body["source_spec"].items()}
-    channels = {name: tuple(listed or ()) for name, listed in body["channel_spec"].items()}
+    channels = {name: _names(path, f"channel {name}", listed or []) for name, listed in body["channel_spec"].items()}
     for channel, listed in channels.items():
         for name in listed:
             if name not in features:
                 raise KfrecError(f"{path}: channel {channel} names {name}, which feature_spec does not describe")
-    return FeatureSpec(features, sources, channels, body.get("metadata") or {}, Path(folder))
+    if len(channels.get(Channel.LABEL, ("",))) != 1:
+        raise KfrecError(f"{path}: channel {Channel.LABEL} names {len(channels[Channel.LABEL])} features; name one")
+    metadata = body.get("metadata") or {}
+    for split in sources:
+        _check_notes(path, split, metadata.get(split) or {})
+    return FeatureSpec(features, sources, channels, metadata, Path(folder))
+
+
+def _names(path: Path, what: str, listed: Any) -> tuple[str, ...]:
+    if not isinstance(listed, list) or not all(isinstance(name, str) and name for name in listed):
+        raise KfrecError(f"{path}: {what} is {listed!r}; give a list of names")
+    return tuple(listed)
+
+
+def _check_notes(path: Path, split: str, notes: Any) -> None:
+    """What kfrec notes of a split: its rows, those of each file, and how many samples a record holds."""
+    if not isinstance(notes, dict):
+        raise KfrecError(f"{path}: metadata of split {split} is {notes!r}; make it a mapping, or remove it")
+    rows = notes.get("rows_per_file")
+    if rows is not None and not (isinstance(rows, list) and all(is_count(count) for count in rows)):
+        raise KfrecError(f"{path}: rows_per_file of split {split} is {rows!r}; give whole numbers, or remove it")
+    for name in ("rows", "prebatch_size"):
+        if not is_count(notes.get(name, 0)):
+            raise KfrecError(f"{path}: {name} of split {split} is {notes[name]!r}; give a whole number, or remove it")
 
 
 def _feature(path: Path, name: str, entry: Any) -> Feature:
@@ -176,7 +201,15 @@ def _feature(path: Path, name: str, entry: Any) -> Feature:
             f"{path}: feature {name} has cardinality {cardinality!r}; give its largest id, a whole number below "
             f"{LARGEST_ID}, since ids are int32"
         )
-    return Feature(name, str(entry.get("dtype", "int64")), cardinality, dimensions[0] if dimensions else None)
+    dtype = entry.get("dtype", "int64")
+    if dtype not in DTYPES:
+        raise KfrecError(f"{path}: feature {name} has dtype {dtype!r}; records hold whole numbers: {', '.join(DTYPES)}")
+    return Feature(name, dtype, cardinality, dimensions[0] if dimensions else None)
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value that was read is a whole number from 0 on."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def is_id(value: Any) -> bool:
@@ -190,11 +223,13 @@ def _chunk(path: Path, split: str, chunks: Any, features: Mapping[str, Feature])
     chunk = chunks[0]
     if chunk.get("type") != "tfrecord":
         raise KfrecError(f"{path}: split {split} is of type {chunk.get('type')!r}; only tfrecord can be trained on")
-    if not chunk.get("files"):
+    listed = _names(path, f"features of split {split}", chunk.get("features") or [])
+    files = _names(path, f"files of split {split}", chunk.get("files") or [])
+    if not files:
         raise KfrecError(f"{path}: split {split} lists no files")
-    if not chunk.get("features"):
+    if not listed:
         raise KfrecError(f"{path}: split {split} lists no features; name those that its records hold")
-    for name in chunk["features"]:
+    for name in listed:
         if name not in features:
             raise KfrecError(f"{path}: split {split} names {name}, which feature_spec does not describe")
-    return Chunk(tuple(chunk["features"]), tuple(chunk["files"]))
+    return Chunk(listed, files)
