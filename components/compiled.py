@@ -10,8 +10,6 @@ from typing import Any
 from numba import njit, types
 from numba.core.caching import IndexDataCacheFile
 
-from components import processor
-
 
 def _checksum(paths: Iterable[Path]) -> int:
     checksum = 0
@@ -23,7 +21,7 @@ def _checksum(paths: Iterable[Path]) -> int:
 _HERE = Path(__file__).parent
 _SHARED_KERNELS = [
     Path(__file__),
-    Path(processor.__file__),  # imported before anything is compiled, as it may say for what
+    _HERE / "processor.py",
     *(path for folder in ("records", "models/kernels") for path in sorted((_HERE / folder).glob("*.py"))),
 ]
 
