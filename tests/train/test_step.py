@@ -9,7 +9,6 @@ from components.steps.catalog import LaunchParameters
 from components.train.step import run
 from tests.train.dataset import ITEMS, LONG, write_dataset
 
-
 pytestmark = pytest.mark.usefixtures("store")
 PARAMETERS = LaunchParameters(
     model_type="din", global_batch_size=100, long_seq_length=LONG, embedding_dim=4, epochs=1, seed=3
