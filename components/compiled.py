@@ -10,8 +10,6 @@ from typing import Any
 from numba import njit, types
 from numba.core.caching import IndexDataCacheFile
 
-from components import processor
-
 
 def _checksum(paths: Iterable[Path]) -> int:
     checksum = 0
@@ -23,7 +21,7 @@ def _checksum(paths: Iterable[Path]) -> int:
 _HERE = Path(__file__).parent
 _SHARED_KERNELS = [
     Path(__file__),
-    Path(processor.__file__),  # imported before anything is compiled, as it may say for what
+    _HERE / "processor.py",
     *(path for folder in ("records", "models/kernels") for path in sorted((_HERE / folder).glob("*.py"))),
 ]
 
@@ -41,21 +39,10 @@ class _MachineCode(IndexDataCacheFile):
         self._save_data(name, data)
         self._save_index(self._load_index() | {key: name})
 
-    def is_there(self, processor: Any) -> bool:
-        """Whether there is machine code for a processor, as Numba's keys describe it."""
-        return any(described == processor for _, described, _ in self._load_index())
-
 
 def _whatever_the_values(resolve: Callable[..., Any]) -> Callable[..., Any]:
     """Numba would compile a kernel once more for each combination of numbers that are written out in calls of it."""
     return lambda args, kws: resolve([types.unliteral(kind) for kind in args], kws)
-
-
-def is_kept(compiled: Any) -> bool:
-    """Whether a kernel need not be compiled: its machine code is in this process, or on disk for this processor."""
-    files = getattr(compiled._cache, "_cache_file", None)  # none where no folder is writable
-    here = compiled.targetctx.codegen().magic_tuple()
-    return bool(compiled.signatures) or (files is not None and files.is_there(here))
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from numba import config, njit
 
-from components.compiled import _MachineCode, is_kept, kernel
+from components.compiled import _MachineCode, kernel
 
 
 @kernel
@@ -64,33 +63,3 @@ def test_an_upgraded_process_never_loads_the_code_of_the_old_version(tmp_path: P
     new.save("floats", b"new")
     assert seen == [None, None]
     assert reader.load("floats") == b"new"
-
-
-def test_a_kernel_is_kept_once_it_is_compiled_for_this_processor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    def fresh():  # type: ignore[no-untyped-def]
-        monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
-
-        @kernel
-        def tripled(value):  # type: ignore[no-untyped-def]
-            return 3 * value
-
-        return tripled
-
-    one, other = fresh(), fresh()
-    assert not is_kept(one)
-    assert one(2) == 6
-    assert is_kept(one)
-    assert not other.signatures
-    assert is_kept(other)
-    monkeypatch.setattr(other.targetctx.codegen(), "magic_tuple", lambda: ("another", "processor", "+avx"))
-    assert not is_kept(other)
-
-
-def test_where_no_folder_is_writable_a_kernel_is_kept_in_its_process_only():
-    @njit
-    def halved(value):  # type: ignore[no-untyped-def]
-        return value / 2
-
-    assert not is_kept(halved)
-    assert halved(2) == 1
-    assert is_kept(halved)

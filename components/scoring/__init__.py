@@ -1,8 +1,7 @@
 """Scoring samples with an exported model, also with one that was trained on other data."""
 
-from components.scoring.by_kernels import rebuilt
 from components.scoring.model import ExportedModel, load_model
 from components.scoring.split import Scores, score_split
 from components.scoring.translation import NotComparable, translation
 
-__all__ = ["ExportedModel", "NotComparable", "Scores", "load_model", "rebuilt", "score_split", "translation"]
+__all__ = ["ExportedModel", "NotComparable", "Scores", "load_model", "score_split", "translation"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -35,8 +35,6 @@ class ExportedModel:
         parameters: what it was trained with; empty where the folder does not say.
         inputs: names of the features that it reads.
         signature: the TensorFlow function behind it.
-        weights: its variables, in the order in which the model that was trained has them.
-        part: samples that a thread scores at a time where there is no GPU.
     """
 
     folder: Path
@@ -44,8 +42,6 @@ class ExportedModel:
     parameters: Mapping[str, Any]
     inputs: tuple[str, ...]
     signature: Callable[..., Mapping[str, Any]]
-    weights: Sequence[Any] = ()
-    part: int = _PART
 
     def begin(self, batch: Mapping[str, np.ndarray]) -> Callable[[], np.ndarray]:
         """Begins to score samples: without a GPU in parts, as many at a time as there are cores.
@@ -62,7 +58,7 @@ class ExportedModel:
         import tensorflow as tf
 
         rows = len(batch[self.inputs[0]])
-        part = rows if tf.config.get_visible_devices("GPU") else self.part
+        part = rows if tf.config.get_visible_devices("GPU") else _PART
 
         def score(first: int) -> np.ndarray:
             ids = {name: tf.constant(batch[name][first : first + part], tf.int64) for name in self.inputs}
@@ -115,8 +111,7 @@ def load_model(folder: Path | str) -> ExportedModel:
 
     noted = folder / "parameters.json"
     parameters = json.loads(noted.read_text()) if noted.is_file() else {}
-    inputs = tuple(sorted(signature.structured_input_signature[1]))
-    return ExportedModel(folder, spec, parameters, inputs, call, getattr(loaded, "weights", ()))
+    return ExportedModel(folder, spec, parameters, tuple(sorted(signature.structured_input_signature[1])), call)
 
 
 @cache

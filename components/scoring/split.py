@@ -12,7 +12,6 @@ from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec
 from components.progress import progress
 from components.records import Records, prefetched
-from components.scoring.by_kernels import is_worthwhile, rebuilt
 from components.scoring.model import ExportedModel
 
 # Batches.
@@ -45,7 +44,6 @@ def score_split(
     batch_size: int = 16_384,
     lookups: Mapping[str, np.ndarray] | None = None,
     title: str = "scoring",
-    by_kernels: bool | None = None,
 ) -> Scores:
     """Scores every sample of a split in the order of its files.
 
@@ -57,7 +55,6 @@ def score_split(
         lookups: feature to an array that turns the data's ids into the model's; see
             :func:`components.scoring.translation.translation`.
         title: what the progress bar says.
-        by_kernels: whether these score, see :mod:`components.scoring.by_kernels`; by default where it takes less time.
 
     Raises:
         KfrecError: the split has no samples, or a record is corrupt.
@@ -69,8 +66,6 @@ def score_split(
     records = Records(spec, split, features=list(wanted))
     if not records.rows:
         raise KfrecError(f"{spec.folder}: split {split} has no samples; the data is too small to hold some out")
-    if by_kernels is None:
-        by_kernels = is_worthwhile(records.rows)
     labels, scores, users, lengths = [], [], [], []
     begun: deque[tuple[np.ndarray | slice, Callable[[], np.ndarray]]] = deque()
     with progress(title, records.rows, "samples") as bar:
@@ -92,10 +87,7 @@ def score_split(
             # the longest first, lest they be waited for.
             order = np.argsort(-lengths[-1], kind="stable") if history else slice(None)
             read = {name: batch[name][order] for name in model.inputs}
-            read = _translated(read, lookups or {})
-            if not scores and not begun and by_kernels:
-                model = rebuilt(model, read)
-            begun.append((order, model.begin(read)))
+            begun.append((order, model.begin(_translated(read, lookups or {}))))
             if len(begun) > _BEGUN:
                 end_one()
         while begun:

@@ -18,8 +18,9 @@ from components.steps.catalog import DownloadParameters
 pytestmark = pytest.mark.slow
 
 SMALL = {
-    "embedding_dim": 4, "epochs": 2, "shortest_sequence_for_user": 8, "max_sequence_length": 20, "long_seq_length": 12,
-    "global_batch_size": 256, "auc_floor": 0.4, "train_seed": 1, "bootstrap_samples": 100, "preprocess_workers": 1,
+    "model_type": "din", "embedding_dim": 4, "epochs": 2, "shortest_sequence_for_user": 8, "max_sequence_length": 20,
+    "long_seq_length": 12, "global_batch_size": 256, "auc_floor": 0.4, "train_seed": 1, "bootstrap_samples": 100,
+    "preprocess_workers": 1,
 }  # fmt: skip
 
 

@@ -1,4 +1,3 @@
-import dataclasses
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -52,10 +51,13 @@ def test_scores_come_in_the_order_of_the_file_whatever_the_batch_size(data: Path
 
 
 @pytest.mark.parametrize("part", [599, 256, 1])
-def test_parts_that_are_scored_side_by_side_come_back_in_order(data: Path, model: Path, part: int) -> None:
+def test_parts_that_are_scored_side_by_side_come_back_in_order(
+    data: Path, model: Path, part: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     spec, exported = load_feature_spec(data), load_model(model)
     whole = score_split(spec, exported, batch_size=600).probabilities
-    in_parts = score_split(spec, dataclasses.replace(exported, part=part), batch_size=600).probabilities
+    monkeypatch.setattr("components.scoring.model._PART", part)
+    in_parts = score_split(spec, exported, batch_size=600).probabilities
     np.testing.assert_array_equal(in_parts, whole)
 
 

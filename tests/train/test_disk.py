@@ -27,15 +27,14 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", folder], check=True)
 
 
-PARAMETERS = LaunchParameters(global_batch_size=100, long_seq_length=LONG, embedding_dim=128, epochs=1, seed=3)
-
-
-@pytest.fixture(autouse=True)
-def own_tracking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+# Small to compute, and with weights and moments of more than the disk holds.
+PARAMETERS = LaunchParameters(
+    model_type="din", global_batch_size=100, long_seq_length=LONG, embedding_dim=100, epochs=1, seed=3
+)
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("store")
 def test_a_disk_that_fills_up_is_one_line_and_leaves_the_earlier_model(small_disk: Path, tmp_path: Path) -> None:
     data = write_dataset(tmp_path / "tfrecord", train=100, test=20)
     (small_disk / "model").mkdir()

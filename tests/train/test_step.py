@@ -1,3 +1,4 @@
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -8,23 +9,19 @@ from components.steps.catalog import LaunchParameters
 from components.train.step import run
 from tests.train.dataset import ITEMS, LONG, write_dataset
 
-
-@pytest.fixture(autouse=True)
-def own_tracking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    uri = f"sqlite:///{tmp_path / 'mlflow.db'}"
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-    return uri
-
-
-PARAMETERS = LaunchParameters(global_batch_size=100, long_seq_length=LONG, embedding_dim=4, epochs=1, seed=3)
+pytestmark = pytest.mark.usefixtures("store")
+PARAMETERS = LaunchParameters(
+    model_type="din", global_batch_size=100, long_seq_length=LONG, embedding_dim=4, epochs=1, seed=3
+)
 
 
 @pytest.mark.slow
-def test_the_step_publishes_a_model_and_tracks_it(tmp_path: Path, own_tracking: str) -> None:
+def test_the_step_publishes_a_model_and_tracks_it(tmp_path: Path, store: str) -> None:
     from mlflow import MlflowClient
 
     data = write_dataset(tmp_path / "tfrecord")
-    returned = run(PARAMETERS, tfrecord=data, model=tmp_path / "model")
+    parameters = dataclasses.replace(PARAMETERS, experiment="published")
+    returned = run(parameters, tfrecord=data, model=tmp_path / "model")
     assert (returned["train"], returned["test"]) == (1000, 301)
     assert returned["trained_model"] == str(tmp_path / "model") and 0 < returned["metrics"]["test_auc"] <= 1
     model = open_artifact(tmp_path / "model")
@@ -32,8 +29,8 @@ def test_the_step_publishes_a_model_and_tracks_it(tmp_path: Path, own_tracking: 
     assert model.inputs == {"tfrecord": open_artifact(data).digest}
     top = {entry.path.split("/")[0] for entry in model.files}
     assert {"saved_model", "checkpoint", "feature_spec.yaml", "parameters.json", "training.json", "log.json"} <= top
-    client = MlflowClient(own_tracking)
-    experiment = client.get_experiment_by_name("kfrec")
+    client = MlflowClient(store)
+    experiment = client.get_experiment_by_name("published")
     (tracked,) = client.search_runs([experiment.experiment_id])
     assert tracked.data.params["embedding_dim"] == "4" and tracked.info.status == "FINISHED"
     assert {"test_auc", "loss", "samples_per_second", "step_seconds"} <= set(tracked.data.metrics)

@@ -23,9 +23,6 @@ from components.models.kernels.products import (
     multiply,
     packed,
     padded,
-    panel_size,
-    split_row,
-    split_size,
 )
 from components.models.kernels.vectors import LANES, ask, everywhere, load, store, stream, total
 
@@ -44,15 +41,13 @@ def kept_size(sizes: Sizes) -> int:
 def forward_room(sizes: Sizes) -> int:
     """Floats of working memory that :func:`forward` needs."""
     _, _, inputs, others, _, first, second = sizes
-    floats = TILE * (inputs + others + 2 * padded(first) + padded(second))
-    return floats + split_size(inputs) + split_size(others) + split_size(padded(first))
+    return TILE * (inputs + others + 2 * padded(first) + padded(second))
 
 
 def backward_room(sizes: Sizes) -> int:
     """Floats of working memory that :func:`backward` needs."""
     _, _, inputs, others, _, first, second = sizes
-    floats = TILE * (2 * inputs + 2 * others + 3 * padded(first) + padded(second))
-    return floats + split_size(padded(first)) + split_size(padded(second))
+    return TILE * (2 * inputs + 2 * others + 3 * padded(first) + padded(second))
 
 
 def gradient_sizes(sizes: Sizes) -> tuple[int, ...]:
@@ -77,13 +72,6 @@ def _read(values, at, rows, width, room, to):  # type: ignore[no-untyped-def]
     """Copies rows of ``width`` floats."""
     for i in range(0, rows * width, LANES):
         store(room, to + i, load(values, at + i))
-
-
-@kernel
-def _split(room, at, rows, width, split):  # type: ignore[no-untyped-def]
-    """Splits rows of ``width`` floats, which stand on the left of a product."""
-    for row in range(rows):
-        split_row(room, at + row * width, width, room, split, row)
 
 
 @kernel
@@ -121,15 +109,12 @@ def forward(  # type: ignore[no-untyped-def]
         scores: gets [N, T, B].
     """
     steps, samples, inputs, others, kinds, first_units, _ = sizes
-    of_y = panel_size(inputs, wide)
-    of_second = of_y + panel_size(others, wide)
+    of_y = inputs * wide
+    of_second = of_y + others * wide
     to_y = TILE * inputs
     to_base = to_y + TILE * others
     to_copy = to_base + TILE * wide
     to_second = to_copy + TILE * wide
-    split_x = to_second + TILE * narrow
-    split_y = split_x + split_size(inputs)
-    split_first = split_y + split_size(others)
     own_share = len(shares) > wide
     room[:] = _ZERO
     for tile in range(first, last):
@@ -137,22 +122,18 @@ def forward(  # type: ignore[no-untyped-def]
         rows = min(TILE, samples - begin)
         for step in range(steps):
             _read(x, (step * samples + begin) * inputs, rows, inputs, room, 0)
-            _split(room, 0, rows, inputs, split_x)
-            multiply(False, room, 0, inputs, split_x, inputs, weights, 0, inputs, wide, room, to_base, wide)
+            multiply(False, room, 0, inputs, inputs, weights, 0, inputs, wide, room, to_base, wide)
             for kind in range(kinds):
                 pair = (kind * steps + step) * samples + begin
                 if len(times):
                     _products(room, 0, rows, inputs, times, begin, to_y)
                 else:
                     _read(y, pair * others, rows, others, room, to_y)
-                _split(room, to_y, rows, others, split_y)
                 to_first = to_base
                 if kind < kinds - 1:  # others need it
                     to_first = to_copy
                     _read(room, to_base, TILE, wide, room, to_first)
-                multiply(
-                    True, room, to_y, others, split_y, others, weights, of_y, others, wide, room, to_first, wide
-                )  # fmt: skip
+                multiply(True, room, to_y, others, others, weights, of_y, others, wide, room, to_first, wide)
                 keep = ((tile * steps + step) * kinds + kind) * TILE * (wide + narrow)
                 following = pair + steps * samples if kind < kinds - 1 else (step + 1) * samples + begin
                 for row in range(rows):
@@ -165,9 +146,8 @@ def forward(  # type: ignore[no-untyped-def]
                         hidden = sigmoid(load(room, at + j) + load(shares, share + j))
                         store(room, at + j, hidden)
                         stream(kept, keep + row * (wide + narrow) + j, hidden)
-                    split_row(room, at, wide, room, split_first, row)
                 multiply(
-                    False, room, to_first, wide, split_first, first_units, weights, of_second, first_units, narrow,
+                    False, room, to_first, wide, first_units, weights, of_second, first_units, narrow,
                     room, to_second, narrow,
                 )  # fmt: skip
                 for row in range(rows):
@@ -202,8 +182,8 @@ def backward(  # type: ignore[no-untyped-def]
     steps, samples, inputs, others, kinds, first_units, second_units = sizes
     one = everywhere(_ONE)
     across = wide + narrow
-    by_wy = panel_size(first_units, inputs)
-    by_second = by_wy + panel_size(first_units, others)
+    by_wy = first_units * inputs
+    by_second = by_wy + first_units * others
     # Of a tile: x * times, the gradients of x, y and times; those before the sigmoids of the first layer, the same
     # summed over kinds and over steps; those before the sigmoids of the second.
     to_y = 0
@@ -214,8 +194,6 @@ def backward(  # type: ignore[no-untyped-def]
     summed = outer + TILE * wide
     tile_shares = summed + TILE * wide
     inner = tile_shares + TILE * wide
-    split_outer = inner + TILE * narrow
-    split_inner = split_outer + split_size(wide)
     room[:] = _ZERO
     for tile in range(first, last):
         begin = tile * TILE
@@ -236,10 +214,9 @@ def backward(  # type: ignore[no-untyped-def]
                         store(room, inner + row * narrow + j, before)
                         store(of_output, j, load(of_output, j) + of_score * hidden)
                         store(of_second_bias, j, load(of_second_bias, j) + before)
-                    split_row(room, inner + row * narrow, narrow, room, split_inner, row)
                 add_transposed(kept, keep, across, wide, rows, room, inner, narrow, narrow, of_second, 0, narrow)
                 multiply(
-                    False, room, inner, narrow, split_inner, second_units, weights, by_second, second_units, wide,
+                    False, room, inner, narrow, second_units, weights, by_second, second_units, wide,
                     room, outer, wide,
                 )  # fmt: skip
                 following = pair + steps * samples if kind < kinds - 1 else (step + 1) * samples + begin
@@ -254,9 +231,8 @@ def backward(  # type: ignore[no-untyped-def]
                         before = load(room, outer + at) * hidden * (one - hidden)
                         store(room, outer + at, before)
                         store(room, summed + at, load(room, summed + at) + before if kind else before)
-                    split_row(room, outer + row * wide, wide, room, split_outer, row)
                 multiply(
-                    False, room, outer, wide, split_outer, first_units, weights, by_wy, first_units, others,
+                    False, room, outer, wide, first_units, weights, by_wy, first_units, others,
                     room, tile_y, others,
                 )  # fmt: skip
                 if len(times):
@@ -269,12 +245,7 @@ def backward(  # type: ignore[no-untyped-def]
             for i in range(0, rows * wide, LANES):
                 store(room, tile_shares + i, load(room, tile_shares + i) + load(room, summed + i))
             add_transposed(x, now, inputs, inputs, rows, room, summed, wide, wide, of_wx, 0, wide)
-            if kinds > 1:
-                _split(room, summed, rows, wide, split_outer)
-            multiply(
-                False, room, summed, wide, split_outer, first_units, weights, 0, first_units, inputs,
-                room, tile_x, inputs,
-            )  # fmt: skip
+            multiply(False, room, summed, wide, first_units, weights, 0, first_units, inputs, room, tile_x, inputs)
             if len(times):
                 for i in range(0, rows * inputs, LANES):
                     of_product, sample = load(room, tile_y + i), begin * inputs + i

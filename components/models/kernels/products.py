@@ -1,29 +1,37 @@
-"""Small matrix products that stay in a processor's caches, by its matrix unit where it has one.
+"""Small matrix products that stay in a processor's caches, by vector instructions.
 
-Weights, which stand on the right of many products, are first packed into panels, which are read from one end to the
-other. What stands on the left of them, TILE rows, is split row by row for the matrix unit. All matrices are float32.
+Blocks of a result are summed up in registers: ROWS rows of one to three vectors of LANES floats. Weights, which are the
+right factors of many products, are first packed into panels as wide as such a block, which :func:`multiply` reads from
+one end to the other. A panel of more than DEEPEST rows is used in parts that the first-level cache holds beside the
+rest. All matrices are float32.
+
+References:
+    Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
 
 from components import arrays
 from components.compiled import kernel
-from components.models.kernels import matrix_products, vector_products
-from components.models.kernels.matrix_unit import HAS_MATRIX_UNIT
+from components.models.kernels.vectors import HAS_32_REGISTERS, LANES, VECTOR, broadcast
 
 GRAIN = 16
 """Columns, and rows of results, have to be multiples of this."""
-DEEP = 32
-"""A left factor may begin at columns that are multiples of this."""
-_WORTHWHILE = 20_000
-"""Numbers of a result from which on the matrix unit makes up for splitting what it multiplies for no other product."""
+TILE = 64
+"""Rows of a left factor of :func:`multiply`."""
+ROWS = 8 if HAS_32_REGISTERS else 4
+DEEPEST = 112
 
-_by_weights = matrix_products if HAS_MATRIX_UNIT else vector_products
-TILE = _by_weights.TILE
-panel_size, split_size = _by_weights.panel_size, _by_weights.split_size
-_multiply, _split_row = _by_weights.multiply, _by_weights.split_row
+_UNROLLED = 2
+_INDEX = ir.IntType(64)
 
 
 @kernel
@@ -42,54 +50,133 @@ def widened(values: np.ndarray, width: int) -> np.ndarray:
 
 
 def packed(*matrices: np.ndarray) -> np.ndarray:
-    """Matrices ``[rows, columns]`` in panels, one behind the other, each of :func:`panel_size`.
+    """Matrices ``[rows, columns]`` in panels, one behind the other.
 
     Columns are filled up with zeros to multiples of GRAIN. Panels begin at a multiple of arrays.ALIGNMENT, as a vector
     across the border of two cache lines is two reads.
     """
-    edges = np.cumsum([panel_size(len(matrix), padded(matrix.shape[1])) for matrix in matrices])
+    edges = np.cumsum([len(matrix) * padded(matrix.shape[1]) for matrix in matrices])
     panels = arrays.empty([int(edges[-1])], np.float32)
     for matrix, own in zip(matrices, np.split(panels, edges[:-1]), strict=True):
-        _by_weights.pack(matrix, own)
+        _pack(matrix, own)
     return panels
 
 
-@kernel
-def split_row(a, a_at, width, room, split, row):  # type: ignore[no-untyped-def]
-    """Splits a row of a left factor, where there is a matrix unit.
+def _pack(matrix: np.ndarray, panels: np.ndarray) -> None:
+    rows, columns = matrix.shape
+    first, end = 0, len(panels) // rows
+    while first < end:
+        width = _panel(end - first)
+        panel = panels[first * rows : (first + width) * rows].reshape(rows, width)
+        there = max(columns - first, 0)
+        panel[:, :there] = matrix[:, first : first + width]
+        panel[:, there:] = 0.0
+        first += width
 
-    Args:
-        a, a_at: an array, and where the row begins.
-        width: numbers of the row, a multiple of GRAIN.
-        room, split: the array where :func:`multiply` reads its left factor, and where the factor's :func:`split_size`
-            floats begin, with a cache line.
-        row: which of the TILE rows.
+
+def _block(transposed: bool) -> Any:
+    """Makes an intrinsic that computes ROWS rows of one to three vectors of a product.
+
+    Its arguments are how many columns; whether to add to the result; of the left factor the array, where it begins and
+    the step from row to row, or from column to column where it is stored ``transposed``; of the right one and of the
+    result the array, where it begins and the step from row to row; and how many products to sum up.
     """
-    _split_row(a, a_at, width, room, split, row)
+
+    @intrinsic
+    def block(typing, width, add, a, a_at, a_step, b, b_at, b_step, c, c_at, c_step, depth):  # type: ignore[no-untyped-def]
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            columns, added, a_array, a_first, step, b_array, b_first, b_row, c_array, c_first, c_row, count = arguments
+
+            def address(number: int, array: Any, first: Any) -> Any:
+                return builder.gep(context.make_array(signature.args[number])(context, builder, array).data, [first])
+
+            def vector(pointer: Any, number: int) -> Any:
+                return builder.bitcast(builder.gep(pointer, [_INDEX(LANES * number)]), VECTOR.as_pointer())
+
+            multiply_add = cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(VECTOR, [VECTOR] * 3), f"llvm.fma.v{LANES}f32"
+            )
+            zero = ir.Constant(VECTOR, [0.0] * LANES)
+            from_row, from_column = (_INDEX(1), step) if transposed else (step, _INDEX(1))
+            offsets = [builder.mul(from_row, _INDEX(row)) for row in range(ROWS)]
+            result = address(8, c_array, c_first)
+            rows = [builder.gep(result, [builder.mul(c_row, _INDEX(row))]) for row in range(ROWS)]
+
+            def sum_up(vectors: int) -> None:
+                places = [vector(row, number) for row in rows for number in range(vectors)]
+                begin = [builder.select(added, builder.load(place, align=4), zero) for place in places]
+                # LLVM keeps these in registers.
+                sums = [cgutils.alloca_once_value(builder, value) for value in begin]
+                left = cgutils.alloca_once_value(builder, address(2, a_array, a_first))
+                right = cgutils.alloca_once_value(builder, address(5, b_array, b_first))
+
+                def add_products() -> None:
+                    a_now, b_now = builder.load(left), builder.load(right)
+                    factors = [builder.load(vector(b_now, number), align=4) for number in range(vectors)]
+                    for row, offset in enumerate(offsets):
+                        factor = broadcast(builder, builder.load(builder.gep(a_now, [offset])))
+                        for total, other in zip(sums[row * vectors : (row + 1) * vectors], factors, strict=True):
+                            builder.store(builder.call(multiply_add, [factor, other, builder.load(total)]), total)
+                    builder.store(builder.gep(a_now, [from_column]), left)
+                    builder.store(builder.gep(b_now, [b_row]), right)
+
+                # Addresses of rows are computed anew for each column; where rows are a float apart they are not.
+                unrolled = 1 if transposed else _UNROLLED
+                with cgutils.for_range(builder, builder.sdiv(count, _INDEX(unrolled))):
+                    for _ in range(unrolled):
+                        add_products()
+                if unrolled > 1:
+                    with cgutils.for_range(builder, builder.srem(count, _INDEX(unrolled))):
+                        add_products()
+                for place, total in zip(places, sums, strict=True):
+                    builder.store(builder.load(total), place, align=4)
+
+            for vectors in (1, 2, 3):
+                with builder.if_then(builder.icmp_signed("==", columns, _INDEX(LANES * vectors))):
+                    sum_up(vectors)
+            return context.get_dummy_value()
+
+        index = types.intp
+        return types.void(index, types.boolean, a, index, index, b, index, index, c, index, index, index), generate
+
+    return block
+
+
+_block_of, _block_of_transposed = _block(transposed=False), _block(transposed=True)
 
 
 @kernel
-def split_at(split, term):  # type: ignore[no-untyped-def]
-    """Where the left factor begins of which the first ``term`` numbers of each row are left out, a multiple of DEEP."""
-    return split + split_size(term)
+def _panel(columns):  # type: ignore[no-untyped-def]
+    """How wide the next panel is; of one vector only where there is no other, as it cannot keep a core busy."""
+    vectors = columns // LANES
+    return (2 if vectors in (2, 4) else min(3, vectors)) * LANES
 
 
 @kernel
-def multiply(add, a, a_at, a_row, split, depth, panels, at, panel_rows, columns, c, c_at, c_row):  # type: ignore[no-untyped-def]
+def multiply(add, a, a_at, a_row, depth, panels, at, panel_rows, columns, c, c_at, c_row):  # type: ignore[no-untyped-def]
     """A product of TILE x ``depth`` and ``depth`` x ``columns``.
 
     Args:
         add: to the result, instead of overwriting it.
         a, a_at, a_row: the left factor: an array, where it begins and the step from row to row.
-        split: where the same factor begins in the same array as :func:`split_row` has split it.
-        depth: columns of the left factor, at least 1. Behind these it may hold any finite numbers up to a multiple of
-            DEEP.
+        depth: columns of the left factor, at least 1.
         panels, at, panel_rows: the right factor: an array of panels, where they begin, and the rows of a panel, of
-            which the first ``depth`` are used, which must be all of them or a multiple of DEEP.
+            which the first ``depth`` are used.
         columns: a multiple of GRAIN.
         c, c_at, c_row: the result: an array, where it begins and the step from row to row.
     """
-    _multiply(add, a, a_at, a_row, split, depth, panels, at, panel_rows, columns, c, c_at, c_row)
+    parts = -(-depth // DEEPEST)
+    first = 0
+    while first < columns:
+        width = _panel(columns - first)
+        for part in range(parts):
+            above, below = depth * part // parts, depth * (part + 1) // parts
+            b_at = at + first * panel_rows + above * width
+            for row in range(0, TILE, ROWS):
+                a_begin, c_begin = a_at + row * a_row + above, c_at + row * c_row + first
+                added = add or part > 0
+                _block_of(width, added, a, a_begin, a_row, panels, b_at, width, c, c_begin, c_row, below - above)
+        first += width
 
 
 @kernel
@@ -104,7 +191,10 @@ def add_transposed(a, a_at, a_row, rows, depth, b, b_at, b_row, columns, c, c_at
         columns: a multiple of GRAIN.
         c, c_at, c_row: the result: an array, where it begins and the step from row to row.
     """
-    if HAS_MATRIX_UNIT and rows * columns >= _WORTHWHILE:
-        matrix_products.add_transposed(a, a_at, a_row, rows, depth, b, b_at, b_row, columns, c, c_at, c_row)
-    else:
-        vector_products.add_transposed(a, a_at, a_row, rows, depth, b, b_at, b_row, columns, c, c_at, c_row)
+    first = 0
+    while first < columns:
+        width = _panel(columns - first)
+        for row in range(0, rows, ROWS):
+            c_begin = c_at + row * c_row + first
+            _block_of_transposed(width, True, a, a_at + row, a_row, b, b_at + first, b_row, c, c_begin, c_row, depth)
+        first += width

@@ -25,9 +25,6 @@ from components.models.kernels.products import (
     multiply,
     packed,
     padded,
-    panel_size,
-    split_row,
-    split_size,
     widened,
 )
 from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total, where_at_least
@@ -109,7 +106,7 @@ def _run_forward(x: np.ndarray, *weights: np.ndarray) -> list[np.ndarray]:
     def work(part: int, first: int, last: int, room: np.ndarray) -> None:
         _forward(*flat, first, last, room, kept, result.reshape(-1))
 
-    host.in_parts(work, tiles, 2 * TILE * max(own.wide) + split_size(max(own.wide)))
+    host.in_parts(work, tiles, 2 * TILE * max(own.wide))
     return [np.ascontiguousarray(result[:, : weights[-1].size]), kept]
 
 
@@ -125,7 +122,7 @@ def _run_backward(kept: np.ndarray, upstream: np.ndarray, x: np.ndarray, *weight
         parts[part].fill(0)
         _backward(*flat, first, last, kept, of_result, room, of_x.reshape(-1), parts[part])
 
-    host.in_parts(work, tiles, 3 * TILE * max(own.wide) + split_size(max(own.wide)))
+    host.in_parts(work, tiles, 3 * TILE * max(own.wide))
     return [of_x, *own.gradients(host.summed(parts))]
 
 
@@ -171,7 +168,7 @@ def _forward(x, weights, vectors, units, output, samples, first, last, room, kep
     for tile in range(first, last):
         begin = tile * TILE
         rows = min(TILE, samples - begin)
-        below, above, split = 0, TILE * _widest(units), 2 * TILE * _widest(units)
+        below, above = 0, TILE * _widest(units)
         to_weights, to_vectors = 0, 0
         to_kept = begin * _kept(units)
         width = units[0]
@@ -179,18 +176,14 @@ def _forward(x, weights, vectors, units, output, samples, first, last, room, kep
             store(room, below + i, load(x, begin * width + i))
         for layer in range(1, len(units)):
             depth, reads, width = units[layer - 1], width, padded(units[layer])
-            for row in range(rows):
-                split_row(room, below + row * reads, reads, room, split, row)
-            multiply(
-                False, room, below, reads, split, depth, weights, to_weights, depth, width, room, above, width
-            )  # fmt: skip
+            multiply(False, room, below, reads, depth, weights, to_weights, depth, width, room, above, width)
             for row in range(rows):
                 for j in range(0, width, LANES):
                     at = row * width + j
                     z = load(room, above + at) + load(vectors, to_vectors + j)
                     stream(kept, to_kept + at, z)
                     store(room, above + at, _rectified(z, load(vectors, to_vectors + width + j)))
-            to_weights += panel_size(depth, width)
+            to_weights += depth * width
             to_vectors += 2 * width
             to_kept += TILE * width
             below, above = above, below
@@ -220,7 +213,7 @@ def _backward(  # type: ignore[no-untyped-def]
         sums: gets added the gradients of W, b and alpha of each layer and of the output's W, filled up, and of its b.
     """
     across = TILE * _widest(units)
-    inputs, split = 2 * across, 3 * across
+    inputs = 2 * across
     for tile in range(first, last):
         begin = tile * TILE
         rows = min(TILE, samples - begin)
@@ -260,7 +253,6 @@ def _backward(  # type: ignore[no-untyped-def]
                     store(room, own + at, of_z)
                     store(sums, of_bias + j, load(sums, of_bias + j) + of_z)
                     store(sums, of_bias + width + j, load(sums, of_bias + width + j) + of_slope)
-                split_row(room, own + row * width, width, room, split, row)
             if layer > 1:
                 source = to_kept - TILE * reads
                 for row in range(rows):
@@ -272,10 +264,8 @@ def _backward(  # type: ignore[no-untyped-def]
             else:
                 add_transposed(x, begin * reads, reads, reads, rows, room, own, width, width, sums, to_sums, width)
             depth = units[layer]
-            to_weights -= panel_size(depth, reads)
-            multiply(
-                False, room, own, width, split, depth, weights, to_weights, depth, reads, room, below, reads
-            )  # fmt: skip
+            to_weights -= depth * reads
+            multiply(False, room, own, width, depth, weights, to_weights, depth, reads, room, below, reads)
             own, below, width = below, own, reads
         for i in range(0, rows * width, LANES):
             stream(of_x, begin * width + i, load(room, own + i))

@@ -13,18 +13,8 @@ import numpy as np
 
 from components.compiled import kernel
 from components.models.kernels.activations import sigmoid, tanh
-from components.models.kernels.products import (
-    DEEP,
-    TILE,
-    add_transposed,
-    multiply,
-    packed,
-    panel_size,
-    split_at,
-    split_row,
-    split_size,
-)
-from components.models.kernels.vectors import LANES, ask, everywhere, load, store, stream, total
+from components.models.kernels.products import TILE, add_transposed, multiply, packed
+from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total
 
 _ONE, _ZERO = np.float32(1), np.float32(0)
 
@@ -36,19 +26,12 @@ def saved_size(steps: int, samples: int, units: int) -> int:
 
 def forward_room(inputs: int, units: int) -> int:
     """Floats of working memory that :func:`forward` needs."""
-    reads = _before_state(inputs) + units
-    return TILE * (reads + 4 * units) + split_size(reads)
+    return TILE * (inputs + units) + TILE * 4 * units
 
 
 def backward_room(inputs: int, units: int) -> int:
     """Floats of working memory that :func:`backward` needs."""
-    return TILE * (_across(units) + units + 2 * inputs) + split_size(4 * units)
-
-
-@kernel
-def _before_state(inputs):  # type: ignore[no-untyped-def]
-    """Where the state begins in what a product reads, behind the inputs."""
-    return -(-inputs // DEEP) * DEEP
+    return TILE * (_across(units) + units + 2 * inputs)
 
 
 @kernel
@@ -64,22 +47,17 @@ def packed_forward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
         kernels: ``[3, I, H]``, of update gate, reset gate and candidate.
         recurrent: ``[3, H, H]``, the same.
     """
-    _, inputs, units = kernels.shape
-    before = _before_state(inputs)
-    gates = np.zeros((before + units, 2, units), np.float32)
-    gates[:inputs] = kernels[:2].swapaxes(0, 1)
-    gates[before:] = recurrent[:2].swapaxes(0, 1)
-    return packed(gates.reshape(-1, 2 * units), kernels[2], recurrent[2])
+    gates = np.concatenate([_side_by_side(kernels[:2]), _side_by_side(recurrent[:2])])
+    return packed(gates, kernels[2], recurrent[2])
 
 
 def packed_backward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
-    """The weights for :func:`backward`: the transposes of [Wc Wu Wr] and [Uu Ur Uc] in panels.
+    """The weights for :func:`backward`: the transposes of [Wc Wu Wr] and [Uu Ur Uc] in panels."""
+    return packed(_side_by_side(kernels[[2, 0, 1]]).T, _side_by_side(recurrent).T)
 
-    The second begins with zeros where what it is multiplied with begins earlier.
-    """
-    units = recurrent.shape[1]
-    above = np.zeros((units, units % DEEP), np.float32)
-    return packed(np.concatenate(kernels[[2, 0, 1]], 1).T, np.concatenate([above, *recurrent], 1).T)
+
+def _side_by_side(gates: np.ndarray) -> np.ndarray:
+    return np.concatenate(list(gates), 1)
 
 
 @kernel
@@ -98,20 +76,17 @@ def forward(x, present, carry, weights, biases, sizes, first, last, saved, room,
         states: gets the state after each step, [T, B, H].
     """
     steps, samples, inputs, units = sizes
-    before = _before_state(inputs)
-    reads = before + units
-    of_candidate = panel_size(reads, 2 * units)
-    recalls_candidate = of_candidate + panel_size(inputs, units)
+    reads = inputs + units
+    of_candidate = reads * 2 * units
+    recalls_candidate = of_candidate + inputs * units
     gates, row_size = TILE * reads, 4 * units
-    split = gates + TILE * row_size
-    split_state = split_at(split, before)
     room[:] = _ZERO
     for tile in range(first, last):
         begin = tile * TILE
         rows = min(TILE, samples - begin)
         for row in range(rows):
             for j in range(0, units, LANES):
-                store(room, row * reads + before + j, everywhere(_ZERO))
+                store(room, row * reads + inputs + j, everywhere(_ZERO))
         for step in range(steps):
             to_keep = (tile * steps + step) * TILE * 4 * units
             for row in range(rows):
@@ -119,22 +94,21 @@ def forward(x, present, carry, weights, biases, sizes, first, last, saved, room,
                 there = everywhere(present[sample] if len(present) else _ONE)
                 for i in range(0, inputs, LANES):
                     store(room, to + i, there * load(x, sample * inputs + i))
-                split_row(room, to, inputs, room, split, row)
-            depth = reads if step else before
-            multiply(False, room, 0, reads, split, depth, weights, 0, reads, 2 * units, room, gates, row_size)
+            depth = reads if step else inputs
+            multiply(False, room, 0, reads, depth, weights, 0, reads, 2 * units, room, gates, row_size)
             multiply(
-                False, room, 0, reads, split, inputs, weights, of_candidate, inputs, units,
+                False, room, 0, reads, inputs, weights, of_candidate, inputs, units,
                 room, gates + 3 * units, row_size,
             )  # fmt: skip
             if step:
                 multiply(
-                    False, room, before, reads, split_state, units, weights, recalls_candidate, units, units,
+                    False, room, inputs, reads, units, weights, recalls_candidate, units, units,
                     room, gates + 2 * units, row_size,
                 )  # fmt: skip
             for row in range(rows):
                 carried = everywhere(carry[step * samples + begin + row] if len(carry) else _ONE)
                 u, kept = gates + row * row_size, to_keep + row * row_size
-                h, out = row * reads + before, (step * samples + begin + row) * units
+                h, out = row * reads + inputs, (step * samples + begin + row) * units
                 # Both gates before what needs them: a processor looks only so far ahead for what it can do meanwhile.
                 for j in range(0, 2 * units if step else units, LANES):
                     gate = sigmoid(load(room, u + j) + load(biases, j))
@@ -151,7 +125,6 @@ def forward(x, present, carry, weights, biases, sizes, first, last, saved, room,
                     stream(saved, kept + 3 * units + j, fresh)
                     store(room, h + j, state)
                     stream(states, out + j, state)
-                split_row(room, h, units, room, split_state, row)
 
 
 @kernel
@@ -181,9 +154,7 @@ def backward(  # type: ignore[no-untyped-def]
     of_h = TILE * across
     of_tile_x = of_h + TILE * units
     tile_x = of_tile_x + TILE * inputs
-    split = tile_x + TILE * inputs
-    shift = units % DEEP
-    of_states = panel_size(3 * units, inputs)
+    of_states = 3 * units * inputs
     room[:] = _ZERO
     for tile in range(first, last):
         begin = tile * TILE
@@ -219,12 +190,6 @@ def backward(  # type: ignore[no-untyped-def]
                         store(room, g + 3 * units + j, recalled)
                     else:
                         store(room, g + 2 * units + j, zero)
-                split_row(room, g, 4 * units, room, split, row)
-                if step:  # what the next one to be computed reads
-                    ask(saved, u - TILE * 4 * units, 4 * units)
-                    for upstream in upstreams:
-                        ask(upstream, before * every, units)
-                    ask(states, max(before - samples * units, 0), units)
                 if len(carry):
                     of_carry[sample] = total(of_carried)
             for j in range(0, units, LANES):
@@ -249,13 +214,10 @@ def backward(  # type: ignore[no-untyped-def]
                     states, h, units, units, rows, room, units, across, 3 * units, of_recurrent, 0, 3 * units
                 )  # fmt: skip
             # Of what they were multiplied with: G W' and G U'.
-            multiply(False, room, 0, across, split, 3 * units, weights, 0, 3 * units, inputs, room, of_tile_x, inputs)
+            multiply(False, room, 0, across, 3 * units, weights, 0, 3 * units, inputs, room, of_tile_x, inputs)
             for row in range(rows):
                 there = everywhere(present[step * samples + begin + row] if len(present) else _ONE)
                 for i in range(row * inputs, (row + 1) * inputs, LANES):
                     store(of_x, now + i, there * load(room, of_tile_x + i))
             if step:
-                multiply(
-                    True, room, units - shift, across, split_at(split, units - shift), shift + 3 * units,
-                    weights, of_states, shift + 3 * units, units, room, of_h, units,
-                )  # fmt: skip
+                multiply(True, room, units, across, 3 * units, weights, of_states, 3 * units, units, room, of_h, units)

@@ -26,12 +26,12 @@ from components.models.kernels.vectors import (
     total,
     where_at_least,
 )
+from components.models.layers.attention import FURTHEST
 from components.records.words import prefetch
 
 # Weightings of the history: attention over all of it, attention over what was found, the mean of what was found.
 WEIGHTINGS = 3
-_FURTHEST = np.float32(87)  # below the best score; e to the minus this is the smallest normal float
-_LEAST = np.float32(2.0**-126)  # what is smaller counts as nothing, as processors that flush such numbers have it
+_LEAST = np.float32(2.0**-126)  # the smallest normal float: what has attention has far more, see FURTHEST
 _LOWEST, _ZERO, _ONE = np.float32(-3e38), np.float32(0), np.float32(1)
 
 
@@ -59,6 +59,7 @@ def weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.Te
     sums_shape = tf.TensorShape([target.shape[0], WEIGHTINGS, target.shape[1]])
     kept_shape = tf.TensorShape([target.shape[0], WEIGHTINGS, _padded(length)])
     sizes = length, features
+    furthest = np.float32(FURTHEST)  # an argument, as no kernel is compiled again for an edit of another folder
 
     def forward(table: np.ndarray, places: np.ndarray, mask: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
         samples = len(target)
@@ -67,7 +68,7 @@ def weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.Te
         flat = table.reshape(-1), table.shape[1], places.reshape(-1), mask.reshape(-1), target.reshape(-1), sizes
 
         def work(part: int, first: int, last: int, room: np.ndarray) -> None:
-            _forward(*flat, k, first, last, room, weights.reshape(-1), sums.reshape(-1))
+            _forward(*flat, k, furthest, first, last, room, weights.reshape(-1), sums.reshape(-1))
 
         host.in_parts(work, samples, _padded(length))
         return [sums, weights]
@@ -122,13 +123,14 @@ def _padded(length: int) -> int:
 
 
 @kernel
-def _forward(table, width, places, mask, target, sizes, k, first, last, scores, weights, sums):  # type: ignore[no-untyped-def]
+def _forward(table, width, places, mask, target, sizes, k, furthest, first, last, scores, weights, sums):  # type: ignore[no-untyped-def]
     """Searches for the samples from ``first`` to before ``last``.
 
     Args:
         table, width, places, mask, target: of :func:`weighted`, flat.
         sizes: L, F.
         k: how many items are found at most.
+        furthest: how far below the best score an item may lie.
         scores: working memory, L rounded up.
         weights: gets the three weightings, [B, 3, L rounded up].
         sums: gets [B, 3, F * width].
@@ -150,7 +152,7 @@ def _forward(table, width, places, mask, target, sizes, k, first, last, scores, 
             sums[to : to + 3 * across] = _ZERO
             continue
         attention = sample * 3 * row
-        weigh(scores, best, k, weights, attention)
+        weigh(scores, best, k, furthest, weights, attention)
         for feature in range(features):
             for j in range(0, width, LANES):
                 a, b, c = everywhere(_ZERO), everywhere(_ZERO), everywhere(_ZERO)
@@ -166,15 +168,15 @@ def _forward(table, width, places, mask, target, sizes, k, first, last, scores, 
 
 
 @kernel
-def weigh(scores, best, k, weights, at):  # type: ignore[no-untyped-def]
+def weigh(scores, best, k, furthest, weights, at):  # type: ignore[no-untyped-def]
     """Makes the weightings of one sample of its scores: three rows of ``weights`` from ``at`` on."""
     row = len(scores)
     second, mean = at + row, at + 2 * row
     whole = everywhere(_ZERO)
     for t in range(0, row, LANES):
         score = load(scores, t)
-        # Beyond where the function ends, and at padding, an item has no attention.
-        power = where_at_least(exp(score - everywhere(best)), score, best - _FURTHEST)
+        # What is too far below the best, as padding is, has no attention.
+        power = where_at_least(exp(score - everywhere(best)), score, best - furthest)
         whole = whole + power
         store(weights, at + t, power)
     scale = everywhere(_ONE / total(whole))

@@ -6,6 +6,13 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+FURTHEST = 70.0
+"""How far below the best score of a sample a score may lie for its item to have attention.
+
+``e**-70`` is 4e-31. It changes no float32 sum, and divided by the sum over 30 million items it is still above 1.2e-38,
+the smallest normal float. Whether an item has attention therefore does not depend on how a processor's vector library
+computes exponentials near that float, or on whether smaller ones are flushed to 0.
+"""
 # Far below any score, and finite, so that a history of nothing but padding has no infinities to subtract.
 _NEVER = -1e9
 
@@ -26,18 +33,21 @@ def dot_scores(items: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
 
 
 def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """Softmax over the positions that count.
+    """Softmax over the positions that count: those of the mask whose score is at most FURTHEST below the best of them.
 
     Args:
         scores: ``[B, T]``.
         mask: bool ``[B, T]``.
 
     Returns:
-        float32 ``[B, T]``: exactly 0 where the mask is false, and a sum of 1 over the rest. A sample with no position
-        gets zeros, and no gradient.
+        float32 ``[B, T]``: exactly 0 at positions that do not count, and a sum of 1 over the rest. A sample with no
+        position gets zeros, and no gradient. A score that is no number has an attention of nan.
     """
-    ones = tf.cast(mask, tf.float32)
-    return tf.nn.softmax(tf.cast(scores, tf.float32) + (1.0 - ones) * _NEVER) * ones
+    scores = tf.cast(scores, tf.float32)
+    best = tf.reduce_max(tf.where(mask, scores, scores.dtype.min), -1, keepdims=True)
+    far = scores < best - FURTHEST  # false of nan, which must not be hidden
+    ones = tf.cast(mask & ~far, tf.float32)
+    return tf.nn.softmax(scores + (1.0 - ones) * _NEVER) * ones
 
 
 def top_k_mask(scores: tf.Tensor, k: int) -> tf.Tensor:

@@ -18,7 +18,6 @@ def _results(
     there = np.random.default_rng(1).random(inputs.shape[:2]) < 0.7
     present = None if uses_of_all == 1 else tf.constant(there, tf.float32)
 
-    @tf.function(autograph=False)
     def compute() -> list[tf.Tensor]:
         with host_kernels(allowed), tf.GradientTape() as tape:
             tape.watch(given)
@@ -33,14 +32,15 @@ def _results(
         sources = [*given, *layer.trainable_variables]
         return [*uses, *tape.gradient(loss, sources, unconnected_gradients="zero")]
 
-    return [result.numpy() for result in compute()]
+    # TensorFlow's own operations are traced and optimised for longer than they compute.
+    return [result.numpy() for result in (tf.function(compute, autograph=False) if allowed else compute)()]
 
 
 @pytest.mark.parametrize("uses_of_all", [1, 3, None])
 @pytest.mark.parametrize("attended", [False, True])
 @pytest.mark.parametrize(
     ("steps", "samples", "inputs", "units"),
-    [(10, 130, 32, 96), (3, 64, 96, 96), (4, 1, 16, 48), (1, 70, 64, 80), (2, 0, 16, 16), (5, 300, 16, 16)],
+    [(3, 130, 32, 96), (2, 64, 96, 96), (4, 1, 16, 48), (1, 70, 64, 80), (2, 0, 16, 16), (2, 300, 16, 16)],
 )
 def test_states_and_gradients_are_those_of_tensorflow(
     steps: int, samples: int, inputs: int, units: int, attended: bool, uses_of_all: int | None

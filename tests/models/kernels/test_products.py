@@ -1,82 +1,50 @@
-"""Products by vector instructions and, where the processor has one, by its matrix unit."""
-
-from types import ModuleType
-
 import numpy as np
 import pytest
 
 from components import arrays
-from components.models.kernels import matrix_products, products, vector_products
-from components.models.kernels.matrix_unit import HAS_MATRIX_UNIT
-from components.models.kernels.products import DEEP, GRAIN, TILE, packed, padded
-
-DEEPEST = vector_products.DEEPEST
-UNITS = [products, vector_products, *([matrix_products] if HAS_MATRIX_UNIT else [])]
-every_unit = pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.__name__.rpartition(".")[-1])
+from components.models.kernels.products import (
+    DEEPEST,
+    GRAIN,
+    TILE,
+    add_transposed,
+    multiply,
+    packed,
+    padded,
+)
 
 
 def _random(*shape: int) -> np.ndarray:
     return np.random.default_rng(sum(shape)).normal(size=shape).astype(np.float32)
 
 
-def _floats(count: int) -> np.ndarray:
-    """Memory that begins with a cache line, in which nobody has written."""
-    floats = arrays.empty([count], np.float32)
-    floats[:] = np.nan
-    return floats
-
-
-def _panels(unit: ModuleType, right: np.ndarray) -> np.ndarray:
-    if unit is products:
-        return packed(right)
-    panels = _floats(unit.panel_size(*right.shape))
-    unit.pack(right, panels)
-    return panels
-
-
-def _multiply(
-    unit: ModuleType,
-    left: np.ndarray,
-    right: np.ndarray,
-    result: np.ndarray,
-    columns: int,
-    depth: int,
-    add: bool = False,
-) -> None:
-    """Of the first ``depth`` columns of ``left``, ``[TILE, width]``, whose rows are filled up with ones."""
-    width = -(-left.shape[1] // DEEP) * DEEP
-    filled = np.pad(left, [(0, 0), (0, width - left.shape[1])], constant_values=1)
-    room = _floats(TILE * width + unit.split_size(width))
-    room[: TILE * width] = filled.reshape(-1)
-    for row in range(TILE):
-        unit.split_row(room, row * width, width, room, TILE * width, row)
-    unit.multiply(
-        add, room, 0, width, TILE * width, depth, _panels(unit, right), 0, len(right), columns,
+def _multiply(left: np.ndarray, right: np.ndarray, result: np.ndarray, add: bool = False) -> None:
+    """Of ``[TILE, depth]`` and the first ``depth`` rows of ``right``; adds to or overwrites the first columns."""
+    depth = left.shape[1]
+    multiply(
+        add, left.reshape(-1), 0, depth, depth, packed(right), 0, len(right), padded(right.shape[1]),
         result.reshape(-1), 0, result.shape[1],
     )  # fmt: skip
 
 
-@every_unit
 @pytest.mark.parametrize("columns", [16, 32, 48, 64, 80, 96, 112])
 @pytest.mark.parametrize("depth", [1, 7, 96, DEEPEST + 1, 2 * DEEPEST + 3])
 @pytest.mark.parametrize("add", [False, True])
-def test_a_product_is_that_of_numpy(unit: ModuleType, columns: int, depth: int, add: bool):
+def test_a_product_is_that_of_numpy(columns: int, depth: int, add: bool):
     left, right, before = _random(TILE, depth), _random(depth, columns), _random(TILE, columns + 5)
     result = before.copy()
-    _multiply(unit, left, right, result, columns, depth, add)
+    _multiply(left, right, result, add)
     expected = left @ right + (before[:, :columns] if add else 0)
     np.testing.assert_allclose(result[:, :columns], expected, rtol=1e-4, atol=1e-4)
     np.testing.assert_array_equal(result[:, columns:], before[:, columns:])
 
 
-@every_unit
 @pytest.mark.parametrize("rows", [16, 32, 48, 80, 160])
 @pytest.mark.parametrize("columns", [16, 32, 48, 64, 80, 112])
 @pytest.mark.parametrize("depth", [1, 17, 32, 64, 100])
-def test_a_product_of_a_transposed_factor_is_added(unit: ModuleType, rows: int, columns: int, depth: int):
+def test_a_product_of_a_transposed_factor_is_added(rows: int, columns: int, depth: int):
     left, right, before = _random(depth, rows + 20), _random(depth, columns + 7), _random(rows, columns + 5)
     result = before.copy()
-    unit.add_transposed(
+    add_transposed(
         left.reshape(-1), 20, rows + 20, rows, depth, right.reshape(-1), 3, columns + 7, columns,
         result.reshape(-1), 0, columns + 5,
     )  # fmt: skip
@@ -85,13 +53,12 @@ def test_a_product_of_a_transposed_factor_is_added(unit: ModuleType, rows: int, 
     np.testing.assert_array_equal(result[:, columns:], before[:, columns:])
 
 
-@every_unit
-def test_a_product_is_as_exact_as_numpys(unit: ModuleType):
+def test_a_product_is_as_exact_as_numpys():
     left, right = _random(TILE, 288), _random(288, 96)
     straight, transposed = np.zeros((TILE, 96), np.float32), np.zeros((288, 96), np.float32)
-    _multiply(unit, left, right, straight, 96, 288)
+    _multiply(left, right, straight)
     flat = np.ascontiguousarray(left[:, :96]).reshape(-1)
-    unit.add_transposed(left.reshape(-1), 0, 288, 288, TILE, flat, 0, 96, 96, transposed.reshape(-1), 0, 96)
+    add_transposed(left.reshape(-1), 0, 288, 288, TILE, flat, 0, 96, 96, transposed.reshape(-1), 0, 96)
     for one, other, result in ((left, right, straight), (left.T, left[:, :96], transposed)):
         exact = one.astype(np.float64) @ other.astype(np.float64)
         of_numpy = np.abs(one @ other - exact)
@@ -100,33 +67,23 @@ def test_a_product_is_as_exact_as_numpys(unit: ModuleType):
         assert error.max() < 2 * of_numpy.max()
 
 
-@every_unit
-def test_only_the_first_rows_of_the_panels_may_be_wanted(unit: ModuleType):
-    left, right, result = _random(TILE, 2 * DEEP), _random(70, 64), np.zeros((TILE, 64), np.float32)
-    _multiply(unit, left, right, result, 64, DEEP)
-    np.testing.assert_allclose(result, left[:, :DEEP] @ right[:DEEP], rtol=1e-4, atol=1e-4)
+def test_only_the_first_rows_of_the_panels_may_be_wanted():
+    left, right, result = _random(TILE, 33), _random(70, 64), np.zeros((TILE, 64), np.float32)
+    _multiply(left, right, result)
+    np.testing.assert_allclose(result, left @ right[:33], rtol=1e-4, atol=1e-4)
 
 
 def test_a_left_factor_may_begin_further_on():
-    left, right, result = _random(TILE, 3 * DEEP), _random(DEEP + 16, 48), np.zeros((TILE, 48), np.float32)
-    split = left.size
-    room = _floats(split + products.split_size(3 * DEEP))
-    room[:split] = left.reshape(-1)
-    for row in range(TILE):
-        products.split_row(room, row * 3 * DEEP, 3 * DEEP, room, split, row)
-    products.multiply(
-        False, room, DEEP, 3 * DEEP, products.split_at(split, DEEP), DEEP + 16, packed(right), 0, DEEP + 16, 48,
-        result.reshape(-1), 0, 48,
-    )  # fmt: skip
-    np.testing.assert_allclose(result, left[:, DEEP : 2 * DEEP + 16] @ right, rtol=1e-4, atol=1e-4)
+    left, right, result = _random(TILE, 96), _random(48, 48), np.zeros((TILE, 48), np.float32)
+    multiply(False, left.reshape(-1), 30, 96, 48, packed(right), 0, 48, 48, result.reshape(-1), 0, 48)
+    np.testing.assert_allclose(result, left[:, 30:78] @ right, rtol=1e-4, atol=1e-4)
 
 
-@every_unit
 @pytest.mark.parametrize("wrong", [np.inf, np.nan])
-def test_what_is_not_finite_is_seen_in_the_result(unit: ModuleType, wrong: float):
+def test_what_is_not_finite_is_seen_in_the_result(wrong: float):
     left, right, result = _random(TILE, 32), _random(32, 16), np.zeros((TILE, 16), np.float32)
     left[5, 7] = wrong
-    _multiply(unit, left, right, result, 16, 32)
+    _multiply(left, right, result)
     np.testing.assert_array_equal(np.isfinite(result).all(1), np.arange(TILE) != 5)
 
 
@@ -140,5 +97,5 @@ def test_matrices_are_packed_one_behind_the_other_where_a_cache_line_begins():
 def test_columns_are_filled_up_with_zeros():
     assert [padded(columns) for columns in (1, GRAIN, GRAIN + 1)] == [GRAIN, GRAIN, 2 * GRAIN]
     result = np.ones((TILE, GRAIN), np.float32)
-    _multiply(products, np.ones((TILE, 3), "f"), np.ones((3, 5), "f"), result, GRAIN, 3)
+    _multiply(np.ones((TILE, 3), "f"), np.ones((3, 5), "f"), result)
     np.testing.assert_array_equal(result, np.tile(3.0 * (np.arange(GRAIN) < 5), (TILE, 1)))

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from components.models.kernels import host, rows, search
-from components.models.layers.attention import attend, masked_softmax, top_k_mask
+from components.models.layers.attention import FURTHEST, attend, masked_softmax, top_k_mask
 
 WIDTH, ROWS = 16, 40
 
@@ -92,7 +92,24 @@ def test_a_history_of_nothing_but_padding_finds_nothing():
     assert not of_target[::2].any()
 
 
-def test_an_item_far_below_the_best_is_not_found():
+def test_items_are_found_up_to_the_limit_below_the_best():
+    below = np.array([0, 1, FURTHEST - 0.5, FURTHEST, FURTHEST + 0.5, 87, 88, 104, 1000], np.float32)
+    items = len(below)
+    table = np.zeros((items, WIDTH), np.float32)
+    table[:, 0] = 5 - below  # a score, which no rounding changes
+    table[:, 1 : 1 + items] = np.eye(items)  # tells which items a sum holds
+    target = np.zeros((1, WIDTH), np.float32)
+    target[0, 0] = 1
+    places = np.arange(items, dtype=np.int32)[np.newaxis, ::-1, np.newaxis]
+    sums, *_ = _agree(table, places, np.ones((1, items), bool), target, 50)
+    attention, attended, mean = sums[0, :, 1 : 1 + items]
+    found = below <= FURTHEST
+    np.testing.assert_allclose(attention, found * np.exp(-below) / np.exp(-below).sum(), rtol=1e-5)
+    np.testing.assert_allclose(attended, attention, rtol=1e-5)
+    np.testing.assert_allclose(mean, found / (found.sum() + 1), rtol=1e-6)
+
+
+def test_scores_may_lie_far_apart():
     table, places, mask, target = _case(8, 24, 2, scale=15)
     _agree(table, places, np.ones_like(mask), target, 20)
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models.layers.attention import attend, dot_scores, masked_softmax, pool, top_k_mask
+from components.models.layers.attention import FURTHEST, attend, dot_scores, masked_softmax, pool, top_k_mask
 
 
 def test_a_dot_score_is_the_sum_of_products_of_item_and_target():
@@ -24,6 +24,31 @@ def test_a_history_of_nothing_but_padding_gets_no_attention_and_no_gradient():
         total = tf.reduce_sum(attention * [[1.0, 2.0, 3.0]])
     np.testing.assert_array_equal(attention, np.zeros((1, 3)))
     np.testing.assert_array_equal(tape.gradient(total, scores), np.zeros((1, 3)))
+
+
+@pytest.mark.parametrize("best", [-200.0, 0.0, 200.0])
+def test_scores_up_to_the_limit_below_the_best_have_attention(best: float):
+    below = np.array([[FURTHEST + 0.5, FURTHEST, 0, FURTHEST - 0.5, 87, 88, 104, 1000]], np.float32)
+    attention = masked_softmax(tf.constant(best - below), tf.ones(below.shape, tf.bool))
+    np.testing.assert_allclose(attention, np.where(below <= FURTHEST, np.exp(-below), 0), rtol=1e-5)
+
+
+def test_the_best_score_is_that_of_the_positions_that_count():
+    attention = masked_softmax(tf.constant([[500.0, 1.0, 2.0]]), tf.constant([[False, True, True]]))
+    e1, e2 = np.exp(1), np.exp(2)
+    np.testing.assert_allclose(attention, [[0.0, e1 / (e1 + e2), e2 / (e1 + e2)]], rtol=1e-6)
+
+
+def test_attention_at_the_limit_is_a_normal_float_however_long_the_history():
+    attention = masked_softmax(tf.constant([[-FURTHEST, *[0.0] * 100_000]]), tf.ones([1, 100_001], tf.bool))
+    np.testing.assert_allclose(attention[0, 0], np.exp(-FURTHEST) / 100_000, rtol=1e-4)
+    assert attention[0, 0] > 100 * np.finfo(np.float32).tiny
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+def test_a_score_that_is_no_number_is_not_hidden(broken: float):
+    attention = masked_softmax(tf.constant([[1.0, broken, 2.0], [1.0, 3.0, 2.0]]), tf.ones([2, 3], tf.bool))
+    assert np.isnan(attention[0, 1]) and np.isfinite(attention[1]).all()
 
 
 def test_half_precision_scores_give_a_single_precision_softmax():

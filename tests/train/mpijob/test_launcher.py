@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from components.errors import KfrecError
+from components.train.mpijob import cluster
 from components.train.mpijob.job import Owner
 from tests.train.mpijob.conftest import NAME, Place
 
@@ -131,15 +133,17 @@ def test_an_api_server_that_is_away_for_a_while_is_waited_for(place: Make) -> No
     assert (here.folder / "worker.log").read_text() == "[0] trained\n"
 
 
-@pytest.mark.slow
-def test_an_api_server_may_be_away_for_half_a_minute(place: Make) -> None:
-    here = place(slowly(31))
+def test_an_api_server_may_be_away_for_half_a_minute(place: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    faster = 10  # the client's clock
+    clock = SimpleNamespace(monotonic=lambda: faster * time.monotonic(), sleep=lambda wait: time.sleep(wait / faster))
+    monkeypatch.setattr(cluster, "time", clock)
+    here = place(slowly(3.1))
     launcher = here.launcher()
     launcher._cluster.patience = type(launcher._cluster.patience)()  # as in production
     joined = in_background(lambda: launcher.run(2, [], here.folder / "worker.log"))
     wait_for(lambda: here.operator.tries)
     here.api.down.set()
-    time.sleep(30)
+    time.sleep(30 / faster)
     here.api.down.clear()
     assert joined() is None
     assert (here.folder / "worker.log").read_text() == "[0] trained\n"

@@ -77,8 +77,8 @@ def test_the_train_step_trains_in_an_mpijob_on_object_storage(
     monkeypatch.setenv("POD_UID", "pod-uid")
     spec = next(yaml.safe_load_all(compiled("training", load_settings())))
     given = executor_input(
-        spec, workers=2, gpus_per_worker=0, global_batch_size=20, long_seq_length=LONG, embedding_dim=4, epochs=2,
-        seed=7, experiment="cluster",
+        spec, workers=2, gpus_per_worker=0, model_type="din", global_batch_size=20, long_seq_length=LONG,
+        embedding_dim=4, epochs=2, seed=7, experiment="cluster",
     )  # fmt: skip
     given["outputs"]["outputFile"] = str(tmp_path / "output.json")
     assert given["inputs"]["parameterValues"]["launcher"] == "mpijob"
