@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.errors import KfrecError
+from components.tracking.failures import is_of_the_store, unusable
 from components.tracking.source import git_commit
-from components.tracking.store import connect, experiment_id, is_unreachable, unusable
+from components.tracking.store import connect, experiment_id, missing
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -95,14 +96,14 @@ def tracked_run(experiment: str, run_id: str = "") -> Iterator[TrackedRun]:
     client = connect()
     try:
         run = TrackedRun(client, _open(client, experiment, run_id))
-    except MlflowException as error:
+    except (MlflowException, *missing()) as error:
         raise unusable(client.tracking_uri, error) from error
     try:
         yield run
     except BaseException as error:
         with suppress(MlflowException):  # the first failure is the one to tell
             client.set_terminated(run.id, "FAILED")
-        if isinstance(error, MlflowException) and is_unreachable(error):
+        if isinstance(error, MlflowException) and is_of_the_store(error):
             raise unusable(client.tracking_uri, error) from error
         raise
     client.set_terminated(run.id, "FINISHED")
