@@ -96,14 +96,18 @@ def _schedule(options: argparse.Namespace) -> int:
 
 
 def _ui(options: argparse.Namespace) -> int:
+    from components.tracking.store import prepare
+
     workdir = Path(options.workdir).absolute()
-    uri = os.environ.get("MLFLOW_TRACKING_URI", f"sqlite:///{workdir / 'mlflow.db'}")
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{workdir / 'mlflow.db'}"
     if uri.startswith("http"):
         print(f"runs are kept by the MLflow server at {uri}")
         return 0
     command = ["mlflow", "ui", "--backend-store-uri", uri, "--port", str(options.port)]
     print(f"http://localhost:{options.port}   (stop with Ctrl-C)\n{' '.join(command)}", flush=True)
     if not options.print_only:
+        os.environ["MLFLOW_TRACKING_URI"] = uri
+        prepare()
         os.execv(str(Path(sys.executable).with_name("mlflow")), command)
     return 0
 

@@ -15,6 +15,7 @@ from typing import Any, TextIO, cast
 
 from components.errors import KfrecError, explain_os_error
 from components.progress.events import VARIABLE as EVENTS
+from components.tracking.store import prepare
 from pipelines.defaults import LOCAL_DEFAULTS, RETRAINING, TRAINING
 from pipelines.parameters import checked, pipeline_parameters
 from pipelines.screen import StepOutput, table
@@ -75,8 +76,9 @@ def _arguments(pipeline: str, values: Mapping[str, Any], workdir: Path) -> dict[
 def _place(workdir: Path) -> Iterator[tuple[Path, StepOutput]]:
     """The folder of a new run, and what its steps say."""
     workdir = workdir.absolute()
+    os.environ["MLFLOW_TRACKING_URI"] = os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{workdir / 'mlflow.db'}"
+    prepare()
     folder = _run_folder(workdir)
-    os.environ.setdefault("MLFLOW_TRACKING_URI", f"sqlite:///{workdir / 'mlflow.db'}")
     print(f"run folder {folder}", file=sys.stderr)
     with contextlib.closing(StepOutput(folder / "steps.log")) as output:
         yield folder, output
@@ -104,7 +106,8 @@ def _run_folder(workdir: Path) -> Path:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise explain_os_error(error, folder) or error from error
+        told = KfrecError(f"{folder}: cannot be made ({error.strerror}); choose another workdir")
+        raise explain_os_error(error, folder) or told from error
     return folder
 
 
