@@ -41,6 +41,7 @@ class Artifact:
         parameters: the parameters it was made with.
         origins: path of a fetched file to where it came from and which version of it; not part of the digest, so that
             the same content from two places is the same data.
+        lineage: step to the parameters it was run with, of the steps before this one.
     """
 
     path: Path
@@ -50,12 +51,18 @@ class Artifact:
     inputs: Mapping[str, str]
     parameters: Mapping[str, Any]
     origins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    lineage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
         """SHA-256 over the files' paths, sizes and checksums: equal content, equal digest."""
         lines = "".join(f"{f.path}\0{f.size}\0{f.crc32c}\n" for f in self.files)
         return hashlib.sha256(lines.encode()).hexdigest()
+
+    @property
+    def history(self) -> dict[str, Mapping[str, Any]]:
+        """Step to parameters, of the steps before this one and this one."""
+        return {**self.lineage, self.step: self.parameters}
 
     def verify(self) -> None:
         """Reads every file and compares checksums.
@@ -77,6 +84,7 @@ class Artifact:
             "rows": dict(self.rows),
             "inputs": dict(self.inputs),
             "parameters": dict(self.parameters),
+            "lineage": {step: dict(parameters) for step, parameters in self.lineage.items()},
             "origins": {path: dict(origin) for path, origin in self.origins.items()},
             "files": [asdict(entry) for entry in self.files],
         }
@@ -143,7 +151,14 @@ def parse_manifest(text: str, name: str, folder: Path) -> Artifact:
         body = json.loads(text)
         files = tuple(FileEntry(**entry) for entry in body["files"])
         artifact = Artifact(
-            folder, body["step"], files, body["rows"], body["inputs"], body["parameters"], body.get("origins", {})
+            folder,
+            body["step"],
+            files,
+            body["rows"],
+            body["inputs"],
+            body["parameters"],
+            body.get("origins", {}),
+            body.get("lineage", {}),
         )
         recorded = body["digest"]
     except (ValueError, KeyError, TypeError) as error:

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def fetch_artifact(uri: str, folder: Path, wanted: Callable[[str], bool] = lambd
     with progress(f"fetching {len(files)} files", sum(entry.size for entry in files), "bytes") as bar:
         advance = _from_any_thread(bar.advance)
         _in_parallel(lambda entry: _fetch(store, retry, entry, folder / entry.path, advance), files)
-    return Artifact(folder, artifact.step, artifact.files, artifact.rows, artifact.inputs, artifact.parameters)
+    return replace(artifact, path=folder)
 
 
 def publish_remote(folder: Path, uri: str) -> Artifact:
