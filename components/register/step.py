@@ -31,7 +31,7 @@ def run(
 ) -> Mapping[str, int]:
     """Registers ``model``, sets its alias and writes the ``registration`` folder.
 
-    A second call of the same run with the same model finds the version that the first one made.
+    A second call with the same model finds the version that the first one made.
 
     Returns:
         The version, as ``version``.
