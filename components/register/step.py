@@ -41,7 +41,9 @@ def run(
     """
     inputs = {name: open_artifact(f) for name, f in (("tfrecord", tfrecord), ("model", model))}
     inputs["evaluation"] = _evaluation_of(inputs, evaluation)
-    with tracked_run(parameters.experiment, parameters.run_id) as tracked:
+    title = f"registration of {parameters.registered_model}"
+    with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:
+        tracked.log_step(parameters, "register")
         registry = Registry(parameters.registered_model, tracked)
         exported = load_model(model)
         spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))
