@@ -15,6 +15,7 @@ from typing import Any, TextIO, cast
 
 from components.errors import KfrecError, explain_os_error
 from components.progress.events import VARIABLE as EVENTS
+from components.tracking.run import end_failed
 from components.tracking.store import prepare
 from pipelines.defaults import LOCAL_DEFAULTS, RETRAINING, TRAINING
 from pipelines.parameters import checked, pipeline_parameters
@@ -87,8 +88,13 @@ def _place(workdir: Path) -> Iterator[tuple[Path, StepOutput]]:
 def _train(arguments: Mapping[str, Any], folder: Path, output: StepOutput) -> None:
     from pipelines.training import training_pipeline
 
-    with _kfp_local(folder, output):
-        training_pipeline()(**arguments)
+    try:
+        with _kfp_local(folder, output):
+            training_pipeline()(**arguments)
+    except KfrecError:
+        if "train" in output.finished:
+            end_failed(arguments["experiment"], output.run_id)
+        raise
 
 
 def _told(arguments: Mapping[str, Any], folder: Path, output: StepOutput, workdir: Path, started: float) -> Path:
