@@ -13,6 +13,8 @@ _ASK_SECONDS = 10
 _ELSEWHERE = "set MLFLOW_TRACKING_URI to sqlite:///FILE or to a server's http:// address"
 # The package that holds a database driver, where it has another name than the module.
 _PACKAGES = {"psycopg": "psycopg[binary]", "psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
+# Refusals that lie with the server or the account, whatever is asked.
+_NOT_THE_REQUEST = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
 _DATABASE_REMEDIES = {
     "readonly database": "give this user the right to write to the file and its folder",
     "disk is full": "free some space",
@@ -52,8 +54,13 @@ def is_unreachable(error: Exception) -> bool:
 
 def status_of(error: Exception) -> int | None:
     """The HTTP status that a server refused a request with, if that is what happened."""
+    from mlflow.exceptions import RestException
+
     found = re.search(r"failed with error code (\d{3})|too many (\d{3}) error responses", str(error))
-    return int(found[1] or found[2]) if found else None
+    if found:
+        return int(found[1] or found[2])
+    status = error.get_http_status_code() if isinstance(error, RestException) else 0
+    return status if status in _NOT_THE_REQUEST or status >= HTTPStatus.INTERNAL_SERVER_ERROR else None
 
 
 def is_of_the_store(error: Exception) -> bool:
@@ -87,6 +94,10 @@ def _words_of(error: Exception) -> str:
 
     mlflow drops the answer of a request that it has tried several times; a reading one is sent once more.
     """
+    from mlflow.exceptions import RestException
+
+    if isinstance(error, RestException):
+        return _one_line(error)[:_WORDS]
     body = str(error).partition("Response body:")[2].strip(" '")
     request = getattr(error.__context__, "request", None)
     if not body and request is not None and request.method == "GET":

@@ -120,13 +120,13 @@ def tracked_run(experiment: str, run_id: str = "", title: str = "run") -> Iterat
         raise unusable(client.tracking_uri, error) from error
     try:
         yield run
+        client.set_terminated(run.id, "FINISHED")
     except BaseException as error:
         with suppress(MlflowException):  # the first failure is the one to tell
             client.set_terminated(run.id, "KILLED" if _is_stop(error) else "FAILED")
         if isinstance(error, MlflowException) and is_of_the_store(error):
             raise unusable(client.tracking_uri, error) from error
         raise
-    client.set_terminated(run.id, "FINISHED")
 
 
 def end_failed(experiment: str, run_id: str) -> None:
@@ -138,8 +138,8 @@ def end_failed(experiment: str, run_id: str) -> None:
     """
     from mlflow.exceptions import MlflowException
 
-    client = connect()
-    with suppress(MlflowException):  # the failure of the step is the one to tell
+    with suppress(MlflowException, KfrecError):  # the failure of the step is the one to tell
+        client = connect()
         found = _of_pipeline(client, experiment_id(client, experiment), run_id)
         if found is not None and found.info.status in ("RUNNING", "FINISHED"):
             client.set_terminated(found.info.run_id, "FAILED")

@@ -250,7 +250,7 @@ def test_the_newest_schema_revision_is_mlflows_own() -> None:
 
 @pytest.mark.parametrize("place", ["/proc/absent/mlflow.db", "/proc/mlflow.db"])
 def test_a_place_that_cannot_be_written_is_one_line(place: str) -> None:
-    with pytest.raises(KfrecError, match=r"^/proc/.*: MLflow's database cannot be kept here \(.*\); set MLFLOW_TRACK"):
+    with pytest.raises(KfrecError, match=r"^/proc/[^\n]*: [^\n]*; [^\n]*$"):
         prepare_database(Path(place))
 
 
