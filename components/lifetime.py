@@ -76,7 +76,7 @@ def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
 
 def as_parent() -> dict[str, str]:
     """The environment variable with which a child of this process knows whom to end with."""
-    return {VARIABLE: f"{os.getpid()}:{_start_time(os.getpid())}"}
+    return {VARIABLE: f"{os.getpid()}:{start_time(os.getpid())}"}
 
 
 def end_with_parent(number: int = signal.SIGTERM) -> None:
@@ -105,6 +105,15 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
+def start_time(pid: int) -> str:
+    """When a running process started, in clock ticks since boot; empty where there is none."""
+    try:
+        fields = _fields(Path(f"/proc/{pid}/stat"))
+    except OSError:
+        return ""
+    return "" if fields[0] in "ZX" else fields[19]
+
+
 def _send(pids: Iterable[int], number: int) -> None:
     for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
@@ -114,10 +123,10 @@ def _send(pids: Iterable[int], number: int) -> None:
 def _await_end(pids: Iterable[int]) -> None:
     """Waits until the processes have ended, and kills those that have not within the grace period."""
     until = time.monotonic() + _GRACE_SECONDS
-    left = [pid for pid in pids if _start_time(pid)]
+    left = [pid for pid in pids if start_time(pid)]
     while left and time.monotonic() < until:
         time.sleep(0.05)
-        left = [pid for pid in left if _start_time(pid)]
+        left = [pid for pid in left if start_time(pid)]
     _send(left, signal.SIGKILL)
 
 
@@ -136,23 +145,14 @@ def _wait_for_end(pid: int, started: str) -> None:
     except ProcessLookupError:
         return
     except OSError:  # a kernel before 5.3, or a sandbox that forbids the call
-        while _start_time(pid) == started:
+        while start_time(pid) == started:
             time.sleep(_POLL_SECONDS)
         return
     try:
-        if _start_time(pid) == started:
+        if start_time(pid) == started:
             select.select([descriptor], [], [])
     finally:
         os.close(descriptor)
-
-
-def _start_time(pid: int) -> str:
-    """When a running process started, in clock ticks since boot; empty where there is none."""
-    try:
-        fields = _fields(Path(f"/proc/{pid}/stat"))
-    except OSError:
-        return ""
-    return "" if fields[0] in "ZX" else fields[19]
 
 
 def _fields(stat: Path) -> list[str]:

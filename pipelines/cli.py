@@ -114,6 +114,7 @@ def _use_store_of(options: argparse.Namespace) -> None:
 
 def _ui(options: argparse.Namespace) -> int:
     from components.tracking import tracking_uri
+    from components.tracking.store import prepare
     from pipelines.local import database_uri
 
     _use_store_of(options)
@@ -131,6 +132,8 @@ def _ui(options: argparse.Namespace) -> int:
     command = ["mlflow", "ui", "--backend-store-uri", uri, "--port", str(options.port)]
     print(f"http://localhost:{options.port}   (stop with Ctrl-C)\n{' '.join(command)}", flush=True)
     if not options.print_only:
+        os.environ["MLFLOW_TRACKING_URI"] = uri
+        prepare()
         os.execv(str(Path(sys.executable).with_name("mlflow")), command)
     return 0
 

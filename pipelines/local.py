@@ -19,6 +19,8 @@ from components.lifetime import Stopped, as_parent
 from components.progress.events import VARIABLE as EVENTS
 from components.steps.catalog import MPIJOB, STEPS, LaunchParameters
 from components.steps.parameter import build
+from components.tracking.run import end_failed
+from components.tracking.store import prepare
 from pipelines.defaults import LOCAL_DEFAULTS, RETRAINING, TRAINING
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
 from pipelines.screen import StepOutput, table
@@ -96,8 +98,9 @@ def _check_launcher(arguments: Mapping[str, Any]) -> None:
 def _place(workdir: Path) -> Iterator[tuple[Path, StepOutput]]:
     """The folder of a new run, and what its steps say."""
     workdir = workdir.absolute()
+    os.environ["MLFLOW_TRACKING_URI"] = os.environ.get("MLFLOW_TRACKING_URI") or database_uri(workdir)
+    prepare()
     folder = _run_folder(workdir)
-    os.environ.setdefault("MLFLOW_TRACKING_URI", database_uri(workdir))
     print(f"run folder {folder}", file=sys.stderr)
     for path in remove_abandoned(workdir):
         print(f"removed {path}, which a run that was killed left behind", file=sys.stderr)
@@ -118,8 +121,13 @@ def database_uri(workdir: Path) -> str:
 def _train(arguments: Mapping[str, Any], folder: Path, output: StepOutput) -> None:
     from pipelines.training import training_pipeline
 
-    with _kfp_local(folder, output):
-        training_pipeline()(**arguments)
+    try:
+        with _kfp_local(folder, output):
+            training_pipeline()(**arguments)
+    except KfrecError:
+        if "train" in output.finished:
+            end_failed(arguments["experiment"], output.run_id)
+        raise
 
 
 def _told(arguments: Mapping[str, Any], folder: Path, output: StepOutput, workdir: Path, started: float) -> Path:
@@ -137,7 +145,8 @@ def _run_folder(workdir: Path) -> Path:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        raise explain_os_error(error, folder) or error from error
+        told = KfrecError(f"{folder}: cannot be made ({error.strerror}); choose another workdir")
+        raise explain_os_error(error, folder) or told from error
     return folder
 
 

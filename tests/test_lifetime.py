@@ -29,7 +29,7 @@ time.sleep(60)
 def gone(pid: int, seconds: float = 10) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
-        if not lifetime._start_time(pid):
+        if not lifetime.start_time(pid):
             return True
         time.sleep(0.05)
     return False

@@ -44,6 +44,7 @@ class Artifact:
         parameters: the parameters it was made with.
         origins: path of a fetched file to where it came from and which version of it; not part of the digest, so that
             the same content from two places is the same data.
+        lineage: step to the parameters it was run with, of the steps before this one.
     """
 
     path: Path
@@ -53,6 +54,7 @@ class Artifact:
     inputs: Mapping[str, str]
     parameters: Mapping[str, Any]
     origins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    lineage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def digest(self) -> str:
@@ -102,6 +104,11 @@ class Artifact:
                 "give that folder"
             )
 
+    @property
+    def history(self) -> dict[str, Mapping[str, Any]]:
+        """Step to parameters, of the steps before this one and this one."""
+        return {**self.lineage, self.step: self.parameters}
+
     def verify(self) -> None:
         """Reads every file and compares checksums.
 
@@ -122,6 +129,7 @@ class Artifact:
             "rows": dict(self.rows),
             "inputs": dict(self.inputs),
             "parameters": dict(self.parameters),
+            "lineage": {step: dict(parameters) for step, parameters in self.lineage.items()},
             "origins": {path: dict(origin) for path, origin in self.origins.items()},
             "files": [asdict(entry) for entry in self.files],
         }
@@ -245,7 +253,14 @@ def parse_manifest(text: str, name: str, folder: Path) -> Artifact:
             )
         files = tuple(FileEntry(**entry) for entry in body["files"])
         artifact = Artifact(
-            folder, body["step"], files, body["rows"], body["inputs"], body["parameters"], body.get("origins", {})
+            folder,
+            body["step"],
+            files,
+            body["rows"],
+            body["inputs"],
+            body["parameters"],
+            body.get("origins", {}),
+            body.get("lineage", {}),
         )
         recorded = body["digest"]
     except (ValueError, KeyError, TypeError) as error:

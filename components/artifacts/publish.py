@@ -180,7 +180,8 @@ def _write_manifest(
         for path in files_below(staging.path)
     )
     digests = {name: artifact.digest for name, artifact in inputs.items()}
-    artifact = Artifact(staging.path, step, entries, staging.rows, digests, parameters, staging.origins)
+    lineage = {earlier: given for artifact in inputs.values() for earlier, given in artifact.history.items()}
+    artifact = Artifact(staging.path, step, entries, staging.rows, digests, parameters, staging.origins, lineage)
     written = staging.path / f"{MANIFEST}.partial"
     written.write_text(artifact.to_json())
     written.replace(staging.path / MANIFEST)

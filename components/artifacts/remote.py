@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +88,7 @@ def fetch_artifact(uri: str, folder: Path, wanted: Callable[[str], bool] = lambd
     with progress(f"fetching {len(files)} files", sum(entry.size for entry in files), "bytes") as bar:
         advance = _from_any_thread(bar.advance)
         _in_parallel(lambda entry: _fetch(store, retry, entry, folder / entry.path, advance), files)
-    return Artifact(folder, artifact.step, artifact.files, artifact.rows, artifact.inputs, artifact.parameters)
+    return replace(artifact, path=folder)
 
 
 def require_output_prefix(uri: str, step: str, reads: Iterable[str] = ()) -> None:

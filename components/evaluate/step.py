@@ -15,7 +15,7 @@ from components.feature_spec import FeatureSpec, load_feature_spec
 from components.scoring import load_model, score_split, translation
 from components.steps.catalog import EvaluateParameters
 from components.steps.parameter import as_plain
-from components.tracking import TrackedRun, tracked_run
+from components.tracking import TrackedRun, data_name, log_lineage, log_splits, tracked_run
 
 
 def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluation: Path) -> Mapping[str, Any]:
@@ -31,7 +31,11 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
         "tfrecord": open_artifact(tfrecord, steps=("tfrecord",)),
         "model": open_artifact(model, steps=("train",)),
     }
-    with tracked_run(parameters.experiment, parameters.run_id) as tracked:
+    title = f"evaluation of {data_name(inputs['tfrecord'])}"
+    with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:
+        log_lineage(tracked, inputs["tfrecord"])
+        log_splits(tracked, inputs["tfrecord"], splits=["test"])
+        tracked.log_step(parameters, "evaluate")
         exported = load_model(model)
         spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))
         scores = score_split(

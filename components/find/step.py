@@ -23,7 +23,8 @@ from components.tracking.champion import (
     download_version,
     versions_of,
 )
-from components.tracking.store import connect, unusable
+from components.tracking.failures import unusable
+from components.tracking.store import connect
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient

@@ -35,9 +35,9 @@ class Registry:
         self.name, self.run, self.client = name, run, run.client
 
     def registered(self, digest: str) -> ModelVersion | None:
-        """The version that this run has already made of the model with this digest, if any."""
-        found = self.client.search_model_versions(f"name = '{self.name}' and run_id = '{self.run.id}'")
-        return next((version for version in found if version.tags.get(MODEL_DIGEST) == digest), None)
+        """The version that has already been made of the model with this digest, by this run or another, if any."""
+        found = self.client.search_model_versions(f"name = '{self.name}' and tags.`{MODEL_DIGEST}` = '{digest}'")
+        return min(found, key=lambda held: int(held.version), default=None)
 
     def register(self, model: ExportedModel, digest: str, example: Mapping[str, np.ndarray]) -> ModelVersion:
         """Uploads the model and makes a new version of it, which has no alias yet."""
@@ -58,6 +58,7 @@ class Registry:
                 input_example=inputs,
                 pip_requirements=_requirements(),
             )
+        self.client.update_run(self.run.id, status="RUNNING")  # leaving mlflow's own block has ended it
         try:
             self.client.create_registered_model(self.name)
         except MlflowException as error:

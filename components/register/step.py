@@ -31,7 +31,7 @@ def run(
 ) -> Mapping[str, Any]:
     """Registers ``model``, sets its alias and writes the ``registration`` folder.
 
-    A second call of the same run with the same model finds the version that the first one made.
+    A second call with the same model finds the version that the first one made.
 
     Returns:
         1 as ``models``, and the verdict in a sentence as ``told``.
@@ -44,7 +44,9 @@ def run(
         "model": open_artifact(model, steps=("train",)),
     }
     inputs["evaluation"] = _evaluation_of(inputs, evaluation)
-    with tracked_run(parameters.experiment, parameters.run_id) as tracked:
+    title = f"registration of {parameters.registered_model}"
+    with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:
+        tracked.log_step(parameters, "register")
         registry = Registry(parameters.registered_model, tracked)
         exported = load_model(model)
         spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))

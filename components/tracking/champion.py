@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
-from components.tracking.store import is_unreachable
+from components.tracking.failures import is_of_the_store
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -53,7 +53,7 @@ def download_version(client: MlflowClient, name: str, version: str, folder: Path
         source = f"models:/{name}/{version}"
         found = Path(mlflow.artifacts.download_artifacts(source, dst_path=str(folder))) / "artifacts"
     except (MlflowException, FileNotFoundError) as error:
-        if is_unreachable(error):
+        if isinstance(error, MlflowException) and is_of_the_store(error):
             raise
         raise FilesGone(f"its files cannot be fetched ({str(error).splitlines()[0]})") from error
     if not found.is_dir():

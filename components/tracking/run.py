@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.errors import KfrecError
+from components.steps.parameter import as_plain
+from components.tracking.failures import is_of_the_store, unusable
+from components.tracking.owner import end_abandoned, owner_tags, user
 from components.tracking.source import git_commit
-from components.tracking.store import connect, experiment_id, is_unreachable, unusable
+from components.tracking.store import connect, database_of, experiment_id, missing
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
 PIPELINE_RUN = "kfrec.pipeline_run"
-GIT_COMMIT = "mlflow.source.git.commit"
+GIT_COMMIT, USER = "mlflow.source.git.commit", "mlflow.user"
 # What one log_batch request may hold.
 _METRICS, _PARAMETERS = 1000, 100
 _PARAMETER_LENGTH, _TAG_LENGTH = 6000, 5000
+# Which run a step belongs to is no parameter of what it does.
+_WHICH_RUN = ("experiment", "run_id")
 
 
 class TrackedRun:
@@ -35,7 +42,12 @@ class TrackedRun:
     def __init__(self, client: MlflowClient, run: Run) -> None:
         self.client = client
         self.id: str = run.info.run_id
+        self._began = run.info.start_time / 1000
         self._logged: dict[str, str] = dict(run.data.params)
+
+    def age(self) -> int:
+        """Seconds since the run began."""
+        return int(time.time() - self._began)
 
     def log_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Logs parameters, in batches.
@@ -51,6 +63,11 @@ class TrackedRun:
             self.client.log_batch(self.id, params=new[start : start + _PARAMETERS])
         self.set_tags({f"changed.{name}": v for name, v in given.items() if self._logged.get(name, v) != v})
         self._logged = given | self._logged
+
+    def log_step(self, parameters: Any, step: str) -> None:
+        """Logs a step's dataclass of parameters as ``<step>.<name>``."""
+        given = {name: value for name, value in as_plain(parameters).items() if name not in _WHICH_RUN}
+        self.log_parameters({f"{step}.{name}": value for name, value in given.items()})
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Logs numbers measured at one step (batch or epoch), or for the whole run where ``step`` is None."""
@@ -79,13 +96,17 @@ class TrackedRun:
 
 
 @contextmanager
-def tracked_run(experiment: str, run_id: str = "") -> Iterator[TrackedRun]:
-    """Joins or starts an MLflow run; it ends FINISHED, or FAILED when the block raises, and can be joined again.
+def tracked_run(experiment: str, run_id: str = "", title: str = "run") -> Iterator[TrackedRun]:
+    """Joins or starts an MLflow run; it ends FINISHED when the block does, and can be joined again.
+
+    When the block raises it ends FAILED, and KILLED when the process is asked to stop. Runs that a killed process of
+    this host left RUNNING are ended first.
 
     Args:
         experiment: name of the experiment, created where it does not exist.
         run_id: id of the pipeline run; its steps all join the one MLflow run that carries it as the tag
             ``kfrec.pipeline_run``. Empty joins the run that MLFLOW_RUN_ID names, or else starts a new one.
+        title: what a new run's name begins with, before the time and the beginning of ``run_id``.
 
     Raises:
         KfrecError: the tracking server does not answer, or there is no run MLFLOW_RUN_ID.
@@ -94,44 +115,74 @@ def tracked_run(experiment: str, run_id: str = "") -> Iterator[TrackedRun]:
 
     client = connect()
     try:
-        run = TrackedRun(client, _open(client, experiment, run_id))
-    except MlflowException as error:
+        run = TrackedRun(client, _open(client, experiment, run_id, title))
+    except (MlflowException, *missing()) as error:
         raise unusable(client.tracking_uri, error) from error
     try:
         yield run
+        client.set_terminated(run.id, "FINISHED")
     except BaseException as error:
         with suppress(MlflowException):  # the first failure is the one to tell
-            client.set_terminated(run.id, "FAILED")
-        if isinstance(error, MlflowException) and is_unreachable(error):
+            client.set_terminated(run.id, "KILLED" if _is_stop(error) else "FAILED")
+        if isinstance(error, MlflowException) and is_of_the_store(error):
             raise unusable(client.tracking_uri, error) from error
         raise
-    client.set_terminated(run.id, "FINISHED")
 
 
-def _open(client: MlflowClient, experiment: str, run_id: str) -> Run:
+def end_failed(experiment: str, run_id: str) -> None:
+    """Ends as FAILED the MLflow run of a pipeline run, which its last finished step left FINISHED.
+
+    Args:
+        experiment: name of the experiment.
+        run_id: of the pipeline run; one that has no MLflow run is left alone.
+    """
+    from mlflow.exceptions import MlflowException
+
+    with suppress(MlflowException, KfrecError):  # the failure of the step is the one to tell
+        client = connect()
+        found = _of_pipeline(client, experiment_id(client, experiment), run_id)
+        if found is not None and found.info.status in ("RUNNING", "FINISHED"):
+            client.set_terminated(found.info.run_id, "FAILED")
+
+
+def _is_stop(error: BaseException) -> bool:
+    """Whether the process was asked to stop, by Ctrl-C or by SIGTERM, which steps turn into an exit."""
+    stops = (128 + signal.SIGTERM, 128 + signal.SIGINT)
+    return isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and error.code in stops)
+
+
+def _open(client: MlflowClient, experiment: str, run_id: str, title: str) -> Run:
     joined = os.environ.get("MLFLOW_RUN_ID", "").strip()
-    run: Run | None
-    if run_id:
-        run = _of_pipeline(client, experiment, run_id)
-    elif joined:
+    if joined and not run_id:
         run = _by_id(client, joined)
-    else:
-        run = None
-    if run is None:
-        tags = {GIT_COMMIT: git_commit(), PIPELINE_RUN: run_id}
+        client.update_run(joined, status="RUNNING")
+        return run  # another program has it open, and may go on after this process
+    own = experiment_id(client, experiment)
+    # A workdir's few experiments are all looked into; of a server's, which others share, only this one.
+    local = database_of(client.tracking_uri) is not None
+    end_abandoned(client, [e.experiment_id for e in client.search_experiments()] if local else [own])
+    found = _of_pipeline(client, own, run_id) if run_id else None
+    if found is None:
+        tags = {GIT_COMMIT: git_commit(), PIPELINE_RUN: run_id, USER: user(), **owner_tags()}
         known = {name: value for name, value in tags.items() if value}
-        return client.create_run(experiment_id(client, experiment), tags=known, run_name=run_id or None)
-    if run.info.status != "RUNNING":
-        client.update_run(run.info.run_id, status="RUNNING")
-    return run
+        return client.create_run(own, tags=known, run_name=_name(title, run_id))
+    # The owner first: a run is never RUNNING under the name of a process that is gone.
+    for name, value in owner_tags().items():
+        client.set_tag(found.info.run_id, name, value)
+    if found.info.status != "RUNNING":
+        client.update_run(found.info.run_id, status="RUNNING")
+    return found
 
 
-def _of_pipeline(client: MlflowClient, experiment: str, run_id: str) -> Run | None:
+def _name(title: str, run_id: str) -> str:
+    """A name such as "sim synthetic 2026-11-23 14:05 19024073"."""
+    return f"{title} {time.strftime('%Y-%m-%d %H:%M')} {(run_id or uuid.uuid4().hex)[:8]}"
+
+
+def _of_pipeline(client: MlflowClient, experiment_id: str, run_id: str) -> Run | None:
     """The oldest run with the tag, so that two steps that created one at the same moment agree from then on."""
     query = f"tags.`{PIPELINE_RUN}` = '{_quotable(run_id)}'"
-    found = client.search_runs(
-        [experiment_id(client, experiment)], query, max_results=1, order_by=["attributes.start_time ASC"]
-    )
+    found = client.search_runs([experiment_id], query, max_results=1, order_by=["attributes.start_time ASC"])
     return found[0] if found else None
 
 

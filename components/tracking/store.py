@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 import os
-import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from components.errors import KfrecError
+from components.tracking.database import prepare_database, quieten
+from components.tracking.failures import unusable
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -35,8 +35,26 @@ def tracking_uri() -> str:
     given = os.environ.get("MLFLOW_TRACKING_URI", "").strip()
     if not given:
         return f"{_SQLITE}{DATABASE.absolute()}"
-    database = _database(given)
+    database = database_of(given)
     return f"{_SQLITE}{database}" if database else given
+
+
+def prepare() -> None:
+    """Makes the store ready before hours of work need it: creates a database, asks a server.
+
+    Raises:
+        KfrecError: the store cannot be used.
+    """
+    if database_of(tracking_uri()):
+        _prepare_databases()
+        return
+    from mlflow.exceptions import MlflowException
+
+    client = connect()
+    try:
+        client.search_experiments(max_results=1)
+    except (MlflowException, *missing()) as error:
+        raise unusable(client.tracking_uri, error) from error
 
 
 def connect() -> MlflowClient:
@@ -47,20 +65,29 @@ def connect() -> MlflowClient:
     """
     for name, value in _DEFAULTS.items():
         os.environ.setdefault(name, value)
-    uri = tracking_uri()
-    database = _database(uri)
-    if database:
-        database.parent.mkdir(parents=True, exist_ok=True)
+    _prepare_databases()
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
-    from sqlalchemy.exc import SQLAlchemyError
 
-    for chatty in ("mlflow", "alembic"):
-        logging.getLogger(chatty).setLevel(logging.ERROR)
+    quieten()
+    uri = tracking_uri()
     try:
         return MlflowClient(tracking_uri=uri, registry_uri=os.environ.get("MLFLOW_REGISTRY_URI") or uri)
-    except (MlflowException, SQLAlchemyError) as error:
+    except (MlflowException, *missing()) as error:
         raise unusable(uri, error) from error
+
+
+def _prepare_databases() -> None:
+    for uri in (tracking_uri(), os.environ.get("MLFLOW_REGISTRY_URI", "")):
+        if database := database_of(uri):
+            prepare_database(database)
+
+
+def missing() -> tuple[type[Exception], type[Exception]]:
+    """What is raised where a database or its driver is missing."""
+    from sqlalchemy.exc import SQLAlchemyError
+
+    return SQLAlchemyError, ModuleNotFoundError
 
 
 def experiment_id(client: MlflowClient, name: str) -> str:
@@ -91,31 +118,12 @@ def experiment_id(client: MlflowClient, name: str) -> str:
     return str(experiment.experiment_id)
 
 
-def unusable(uri: str, error: Any) -> KfrecError:
-    """The line for a store or server that does not answer."""
-    reason = " ".join(str(error).split())
-    if refused := re.search(r"failed with error code (401|403)", reason):
-        return KfrecError(
-            f"MLflow at {uri} refused this account ({refused[1]}); set MLFLOW_TRACKING_USERNAME and "
-            "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, to one that may write"
-        )
-    if "Max retries exceeded" in reason:
-        reason = "no answer after several tries"
-    return KfrecError(
-        f"MLflow at {uri} cannot be used ({reason[:200]}); start it, or set MLFLOW_TRACKING_URI to one that is there"
-    )
-
-
-def is_unreachable(error: Exception) -> bool:
-    """Whether an MLflow error means that the server did not answer, rather than that it refused."""
-    return "API request to" in str(error) and "failed with exception" in str(error)
-
-
-def _database(uri: str) -> Path | None:
+def database_of(uri: str) -> Path | None:
+    """The file of an SQLite store, None for any other store."""
     path = uri.removeprefix(_SQLITE)
     return Path(path).absolute() if path != uri and path not in ("", ":memory:") else None
 
 
 def _artifact_location(uri: str, experiment: str) -> str | None:
-    database = _database(uri)
+    database = database_of(uri)
     return (database.parent / "mlartifacts" / quote(experiment, safe="")).as_uri() if database else None

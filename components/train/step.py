@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,12 @@ from components.steps.batch_size import require_divisible
 from components.steps.catalog import MPIJOB, LaunchParameters
 from components.steps.parameter import as_plain
 from components.storage import is_uri
-from components.tracking import tracked_run
+from components.tracking import TrackedRun, data_name, system_metrics, tracked_run
 from components.train.arguments import worker_arguments
 from components.train.kept import kept_on_failure
 from components.train.launch import STAGE, Launcher, LocalLauncher
 from components.train.results import CHECKPOINT, TRAINING, trained_rows
-from components.train.tracked import LAST, LOGGED, SCORES, track
+from components.train.tracked import LAST, LOGGED, SCORES, track, track_start
 
 LOG = "worker.log"
 
@@ -52,7 +53,7 @@ def run(
     if is_uri(parameters.model_uri) and parameters.launcher == MPIJOB:
         return _train_in_storage(parameters, data, launcher)
     with (
-        tracked_run(parameters.experiment, parameters.run_id) as tracked,
+        _tracked(parameters, data) as tracked,
         kept_on_failure(model) as kept,
         publishing(model, step="train", inputs={"tfrecord": data}, parameters=as_plain(parameters)) as staging,
     ):
@@ -64,7 +65,7 @@ def run(
         shutil.copytree(kept.checkpoints, staging.path / CHECKPOINT)
         shutil.copyfile(kept.log, staging.path / LOG)
         staging.rows.update(trained_rows(results))
-        track(tracked, parameters, staging.path, data)
+        track(tracked, parameters, staging.path)
     return _returned(staging.rows, str(model), results)
 
 
@@ -75,7 +76,7 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
         f"--stage_dir={STAGE}",
     ]
     with (
-        tracked_run(parameters.experiment, parameters.run_id) as tracked,
+        _tracked(parameters, data) as tracked,
         tempfile.TemporaryDirectory(prefix="kfrec-train-") as folder,
     ):
         launcher.run(parameters.workers, arguments, Path(folder) / LOG)
@@ -85,9 +86,18 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
             raise KfrecError(
                 f"{parameters.model_uri}: was not trained on {data.path}; delete it, or run the pipeline anew"
             )
-        track(tracked, parameters, results, data)
+        track(tracked, parameters, results)
         told = json.loads((results / TRAINING).read_text())
     return _returned(trained.rows, parameters.model_uri, told)
+
+
+@contextmanager
+def _tracked(parameters: LaunchParameters, data: Artifact) -> Iterator[TrackedRun]:
+    """The MLflow run of a training, with what is known of it from the beginning and what it takes of the machine."""
+    title = f"{parameters.model_type} {data_name(data)}"
+    with tracked_run(parameters.experiment, parameters.run_id, title) as tracked, system_metrics(tracked):
+        track_start(tracked, parameters, data)
+        yield tracked
 
 
 def _returned(rows: Mapping[str, int], place: str, results: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from components.artifacts import Artifact
 from components.steps.catalog import LaunchParameters
 from components.steps.parameter import parameters_of, plain
-from components.tracking import TrackedRun
+from components.tracking import TrackedRun, log_lineage, log_splits
 from components.train.log import read_log
 from components.train.results import LOG, TRAINING
 
@@ -24,20 +24,33 @@ LOGGED = (LOG, TRAINING)
 _NOT_LOGGED = ("experiment", "run_id", "tfrecord_uri", "model_uri")
 
 
-def track(run: TrackedRun, parameters: LaunchParameters, folder: Path, data: Artifact) -> None:
-    """Logs parameters, curves, results and where the data came from.
+def track_start(run: TrackedRun, parameters: LaunchParameters, data: Artifact) -> None:
+    """Logs what is known before the workers start, so that a training that is killed has it, too.
 
     Args:
         run: an open run.
-        parameters: of the step; the seed is logged as it was drawn.
-        folder: the workers' results.
-        data: the records that were trained on.
+        parameters: of the step; a seed that is yet to be drawn is left out.
+        data: the records that are trained on.
     """
-    results = json.loads((folder / TRAINING).read_text())
     given = {p.pipeline_name: plain(getattr(parameters, p.name)) for p in parameters_of(LaunchParameters)
              if p.name not in _NOT_LOGGED}  # fmt: skip
-    run.log_parameters({**given, "train_seed": results["seed"]})
-    run.set_tags({"data.tfrecord.digest": data.digest, **{f"data.{k}.digest": v for k, v in data.inputs.items()}})
+    if parameters.seed < 0:
+        del given["train_seed"]
+    run.log_parameters(given)
+    log_lineage(run, data)
+    log_splits(run, data, parameters.tfrecord_uri)
+
+
+def track(run: TrackedRun, parameters: LaunchParameters, folder: Path) -> None:
+    """Logs the seed as it was drawn, curves and results.
+
+    Args:
+        run: an open run.
+        parameters: of the step.
+        folder: the workers' results.
+    """
+    results = json.loads((folder / TRAINING).read_text())
+    run.log_parameters({"train_seed": results["seed"]})
     steps_per_epoch = results["steps"] // len(results["epochs"])
     run.log_series(_step_series(folder / LOG, steps_per_epoch, parameters.log_steps))
     run.log_series([

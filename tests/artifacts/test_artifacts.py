@@ -207,3 +207,29 @@ def test_a_manifest_that_is_not_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / "raw" / MANIFEST).write_bytes(b"\xff\xfe{")
     with pytest.raises(KfrecError, match="not a manifest"):
         open_artifact(tmp_path / "raw")
+
+
+def test_an_artifact_knows_the_parameters_of_every_step_before_it(tmp_path: Path) -> None:
+    write(tmp_path / "raw")
+    with publishing(
+        tmp_path / "parquet",
+        step="preprocess",
+        inputs={"raw": open_artifact(tmp_path / "raw")},
+        parameters={"seed": 2},
+    ) as staging:
+        (staging.path / "b.txt").write_text("x")
+    inputs = {"parquet": open_artifact(tmp_path / "parquet")}
+    with publishing(tmp_path / "tfrecord", step="tfrecord", inputs=inputs, parameters={"seed": 3}) as staging:
+        (staging.path / "c.txt").write_text("x")
+    artifact = open_artifact(tmp_path / "tfrecord")
+    assert artifact.lineage == {"download": {"seed": 1}, "preprocess": {"seed": 2}}
+    assert artifact.history == {**artifact.lineage, "tfrecord": {"seed": 3}}
+
+
+def test_a_manifest_from_before_there_was_a_lineage_has_none(tmp_path: Path) -> None:
+    write(tmp_path / "raw")
+    manifest = tmp_path / "raw" / MANIFEST
+    body = json.loads(manifest.read_text())
+    del body["lineage"]
+    manifest.write_text(json.dumps(body))
+    assert open_artifact(tmp_path / "raw").lineage == {}

@@ -12,6 +12,7 @@ from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from sqlalchemy import make_url
 
 from components.steps.catalog import STEPS
 from components.steps.images import VERSION, WORKER_IMAGE, image
@@ -91,6 +92,11 @@ def test_what_an_image_imports_is_installed_or_in_its_base(name: str) -> None:
     }
     # merlin.* belongs to several distributions of NVIDIA's base, and a step's GPU library is optional.
     assert {entry for entry in missing if entry[1] not in ("merlin", "cudf")} == set()
+
+
+def test_the_mlflow_server_has_the_driver_that_its_database_uri_asks_for() -> None:
+    # manifests/create-secrets.sh writes postgresql://, which leaves the choice of the driver to SQLAlchemy.
+    assert make_url("postgresql://host/mlflow").get_dialect().driver in IMAGES["cpu"].imports
 
 
 def third_party(module: str) -> set[str]:

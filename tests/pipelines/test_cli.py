@@ -44,6 +44,26 @@ def test_a_workdir_that_is_a_file_is_one_line(tmp_path: Path, capsys: pytest.Cap
     assert "a file stands where a folder is needed; choose another folder" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("uri", ["", "sqlite:///{ready}"])
+def test_a_workdir_that_nothing_can_be_written_to_is_one_line(
+    uri: str, database: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", uri.format(ready=database))
+    assert main(["run", "--workdir", "/proc/runs"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: /proc/runs")
+
+
+def test_a_store_that_cannot_be_used_stops_the_run_before_its_first_step(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    (tmp_path / "mlflow.db").write_text("notes, whatever the name says")
+    assert main(["run", "--workdir", str(tmp_path)]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path}/mlflow.db: is not an SQLite database")
+    assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
+
+
 def test_ui_says_how_to_look(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -93,6 +93,12 @@ def test_one_mlflow_run_holds_what_all_steps_say(first: Run) -> None:
     assert run.data.tags["kfrec.pipeline_run"] == first.summary["run_id"]
     assert run.data.metrics["test_auc"] == pytest.approx(first.summary["metrics"]["test_auc"], abs=1e-3)
     assert run.data.params["global_batch_size"] == str(first.summary["parameters"]["global_batch_size"])
+    assert run.info.run_name.startswith("sim synthetic 20")
+    assert run.data.params["download.source"] == "synthetic"
+    assert run.data.params["preprocess.max_sequence_length"] == "100"
+    rows = {each.dataset.name: json.loads(each.dataset.profile)["num_rows"] for each in run.inputs.dataset_inputs}
+    counts = first.summary["steps"]["tfrecord"]["counts"]
+    assert rows == {"synthetic train": counts["train"], "synthetic test": counts["test"]}
 
 
 def test_a_person_sees_each_step_and_one_table(first: Run) -> None:

@@ -112,6 +112,28 @@ def test_the_same_run_registers_the_same_model_once(shop: Shop, store: str) -> N
     assert len(MlflowClient(store, registry_uri=store).search_model_versions("name = 'again'")) == 1
 
 
+def test_another_run_registers_the_same_model_no_second_time(shop: Shop, store: str) -> None:
+    first = shop.register("twice", "good", run_id="one")
+    second = shop.register("twice", "good", run_id="two")
+    assert (second["version"], second["alias"], second["reason"]) == (1, "champion", first["reason"])
+    assert second["run_id"] != first["run_id"]
+    assert len(MlflowClient(store, registry_uri=store).search_model_versions("name = 'twice'")) == 1
+
+
+def test_a_step_that_was_killed_after_the_upload_is_not_taken_for_finished(
+    shop: Shop, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = MlflowClient(store)
+    seen: list[str] = []
+
+    def look(registry: Registry) -> None:
+        seen.append(client.get_run(registry.run.id).info.status)
+
+    monkeypatch.setattr(Registry, "champion", look)
+    shop.register("status", "good")
+    assert set(seen) == {"RUNNING"}
+
+
 def test_a_run_that_is_repeated_after_another_champion_is_judged_against_that_one(shop: Shop, store: str) -> None:
     shop.register("late", "fair", run_id="early")
     shop.register("late", "good", run_id="late")

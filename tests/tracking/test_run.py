@@ -1,10 +1,20 @@
+import getpass
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
 
 from components.errors import KfrecError
-from components.tracking import git_commit, tracked_run
+from components.tracking import git_commit, system_metrics, tracked_run
+from components.tracking.run import end_failed
 
 
 def test_steps_of_one_pipeline_run_share_one_mlflow_run(store: str) -> None:
@@ -57,6 +67,115 @@ def test_a_run_whose_step_raises_is_failed_until_the_step_is_tried_again(store: 
     assert MlflowClient(store).get_run(run.id).info.status == "FINISHED"
 
 
+@pytest.mark.parametrize("stop", [SystemExit(128 + signal.SIGTERM), KeyboardInterrupt()])
+def test_a_run_whose_step_is_asked_to_stop_is_killed(stop: BaseException, store: str) -> None:
+    with pytest.raises(type(stop)), tracked_run("status", "stopped") as run:
+        raise stop
+    assert MlflowClient(store).get_run(run.id).info.status == "KILLED"
+
+
+def test_a_pipeline_run_that_fails_after_its_last_tracked_step_is_failed(store: str) -> None:
+    with tracked_run("status", "failed later") as run:
+        pass
+    end_failed("status", "failed later")
+    end_failed("status", "never began")
+    assert MlflowClient(store).get_run(run.id).info.status == "FAILED"
+
+
+_OPEN_A_RUN = """
+import sys, time
+from components.tracking import tracked_run
+with tracked_run("killed", sys.argv[1]) as run:
+    print(run.id, flush=True)
+    time.sleep(600)
+"""
+
+
+@contextmanager
+def open_elsewhere(run_id: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """Another process that has a run open, and the run's id."""
+    process = subprocess.Popen([sys.executable, "-c", _OPEN_A_RUN, run_id], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield process, process.stdout.readline().strip()
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_the_run_of_a_killed_process_is_ended_by_the_next_one(store: str) -> None:
+    with open_elsewhere("killed") as (process, left):
+        with tracked_run("another experiment"):
+            pass
+        client = MlflowClient(store)
+        assert client.get_run(left).info.status == "RUNNING"  # it is alive
+        process.kill()
+        process.wait()
+        with tracked_run("another experiment"):
+            pass
+        run = client.get_run(left)
+        assert (run.info.status, run.data.tags["kfrec.killed"]) == (
+            "KILLED",
+            f"process {process.pid} ended without ending the run",
+        )
+        with tracked_run("killed", "killed") as again:
+            assert again.id == left and client.get_run(left).info.status == "RUNNING"
+    assert client.get_run(left).info.status == "FINISHED"
+
+
+def test_a_run_of_another_host_is_not_judged(store: str) -> None:
+    client = MlflowClient(store)
+    with tracked_run("hosts") as run:
+        client.set_tag(run.id, "kfrec.host", "another")
+        client.set_tag(run.id, "kfrec.process", "1:1")
+        with tracked_run("hosts"):
+            assert client.get_run(run.id).info.status == "RUNNING"
+
+
+def test_a_pid_that_was_given_to_another_process_is_not_the_owner(store: str) -> None:
+    client = MlflowClient(store)
+    with tracked_run("reused") as run:
+        client.set_tag(run.id, "kfrec.process", f"{os.getpid()}:1")
+        with tracked_run("reused"):
+            assert client.get_run(run.id).info.status == "KILLED"
+
+
+def test_a_run_has_a_readable_name_and_a_user(store: str) -> None:
+    with tracked_run("named", "19024073-5d7c-44f1", "sim synthetic") as run:
+        pass
+    kept = MlflowClient(store).get_run(run.id)
+    assert re.fullmatch(r"sim synthetic \d{4}-\d\d-\d\d \d\d:\d\d 19024073", kept.info.run_name)
+    assert kept.data.tags["mlflow.user"] == kept.info.user_id == getpass.getuser()
+
+
+def test_a_user_without_a_name_is_a_number(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nameless() -> str:
+        raise KeyError("getpwuid(): uid not found: 1000")
+
+    monkeypatch.setattr(getpass, "getuser", nameless)
+    with tracked_run("named") as run:
+        pass
+    assert MlflowClient(store).get_run(run.id).data.tags["mlflow.user"] == f"uid {os.getuid()}"
+
+
+def test_system_metrics_are_logged_from_a_trial_of_a_second_on(store: str) -> None:
+    with tracked_run("system") as run, system_metrics(run):
+        time.sleep(1)
+    found = MlflowClient(store).get_run(run.id).data.metrics
+    assert {
+        "system/cpu_utilization_percentage",
+        "system/system_memory_usage_megabytes",
+        "system/disk_usage_percentage",
+    } <= set(found)
+
+
+def test_system_metrics_can_be_switched_off(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false")
+    with tracked_run("system") as run, system_metrics(run):
+        pass
+    assert MlflowClient(store).get_run(run.id).data.metrics == {}
+
+
 def test_parameters_may_be_logged_twice_and_a_changed_one_becomes_a_tag(store: str) -> None:
     with tracked_run("parameters", "p") as run:
         run.log_parameters({"lr": 0.01, "epochs": 3})
@@ -98,21 +217,6 @@ def test_the_default_store_is_a_database_under_runs(tmp_path: Path, monkeypatch:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)
     assert tracking_uri() == f"sqlite:///{tmp_path}/runs/mlflow.db"
-
-
-def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
-    with pytest.raises(KfrecError, match=r"^MLflow at http://127.0.0.1:9 cannot be used") as told:
-        tracked_run("absent", "run").__enter__()
-    assert "\n" not in str(told.value)
-
-
-def test_a_database_that_is_not_one_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "mlflow.db").write_text("this is not a database, whatever its name says" * 50)
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path}/mlflow.db")
-    with pytest.raises(KfrecError, match="file is not a database"):
-        tracked_run("absent", "run").__enter__()
 
 
 def test_a_deleted_experiment_says_how_to_restore_it(store: str) -> None:

@@ -1,4 +1,6 @@
 import dataclasses
+import signal
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -53,6 +55,27 @@ def test_ids_above_the_cardinality_stop_the_step_and_leave_the_earlier_model(tmp
     assert "part_0.tfrecord: record" in line and "above the cardinality 12 in feature_spec.yaml" in line
     assert "\n" not in line
     assert (tmp_path / "model" / "weights").read_text() == "earlier"
+
+
+def test_a_training_that_is_stopped_is_killed_and_has_what_was_known_before_it_began(
+    tmp_path: Path, own_tracking: str
+) -> None:
+    from mlflow import MlflowClient
+
+    class Stopped:
+        def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
+            raise SystemExit(128 + signal.SIGTERM)
+
+    data = open_artifact(write_dataset(tmp_path / "tfrecord", train=10, test=10))
+    with pytest.raises(SystemExit):
+        run(PARAMETERS, tfrecord=data.path, model=tmp_path / "model", launcher=Stopped())
+    client = MlflowClient(own_tracking)
+    (tracked,) = client.search_runs([client.get_experiment_by_name("kfrec").experiment_id])
+    assert tracked.info.status == "KILLED" and tracked.info.run_name.startswith(f"sim data {data.digest[:7]} ")
+    assert tracked.data.params["embedding_dim"] == "4" and tracked.data.params["train_seed"] == "3"
+    assert tracked.data.tags["data.tfrecord.digest"] == data.digest
+    assert "system/cpu_utilization_percentage" in tracked.data.metrics
+    assert {each.tags[0].value for each in tracked.inputs.dataset_inputs} == {"training", "testing"}
 
 
 def test_a_batch_that_the_workers_cannot_share_is_refused_before_any_starts(tmp_path: Path) -> None:

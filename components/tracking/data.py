@@ -1,0 +1,62 @@
+"""The data of a run: its name, the parameters it was made with, and its splits as MLflow's dataset inputs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlsplit
+
+from components.artifacts import Artifact
+from components.tracking.failures import without_password
+from components.tracking.run import TrackedRun
+
+# MLflow's name for what a split is for.
+_CONTEXT = "mlflow.data.context"
+_CONTEXTS = {"train": "training", "test": "testing"}
+# Of an artifact's digest, what MLflow has room for.
+_DIGEST_LENGTH = 36
+
+
+def data_name(data: Artifact) -> str:
+    """What people call the data: its version, else the last part of its source, else its digest."""
+    download = data.history.get("download", {})
+    source = urlsplit(str(download.get("source", "")))
+    place = (source.path.rstrip("/") or source.netloc.rpartition("@")[2]).rpartition("/")[2]
+    return str(download.get("data_version") or place or f"data {data.digest[:7]}")
+
+
+def log_lineage(run: TrackedRun, data: Artifact) -> None:
+    """Logs what the records were made from: the digests, and the parameters of every step, as ``<step>.<name>``."""
+    run.log_parameters({f"{step}.{n}": _shown(v) for step, given in data.history.items() for n, v in given.items()})
+    run.set_tags({"data.tfrecord.digest": data.digest, **{f"data.{k}.digest": v for k, v in data.inputs.items()}})
+
+
+def log_splits(run: TrackedRun, data: Artifact, place: str = "", splits: Sequence[str] = tuple(_CONTEXTS)) -> None:
+    """Logs splits as the run's dataset inputs.
+
+    Args:
+        run: an open run.
+        data: the records.
+        place: URI where they are, where that is not the artifact's folder.
+        splits: which.
+    """
+    where = place or str(data.path.absolute())
+    run.client.log_inputs(run.id, [_split(data, where, split, data.rows.get(split)) for split in splits])
+
+
+def _split(data: Artifact, place: str, split: str, rows: int | None) -> Any:
+    from mlflow.entities import Dataset, DatasetInput, InputTag
+
+    dataset = Dataset(
+        name=f"{data_name(data)} {split}",
+        digest=data.digest[:_DIGEST_LENGTH],
+        source_type=urlsplit(place).scheme or "local",
+        source=json.dumps({"uri": f"{place.rstrip('/')}/{split}"}),
+        profile=None if rows is None else json.dumps({"num_rows": rows}),
+    )
+    return DatasetInput(dataset, [InputTag(_CONTEXT, _CONTEXTS[split])])
+
+
+def _shown(value: Any) -> Any:
+    return without_password(value) if isinstance(value, str) else value

@@ -1,0 +1,275 @@
+"""MLflow's SQLite database: created aside and moved into place, so that a kill never leaves half of one.
+
+mlflow itself runs its 68 migrations on the file in place, without a lock and outside a transaction.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import importlib.util
+import logging
+import os
+import re
+import shutil
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from enum import Enum
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.errors import KfrecError, explain_os_error
+
+if TYPE_CHECKING:
+    from sqlalchemy.engine import Engine
+
+_MAGIC = b"SQLite format 3\0"
+_COMPANIONS = ("-journal", "-wal", "-shm")
+_UNFINISHED = "_alembic_tmp_"
+_BUSY_SECONDS = 20
+_FAULTS_OF_THE_DISK = ("disk is full", "disk I/O error")
+# An older file is taken for MLflow's by these two, which every version since the first has.
+_SINCE_EVER = {"experiments", "runs"}
+# mlflow logs the traceback of every error of a database that it also raises.
+_CHATTY = {"mlflow": logging.ERROR, "alembic": logging.ERROR, "mlflow.store.db.utils": logging.CRITICAL}
+_ELSEWHERE = "set MLFLOW_TRACKING_URI to another file, or choose another workdir"
+
+
+class _State(Enum):
+    MISSING = "missing"
+    READY = "ready"
+    OLDER = "older"
+    NEWER = "newer"
+    BROKEN = "broken"
+    FOREIGN = "foreign"
+
+
+def prepare_database(database: Path) -> None:
+    """Makes ``database`` a complete database of the MLflow that is installed.
+
+    One that is ready costs a few milliseconds and no import of mlflow. An earlier MLflow's is upgraded; a broken one
+    is renamed to ``<name>.broken-<time>``, which a line on stderr says. Processes that come at once take turns.
+
+    Args:
+        database: absolute path of the file.
+
+    Raises:
+        KfrecError: a newer MLflow or another program wrote it, it is in use, or the place cannot be written.
+    """
+    try:
+        if _look(database)[0] is _State.READY:
+            return
+        database.parent.mkdir(parents=True, exist_ok=True)
+        with _locked(database):
+            _make_ready(database)
+    except OSError as error:
+        told = KfrecError(
+            f"{error.filename or database}: MLflow's database cannot be kept here ({error.strerror}); {_ELSEWHERE}"
+        )
+        raise explain_os_error(error, database) or told from error
+    except sqlite3.Error as error:
+        raise KfrecError(f"{database}: cannot be opened ({error}); {_ELSEWHERE}") from error
+
+
+def quieten() -> None:
+    """Keeps mlflow's own log to errors that nothing else tells."""
+    for chatty, level in _CHATTY.items():
+        logging.getLogger(chatty).setLevel(level)
+
+
+def _make_ready(database: Path) -> None:
+    state, why = _look(database)
+    if state is _State.READY:  # made by whoever had the lock before
+        return
+    if state is _State.FOREIGN:
+        raise KfrecError(f"{database}: {why}; {_ELSEWHERE}")
+    if state is _State.NEWER:
+        raise KfrecError(
+            f"{database}: written by a newer MLflow than {version('mlflow')} ({why}); install that one, or {_ELSEWHERE}"
+        )
+    if state is not _State.MISSING and (user := _opened_by(database)):
+        raise KfrecError(f"{database}: {why}, and process {user} has it open; wait for it or stop it, then run again")
+    if state is _State.OLDER:
+        try:
+            _upgrade(database)
+            return
+        except _MigrationFailed as error:
+            why = str(error)
+    if state is not _State.MISSING and (others := _tables_of_others(database)):
+        raise KfrecError(f"{database}: {why}, and it holds tables of another program ({others}); {_ELSEWHERE}")
+    _set_aside(database, why)
+    _create(database)
+
+
+def _look(database: Path) -> tuple[_State, str]:
+    """What stands at ``database``, and what is wrong with it."""
+    try:
+        with database.open("rb") as file:
+            head = file.read(len(_MAGIC))
+    except FileNotFoundError:
+        return _State.MISSING, ""
+    if not head:
+        return _State.BROKEN, "is empty"
+    if not _MAGIC.startswith(head):
+        return _State.FOREIGN, "is not an SQLite database"
+    try:
+        with closing(_open(database)) as connection:
+            tables = _tables(connection)
+            query = "SELECT version_num FROM alembic_version"
+            revisions = {row[0] for row in connection.execute(query)} if "alembic_version" in tables else set()
+    except sqlite3.OperationalError:  # locked, unreadable: nothing said about its content
+        raise
+    except sqlite3.DatabaseError as error:
+        return _State.BROKEN, f"is damaged ({error})"
+    known, newest = _schema_revisions()
+    if any(name.startswith(_UNFINISHED) for name in tables):
+        return _State.BROKEN, "is half made: a migration was cut short"
+    if revisions == newest:
+        return _State.READY, ""
+    if revisions and revisions <= known:
+        return _State.OLDER, "has an older schema"
+    if tables and not tables & _SINCE_EVER:
+        return _State.FOREIGN, "is a database of another program"
+    if revisions:
+        return _State.NEWER, f"schema {', '.join(sorted(revisions))}"
+    return _State.BROKEN, "is half made: it has no schema version"
+
+
+def _open(database: Path) -> sqlite3.Connection:
+    """Opens an existing database; for writing, since a journal that a kill left has to be rolled back."""
+    return sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=_BUSY_SECONDS)
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def _schema_revisions() -> tuple[set[str], set[str]]:
+    """All schema revisions of the installed MLflow and the newest, from its migration files: mlflow is not imported."""
+    package = importlib.util.find_spec("mlflow")
+    places = package.submodule_search_locations if package else None
+    known, followed = set[str](), set[str]()
+    for place in places or ():
+        for file in Path(place, "store", "db_migrations", "versions").glob("*.py"):
+            text = file.read_text(errors="replace")
+            known.update(re.findall(r"^revision(?:: \w+)? *= *['\"](\w+)['\"]", text, re.MULTILINE))
+            for line in re.findall(r"^down_revision[^=]*=(.*)", text, re.MULTILINE):
+                followed.update(re.findall(r"['\"](\w+)['\"]", line))
+    return known, known - followed
+
+
+def _tables_of_others(database: Path) -> str:
+    """Tables that no MLflow of this version or before makes, of a database that can be read."""
+    from mlflow.store.db.utils import Base
+
+    if not database.stat().st_size:
+        return ""
+    try:
+        with closing(_open(database)) as connection:
+            found = _tables(connection)
+    except sqlite3.DatabaseError:
+        return ""
+    own = set(Base.metadata.tables) | {"alembic_version", "sqlite_sequence"}
+    return ", ".join(sorted(name for name in found - own if not name.startswith((_UNFINISHED, "sqlite_stat"))))
+
+
+def _opened_by(database: Path) -> int | None:
+    """Another process that has the file open, as far as this user may see."""
+    wanted = {str(database.resolve()) + suffix for suffix in ("", *_COMPANIONS)}
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # ended meanwhile, or another user's
+            if int(process.name) != os.getpid() and any(
+                str(f.readlink()) in wanted for f in (process / "fd").iterdir()
+            ):
+                return int(process.name)
+    return None
+
+
+@contextmanager
+def _locked(database: Path) -> Iterator[None]:
+    """One process at a time; the kernel releases the lock of a process that is killed."""
+    with database.with_name(f".{database.name}.lock").open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _set_aside(database: Path, why: str) -> None:
+    """Renames the database and what belongs to it, the journals first: none of them may meet the next database."""
+    aside = f"{database.name}.broken-{time.strftime('%Y%m%d-%H%M%S')}"
+    for suffix in (*_COMPANIONS, ""):
+        part = database.with_name(database.name + suffix)
+        if part.exists():
+            part.rename(database.with_name(aside + suffix))
+    if why:
+        print(f"{database}: {why}; renamed to {aside}, runs go to a new database", file=sys.stderr, flush=True)
+
+
+class _MigrationFailed(Exception):
+    """What mlflow's migrations stumbled over."""
+
+
+def _create(database: Path) -> None:
+    """Makes an empty database beside its place, then moves it there."""
+    import mlflow.store.db.utils as mlflow_database
+
+    fresh = _fresh(database)
+    with _migrating(fresh) as engine:
+        mlflow_database._initialize_tables(engine)
+    _finish(fresh, database)
+
+
+def _upgrade(database: Path) -> None:
+    """Upgrades a copy, which takes the place of the database once it is complete."""
+    import mlflow.store.db.utils as mlflow_database
+
+    fresh = _fresh(database)
+    with closing(_open(database)) as old, closing(sqlite3.connect(fresh)) as copy:
+        old.backup(copy)
+    with _migrating(fresh) as engine:
+        mlflow_database._upgrade_db(engine)
+    shutil.copymode(database, fresh)
+    _finish(fresh, database)
+
+
+def _fresh(database: Path) -> Path:
+    """A place beside the database, without what an earlier, killed attempt left there."""
+    fresh = database.with_name(f".{database.name}.new")
+    for suffix in ("", *_COMPANIONS):
+        fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
+    return fresh
+
+
+@contextmanager
+def _migrating(fresh: Path) -> Iterator[Engine]:
+    """An engine of mlflow's for the file.
+
+    Raises:
+        _MigrationFailed: the file's content is at fault.
+        sqlite3.OperationalError: the disk is.
+    """
+    import mlflow.store.db.utils as mlflow_database
+    from alembic.util import CommandError
+    from sqlalchemy.exc import SQLAlchemyError
+
+    quieten()
+    engine = mlflow_database.create_sqlalchemy_engine(f"sqlite:///{fresh}")
+    try:
+        yield engine
+    except (SQLAlchemyError, CommandError) as error:
+        reason = " ".join(str(error).partition("[SQL:")[0].split())
+        if any(fault in reason for fault in _FAULTS_OF_THE_DISK):
+            raise sqlite3.OperationalError(reason) from error
+        raise _MigrationFailed(f"is half made or damaged: it cannot be upgraded ({reason})") from error
+    finally:
+        engine.dispose()
+
+
+def _finish(fresh: Path, database: Path) -> None:
+    """Adds mlflow's experiment "Default", whose artifacts go beside the database, and moves the file into place."""
+    from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
+
+    SqlAlchemyStore(f"sqlite:///{fresh}", (database.parent / "mlartifacts").as_uri())._dispose_engine()
+    fresh.replace(database)

@@ -1,0 +1,117 @@
+"""What MLflow's errors mean: one line each, with the remedy."""
+
+from __future__ import annotations
+
+import re
+from http import HTTPStatus
+from typing import Any
+
+from components.errors import KfrecError
+
+_WORDS = 200
+_ASK_SECONDS = 10
+_ELSEWHERE = "set MLFLOW_TRACKING_URI to sqlite:///FILE or to a server's http:// address"
+# The package that holds a database driver, where it has another name than the module.
+_PACKAGES = {"psycopg": "psycopg[binary]", "psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
+# Refusals that lie with the server or the account, whatever is asked.
+_NOT_THE_REQUEST = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
+_DATABASE_REMEDIES = {
+    "readonly database": "give this user the right to write to the file and its folder",
+    "disk is full": "free some space",
+    "disk I/O error": "check the disk",
+    "database is locked": "end the process that writes to it",
+    "malformed": "the file is damaged: restore a copy, or move it away",
+    "unable to open database file": "check that the file and its folder can be written",
+}
+
+
+def unusable(uri: str, error: Any) -> KfrecError:
+    """The line for a store or server that cannot be used.
+
+    Args:
+        uri: of the store; a password in it is not shown.
+        error: what mlflow or SQLAlchemy raised.
+    """
+    place, reason = f"MLflow at {without_password(uri)}", _one_line(error)
+    if isinstance(error, ModuleNotFoundError):
+        package = _PACKAGES.get(error.name or "", error.name)
+        return KfrecError(f"{place} needs the package {package}, which is not installed; install it, or {_ELSEWHERE}")
+    if answered := status_of(error):
+        return _answered(place, answered, error)
+    if is_unreachable(error):
+        return KfrecError(f"{place} cannot be used (no answer after several tries); start it, or {_ELSEWHERE}")
+    for fault, remedy in _DATABASE_REMEDIES.items():
+        if fault in reason:
+            return KfrecError(f"{place} cannot be used ({fault}); {remedy}, or {_ELSEWHERE}")
+    return KfrecError(f"{place} cannot be used ({reason[:_WORDS]}); {_ELSEWHERE}")
+
+
+def is_unreachable(error: Exception) -> bool:
+    """Whether an MLflow error means that no server answered."""
+    failed = re.search(r"API request to \S+ failed with (timeout )?exception", str(error))
+    return failed is not None and status_of(error) is None
+
+
+def status_of(error: Exception) -> int | None:
+    """The HTTP status that a server refused a request with, if that is what happened."""
+    from mlflow.exceptions import RestException
+
+    found = re.search(r"failed with error code (\d{3})|too many (\d{3}) error responses", str(error))
+    if found:
+        return int(found[1] or found[2])
+    status = error.get_http_status_code() if isinstance(error, RestException) else 0
+    return status if status in _NOT_THE_REQUEST or status >= HTTPStatus.INTERNAL_SERVER_ERROR else None
+
+
+def is_of_the_store(error: Exception) -> bool:
+    """Whether an MLflow error is the store's, rather than of the request that it was given."""
+    from sqlalchemy.exc import DBAPIError
+
+    return is_unreachable(error) or status_of(error) is not None or isinstance(error.__cause__, DBAPIError)
+
+
+def without_password(uri: str) -> str:
+    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)
+
+
+def _answered(place: str, status: int, error: Exception) -> KfrecError:
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return KfrecError(
+            f"{place} refused this account ({status}); set MLFLOW_TRACKING_USERNAME and "
+            "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, to one that may write"
+        )
+    words = _words_of(error)
+    told = f"{place} answered {status}" + (f": {words}" if words else "")
+    if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return KfrecError(f"{told}; look into the server's log, then run again")
+    if status == HTTPStatus.TOO_MANY_REQUESTS:
+        return KfrecError(f"{told}; run again later")
+    return KfrecError(f"{told}; check that it is the address of an MLflow server")
+
+
+def _words_of(error: Exception) -> str:
+    """What the server said: its JSON message, or the text of its page.
+
+    mlflow drops the answer of a request that it has tried several times; a reading one is sent once more.
+    """
+    from mlflow.exceptions import RestException
+
+    if isinstance(error, RestException):
+        return _one_line(error)[:_WORDS]
+    body = str(error).partition("Response body:")[2].strip(" '")
+    request = getattr(error.__context__, "request", None)
+    if not body and request is not None and request.method == "GET":
+        import requests
+
+        try:
+            body = requests.Session().send(request, timeout=_ASK_SECONDS).text
+        except requests.RequestException:
+            return ""
+    message = re.search(r'"message": *"((?:[^"\\]|\\.)*)"', body)
+    plain = message[1] if message else re.sub(r"<(style|script|head)\b.*?</\1>|<[^>]+>", " ", body, flags=re.DOTALL)
+    return " ".join(plain.replace("\\n", " ").split())[:_WORDS]
+
+
+def _one_line(error: object) -> str:
+    """An error's text without the SQL that SQLAlchemy adds."""
+    return " ".join(str(error).partition("[SQL:")[0].split())

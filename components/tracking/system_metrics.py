@@ -1,0 +1,76 @@
+"""CPU, memory, disk, network and GPU while a step runs, as MLflow's system metrics."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from components.tracking.run import TrackedRun
+
+_SAMPLE_SECONDS = 10.0
+_FIRST_SECONDS, _LONGEST_SECONDS = 2.0, 60.0
+
+
+@contextmanager
+def system_metrics(run: TrackedRun) -> Iterator[None]:
+    """Logs ``system/...`` metrics of this machine until the block ends.
+
+    A point is the mean of samples taken at most 10 s apart. Points are 2 s apart at first and a minute in the end, so
+    that a trial of seconds has some and a training of days not too many; their step is the age of the run in seconds.
+    Where psutil is missing, or MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is false, nothing is logged.
+    """
+    monitors = _monitors()
+    if not monitors:
+        yield
+        return
+    ended = threading.Event()
+    thread = threading.Thread(target=_sample, args=(run, monitors, ended), name="system metrics", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _monitors() -> list[Any]:
+    from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING as WANTED
+
+    if WANTED.is_set() and not WANTED.get():
+        return []
+    try:
+        from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
+        from mlflow.system_metrics.metrics.disk_monitor import DiskMonitor
+        from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
+        from mlflow.system_metrics.metrics.network_monitor import NetworkMonitor
+    except ImportError:
+        return []
+    monitors: list[Any] = [CPUMonitor(), DiskMonitor(), NetworkMonitor()]
+    with suppress(Exception):  # no GPU, no pynvml, or a driver that does not fit it
+        monitors.append(GPUMonitor())
+    return monitors
+
+
+def _sample(run: TrackedRun, monitors: list[Any], ended: threading.Event) -> None:
+    from mlflow.exceptions import MlflowException
+
+    for monitor in monitors:
+        monitor.collect_metrics()  # CPU use is counted from the call before
+        monitor.clear_metrics()
+    pause = _FIRST_SECONDS
+    while not ended.is_set():
+        until = time.monotonic() + pause
+        while (left := until - time.monotonic()) > 0 and not ended.is_set():
+            ended.wait(min(left, _SAMPLE_SECONDS))
+            for monitor in monitors:
+                monitor.collect_metrics()
+        means = {f"system/{name}": value for m in monitors for name, value in m.aggregate_metrics().items()}
+        for monitor in monitors:
+            monitor.clear_metrics()
+        with suppress(MlflowException):  # a point less; what the step itself logs will tell
+            run.log_metrics(means, step=run.age())
+        pause = min(2 * pause, _LONGEST_SECONDS)
