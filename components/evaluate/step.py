@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from components.artifacts import Artifact, open_artifact, publishing
+from components.artifacts.notes import read_notes
 from components.evaluate.measure import Measured, check_both_classes, measure
 from components.evaluate.predictions import write_predictions
 from components.evaluate.report import Facts, render
@@ -58,7 +59,6 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
 def _facts(
     spec: FeatureSpec, trained_with: Mapping[str, Any], model: Path, inputs: Mapping[str, Artifact], run_id: str
 ) -> Facts:
-    training = model / "training.json"
     data = {f"{name} ids": f"{feature.cardinality:,}" for name, feature in spec.features.items() if feature.cardinality}
     trained_rows = spec.metadata.get("train", {}).get("rows")
     if trained_rows is not None:
@@ -69,7 +69,7 @@ def _facts(
         title=str(trained_with.get("model_type", "model")),
         run=run_id,
         parameters=trained_with,
-        training=json.loads(training.read_text()) if training.is_file() else {},
+        training=read_notes(model / "training.json"),
         data=data,
         origins=origins,
     )

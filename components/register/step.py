@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from components.artifacts import Artifact, open_artifact, publishing
+from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.metrics import auc_difference_interval, roc_auc
@@ -44,6 +45,7 @@ def run(
         "model": open_artifact(model, steps=("train",)),
     }
     inputs["evaluation"] = _evaluation_of(inputs, evaluation)
+    auc = _auc_of(evaluation)
     title = f"registration of {parameters.registered_model}"
     with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:
         tracked.log_step(parameters, "register")
@@ -57,7 +59,7 @@ def run(
         standing = int(champion.version) if champion else None
         # A decision stands until someone else becomes champion; then the model is held against that one.
         if decision is None or standing not in (decision.champion_version, int(version.version)):
-            decision = _decide(parameters, registry, spec, evaluation)
+            decision = _decide(parameters, registry, spec, evaluation, auc)
         origin = _origin(parameters, spec)
         registry.note(version, origin)
         registry.apply(version, decision)
@@ -104,8 +106,17 @@ def _example(spec: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
     return next(Records(spec, "test", features=list(model.inputs)).batches(_EXAMPLE_ROWS))
 
 
-def _decide(parameters: RegisterParameters, registry: Registry, spec: FeatureSpec, evaluation: Path) -> Decision:
-    auc = json.loads((evaluation / "metrics.json").read_text())["test_auc"]
+def _auc_of(evaluation: Path) -> float:
+    metrics = evaluation / "metrics.json"
+    auc = read_notes(metrics).get("test_auc")
+    if not isinstance(auc, float):
+        raise KfrecError(f"{metrics}: test_auc is {auc!r}, not a number; run the evaluate step again")
+    return auc
+
+
+def _decide(
+    parameters: RegisterParameters, registry: Registry, spec: FeatureSpec, evaluation: Path, auc: float
+) -> Decision:
     champion = registry.champion()
     if champion is None:
         return without_champion(auc, parameters.auc_floor)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from components.artifacts.folder import require_listed
+from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 
@@ -99,7 +99,7 @@ def load_model(folder: Path | str) -> ExportedModel:
         with suppress(RuntimeError):
             tf.config.threading.set_intra_op_parallelism_threads(1)
     # Only the loaded object keeps the variables alive that the signature reads.
-    loaded = tf.saved_model.load(str(saved))
+    loaded = load_saved_model(saved)
     signature = loaded.signatures.get(SIGNATURE)
     if signature is None or OUTPUT not in signature.structured_outputs:
         raise KfrecError(
@@ -109,9 +109,23 @@ def load_model(folder: Path | str) -> ExportedModel:
     def call(**features: Any) -> Mapping[str, Any]:
         return loaded.signatures[SIGNATURE](**features)
 
-    noted = folder / "parameters.json"
-    parameters = json.loads(noted.read_text()) if noted.is_file() else {}
+    parameters = read_notes(folder / "parameters.json")
     return ExportedModel(folder, spec, parameters, tuple(sorted(signature.structured_input_signature[1])), call)
+
+
+def load_saved_model(saved: Path) -> Any:
+    """Loads a SavedModel.
+
+    Raises:
+        KfrecError: it is damaged; TensorFlow raises something else for each way in which it can be.
+    """
+    import tensorflow as tf
+
+    try:
+        return tf.saved_model.load(str(saved))
+    except (OSError, ValueError, RuntimeError, IndexError, KeyError, tf.errors.OpError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise KfrecError(f"{saved}: cannot be loaded ({reason}); train again, or restore the folder") from error
 
 
 @cache

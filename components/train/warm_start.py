@@ -12,7 +12,7 @@ from components.artifacts.remote import fetch_artifact
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.scoring import translation
-from components.scoring.model import SAVED_MODEL, ExportedModel
+from components.scoring.model import SAVED_MODEL, ExportedModel, load_saved_model
 from components.storage import is_uri
 
 # Ids below this are padding, null and out of vocabulary, in every vocabulary.
@@ -44,7 +44,7 @@ def warm_start(place: str, scratch: Path, model: Any, spec: FeatureSpec) -> int:
     if not (folder / SAVED_MODEL).is_dir():
         raise KfrecError(f"warm_start_path {place}: no {SAVED_MODEL} here; give the folder of a trained model")
     known = load_feature_spec(folder)
-    others = tf.saved_model.load(str(folder / SAVED_MODEL)).weights
+    others = load_saved_model(folder / SAVED_MODEL).weights
     mine = list(model.variables)
     tables = model.inputs.embedding.tables
     fits = len(others) == len(mine) and all(

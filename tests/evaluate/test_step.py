@@ -31,7 +31,7 @@ def evaluation(shop: tuple[Path, Path], database: Path, tmp_path_factory: pytest
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
         parameters = EvaluateParameters(evaluation_batch_size=100, experiment="evaluated", run_id="pipeline-1")
-        assert run(parameters, tfrecord=shop[0], model=shop[1], evaluation=folder) == {"test": 600}
+        assert run(parameters, tfrecord=shop[0], model=shop[1], evaluation=folder)["test"] == 600
     return folder
 
 

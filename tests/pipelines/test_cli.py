@@ -68,6 +68,7 @@ def test_ui_says_how_to_look(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    (tmp_path / "mlflow.db").touch()
     assert main(["ui", "--print-only", "--workdir", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert f"mlflow ui --backend-store-uri sqlite:///{tmp_path}/mlflow.db" in shown

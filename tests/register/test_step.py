@@ -51,7 +51,7 @@ class Shop:
         )
         out = self.folder / f"{registered}-registration"
         folders = dict(tfrecord=self.data, model=self.folder / name, evaluation=self.evaluation(name))
-        assert register(parameters, **folders, registration=out) == {"models": 1}
+        assert register(parameters, **folders, registration=out)["models"] == 1
         return json.loads((out / "registration.json").read_text())
 
 
