@@ -104,6 +104,8 @@ def _schedule(options: argparse.Namespace) -> int:
 
 def _use_store_of(options: argparse.Namespace) -> None:
     """Points MLflow to --tracking-uri, else to the folder that --workdir names, else leaves MLFLOW_TRACKING_URI."""
+    if options.workdir is not None and not options.workdir.strip():
+        raise KfrecError("--workdir is empty; name a folder (is a shell variable unset?)")
     from pipelines.local import database_uri
 
     if options.tracking_uri:

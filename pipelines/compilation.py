@@ -87,18 +87,15 @@ def write_compiled(folder: Path, settings: ClusterSettings) -> list[Path]:
     Raises:
         KfrecError: the folder cannot be written.
     """
-    written = []
+    texts: dict[Path, str] = {}
+    for name in PIPELINES:
+        ir = compiled(name, settings)
+        texts |= {folder / f"{name}.yaml": ir, folder / f"{name}.kubernetes.yaml": kubernetes_manifests(ir)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name in PIPELINES:
-            ir = compiled(name, settings)
-            for path, text in (
-                (folder / f"{name}.yaml", ir),
-                (folder / f"{name}.kubernetes.yaml", kubernetes_manifests(ir)),
-            ):
-                path.write_text(text)
-                written.append(path)
+        for path, text in texts.items():
+            path.write_text(text)
     except OSError as error:
         explained: KfrecError | None = explain_os_error(error, folder)
         raise explained or error from error
-    return written
+    return list(texts)

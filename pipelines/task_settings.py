@@ -10,32 +10,31 @@ from typing import TYPE_CHECKING, Any
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.steps.images import image
-from components.steps.parameter import check_quantity
-from components.steps.settings_file import checked, read_yaml, require_mapping
+from components.steps.settings_file import checked, read_yaml, require_mapping, setting
 
 if TYPE_CHECKING:
     from kfp.dsl.pipeline_task import PipelineTask
 
 DEFAULTS = Path(__file__).with_suffix(".yaml")
 _EVERY, _STEPS = "every_step", "steps"
-_QUANTITIES = {"cpu", "memory", "scratch"}
+_TOLERATION = ("key", "operator", "value", "effect", "toleration_seconds")
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskSettings:
     """Settings of one step's task; the YAML file of this module's name says what each one means."""
 
-    cpu: str = "1"
-    memory: str = "4Gi"
-    gpus: int = 0
+    cpu: str = setting("1", is_quantity=True)
+    memory: str = setting("4Gi", is_quantity=True)
+    gpus: int = setting(0, one_of=(0, 1, 2, 4, 8, 16))
     gpu_resource: str = "nvidia.com/gpu"
     node_selector: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    tolerations: tuple[Mapping[str, str], ...] = ()
-    retries: int = 0
-    retry_wait: int = 60
-    timeout: int = 21_600
+    tolerations: tuple[Mapping[str, str], ...] = setting((), keys=_TOLERATION)
+    retries: int = setting(0, at_least=0)
+    retry_wait: int = setting(60, at_least=1)
+    timeout: int = setting(21_600, at_least=1)
     cache: bool = True
-    scratch: str = "20Gi"
+    scratch: str = setting("20Gi", is_quantity=True)
     config_maps: Mapping[str, str] = dataclasses.field(default_factory=dict)
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
     pod_fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -77,10 +76,12 @@ class ClusterSettings:
     Attributes:
         registry: stands before the images' names.
         steps: by the step's name.
+        source: the file they come from, for messages.
     """
 
     registry: str
     steps: Mapping[str, TaskSettings]
+    source: Path = DEFAULTS
 
     def configure(self, task: PipelineTask, step: str) -> None:
         """Puts image and settings on the task of a step."""
@@ -88,7 +89,8 @@ class ClusterSettings:
         try:
             self.steps[step].apply(task)
         except (ValueError, TypeError) as error:
-            raise KfrecError(f"settings of the step {step}: {' '.join(str(error).split())}; correct the file") from None
+            reason = " ".join(str(error).split())
+            raise KfrecError(f"{self.source}: settings of the step {step}: {reason}; correct them") from None
 
     def without_cache(self) -> ClusterSettings:
         """The same, but no step takes the outputs of an earlier run."""
@@ -113,7 +115,7 @@ def load_settings(file: Path | None = None, registry: str = "") -> ClusterSettin
         for every, own in layers:
             values |= every | own.get(step, {})
         steps[step] = TaskSettings(**values)
-    return ClusterSettings(registry, steps)
+    return ClusterSettings(registry, steps, file or DEFAULTS)
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
@@ -121,7 +123,4 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
     steps = require_mapping(f"{path}: {_STEPS}", body.get(_STEPS) or {}, STEPS)
     every = checked(f"{path}: {_EVERY}", body.get(_EVERY) or {}, TaskSettings)
     own = {step: checked(f"{path}: {step}", values or {}, TaskSettings) for step, values in steps.items()}
-    for place, values in {_EVERY: every, **own}.items():
-        for name in _QUANTITIES & values.keys():
-            check_quantity(f"{path}: {place}: {name}", values[name])
     return every, own

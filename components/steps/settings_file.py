@@ -10,11 +10,32 @@ from typing import Any, TypeVar
 import yaml
 
 from components.errors import KfrecError
-from components.steps.parameter import unknown_parameter
+from components.steps.parameter import check_quantity, unknown_parameter
 
 S = TypeVar("S")
 _TOLD = {bool: "true or false", int: "a whole number", str: "text (in quotes if it looks like a number)",
          dict: "a mapping", tuple: "a list"}  # fmt: skip
+
+
+def setting(
+    default: Any,
+    *,
+    is_quantity: bool = False,
+    at_least: int | None = None,
+    one_of: tuple[Any, ...] = (),
+    keys: tuple[str, ...] = (),
+) -> Any:
+    """Declares a setting as a dataclass field that :func:`checked` looks at more closely.
+
+    Args:
+        default: value where the file says nothing; its type is that of the setting.
+        is_quantity: whether text is a quantity as Kubernetes writes it.
+        at_least: smallest accepted number.
+        one_of: the accepted values.
+        keys: of each mapping in a list.
+    """
+    metadata = dict(is_quantity=is_quantity, at_least=at_least, one_of=one_of, keys=keys)
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -59,15 +80,29 @@ def checked(place: str, values: Any, kind: type) -> dict[str, Any]:
         KfrecError: an unknown name or a value of another type.
     """
     plain = kind()
-    defaults = {field.name: getattr(plain, field.name) for field in dataclasses.fields(kind)}
+    declared = {field.name: field for field in dataclasses.fields(kind)}
+    defaults = {name: getattr(plain, name) for name in declared}
     result = {}
     for name, value in require_mapping(place, values, defaults).items():
         wanted: type = dict if isinstance(defaults[name], Mapping) else type(defaults[name])
         given = tuple(value) if wanted is tuple and isinstance(value, list) else value
         if type(given) is not wanted:
             raise KfrecError(f"{place}: {name}: {value!r} is not {_TOLD[wanted]}; correct it")
+        _check_closely(f"{place}: {name}", given, declared[name].metadata)
         result[name] = given
     return result
+
+
+def _check_closely(place: str, value: Any, declared: Mapping[str, Any]) -> None:
+    if declared.get("is_quantity"):
+        check_quantity(place, value)
+    if (least := declared.get("at_least")) is not None and value < least:
+        raise KfrecError(f"{place}: {value} must be at least {least}; correct it")
+    if (accepted := declared.get("one_of")) and value not in accepted:
+        raise KfrecError(f"{place}: {value!r} must be one of {', '.join(map(str, accepted))}; correct it")
+    if keys := declared.get("keys"):
+        for number, entry in enumerate(value, 1):
+            require_mapping(f"{place}: entry {number}", entry, keys)
 
 
 def load_settings_file(path: Path, kind: type[S]) -> S:

@@ -60,7 +60,7 @@ def prepare_database(database: Path) -> None:
         KfrecError: a newer MLflow or another program wrote it, it is in use, or the place cannot be written.
     """
     try:
-        if _look(database)[0] is _State.READY:
+        if _is_ready(database):
             return
         database.parent.mkdir(parents=True, exist_ok=True)
         with _locked(database):
@@ -80,16 +80,26 @@ def quieten() -> None:
         logging.getLogger(chatty).setLevel(level)
 
 
-def _make_ready(database: Path) -> None:
+def _is_ready(database: Path) -> bool:
+    """Whether nothing is to be done.
+
+    Raises:
+        KfrecError: nothing may be done, since it is not this MLflow's to change.
+    """
     state, why = _look(database)
-    if state is _State.READY:  # made by whoever had the lock before
-        return
     if state is _State.FOREIGN:
         raise KfrecError(f"{database}: {why}; {_ELSEWHERE}")
     if state is _State.NEWER:
         raise KfrecError(
             f"{database}: written by a newer MLflow than {version('mlflow')} ({why}); install that one, or {_ELSEWHERE}"
         )
+    return state is _State.READY
+
+
+def _make_ready(database: Path) -> None:
+    if _is_ready(database):  # made by the process that had the lock before
+        return
+    state, why = _look(database)
     if state is not _State.MISSING and (user := _opened_by(database)):
         raise KfrecError(f"{database}: {why}, and process {user} has it open; wait for it or stop it, then run again")
     if state is _State.OLDER:

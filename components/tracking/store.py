@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 DATABASE = Path("runs/mlflow.db")
 _SQLITE = "sqlite:///"
+_DATABASES = ("postgresql", "mysql", "mssql")
 
 # mlflow retries a dead server for several minutes by default; a step should say so within one.
 _DEFAULTS = {
@@ -50,11 +51,29 @@ def prepare() -> None:
         return
     from mlflow.exceptions import MlflowException
 
+    _ask_database(tracking_uri())
     client = connect()
     try:
         client.search_experiments(max_results=1)
     except (MlflowException, *missing()) as error:
         raise unusable(client.tracking_uri, error) from error
+
+
+def _ask_database(uri: str) -> None:
+    """Connects once to a database that is no file; mlflow would try ten times, for two minutes.
+
+    Raises:
+        KfrecError: it does not answer, refuses, or its driver is missing.
+    """
+    if not uri.startswith(_DATABASES):
+        return
+    from sqlalchemy import create_engine
+
+    try:
+        with create_engine(uri).connect():
+            return
+    except missing() as error:
+        raise unusable(uri, error) from error
 
 
 def connect() -> MlflowClient:

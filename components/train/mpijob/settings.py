@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from components.steps.images import WORKER_IMAGE
+from components.steps.settings_file import setting
 
 
 @dataclass(frozen=True)
@@ -55,8 +56,8 @@ class JobSettings:
     forwarded: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    launcher_cpu: str = "1"
-    launcher_memory: str = "2Gi"
+    launcher_cpu: str = setting("1", is_quantity=True)
+    launcher_memory: str = setting("2Gi", is_quantity=True)
     gpu_resource: str = "nvidia.com/gpu"
-    stage_size: str = "200Gi"
-    ttl_seconds_after_finished: int = 86_400
+    stage_size: str = setting("200Gi", is_quantity=True)
+    ttl_seconds_after_finished: int = setting(86_400, at_least=0)

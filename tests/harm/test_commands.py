@@ -1,0 +1,252 @@
+"""The kfrec command with settings, schedules, servers, databases and folders that cannot be used."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from tests.harm.place import TFRECORD, folders_of, run_here
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("KFP_ENDPOINT", "KFP_TOKEN", "KF_PIPELINES_SA_TOKEN_PATH", "MLFLOW_TRACKING_URI", "KUBECONFIG"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+
+
+_NO_SETTINGS = {
+    "not yaml": "every_step: [",
+    "not text": "\xff\xfe",
+    "a list": "- cpu: 1",
+    "text": "cpu",
+    "unknown section": "steps_: {}",
+    "unknown step": "steps: {trian: {cpu: '2'}}",
+    "unknown setting": "every_step: {cpus: '2'}",
+    "steps a list": "steps: [train]",
+    "a step a list": "steps: {train: [1]}",
+    "a number for text": "every_step: {cpu: 2}",
+    "text for a number": "every_step: {retries: two}",
+    "true for a number": "every_step: {retries: true}",
+    "a list for a mapping": "every_step: {labels: [a]}",
+    "a mapping for a list": "every_step: {tolerations: {key: a}}",
+    "tolerations of text": "every_step: {tolerations: [gpu]}",
+    "tolerations with strangers": "every_step: {tolerations: [{kee: a}]}",
+    "cpu lots": "every_step: {cpu: lots}",
+    "cpu empty": "every_step: {cpu: ''}",
+    "memory lots": "every_step: {memory: lots}",
+    "memory below 0": "every_step: {memory: '-4Gi'}",
+    "memory in millis": "every_step: {memory: 500m}",
+    "scratch lots": "steps: {train: {scratch: lots}}",
+    "a timeout of 0": "every_step: {timeout: 0}",
+    "retries below 0": "every_step: {retries: -1}",
+    "a wait below 0": "every_step: {retry_wait: -1}",
+    "gpus below 0": "every_step: {gpus: -1}",
+    "an object": "!!python/object/apply:os.system [false]",
+    "an anchor bomb": "a: &a [x]\nb: *a\nevery_step: *nothing",
+}
+
+
+@pytest.mark.parametrize("wrong", _NO_SETTINGS)
+def test_settings_of_a_cluster(wrong: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "settings.yaml").write_bytes(_NO_SETTINGS[wrong].encode("latin-1"))
+    outcome = run_here(["kfrec", "compile", "--settings", "../settings.yaml"], capfd)
+    assert not outcome.surprise("settings.yaml")
+
+
+@pytest.mark.parametrize("place", ["none.yaml", ".", "/proc/none", ""])
+def test_settings_that_are_not_there(place: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert not run_here(["kfrec", "compile", f"--settings={place}", "--output=/proc/none"], capfd).surprise()
+
+
+def _schedule(line: str) -> str:
+    return f"time_zone: UTC\nschedules:\n- {{name: nightly, cron: '0 0 2 * * *', {line}}}\n"
+
+
+_NO_SCHEDULES = {
+    "not yaml": "schedules: [",
+    "a list": "- name: nightly",
+    "no time zone": "schedules: []",
+    "an unknown time zone": "time_zone: Mars/Olympus\nschedules: []",
+    "a time zone of a number": "time_zone: 3\nschedules: []",
+    "schedules a mapping": "time_zone: UTC\nschedules: {name: a}",
+    "a schedule of text": "time_zone: UTC\nschedules: [nightly]",
+    "a namespace of a number": "time_zone: UTC\nnamespace: 7\nschedules: []",
+    "no name": "time_zone: UTC\nschedules:\n- {cron: '0 0 2 * * *'}",
+    "a name with capitals": "time_zone: UTC\nschedules:\n- {name: Nightly, cron: '0 0 2 * * *'}",
+    "a name of a mile": f"time_zone: UTC\nschedules:\n- {{name: {'n' * 80}, cron: '0 0 2 * * *'}}",
+    "no cron": "time_zone: UTC\nschedules:\n- {name: nightly}",
+    "a cron of five": "time_zone: UTC\nschedules:\n- {name: nightly, cron: '0 2 * * *'}",
+    "a cron of words": "time_zone: UTC\nschedules:\n- {name: nightly, cron: every night at two o clock}",
+    "a cron that never comes": "time_zone: UTC\nschedules:\n- {name: nightly, cron: '0 0 2 31 2 *'}",
+    "a minute 99": "time_zone: UTC\nschedules:\n- {name: nightly, cron: '0 99 2 * * *'}",
+    "an unknown pipeline": _schedule("pipeline: trainnig"),
+    "an unknown field": _schedule("pipelines: training"),
+    "concurrency 0": _schedule("max_concurrency: 0"),
+    "concurrency 99": _schedule("max_concurrency: 99"),
+    "catch_up of text": _schedule("catch_up: 'no'"),
+    "a start that is none": _schedule("start: tomorrow"),
+    "a start without an offset": _schedule("start: '2026-01-01T00:00:00'"),
+    "an end before its start": _schedule("start: '2026-02-01T00:00:00Z', end: '2026-01-01T00:00:00Z'"),
+    "unknown parameters": _schedule("parameters: {epoch: 3}"),
+    "parameters out of range": _schedule("parameters: {epochs: 0}"),
+    "parameters that are nan": _schedule("parameters: {lr: .nan}"),
+    "parameters a list": _schedule("parameters: [epochs]"),
+    "there twice": "time_zone: UTC\nschedules:\n- {name: a, cron: '0 0 2 * * *'}\n- {name: a, cron: '0 0 3 * * *'}",
+}
+
+
+@pytest.mark.parametrize("wrong", _NO_SCHEDULES)
+def test_schedules(wrong: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "schedules.yaml").write_text(_NO_SCHEDULES[wrong])
+    outcome = run_here(
+        ["kfrec", "schedule", "apply", "-f", "../schedules.yaml", "--endpoint=http://127.0.0.1:9"], capfd
+    )
+    assert not outcome.surprise("schedules.yaml")
+
+
+@contextmanager
+def server(status: int, body: str, **headers: str) -> Iterator[str]:
+    """A server that answers everything so."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body.encode())), **headers}.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        do_GET = do_POST = do_DELETE = do_PUT = do_PATCH = do_HEAD = _answer
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{running.server_port}"
+        finally:
+            running.shutdown()
+
+
+_LOGIN = "<!doctype html><html><body><form action=/login><input name=user></form></body></html>"
+_NO_KFP: dict[str, Callable[[], object]] = {
+    "a login page": lambda: server(200, _LOGIN, Content_Type="text/html"),
+    "a redirect to one": lambda: server(302, "", Location="http://127.0.0.1:9/dex/auth?client_id=x"),
+    "a permanent redirect": lambda: server(308, "", Location="https://127.0.0.1:9/"),
+    "not allowed": lambda: server(401, '{"error": "no token"}'),
+    "forbidden": lambda: server(403, "RBAC: access denied"),
+    "another server": lambda: server(404, "404 page not found"),
+    "an upset server": lambda: server(500, '{"error": "database"}'),
+    "a proxy": lambda: server(502, "<html>Bad gateway</html>"),
+    "a busy server": lambda: server(503, "upstream connect error"),
+    "an empty page": lambda: server(200, ""),
+    "a list": lambda: server(200, "[]"),
+    "a number": lambda: server(200, "7"),
+}
+
+
+@pytest.mark.parametrize("command", ["submit", "schedule"])
+@pytest.mark.parametrize("wrong", _NO_KFP)
+def test_what_is_not_kfps_api(wrong: str, command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "schedules.yaml").write_text("time_zone: UTC\nschedules: []\n")
+    words = ["submit"] if command == "submit" else ["schedule", "apply", "-f", "../schedules.yaml"]
+    with _NO_KFP[wrong]() as url:  # type: ignore[attr-defined]
+        outcome = run_here(["kfrec", *words, f"--endpoint={url}"], capfd)
+    assert not outcome.surprise(url.removeprefix("http://"))
+    assert "uploaded" not in outcome.said
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["", "http://127.0.0.1:9", "127.0.0.1", "ftp://here", "http://", "http://no such host"]
+)
+def test_endpoints_that_are_none(endpoint: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert not run_here(["kfrec", "submit", f"--endpoint={endpoint}"], capfd).surprise()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--port=0"], ["--port=-1"], ["--port=99999"], ["--port=http"], ["--port="], ["--workdir=none"],
+        ["--workdir=/proc"], ["--tracking-uri=sqlite:////proc/none/mlflow.db"], ["--worrkdir=runs"], ["more"],
+    ],
+)  # fmt: skip
+def test_ui(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert not run_here(["kfrec", "ui", *words], capfd).surprise()
+
+
+def test_ui_on_a_busy_port(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "work" / "runs").mkdir()
+    (tmp_path / "work" / "runs" / "mlflow.db").touch()
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert not run_here(["kfrec", "ui", f"--port={port}"], capfd).surprise(str(port))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--workdir=/proc/none"], ["--workdir=/dev/null"], ["--workdir=/dev/null/below"], [f"--workdir={'x' * 300}"],
+        ["--workdir=taken"], ["--workdir="], ["--workdir=circle"], ["--pipeline=trainnig"], ["--set"], ["--set=epochs"],
+        ["--set==3"], ["--set=epoch=3"], ["--workers=0"], ["--workers=two"], ["--workers=3"], ["--source="], ["more"],
+        ["--set=launcher=mpijob"], ["--set=long_seq_length=100"], ["--set=max_sequence_length=50"],
+        ["--set=negative_sequence_length=3"], ["--set=negative_sequence_length=101"], ["--set=synthetic_items=3"],
+        ["--tracking-uri=sqlite:////proc/none/mlflow.db"], ["--tracking-uri=postgresql://127.0.0.1:9/mlflow"],
+        ["--tracking-uri=mysql://127.0.0.1:9/mlflow"], ["--tracking-uri=oracle://x"], ["--tracking-uri=nonsense://x"],
+        ["--tracking-uri=sqlite:///taken/mlflow.db"], ["--tracking-uri=sqlite:///taken"],
+        ["--pipeline=retraining"], ["--pipeline=retraining", "--set=data_prefix=none"],
+        ["--pipeline=retraining", "--set=data_prefix=taken"], ["--pipeline=retraining", "--set=data_prefix=http://127.0.0.1:9"],
+    ],
+    ids=lambda words: " ".join(words)[:60],
+)  # fmt: skip
+def test_runs(words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "work" / "taken").write_text("a file")
+    (tmp_path / "work" / "circle").symlink_to("circle")
+    workdir = [] if any(word.startswith("--workdir") for word in words) else ["--workdir=../runs"]
+    outcome = run_here(["kfrec", "run", *workdir, *words], capfd)
+    assert not outcome.surprise()
+    assert "preprocess" not in outcome.said.replace("preprocess_workers", ""), "was found out too late"
+
+
+@pytest.mark.parametrize("status", [500, 503, 401, 403, 404])
+def test_tracking_servers_that_refuse(
+    status: int, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
+    with server(status, "the database is on fire") as url:
+        outcome = run_here(["kfrec", "run", "--workdir=../runs", f"--tracking-uri={url}"], capfd)
+    assert not outcome.surprise(url, str(status))
+
+
+_NO_JOB_SETTINGS = {
+    "not yaml": "image: [",
+    "a list": "- image",
+    "unknown": "imgae: x",
+    "a number": "image: 7",
+    "a list for a mapping": "labels: [a]",
+    "true for a number": "ttl_seconds_after_finished: true",
+    "launcher_cpu lots": "launcher_cpu: lots",
+    "launcher_memory lots": "launcher_memory: lots",
+    "stage_size lots": "stage_size: lots",
+}
+
+
+@pytest.mark.parametrize("wrong", _NO_JOB_SETTINGS)
+def test_settings_of_jobs(wrong: str, here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (here / "job.yaml").write_text(_NO_JOB_SETTINGS[wrong])
+    words = ["train", *folders_of("train", tfrecord=TFRECORD), "--launcher=mpijob", "--job_settings=job.yaml"]
+    assert not run_here(words, capfd).surprise("job.yaml")

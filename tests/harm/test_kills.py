@@ -1,0 +1,175 @@
+"""Steps and whole runs that are killed, stopped and interrupted: nothing is lost, nothing goes on, nothing is left."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from components.artifacts import open_artifact
+from components.lifetime import start_time
+from components.steps.catalog import STEPS
+from tests.harm.place import RAW, everything, folders_of
+
+pytestmark = pytest.mark.slow
+_MARK = "KFREC_TEST_VICTIM"
+_OPTIONS = {
+    "download": ["--synthetic_users=9000"],
+    "preprocess": ["--workers=2", "--reviews_per_partition=400"],
+    "tfrecord": ["--workers=2", "--samples_per_shard=64"],
+    "train": ["--workers=2", "--global_batch_size=64", "--model_type=din", "--embedding_dim=4", "--epochs=40",
+              "--checkpoint_steps=5", "--seed=1"],
+}  # fmt: skip
+# Which share of the time that a step takes goes by before the signal; what it is sent.
+_MOMENTS = [(0.3, signal.SIGKILL), (0.6, signal.SIGTERM), (0.9, signal.SIGKILL), (0.75, signal.SIGINT)]
+_MADE = {"download": RAW, "preprocess": "parquet", "tfrecord": "tfrecord", "train": "trained", "evaluate": "evaluation",
+         "register": "registration"}  # fmt: skip
+
+
+def alive(mark: str) -> list[int]:
+    """The processes with this mark in their environment."""
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if f"{_MARK}={mark}".encode() in environment.read_bytes().split(b"\0"):
+                found.append(int(environment.parent.name))
+        except OSError:
+            continue
+    return [pid for pid in found if start_time(pid)]
+
+
+@contextmanager
+def started(words: list[str]) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A command in a process group of its own, and the mark of all that it starts; none of them outlives the block."""
+    mark = uuid.uuid4().hex
+    process = subprocess.Popen(
+        [sys.executable, "-m", *words],
+        env=os.environ | {_MARK: mark, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process, mark
+    finally:
+        for pid in alive(mark):
+            os.kill(pid, signal.SIGKILL)
+        process.wait()
+        if process.stdout:
+            process.stdout.close()
+
+
+def end(process: subprocess.Popen[str], number: signal.Signals) -> str:
+    """Sends the signal, as a terminal does to the whole group with Ctrl-C; what the process said until its end."""
+    if number == signal.SIGINT:
+        os.killpg(process.pid, number)
+    else:
+        process.send_signal(number)
+    return process.communicate(timeout=60)[0]
+
+
+def nothing_goes_on(mark: str, seconds: float = 30) -> bool:
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if not alive(mark):
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.parametrize("step", [name for name in STEPS if name != "find"])
+def test_a_step_that_is_ended_loses_nothing_and_leaves_nothing(step: str, here: Path) -> None:
+    words = [f"components.{step}", *folders_of(step, _MADE[step]), *_OPTIONS.get(step, ())]
+    began = time.monotonic()
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
+    seconds = time.monotonic() - began
+    assert done.returncode == 0, done.stderr[-2000:]
+    artifact = open_artifact(_MADE[step])
+    before = everything(here)
+    for share, number in _MOMENTS:
+        with started(words) as (process, mark):
+            time.sleep(share * seconds)
+            if process.poll() is not None:
+                continue  # it was quicker this time
+            said = end(process, number)
+            assert nothing_goes_on(mark), f"{alive(mark)} went on after {number.name}"
+        if number != signal.SIGKILL and process.returncode != 0:
+            errors = [line for line in said.splitlines() if line.startswith("error:")]
+            assert process.returncode == 128 + number and len(errors) == 1 and "Traceback" not in said, said[-2000:]
+        now = open_artifact(_MADE[step])
+        now.verify()
+        if number == signal.SIGKILL:
+            assert (now.digest == artifact.digest) or step in ("train", "register", "evaluate")
+        changed = {path for path, what in everything(here).items() if before.get(path) != what}
+        inside = (f".{_MADE[step]}.", _MADE[step])
+        assert all(path.startswith(inside) for path in changed), changed
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    left = [path for path in everything(here) if "/" not in path and path not in before]
+    assert left == []
+
+
+def test_a_training_goes_on_from_what_a_killed_one_kept(here: Path) -> None:
+    kept = ".trained.checkpoint"
+    words = ["components.train", *folders_of("train", "trained"), *_OPTIONS["train"]]
+    with started(words) as (process, mark):
+        until = time.monotonic() + 120
+        while not list((here / kept).glob("ckpt-*.index")):
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.05)
+        end(process, signal.SIGKILL)
+        assert nothing_goes_on(mark)
+    words += [f"--load_checkpoint_path={kept}"]
+    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert open_artifact("trained").step == "train" and not (here / kept).exists()
+
+
+_RUN = ["pipelines.cli", "run", "--workdir=runs", "--set=synthetic_users=60", "--set=synthetic_items=100",
+        "--set=model_type=din", "--set=epochs=1", "--set=embedding_dim=4", "--set=workers=2"]  # fmt: skip
+# The step during which a run is ended, seconds later, and how.
+_RUN_MOMENTS = [
+    ("preprocess", 1.0, signal.SIGKILL),
+    ("tfrecord", 0.5, signal.SIGTERM),
+    ("train", 4.0, signal.SIGKILL),
+    ("train", 8.0, signal.SIGINT),
+    ("evaluate", 2.0, signal.SIGKILL),
+]
+
+
+def test_whole_runs_that_are_ended_leave_the_workdir_usable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    temporary = tmp_path / "t"  # short: sockets have names of 108 bytes at most
+    temporary.mkdir()
+    monkeypatch.setenv("TMPDIR", str(temporary))
+    for step, seconds, number in _RUN_MOMENTS:
+        with started(_RUN) as (process, mark):
+            assert process.stdout is not None
+            for line in process.stdout:
+                if line.startswith(f"{step} "):
+                    break
+            time.sleep(seconds)
+            assert process.poll() is None, f"{step} was quicker than {seconds} s"
+            said = end(process, number)
+            assert nothing_goes_on(mark), f"{alive(mark)} went on after {number.name} in {step}"
+        if number != signal.SIGKILL:
+            assert process.returncode == 128 + number, said[-2000:]
+            assert "Traceback" not in said and said.count(f"during the step {step}") == 1, said[-2000:]
+    done = subprocess.run([sys.executable, "-m", *_RUN], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert not list(tmp_path.rglob(".*.partial")) and not list(temporary.glob("kfrec-run-*"))
+    from mlflow import MlflowClient
+
+    client = MlflowClient(f"sqlite:///{tmp_path / 'runs' / 'mlflow.db'}")
+    statuses = {run.info.status for run in client.search_runs([e.experiment_id for e in client.search_experiments()])}
+    assert "RUNNING" not in statuses and "FINISHED" in statuses
