@@ -6,7 +6,8 @@ interrupted save leaves the one before it in force.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +65,12 @@ class Checkpoints:
 
         Returns:
             Where the training stood, and its epoch's logit counts.
+
+        Raises:
+            KfrecError: a file is damaged.
         """
-        self._checkpoint.restore(path).assert_existing_objects_matched()
+        with _damage_told(path):
+            self._checkpoint.restore(path).assert_existing_objects_matched()
         assert self._state.standing is not None
         return self._state.standing, self._state.histogram
 
@@ -77,7 +82,8 @@ def find_checkpoint(path: str) -> str:
         KfrecError: there is none.
     """
     for folder in (Path(path), Path(path) / CHECKPOINT):
-        latest = tf.train.latest_checkpoint(str(folder)) if folder.is_dir() else None
+        with _damage_told(f"{folder}/checkpoint"):
+            latest = tf.train.latest_checkpoint(str(folder)) if folder.is_dir() else None
         if latest is not None:
             return latest
     if Path(f"{path}.index").is_file():
@@ -94,7 +100,7 @@ def read_standing(prefix: str) -> Standing:
     state = StandingState()
     try:
         state.deserialize(tf.train.load_checkpoint(prefix).get_tensor(_STATE_KEY))
-    except (tf.errors.OpError, ValueError, KeyError, TypeError) as error:
+    except (tf.errors.OpError, ValueError, LookupError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise KfrecError(f"{prefix}: not a usable checkpoint of a kfrec training ({reason}); give another") from None
     assert state.standing is not None
@@ -102,8 +108,23 @@ def read_standing(prefix: str) -> Standing:
 
 
 def restore_weights(prefix: str, model: Any) -> None:
-    """Restores the model alone, for inference."""
-    tf.train.Checkpoint(model=model).restore(prefix).expect_partial()
+    """Restores the model alone, for inference.
+
+    Raises:
+        KfrecError: a file is damaged.
+    """
+    with _damage_told(prefix):
+        tf.train.Checkpoint(model=model).restore(prefix).expect_partial()
+
+
+@contextmanager
+def _damage_told(prefix: str) -> Iterator[None]:
+    """Turns what TensorFlow raises for a checkpoint that is cut off or overwritten into one line."""
+    try:
+        yield
+    except (tf.errors.OpError, ValueError, IndexError, RuntimeError) as error:
+        reason = str(error).splitlines()[0][:200]
+        raise KfrecError(f"{prefix}: a damaged checkpoint ({reason}); give another, or start fresh") from None
 
 
 def described(model: Any) -> list[list[Any]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from components.errors import KfrecError
+
 _MEMINFO = Path("/proc/meminfo")
 _CGROUP = Path("/sys/fs/cgroup")
 
@@ -11,6 +13,25 @@ _CGROUP = Path("/sys/fs/cgroup")
 def cache_bytes(local_size: int) -> int:
     """A quarter of the memory that is free now, divided among the ranks of this machine."""
     return available_bytes() // 4 // local_size
+
+
+def require_memory(rows: int, embedding_dim: int, copies: int) -> None:
+    """Refuses embedding tables that this machine cannot hold.
+
+    Args:
+        rows: of all tables.
+        embedding_dim: floats a row.
+        copies: of each weight here: every local rank has one, and the moments of its optimizer.
+
+    Raises:
+        KfrecError: they need more than is free.
+    """
+    needed, free = 4 * rows * embedding_dim * copies, available_bytes()
+    if free and needed > free:
+        raise KfrecError(
+            f"{rows:,} rows of embeddings of embedding_dim={embedding_dim} need {needed / 1e9:,.1f} GB to train, and "
+            f"{free / 1e9:,.1f} GB are free; lower embedding_dim, correct the cardinalities, or use a larger machine"
+        )
 
 
 def available_bytes(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int:

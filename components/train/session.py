@@ -10,12 +10,13 @@ from typing import Any
 
 import tensorflow as tf
 
-from components.feature_spec import load_feature_spec
+from components.feature_spec import Channel, load_feature_spec
 from components.models import build_model
 from components.progress import progress
 from components.records import prefetched
 from components.steps.catalog import WorkerParameters
 from components.train.data import TrainingData, open_data, tensors
+from components.train.memory import require_memory
 from components.train.ranks import Ranks
 from components.train.validation import Score, Scorer
 
@@ -85,9 +86,14 @@ def open_session(
         checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
 
     Raises:
-        KfrecError: see :func:`components.train.data.open_data`.
+        KfrecError: see :func:`components.train.data.open_data`; or the model does not fit into memory.
     """
-    model = build_model(parameters, load_feature_spec(folder, parameters.feature_spec), seed=seed)
+    spec = load_feature_spec(folder, parameters.feature_spec)
+    if not tf.config.get_visible_devices("GPU"):
+        named = {name for channel in (Channel.USER, Channel.TARGET) for name in spec.channels.get(channel, ())}
+        rows = sum((spec.features[name].cardinality or 0) + 1 for name in named)
+        require_memory(rows, parameters.embedding_dim, ranks.local_size * (1 if parameters.optimizer == "sgd" else 3))
+    model = build_model(parameters, spec, seed=seed)
     data = open_data(folder, parameters, ranks, model.serving_features)
     signature = data.signature((data.label, *model.serving_features))
     scorer = Scorer(model, ranks, signature, data.label, parameters.xla)

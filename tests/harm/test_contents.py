@@ -311,6 +311,15 @@ SPEC_DAMAGES: dict[str, tuple[Damage, str]] = {
     "records cut off": (_bytes(_RECORDS, lambda content: content[:-7]), _RECORDS),
     "records that are none": (_bytes(_RECORDS, lambda content: b"no records" * 100), _RECORDS),
     "records with a flipped bit": (_bytes(_RECORDS, _flipped), _RECORDS),
+    "cardinalities of billions": (
+        _spec(
+            lambda body: [
+                body["feature_spec"][n].update(cardinality=2 * 10**9) for n in ("item_trgt", "item_pos", "item_neg")
+            ]
+            and None
+        ),
+        "GB",
+    ),
     "ids beyond": (
         _spec(
             lambda body: [body["feature_spec"][n].update(cardinality=12) for n in ("item_trgt", "item_pos", "item_neg")]
@@ -351,6 +360,60 @@ def test_records_and_their_specification(
     outcome = run_here(["worker", *WORKER], capfd)
     made = {"out/log.json", "out/checkpoint"}  # a training that had begun leaves its log and its checkpoints
     assert not outcome.without(made).surprise("train", named)
+
+
+def _cut_data(prefix: Path) -> None:
+    path = next(prefix.parent.glob(f"{prefix.name}.data-*"))
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def _suffix(suffix: str, change: Callable[[bytes], bytes]) -> Callable[[Path], object]:
+    def damage(prefix: Path) -> None:
+        path = next(prefix.parent.glob(f"{prefix.name}{suffix}"))
+        path.write_bytes(change(path.read_bytes()))
+
+    return damage
+
+
+CHECKPOINT_DAMAGES: dict[str, Callable[[Path], object]] = {
+    "data cut off": _cut_data,
+    "data of junk": _suffix(".data-*", lambda content: b"junk" * 99),
+    "no data": lambda prefix: next(prefix.parent.glob(f"{prefix.name}.data-*")).unlink(),
+    "index cut off": _suffix(".index", lambda content: content[: len(content) // 2]),
+    "index of junk": _suffix(".index", lambda content: b"junk" * 99),
+    "index of nothing": _suffix(".index", lambda content: b""),
+    "no index": lambda prefix: (prefix.parent / f"{prefix.name}.index").unlink(),
+    "list of junk": lambda prefix: (prefix.parent / "checkpoint").write_bytes(b"\xff\xfe junk"),
+    "list of another": lambda prefix: (prefix.parent / "checkpoint").write_text('model_checkpoint_path: "none"\n'),
+    "nothing": lambda prefix: shutil.rmtree(prefix.parent),
+}
+
+
+@pytest.fixture(scope="module")
+def trained(records: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a short training's checkpoints."""
+    from components.train import worker
+
+    out = tmp_path_factory.mktemp("trained")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("components.train.runtime.configure", lambda *_: None)
+        assert worker.main([*WORKER, f"--dataset_dir={records}", f"--results_dir={out}"]) == 0
+    return out / "checkpoint"
+
+
+@pytest.mark.parametrize("wrong", CHECKPOINT_DAMAGES)
+def test_checkpoints(
+    wrong: str, records: Path, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("components.train.runtime.configure", lambda *_: None)
+    shutil.copytree(records, tmp_path / "records")
+    shutil.copytree(trained, tmp_path / "earlier")
+    (tmp_path / "out").mkdir()
+    CHECKPOINT_DAMAGES[wrong](next((tmp_path / "earlier").glob("*.index")).with_suffix(""))
+    outcome = run_here(["worker", *WORKER, "--epochs=2", "--load_checkpoint_path=earlier"], capfd)
+    assert not outcome.without({"out/log.json", "out/checkpoint"}).surprise("train", "earlier")
 
 
 def _parameters_json(text: str) -> Damage:

@@ -25,7 +25,7 @@ _OPTIONS = {
     "download": ["--synthetic_users=9000"],
     "preprocess": ["--workers=2", "--reviews_per_partition=400"],
     "tfrecord": ["--workers=2", "--samples_per_shard=64"],
-    "train": ["--workers=2", "--global_batch_size=64", "--model_type=din", "--embedding_dim=4", "--epochs=40",
+    "train": ["--workers=2", "--global_batch_size=64", "--model_type=din", "--embedding_dim=4", "--epochs=20",
               "--checkpoint_steps=5", "--seed=1"],
 }  # fmt: skip
 # Which share of the time that a step takes goes by before the signal; what it is sent.
@@ -86,7 +86,7 @@ def nothing_goes_on(mark: str, seconds: float = 30) -> bool:
     return False
 
 
-@pytest.mark.parametrize("step", [name for name in STEPS if name != "find"])
+@pytest.mark.parametrize("step", [name for name in STEPS if name not in ("find", "train")])
 def test_a_step_that_is_ended_loses_nothing_and_leaves_nothing(step: str, here: Path) -> None:
     words = [f"components.{step}", *folders_of(step, _MADE[step]), *_OPTIONS.get(step, ())]
     began = time.monotonic()
@@ -95,20 +95,21 @@ def test_a_step_that_is_ended_loses_nothing_and_leaves_nothing(step: str, here: 
     assert done.returncode == 0, done.stderr[-2000:]
     artifact = open_artifact(_MADE[step])
     before = everything(here)
-    for share, number in _MOMENTS:
+    for share, number in _MOMENTS if seconds < 8 else _MOMENTS[1:3]:
         with started(words) as (process, mark):
             time.sleep(share * seconds)
             if process.poll() is not None:
-                continue  # it was quicker this time
+                continue
             said = end(process, number)
             assert nothing_goes_on(mark), f"{alive(mark)} went on after {number.name}"
-        if number != signal.SIGKILL and process.returncode != 0:
+        finished = f"\n{step}: " in f"\n{said}"  # it was quicker this time
+        if number != signal.SIGKILL and not finished:
             errors = [line for line in said.splitlines() if line.startswith("error:")]
             assert process.returncode == 128 + number and len(errors) == 1 and "Traceback" not in said, said[-2000:]
         now = open_artifact(_MADE[step])
         now.verify()
         if number == signal.SIGKILL:
-            assert (now.digest == artifact.digest) or step in ("train", "register", "evaluate")
+            assert (now.digest == artifact.digest) or step in ("register", "evaluate")
         changed = {path for path, what in everything(here).items() if before.get(path) != what}
         inside = (f".{_MADE[step]}.", _MADE[step])
         assert all(path.startswith(inside) for path in changed), changed
@@ -118,17 +119,22 @@ def test_a_step_that_is_ended_loses_nothing_and_leaves_nothing(step: str, here: 
     assert left == []
 
 
-def test_a_training_goes_on_from_what_a_killed_one_kept(here: Path) -> None:
+def test_a_training_goes_on_from_what_one_that_was_ended_kept(here: Path) -> None:
     kept = ".trained.checkpoint"
     words = ["components.train", *folders_of("train", "trained"), *_OPTIONS["train"]]
-    with started(words) as (process, mark):
-        until = time.monotonic() + 120
-        while not list((here / kept).glob("ckpt-*.index")):
-            assert process.poll() is None and time.monotonic() < until
-            time.sleep(0.05)
-        end(process, signal.SIGKILL)
-        assert nothing_goes_on(mark)
-    words += [f"--load_checkpoint_path={kept}"]
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with started(words) as (process, mark):
+            until = time.monotonic() + 120
+            while not list((here / kept).glob("ckpt-*.index")):
+                assert process.poll() is None and time.monotonic() < until
+                time.sleep(0.05)
+            said = end(process, number)
+            assert nothing_goes_on(mark)
+        if number == signal.SIGTERM:
+            (line,) = [line for line in said.splitlines() if line.startswith("error:")]
+            assert "stopped by SIGTERM" in line and f"go on with load_checkpoint_path={here / kept}" in line
+            words += [f"--load_checkpoint_path={kept}"]
+    assert not (here / "trained").exists()
     done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert open_artifact("trained").step == "train" and not (here / kept).exists()

@@ -31,3 +31,13 @@ def test_an_event_is_found_behind_a_launchers_prefix() -> None:
 @pytest.mark.parametrize("line", ["", "ordinary output", '{"kfrec": broken'])
 def test_other_lines_are_no_events(line: str) -> None:
     assert parse(line) is None
+
+
+def test_redirected_output_has_lines_and_no_carriage_returns(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with progress("reading", total=10, unit="rows") as bar:
+        bar.advance(10)
+    shown = capsys.readouterr().err
+    assert shown.startswith("reading: 100% |") and shown.count("\n") == 1 and "\r" not in shown

@@ -1,3 +1,5 @@
+import errno
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +42,42 @@ def test_bad_input_is_one_line_and_status_2(tmp_path: Path, capsys: pytest.Captu
     errors = capsys.readouterr().err.strip().splitlines()
     assert errors == [f"error: tfrecord: {missing}: no such folder; run the step that writes it first"]
     assert not (tmp_path / "out").exists()
+
+
+def test_a_parameter_goes_by_its_pipeline_wide_name_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("seed", "train_seed"):
+        assert command("train", ["--tfrecord", "in", "--model", str(tmp_path / "out"), f"--{name}=x"]) == 2
+        assert "parameter seed='x' is not a whole number" in capsys.readouterr().err
+
+
+def test_an_unknown_argument_is_one_line_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command("download", ["--raw", "out", "--synthetic_user=3"])
+    assert capsys.readouterr().err.splitlines() == [
+        "error: download: unknown argument --synthetic_user, perhaps --synthetic_users; "
+        "see python -m components.download --help"
+    ]
+
+
+def test_a_step_says_what_it_made(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KFREC_EVENTS", raising=False)
+    assert command("download", ["--raw", str(tmp_path / "raw"), "--synthetic_users=20"]) == 0
+    counts, place = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"download: [\d,]+ reviews, [\d,]+ items in \d+\.\d s", counts)
+    assert re.fullmatch(rf"raw: \d+\.\d kB in {tmp_path}/raw", place)
+
+
+def test_no_folder_for_temporary_files_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr("tempfile.gettempdir", refuse)
+    assert command("download", ["--raw", str(tmp_path / "raw")]) == 2
+    assert "no folder for temporary files can be written" in capsys.readouterr().err
 
 
 def test_a_bad_parameter_is_one_line_and_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
