@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +13,13 @@ import yaml
 from components.errors import KfrecError, explain_os_error
 from components.steps.images import VERSION
 from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, RETRAINING, TRAINING
+from pipelines.retries import check_retries, lengthen_retries
 from pipelines.task_settings import ClusterSettings
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 API_VERSION = "pipelines.kubeflow.org/v2beta1"
 
 
@@ -41,7 +44,13 @@ def compiled(name: str, settings: ClusterSettings) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.yaml"
         compiler.Compiler().compile(pipeline, str(path))
-        return path.read_text()
+        text = path.read_text()
+    spec, platform = yaml.load_all(text, _LOADER)
+    lengthen_retries(spec, platform)
+    check_retries(spec, platform)
+    # The SDK begins with a comment that says what goes in and out, and dumps the rest like this.
+    comment = "".join(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
+    return comment + yaml.dump_all([spec, platform], sort_keys=True)
 
 
 def kubernetes_manifests(ir: str) -> str:
