@@ -56,12 +56,15 @@ def compiled(name: str, settings: ClusterSettings) -> str:
 def kubernetes_manifests(ir: str) -> str:
     """A Pipeline and a PipelineVersion (pipelines.kubeflow.org/v2beta1) that hold a compiled pipeline.
 
-    A version cannot be changed once it exists, so its name carries a digest of the content.
+    A version cannot be changed once it exists, so its name carries a digest of the content. The object's name and the
+    display name are those that KFP 2.17 gives an uploaded version: with others, an upload of the same content would not
+    find this one and stop at its name (409). ``versionName`` is left out: the CRDs before 2.17 have no such field, and
+    ``kubectl apply`` refuses unknown ones.
     """
     documents = list(yaml.safe_load_all(ir))
     spec, platform = documents[0], documents[1] if len(documents) > 1 else {}
     name, description = spec["pipelineInfo"]["name"], spec["pipelineInfo"].get("description", "").split("\n")[0]
-    version = f"{name}-{version_name(ir)}"
+    version = version_name(ir)
     objects = [
         {
             "apiVersion": API_VERSION,
@@ -72,7 +75,7 @@ def kubernetes_manifests(ir: str) -> str:
         {
             "apiVersion": API_VERSION,
             "kind": "PipelineVersion",
-            "metadata": {"name": version},
+            "metadata": {"name": f"{name}-{version}"},
             "spec": {
                 "pipelineName": name,
                 "displayName": version,

@@ -28,6 +28,7 @@ class KfpApi:
         pipelines, versions, experiments, runs, recurring: objects by identifier, as the API shows them.
         calls: (method, path) of every request.
         answered: (method, path, status, answer) of every request.
+        pipeline_store: "database", or "kubernetes", where pipelines and their versions are objects of the cluster.
         multi_user: whether every experiment, run and recurring run has to be somebody's.
         answers: statuses to answer the next requests with, before anything happens.
         lose_answer_of: (method, part of a path); the next such request is carried out and its connection cut.
@@ -51,6 +52,7 @@ class KfpApi:
         self.recurring: dict[str, Json] = {}
         self.calls: list[tuple[str, str]] = []
         self.answered: list[tuple[str, str, int, Json]] = []
+        self.pipeline_store = "database"
         self.multi_user = False
         self.answers: list[int] = []
         self.lose_answer_of: tuple[str, str] | None = None
@@ -95,7 +97,25 @@ class KfpApi:
             return json.loads(json.dumps(result))  # type: ignore[no-any-return]
 
     def healthz(self, query: Json, body: Any) -> Json:
-        return {"multi_user": self.multi_user}
+        return {"multi_user": self.multi_user, "pipeline_store": self.pipeline_store}
+
+    def kubectl_apply(self, manifests: str) -> None:
+        """Pipelines and versions as Kubernetes objects, as KFP shows them where it keeps them so."""
+        assert self.pipeline_store == "kubernetes"
+        for body in yaml.load_all(manifests, _LOADER):
+            name, spec = body["metadata"]["name"], body["spec"]
+            shown = {"display_name": spec.get("displayName") or name, "name": name, "namespace": ""}
+            if body["kind"] == "Pipeline":
+                self._add(self.pipelines, "pipeline_id", shown)
+            else:
+                (owner,) = (key for key, found in self.pipelines.items() if found["name"] == spec["pipelineName"])
+                spec = {"pipeline_spec": spec["pipelineSpec"], "platform_spec": spec.get("platformSpec", {})}
+                del shown["namespace"]
+                self._add(
+                    self.versions,
+                    "pipeline_version_id",
+                    {**shown, "pipeline_id": owner, "pipeline_spec": spec},
+                )
 
     def list_pipelines(self, query: Json, body: Any) -> Json:
         # Without a namespace the shared ones, as in KFP, where every user sees those and may change none.
@@ -126,8 +146,13 @@ class KfpApi:
 
     def create_version(self, pipeline: str, query: Json, body: Json) -> Json:
         name = body.get("display_name") or body["name"]
-        self._get(self.pipelines, pipeline)
+        owner = self._get(self.pipelines, pipeline)
         self._refuse_twice(self.versions, "version", pipeline_id=pipeline, display_name=name)
+        # The object of an uploaded version is named after both, and two objects cannot share a name.
+        taken = {version["name"] for version in self.versions.values()}
+        if self.pipeline_store == "kubernetes" and f"{owner['name']}-{name}" in taken:
+            raise Refusal(409, f"Already exist error: Failed to create a new pipeline version. The name {name} already "
+                               "exists. Please specify a new name")  # fmt: skip
         return self._add(self.versions, "pipeline_version_id", {**body, "pipeline_id": pipeline, "name": name,
                                                                 "display_name": name})  # fmt: skip
 

@@ -11,7 +11,7 @@ import yaml
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.steps.images import VERSION
-from pipelines.compilation import compiled, kubernetes_manifests, write_compiled
+from pipelines.compilation import compiled, kubernetes_manifests, version_name, write_compiled
 from pipelines.defaults import PIPELINES
 from pipelines.retries import check_retries
 from pipelines.task_settings import load_settings
@@ -146,4 +146,6 @@ def test_the_manifests_validate_against_the_crds_and_hold_the_pipeline(name: str
     for manifest in (pipeline, version):
         jsonschema.validate(manifest, schemas[manifest["kind"]])
     assert version["spec"]["pipelineName"] == pipeline["metadata"]["name"]
+    assert version["spec"]["displayName"] == version_name(ir)
+    assert version["metadata"]["name"] == f"{pipeline['metadata']['name']}-{version_name(ir)}"
     assert [version["spec"]["pipelineSpec"], version["spec"]["platformSpec"]] == list(yaml.safe_load_all(ir))
