@@ -13,6 +13,8 @@ from components.errors import KfrecError
 
 # How long each attempt may wait for a node and its image, in seconds.
 WAITING = 86_400
+# A duration of protobuf's, which KFP reads it as.
+LONGEST = 315_576_000_000
 
 Json = dict[str, Any]
 
@@ -27,18 +29,23 @@ def lengthen_retries(spec: Json, platform: Json) -> None:
     for _, policy, timeout in _retried(spec, platform):
         retries = int(policy["maxRetryCount"])
         wait, factor = float(policy["backoffDuration"].removesuffix("s")), float(policy["backoffFactor"])
-        waits = sum(wait * factor**retry for retry in range(retries))
+        waits = sum(wait * factor**retry for retry in range(min(retries, 64)))  # more are far beyond LONGEST
         policy["backoffMaxDuration"] = f"{(retries + 1) * (timeout + WAITING) + int(waits)}s"
 
 
 def check_retries(spec: Json, platform: Json) -> None:
-    """Every task has time for all of its attempts.
+    """Every task has time for all of its attempts, and not more than KFP can be told.
 
     Raises:
         KfrecError: one has not; the line names it.
     """
     for step, policy, timeout in _retried(spec, platform):
         attempts, longest = int(policy["maxRetryCount"]) + 1, policy["backoffMaxDuration"]
+        if int(longest.removesuffix("s")) > LONGEST:
+            raise KfrecError(
+                f"{step}: retries={attempts - 1}, with a wait that doubles, take longer than KFP's longest duration; "
+                "lower retries or retry_wait in the settings"
+            )
         if int(longest.removesuffix("s")) <= attempts * timeout:
             raise KfrecError(
                 f"{step}: {attempts} attempts of {timeout} s do not fit into backoffMaxDuration={longest}; "

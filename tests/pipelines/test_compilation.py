@@ -99,6 +99,13 @@ def test_retries_that_would_end_too_early_are_refused() -> None:
         check_retries(spec, platform)
 
 
+@pytest.mark.parametrize("retries", [40, 5000])
+def test_retries_beyond_the_longest_duration_of_kfp_are_refused(tmp_path: Path, retries: int) -> None:
+    (tmp_path / "cluster.yaml").write_text(f"steps: {{train: {{retries: {retries}}}}}\n")
+    with pytest.raises(KfrecError, match=f"train: retries={retries}, .* lower retries or retry_wait"):
+        compiled("training", load_settings(tmp_path / "cluster.yaml"))
+
+
 def test_training_evaluation_and_registration_are_never_taken_from_the_cache(documents: tuple[dict, dict]) -> None:
     spec, _ = documents
     dags = [spec["root"], *spec["components"].values()]
