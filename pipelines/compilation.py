@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,11 +13,13 @@ import yaml
 from components.errors import KfrecError, explain_os_error
 from components.steps.images import VERSION
 from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, RETRAINING, TRAINING
+from pipelines.retries import check_retries, lengthen_retries
 from pipelines.task_settings import ClusterSettings
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 API_VERSION = "pipelines.kubeflow.org/v2beta1"
 
 
@@ -41,18 +44,27 @@ def compiled(name: str, settings: ClusterSettings) -> str:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"{name}.yaml"
         compiler.Compiler().compile(pipeline, str(path))
-        return path.read_text()
+        text = path.read_text()
+    spec, platform = yaml.load_all(text, _LOADER)
+    lengthen_retries(spec, platform)
+    check_retries(spec, platform)
+    # The SDK begins with a comment that says what goes in and out, and dumps the rest like this.
+    comment = "".join(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
+    return comment + yaml.dump_all([spec, platform], sort_keys=True)
 
 
 def kubernetes_manifests(ir: str) -> str:
     """A Pipeline and a PipelineVersion (pipelines.kubeflow.org/v2beta1) that hold a compiled pipeline.
 
-    A version cannot be changed once it exists, so its name carries a digest of the content.
+    A version cannot be changed once it exists, so its name carries a digest of the content. The object's name and the
+    display name are those that KFP 2.17 gives an uploaded version: with others, an upload of the same content would not
+    find this one and stop at its name (409). ``versionName`` is left out: the CRDs before 2.17 have no such field, and
+    ``kubectl apply`` refuses unknown ones.
     """
     documents = list(yaml.safe_load_all(ir))
     spec, platform = documents[0], documents[1] if len(documents) > 1 else {}
     name, description = spec["pipelineInfo"]["name"], spec["pipelineInfo"].get("description", "").split("\n")[0]
-    version = f"{name}-{version_name(ir)}"
+    version = version_name(ir)
     objects = [
         {
             "apiVersion": API_VERSION,
@@ -63,7 +75,7 @@ def kubernetes_manifests(ir: str) -> str:
         {
             "apiVersion": API_VERSION,
             "kind": "PipelineVersion",
-            "metadata": {"name": version},
+            "metadata": {"name": f"{name}-{version}"},
             "spec": {
                 "pipelineName": name,
                 "displayName": version,

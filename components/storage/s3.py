@@ -26,8 +26,8 @@ _DENIED = {"401", "403", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNot
 _CHANGED = {"412", "416", "PreconditionFailed", "InvalidRange"}
 _BUSY = {"SlowDown", "Throttling", "ThrottlingException", "RequestTimeout", "RequestLimitExceeded"}
 
-
-MINIO = "http://minio-service.kubeflow:9000"
+# Where KFP 2.16 and later keep artifacts; before, minio-service.kubeflow:9000 (manifests/overlays/standalone-minio).
+KFP_STORE = "http://seaweedfs.kubeflow:9000"
 # Settings in a KFP pipeline root, and the client's names for them; those without one change nothing here.
 _QUERY = {"region": "region_name", "endpoint": "endpoint_url", "disableSSL": "", "s3ForcePathStyle": ""}
 
@@ -46,10 +46,17 @@ class S3Store(Store):
         options: dict[str, Any] = {}
         if session.get_credentials() is None:
             options["signature_version"] = UNSIGNED
-        endpoint = settings.get("endpoint_url")
-        if endpoint or os.environ.get("AWS_ENDPOINT_URL") or os.environ.get("AWS_ENDPOINT_URL_S3"):
+        endpoint = (
+            settings.get("endpoint_url")
+            or os.environ.get("AWS_ENDPOINT_URL_S3", "")
+            or os.environ.get("AWS_ENDPOINT_URL", "")
+        )
+        if endpoint:
             # Services other than AWS rarely have a host name for each bucket.
             options["s3"] = {"addressing_style": "path"}
+        if endpoint and not _is_aws(endpoint):
+            # Some refuse the checksums that boto adds by default, or the chunked bodies that carry them.
+            options["request_checksum_calculation"] = options["response_checksum_validation"] = "when_required"
         config = Config(connect_timeout=timeout, read_timeout=timeout, retries={"total_max_attempts": 1}, **options)
         self.client = session.client("s3", config=config, **settings)
 
@@ -88,7 +95,8 @@ class S3Store(Store):
 
     def write(self, name: str, source: Path) -> None:
         with self._explaining(self.url(name)):
-            # boto3 uploads large files in parts, each with a checksum that the service compares.
+            # boto3 uploads large files in parts; AWS compares a checksum of each, others the digest in the signature
+            # where the connection is plain HTTP.
             self.client.upload_file(str(source), self.bucket, self.prefix + name)
 
     def remove(self, name: str) -> None:
@@ -116,10 +124,15 @@ class S3Store(Store):
             raise KfrecError(f"{url}: {error}; check the AWS settings of this account") from error
 
 
+def _is_aws(endpoint: str) -> bool:
+    host = urlsplit(endpoint).hostname or ""
+    return host.endswith((".amazonaws.com", ".amazonaws.com.cn"))
+
+
 def _settings_of(uri: str) -> tuple[str, dict[str, str]]:
     """The URI without what KFP may append to it (?region=...&endpoint=...), and what the client is told of it.
 
-    minio:// is S3 at AWS_ENDPOINT_URL, or where an installation of KFP has its MinIO.
+    minio:// is S3 at AWS_ENDPOINT_URL, or KFP's own store where that is not set.
 
     Raises:
         KfrecError: a setting that is not known.
@@ -136,7 +149,7 @@ def _settings_of(uri: str) -> tuple[str, dict[str, str]]:
         secure = given.get("disableSSL", "false") != "true"
         settings["endpoint_url"] = f"{'https' if secure else 'http'}://{settings['endpoint_url']}"
     if parts.scheme == "minio" and not os.environ.get("AWS_ENDPOINT_URL"):
-        settings.setdefault("endpoint_url", MINIO)
+        settings.setdefault("endpoint_url", KFP_STORE)
     return parts._replace(query="").geturl(), settings
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,6 +54,17 @@ def connect(endpoint: str = "", namespace: str = "") -> Client:
             _time_out(api.api_client)
         _time_out(client._upload_api.api_client)
     return client
+
+
+def server_version(client: Client) -> tuple[int, int] | None:
+    """Major and minor version of the API server, or None where it does not say."""
+    # The client's own method drops the field.
+    health: Any = client._healthz_api.api_client.call_api(
+        "/apis/v2beta1/healthz", "GET", header_params={"Accept": "application/json"}, response_type="object",
+        auth_settings=["Bearer"], _return_http_data_only=True,
+    )  # fmt: skip
+    found = re.match(r"v?(\d+)\.(\d+)", str(health.get("tag_name", "")))
+    return (int(found[1]), int(found[2])) if found else None
 
 
 def _probe(host: str, token: str) -> None:

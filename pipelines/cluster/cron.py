@@ -48,6 +48,17 @@ def next_times(
     return [time for time in times if until is None or time <= until]
 
 
+def last_time(cron: str, zone: ZoneInfo, after: datetime, until: datetime) -> datetime | None:
+    """The last time after ``after`` and not after ``until``, in ``zone``; None where there is none."""
+    from croniter import CroniterBadDateError, croniter
+
+    try:
+        last = croniter(_plain(cron), until.astimezone(zone), second_at_beginning=True).get_prev(datetime)
+    except CroniterBadDateError:
+        return None
+    return last if last > after else None
+
+
 def _plain(cron: str) -> str:
     """The line in numbers only, as any reader of cron lines takes it."""
     if cron.upper().startswith(("CRON_TZ=", "TZ=")):

@@ -2,17 +2,19 @@
 
 KFP's recurring runs cannot be edited. A changed schedule becomes a new recurring run: created paused, then all others
 of this schedule are paused and deleted, then the new one is enabled. Wherever a reconciler is killed, the next one
-finds what it needs to go on.
+finds what it needs to go on. What was started before goes on: :mod:`pipelines.cluster.removal`.
 
 **No moment has two of one schedule enabled**, also with several reconcilers at once, slow requests, or one that sleeps
 for an hour between two requests. Whoever enables X has before seen a list made after X was created, and has since
 deleted every other one in it. Suppose X and Y were enabled, X the older one. The list of whoever enabled Y was made
 after Y and therefore after X, so it had X, or X was gone already; X was deleted before Y was enabled, and a deleted one
 cannot be enabled any more. This holds as nothing is ever created enabled, identifiers are never given twice, and KFP
-forgets none in its lists. Deleting the old one before, not after, the new one is enabled is what it rests on.
+forgets none in its lists. Deleting the old one before, not after, the new one is enabled is what it rests on. Before
+KFP 2.16 an old one may have to stay, paused, until its runs have ended; that it is not enabled again meanwhile rests on
+the lock, and the next reconciler pauses it anew.
 
-That needs no lock. But two that delete each other's new ones would both end with nothing; to have them take turns is
-the business of :mod:`pipelines.cluster.lock`.
+Otherwise that needs no lock. But two that delete each other's new ones would both end with nothing; to have them take
+turns is the business of :mod:`pipelines.cluster.lock`.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
 
 from components.errors import KfrecError
-from pipelines.cluster.connection import explained, status_of
+from pipelines.cluster.connection import explained
 from pipelines.cluster.lock import LockTimes, locked
 from pipelines.cluster.recurring import RecurringRun, description, display_name, owned
+from pipelines.cluster.removal import Switched, can_orphan, delete, remove, runs_of, switch
 from pipelines.cluster.schedules import Schedule, ScheduleFile
 from pipelines.cluster.versions import ensure_version
 from pipelines.compilation import version_name
@@ -91,7 +95,7 @@ class Reconciler:
     def _reconcile(self, file: ScheduleFile, irs: Mapping[str, str], changes: Changes, check: Check) -> None:
         there = owned(self.client, self._namespace)
         for name, schedule in file.schedules.items():
-            self._schedule(schedule, irs[schedule.pipeline], there.pop(name, []), changes, check)
+            self._schedule(schedule, irs[schedule.pipeline], there.pop(name, []), file.time_zone, changes, check)
             times = ", ".join(f"{time:%Y-%m-%d %H:%M:%S %Z}" for time in schedule.next_runs(file.time_zone))
             self.tell(f"  {'paused' if schedule.paused else f'next {times}' if times else 'has ended'}")
         for name, runs in there.items():
@@ -101,27 +105,50 @@ class Reconciler:
             self.tell(f"- {name}: deleted")
             changes.add("deleted")
             if not self.dry_run:
-                self._delete(runs, check)
+                self._remove(runs, check)
 
-    def _schedule(self, schedule: Schedule, ir: str, runs: list[RecurringRun], changes: Changes, check: Check) -> None:
+    def _schedule(
+        self,
+        schedule: Schedule,
+        ir: str,
+        runs: list[RecurringRun],
+        zone: ZoneInfo,
+        changes: Changes,
+        check: Check,
+    ) -> None:
         digest = schedule.digest(ir)
         # Of several with the same content, one that runs already is kept.
         same = sorted((run for run in runs if run.digest == digest), key=lambda run: not run.enabled)
         kept = same[0].id if same else None
         others = [run for run in runs if run.id != kept]
         changes.add(self._tell_difference(schedule, ir, same, others))
+        if same and same[0].enabled is False and not schedule.paused:
+            self._tell_missed(schedule, same[0], zone)
         if self.dry_run:
             return
-        if kept is None:
-            kept = self._create(schedule, ir, digest, check)
-            # Only a list made after the creation holds all that may have to go.
-            others = [run for run in owned(self.client, self._namespace)[schedule.name] if run.id != kept]
-        self._delete(others, check)
+        if kept is not None:
+            self._remove(others, check)
+            if self._switch(schedule, kept, check) is Switched.DONE:
+                return
+            check()
+            orphan = can_orphan(self.client)
+            if not delete(self.client, kept, orphan):
+                raise self._changed_meanwhile(schedule)
+            self.tell("  its ScheduledWorkflow is gone: made anew")
+        kept = self._create(schedule, ir, digest, check)
+        # Only a list made after the creation holds all that may have to go.
+        self._remove([run for run in owned(self.client, self._namespace)[schedule.name] if run.id != kept], check)
+        if self._switch(schedule, kept, check) is not Switched.DONE:
+            raise self._changed_meanwhile(schedule)
+
+    def _switch(self, schedule: Schedule, kept: str, check: Check) -> Switched:
+        """Also where nothing seems to have changed: what KFP shows of a state is older than the state."""
         check()
-        # Also where nothing seems to have changed: what KFP shows of a state is older than the state.
-        switch = self.client.disable_recurring_run if schedule.paused else self.client.enable_recurring_run
-        if not self._there(switch, kept):
-            raise KfrecError(f"{schedule.name}: someone else changed it at the same time; run it again")
+        return switch(self.client, kept, enable=not schedule.paused)
+
+    @staticmethod
+    def _changed_meanwhile(schedule: Schedule) -> KfrecError:
+        return KfrecError(f"{schedule.name}: someone else changed it at the same time; run it again")
 
     def _create(self, schedule: Schedule, ir: str, digest: str, check: Check) -> str:
         """Makes the new recurring run, paused, and returns its identifier."""
@@ -148,26 +175,9 @@ class Reconciler:
         )
         return str(created.recurring_run_id)
 
-    def _delete(self, runs: list[RecurringRun], check: Check) -> None:
-        for run in runs:
-            check()
-            self._there(self.client.disable_recurring_run, run.id)
-        for run in runs:
-            check()
-            self._there(self.client.delete_recurring_run, run.id)
-
-    @staticmethod
-    def _there(call: Callable[[str], Any], identifier: str) -> bool:
-        """Makes the call; False where what it is about does not exist any more."""
-        from kfp_server_api import ApiException
-
-        try:
-            call(identifier)
-        except ApiException as error:
-            if status_of(error) != 404:
-                raise
-            return False
-        return True
+    def _remove(self, runs: list[RecurringRun], check: Check) -> None:
+        if stay := remove(self.client, runs, check):
+            self.tell(f"  {stay} older stay{'s' if stay == 1 else ''} paused until its runs have ended")
 
     def _tell_difference(
         self, schedule: Schedule, ir: str, same: list[RecurringRun], others: list[RecurringRun]
@@ -177,7 +187,7 @@ class Reconciler:
             self.tell(f"+ {schedule.name}: created, cron {schedule.cron}, {schedule.pipeline} {version_name(ir)}")
             return "created"
         if same and others:
-            self.tell(f"~ {schedule.name}: {len(others)} left by an interrupted change, removed")
+            self.tell(f"~ {schedule.name}: {len(others)} left from before a change")
             return "changed"
         if same:
             if same[0].enabled == schedule.paused:
@@ -191,6 +201,13 @@ class Reconciler:
             if before.get(name) != value:
                 self.tell(f"    {name}: {_short(before.get(name))} -> {_short(value)}")
         return "changed"
+
+    def _tell_missed(self, schedule: Schedule, run: RecurringRun, zone: ZoneInfo) -> None:
+        """KFP starts what was missed as soon as the schedule is resumed."""
+        ran = (started.scheduled_at or started.created_at for started in runs_of(self.client, run))
+        if missed := schedule.missed(zone, max(ran, default=run.created)):
+            what = "every missed time runs" if schedule.catch_up else "it runs at once"
+            self.tell(f"  missed {missed:%Y-%m-%d %H:%M:%S %Z} while paused; {what}")
 
     @property
     def _namespace(self) -> str | None:

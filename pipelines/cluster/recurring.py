@@ -31,6 +31,8 @@ class RecurringRun:
         enabled: as KFP shows it, None where it shows neither. KFP learns the state from its scheduler a while after it
             was changed, so this is good for telling and never for deciding.
         wanted: what it was made from, by field.
+        created: when it was made.
+        experiment: KFP's identifier of its runs' experiment.
     """
 
     id: str
@@ -38,11 +40,13 @@ class RecurringRun:
     digest: str
     enabled: bool | None
     wanted: Mapping[str, Any]
+    created: datetime
+    experiment: str
 
 
 def owned(client: Client, namespace: str | None) -> dict[str, list[RecurringRun]]:
     """kfrec's recurring runs by schedule, oldest first."""
-    found: dict[str, list[tuple[datetime, str, RecurringRun]]] = {}
+    found: dict[str, list[RecurringRun]] = {}
     token = ""
     while True:
         page = client.list_recurring_runs(
@@ -50,11 +54,10 @@ def owned(client: Client, namespace: str | None) -> dict[str, list[RecurringRun]
         )
         for shown in page.recurring_runs or ():
             if (run := _ours(shown)) is not None:
-                created = shown.created_at or datetime.min.replace(tzinfo=timezone.utc)
-                found.setdefault(run.schedule, []).append((created, run.id, run))
+                found.setdefault(run.schedule, []).append(run)
         token = page.next_page_token
         if not token:
-            return {name: [run for *_, run in sorted(runs, key=lambda r: r[:2])] for name, runs in found.items()}
+            return {name: sorted(runs, key=lambda run: (run.created, run.id)) for name, runs in found.items()}
 
 
 def display_name(schedule: str, digest: str) -> str:
@@ -77,4 +80,7 @@ def _ours(shown: Any) -> RecurringRun | None:
     digest = str(shown.display_name).rpartition("-")[2]
     if shown.display_name != display_name(schedule, digest) or len(digest) != 8:
         return None
-    return RecurringRun(shown.recurring_run_id, schedule, digest, _STATES.get(shown.status), kept)
+    created = shown.created_at or datetime.min.replace(tzinfo=timezone.utc)
+    return RecurringRun(
+        shown.recurring_run_id, schedule, digest, _STATES.get(shown.status), kept, created, shown.experiment_id
+    )

@@ -16,7 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from components.errors import KfrecError
 from components.steps.settings_file import checked as typed
 from components.steps.settings_file import read_yaml, require_mapping
-from pipelines.cluster.cron import check_cron, next_times
+from pipelines.cluster.cron import check_cron, last_time, next_times
 from pipelines.compilation import version_name
 from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES
 from pipelines.parameters import checked
@@ -35,7 +35,8 @@ class Schedule:
         start: no runs before this time (ISO 8601 with an offset); empty is now.
         end: no runs after this time; empty is never.
         max_concurrency: runs at a time.
-        catch_up: whether runs missed while the schedule was paused or KFP was down are made up for.
+        catch_up: whether every run missed while the schedule was paused or KFP was down is made up for; otherwise the
+            last one is, at once.
         paused: whether it stands still.
         parameters: pipeline parameters by name.
         experiment: KFP experiment of the runs.
@@ -89,6 +90,11 @@ class Schedule:
         """When it will run next, three times at most; nothing where it has ended."""
         now = now or datetime.now(zone)
         return next_times(self.cron, zone, max(now, self.starts or now), self.ends)
+
+    def missed(self, zone: ZoneInfo, since: datetime, now: datetime | None = None) -> datetime | None:
+        """Its last time after ``since``, where it did not run; None where it missed nothing."""
+        now = now or datetime.now(zone)
+        return last_time(self.cron, zone, max(since, self.starts or since), min(now, self.ends or now))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any
 
 import yaml
+from croniter import croniter
 
 from tests.fakes.kfp_http import Handler, Json, Killed, Refusal
 
@@ -28,6 +29,11 @@ class KfpApi:
         pipelines, versions, experiments, runs, recurring: objects by identifier, as the API shows them.
         calls: (method, path) of every request.
         answered: (method, path, status, answer) of every request.
+        version: what the server calls itself; "unknown" where its image was built without one. Since 2.16 a recurring
+            run can be deleted without its runs.
+        killed: runs whose workflow was deleted with its recurring run; KFP goes on showing the state they had.
+        without_workflow: recurring runs whose ScheduledWorkflow someone deleted; KFP goes on listing them.
+        pipeline_store: "database", or "kubernetes", where pipelines and their versions are objects of the cluster.
         multi_user: whether every experiment, run and recurring run has to be somebody's.
         answers: statuses to answer the next requests with, before anything happens.
         lose_answer_of: (method, part of a path); the next such request is carried out and its connection cut.
@@ -51,6 +57,10 @@ class KfpApi:
         self.recurring: dict[str, Json] = {}
         self.calls: list[tuple[str, str]] = []
         self.answered: list[tuple[str, str, int, Json]] = []
+        self.version = "2.17.0"
+        self.killed: list[str] = []
+        self.without_workflow: set[str] = set()
+        self.pipeline_store = "database"
         self.multi_user = False
         self.answers: list[int] = []
         self.lose_answer_of: tuple[str, str] | None = None
@@ -95,7 +105,35 @@ class KfpApi:
             return json.loads(json.dumps(result))  # type: ignore[no-any-return]
 
     def healthz(self, query: Json, body: Any) -> Json:
-        return {"multi_user": self.multi_user}
+        said = {"commit_sha": "unknown", "tag_name": self.version}
+        return {**said, "multi_user": self.multi_user, "pipeline_store": self.pipeline_store}
+
+    def fire(self, recurring: str, scheduled: datetime | None = None) -> str:
+        """The scheduler starts a run; returns its identifier."""
+        owner = self.recurring[recurring]
+        run = self._add(self.runs, "run_id", {
+            "recurring_run_id": recurring, "state": "RUNNING", "experiment_id": owner["experiment_id"],
+            "display_name": owner["display_name"], "scheduled_at": _shown_time(scheduled or datetime.now(timezone.utc)),
+        })  # fmt: skip
+        return str(run["run_id"])
+
+    def kubectl_apply(self, manifests: str) -> None:
+        """Pipelines and versions as Kubernetes objects, as KFP shows them where it keeps them so."""
+        assert self.pipeline_store == "kubernetes"
+        for body in yaml.load_all(manifests, _LOADER):
+            name, spec = body["metadata"]["name"], body["spec"]
+            shown = {"display_name": spec.get("displayName") or name, "name": name, "namespace": ""}
+            if body["kind"] == "Pipeline":
+                self._add(self.pipelines, "pipeline_id", shown)
+            else:
+                (owner,) = (key for key, found in self.pipelines.items() if found["name"] == spec["pipelineName"])
+                spec = {"pipeline_spec": spec["pipelineSpec"], "platform_spec": spec.get("platformSpec", {})}
+                del shown["namespace"]
+                self._add(
+                    self.versions,
+                    "pipeline_version_id",
+                    {**shown, "pipeline_id": owner, "pipeline_spec": spec},
+                )
 
     def list_pipelines(self, query: Json, body: Any) -> Json:
         # Without a namespace the shared ones, as in KFP, where every user sees those and may change none.
@@ -126,8 +164,13 @@ class KfpApi:
 
     def create_version(self, pipeline: str, query: Json, body: Json) -> Json:
         name = body.get("display_name") or body["name"]
-        self._get(self.pipelines, pipeline)
+        owner = self._get(self.pipelines, pipeline)
         self._refuse_twice(self.versions, "version", pipeline_id=pipeline, display_name=name)
+        # The object of an uploaded version is named after both, and two objects cannot share a name.
+        taken = {version["name"] for version in self.versions.values()}
+        if self.pipeline_store == "kubernetes" and f"{owner['name']}-{name}" in taken:
+            raise Refusal(409, f"Already exist error: Failed to create a new pipeline version. The name {name} already "
+                               "exists. Please specify a new name")  # fmt: skip
         return self._add(self.versions, "pipeline_version_id", {**body, "pipeline_id": pipeline, "name": name,
                                                                 "display_name": name})  # fmt: skip
 
@@ -217,13 +260,34 @@ class KfpApi:
 
     def switch_recurring(self, identifier: str, word: str, query: Json, body: Any) -> Json:
         run, status = self._get(self.recurring, identifier), {"enable": "ENABLED", "disable": "DISABLED"}[word]
+        if identifier in self.without_workflow:
+            mode = f"mode to enable:{str(word == 'enable').lower()}"
+            raise Refusal(500, f"InternalServerError: Failed to change recurring run's {identifier} {mode}: "
+                               'scheduledworkflows.kubeflow.org "kfrec" not found')  # fmt: skip
+        if word == "enable" and run["status"] == "DISABLED":
+            self._start_missed(identifier)
         if run["status"] != status:
             self._unseen[identifier] = (self._shown(run)["status"], self.status_lag)
         run["status"] = status
         return {}
 
     def delete_recurring(self, identifier: str, query: Json, body: Any) -> Json:
+        orphaned = query.get("propagation_policy") == "ORPHAN" and _numbers(self.version) >= (2, 16)
+        if not orphaned and identifier not in self.without_workflow:
+            # The workflows belong to the ScheduledWorkflow, and the garbage collector takes them with it.
+            open_runs = (r for r in self.runs.values() if r["state"] in ("PENDING", "RUNNING"))
+            self.killed += [r["run_id"] for r in open_runs if r.get("recurring_run_id") == identifier]
         return self._delete(self.recurring, identifier)
+
+    def _start_missed(self, identifier: str) -> None:
+        """Without catch-up, the scheduler starts the latest time since the last run (or the creation), at once."""
+        recurring = self.recurring[identifier]
+        times = [r["scheduled_at"] for r in self.runs.values() if r.get("recurring_run_id") == identifier]
+        since, now = max([recurring["created_at"], *times]), datetime.now(timezone.utc)
+        cron = recurring["trigger"]["cron_schedule"]["cron"]
+        latest = croniter(cron, now, second_at_beginning=True).get_prev(datetime)
+        if _shown_time(latest) > since:
+            self.fire(identifier, latest)
 
     def _shown(self, run: Json) -> Json:
         status, looks = self._unseen.get(run.get("recurring_run_id", ""), ("", 0))
@@ -252,9 +316,7 @@ class KfpApi:
     def _add(self, kind: dict[str, Json], key: str, body: Json) -> Json:
         identifier = str(uuid.uuid4())
         self._born[identifier] = len(self._born)
-        # KFP's times have whole seconds.
-        now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-        kind[identifier] = {key: identifier, "created_at": now, **body}
+        kind[identifier] = {key: identifier, "created_at": _shown_time(datetime.now(timezone.utc)), **body}
         return kind[identifier]
 
     def _get(self, kind: dict[str, Json], identifier: str) -> Json:
@@ -286,6 +348,17 @@ class KfpApi:
             token = json.dumps([key, down, rest[size - 1][0], condition])
             more = {"next_page_token": base64.urlsafe_b64encode(token.encode()).decode()}
         return {name: [item for _, item in rest[:size]], "total_size": len(rows), **more}
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Major and minor version; of a server that does not know its own, those of an old one."""
+    head = version.split(".")[:2]
+    return tuple(map(int, head)) if all(part.isdigit() for part in head) else ()
+
+
+def _shown_time(moment: datetime) -> str:
+    """KFP's times have whole seconds."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _holds(predicate: Json, item: Json) -> bool:

@@ -45,6 +45,9 @@ def _description(schemas: Path) -> tuple[list[tuple[re.Pattern[str], dict[str, A
         )
         for path, verbs in sorted(body["paths"].items(), key=lambda item: item[0].count("{"))
     ]
+    # The server says more of itself than is described.
+    health = body["definitions"]["v2beta1GetHealthzResponse"]["properties"]
+    health.update({name: {"type": "string"} for name in ("commit_sha", "tag_name")})
     for definition in body["definitions"].values():
         if "properties" in definition:
             definition.setdefault("additionalProperties", False)

@@ -27,14 +27,14 @@ from tests.manifests.pods import containers, pod_templates, violations
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
-OVERLAYS = ("standalone", "kubeflow", "gke")  # with KFP
+OVERLAYS = ("standalone", "standalone-minio", "kubeflow", "gke")  # with KFP
 # plain is for a cluster without KFP; the jobs run in its namespace.
 BUILDS = (*(f"overlays/{name}" for name in OVERLAYS), "overlays/plain", "jobs")
 OLDEST, NEWEST = "1.29.0", "1.34.0"
 # Kinds whose CRDs are not at hand: their group, version and the fields they must have are checked instead.
 FOREIGN = {
     ("security.istio.io/v1", "AuthorizationPolicy"): ("selector", "action", "rules"),
-    ("kueue.x-k8s.io/v1beta1", "LocalQueue"): ("clusterQueue",),
+    ("kueue.x-k8s.io/v1beta2", "LocalQueue"): ("clusterQueue",),
 }
 # What others install (KFP, Kubeflow), or the user makes: manifests/create-secrets.sh and docs/install-on-a-cluster.md.
 MADE_BY_OTHERS = {
@@ -197,7 +197,9 @@ def test_the_jobs_of_plain_kubectl_call_steps_as_they_are() -> None:
     assert seen == set(STEPS) - {"find"}
 
 
-@pytest.mark.parametrize("chosen", [[], ["kueue"], ["postgres", "kueue", "object-store", "pipeline-runner"]])
+@pytest.mark.parametrize(
+    "chosen", [[], ["kueue"], ["postgres", "kueue", "object-store", "pipeline-runner", "launcher-s3"]]
+)
 def test_components_combine_as_one_likes(chosen: list[str], tmp_path: Path) -> None:
     copy = shutil.copytree(MANIFESTS, tmp_path / "manifests", ignore=shutil.ignore_patterns("pipelines"))
     folder = copy / "overlays" / "own"
@@ -207,6 +209,7 @@ def test_components_combine_as_one_likes(chosen: list[str], tmp_path: Path) -> N
     kinds = {(body["kind"], body["metadata"]["name"]) for body in build(folder)}
     assert (("StatefulSet", "kfrec-postgres") in kinds) == ("postgres" in chosen)
     assert (("LocalQueue", "default") in kinds) == ("kueue" in chosen)
+    assert (("ConfigMap", "kfp-launcher") in kinds) == ("launcher-s3" in chosen)
 
 
 def test_no_secret_is_in_the_manifests() -> None:

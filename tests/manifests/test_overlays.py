@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from typing import Any
 
 import pytest
+import yaml
 
+from components.storage.s3 import KFP_STORE
 from tests.manifests.pods import pod_templates
 from tests.manifests.test_manifests import MANIFESTS, OVERLAYS, build
 
@@ -48,6 +51,38 @@ def test_artifacts_go_to_gcs_where_workers_have_no_other_key() -> None:
     assert root.startswith("gs://BUCKET/") and "AWS" not in there["ConfigMap", "kfrec-mpijob"]["data"]["mpijob.yaml"]
     for account in ("kfrec-pipeline", "kfrec-worker", "kfrec-mlflow"):
         assert "iam.gke.io/gcp-service-account" in there["ServiceAccount", account]["metadata"]["annotations"]
+
+
+@pytest.mark.parametrize(
+    ("overlay", "store"), [("standalone", KFP_STORE), ("standalone-minio", "http://minio-service.kubeflow:9000")]
+)
+def test_steps_server_and_workers_find_the_same_store(overlay: str, store: str) -> None:
+    there = objects(overlay)
+    job = yaml.safe_load(there["ConfigMap", "kfrec-mpijob"]["data"]["mpijob.yaml"])
+    assert there["ConfigMap", "kfrec-config"]["data"]["AWS_ENDPOINT_URL"] == store
+    assert job["environment"]["AWS_ENDPOINT_URL"] == store
+
+
+def test_a_users_namespace_writes_only_where_its_key_reaches() -> None:
+    there = objects("kubeflow")
+    (space,) = {body["metadata"]["namespace"] for body in there.values()}
+    allowed = ("artifacts/", f"private-artifacts/{space}/", f"private/{space}/", "shared/")
+    texts = [text for (kind, _), body in there.items() if kind == "ConfigMap" for text in body["data"].values()]
+    keys = [key for text in texts for key in re.findall(r"(?:s3|minio)://mlpipeline/(\S*)", text)]
+    assert len(keys) == 2 and all(key.startswith(allowed) for key in keys), keys
+
+
+def test_a_pipeline_root_in_s3_has_the_key_of_the_steps() -> None:
+    """As KFP's launcher reads its config map."""
+    providers = yaml.safe_load((MANIFESTS / "components/launcher-s3/providers.yaml").read_text())
+    default = providers["s3"]["default"]
+    assert set(default) == {"endpoint", "region", "disableSSL", "forcePathStyle", "credentials"}
+    assert "://" not in default["endpoint"]
+    job = yaml.safe_load((MANIFESTS / "base/mpijob.yaml").read_text())
+    secret, names = next(iter(job["secret_environment"].items()))
+    reference = default["credentials"]["secretRef"]
+    assert reference["secretName"] == secret
+    assert [reference["accessKeyKey"], reference["secretKeyKey"]] == names[:2]
 
 
 @pytest.mark.parametrize("overlay", ALL)

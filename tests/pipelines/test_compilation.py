@@ -8,11 +8,14 @@ import jsonschema
 import pytest
 import yaml
 
+from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.steps.images import VERSION
-from pipelines.compilation import compiled, kubernetes_manifests, write_compiled
+from pipelines.compilation import compiled, kubernetes_manifests, version_name, write_compiled
 from pipelines.defaults import PIPELINES
+from pipelines.retries import check_retries
 from pipelines.task_settings import load_settings
+from tests.fakes.argo_retries import attempts
 
 CHECKED_IN = Path(__file__).parents[2] / "manifests" / "pipelines"
 
@@ -72,6 +75,37 @@ def test_each_step_has_retries_a_timeout_scratch_space_and_optional_mounts(docum
         assert all(entry["optional"] for entry in mounted)
 
 
+def test_a_step_that_fails_at_the_end_of_its_time_is_retried_and_the_last_retry_has_all_its_time(
+    documents: tuple[dict, dict],
+) -> None:
+    spec, executors = documents
+    dags = [spec["root"], *spec["components"].values()]
+    policies = {
+        executor: task["retryPolicy"]
+        for part in dags
+        for task in part.get("dag", {}).get("tasks", {}).values()
+        if (executor := spec["components"][task["componentRef"]["name"]].get("executorLabel"))
+    }
+    assert set(policies) == set(executors)
+    for name, policy in policies.items():
+        timeout = float(executors[name]["activeDeadlineSeconds"])
+        assert attempts(policy, [timeout] * 3) == [timeout] * 3, name
+
+
+def test_retries_that_would_end_too_early_are_refused() -> None:
+    spec, platform = yaml.safe_load_all(compiled("training", load_settings()))
+    spec["root"]["dag"]["tasks"]["train"]["retryPolicy"]["backoffMaxDuration"] = "3600s"
+    with pytest.raises(KfrecError, match="train: 3 attempts of 90000 s do not fit into backoffMaxDuration=3600s"):
+        check_retries(spec, platform)
+
+
+@pytest.mark.parametrize("retries", [40, 5000])
+def test_retries_beyond_the_longest_duration_of_kfp_are_refused(tmp_path: Path, retries: int) -> None:
+    (tmp_path / "cluster.yaml").write_text(f"steps: {{train: {{retries: {retries}}}}}\n")
+    with pytest.raises(KfrecError, match=f"train: retries={retries}, .* lower retries or retry_wait"):
+        compiled("training", load_settings(tmp_path / "cluster.yaml"))
+
+
 def test_training_evaluation_and_registration_are_never_taken_from_the_cache(documents: tuple[dict, dict]) -> None:
     spec, _ = documents
     dags = [spec["root"], *spec["components"].values()]
@@ -119,4 +153,6 @@ def test_the_manifests_validate_against_the_crds_and_hold_the_pipeline(name: str
     for manifest in (pipeline, version):
         jsonschema.validate(manifest, schemas[manifest["kind"]])
     assert version["spec"]["pipelineName"] == pipeline["metadata"]["name"]
+    assert version["spec"]["displayName"] == version_name(ir)
+    assert version["metadata"]["name"] == f"{pipeline['metadata']['name']}-{version_name(ir)}"
     assert [version["spec"]["pipelineSpec"], version["spec"]["platformSpec"]] == list(yaml.safe_load_all(ir))

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.errors import KfrecError
 from components.storage import Unavailable, open_store
+from components.storage.s3 import KFP_STORE, S3Store
+from tests.fakes.handler import QuietHandler
 from tests.fakes.object_stores import BUCKET
 
 
@@ -43,3 +49,83 @@ def test_without_credentials_a_bucket_is_read_as_anyone_may(s3_client: Any, monk
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     store = open_store(f"s3://{BUCKET}")
     assert b"".join(store.read(store.stat("a.bin"))) == b"content"
+
+
+class WithoutChecksums(QuietHandler):
+    """A store of S3's protocol before the checksums of 2025: it refuses their headers and their chunked bodies."""
+
+    kept: dict[str, bytes]
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        new = [name for name in self.headers if name.lower().startswith(("x-amz-checksum", "x-amz-sdk-checksum"))]
+        if new or "aws-chunked" in self.headers.get("Content-Encoding", ""):
+            self._answer(
+                501, b"<Error><Code>NotImplemented</Code><Message>A header is not implemented</Message></Error>"
+            )
+            return
+        self.kept[self.path] = body
+        self._answer(200, b"", ETag='"0123"')
+
+    def do_GET(self) -> None:
+        self._answer(200, self.kept[self.path], ETag='"0123"')
+
+    def do_HEAD(self) -> None:
+        self._answer(200, self.kept[self.path], ETag='"0123"')
+
+    def _answer(self, status: int, body: bytes, **headers: str) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+
+@pytest.fixture
+def without_checksums(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Store", (WithoutChecksums,), {"kept": {}}))
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, args=(0.005,), daemon=True).start()
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.mark.parametrize("by_root", [False, True])
+def test_a_store_that_knows_no_checksums_takes_and_gives_files(
+    without_checksums: str, by_root: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = f"?endpoint={without_checksums}" if by_root else ""
+    if not by_root:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", without_checksums)
+    (tmp_path / "a").write_bytes(b"content")
+    store = open_store(f"s3://{BUCKET}/data{settings}")
+    store.write("a", tmp_path / "a")
+    assert b"".join(store.read(store.stat("a"))) == b"content"
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["", "https://s3.eu-west-1.amazonaws.com", "https://s3.cn-north-1.amazonaws.com.cn"]
+)
+def test_aws_itself_gets_checksums(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "eu-west-1")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    store = open_store(f"s3://{BUCKET}")
+    assert isinstance(store, S3Store)
+    assert store.client.meta.config.request_checksum_calculation == "when_supported"
+
+
+def test_minio_is_the_store_of_kfp_where_nothing_else_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    store = open_store(f"minio://{BUCKET}")
+    assert isinstance(store, S3Store)
+    assert store.client.meta.endpoint_url == KFP_STORE == "http://seaweedfs.kubeflow:9000"
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://minio-service.kubeflow:9000")
+    store = open_store(f"minio://{BUCKET}")
+    assert isinstance(store, S3Store)
+    assert store.client.meta.endpoint_url == "http://minio-service.kubeflow:9000"

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from components.errors import KfrecError
-from pipelines.cluster.cron import check_cron, next_times
+from pipelines.cluster.cron import check_cron, last_time, next_times
 
 UTC = ZoneInfo("UTC")
 NEW_YEAR = datetime(2026, 1, 1, tzinfo=timezone.utc)  # a Thursday
@@ -75,3 +75,11 @@ def test_times_are_told_in_the_zone_also_over_its_change() -> None:
 def test_there_are_no_times_after_the_end() -> None:
     assert len(next_times("0 0 2 * * *", UTC, NEW_YEAR, until=NEW_YEAR + timedelta(days=2))) == 2
     assert next_times("0 0 2 * * *", UTC, NEW_YEAR, until=NEW_YEAR) == []
+
+
+def test_the_last_time_before_a_moment() -> None:
+    berlin, day = ZoneInfo("Europe/Berlin"), timedelta(days=1)
+    found = last_time("0 0 2 * * *", berlin, NEW_YEAR - 3 * day, NEW_YEAR)
+    assert found == datetime(2025, 12, 31, 1, tzinfo=timezone.utc)
+    assert last_time("0 0 2 * * *", UTC, NEW_YEAR - timedelta(hours=1), NEW_YEAR) is None
+    assert last_time("0 0 2 1 6 *", UTC, NEW_YEAR - day, NEW_YEAR) is None

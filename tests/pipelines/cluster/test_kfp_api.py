@@ -9,7 +9,8 @@ import kfp_server_api
 import pytest
 from kfp import Client
 
-from pipelines.cluster.connection import connect
+from pipelines.cluster.connection import connect, server_version
+from pipelines.cluster.removal import delete
 from tests.fakes.kfp_api import KfpApi
 from tests.pipelines.cluster.reconciling import IR
 
@@ -101,6 +102,34 @@ def test_a_recurring_run_shows_its_state_late_and_its_mode_never(
     assert client.get_recurring_run(created.recurring_run_id).status == "ENABLED"
     client.disable_recurring_run(created.recurring_run_id)
     assert [client.get_recurring_run(created.recurring_run_id).status for _ in range(2)] == ["ENABLED", "DISABLED"]
+
+
+@pytest.mark.parametrize(
+    ("server", "killed"), [("2.5.0", True), ("2.15.2", True), ("unknown", True), ("2.16.0", False)]
+)
+def test_a_recurring_run_takes_its_runs_with_it_unless_the_server_can_leave_them(
+    api: KfpApi, client: Client, version: tuple[str, str], server: str, killed: bool
+) -> None:
+    api.version = server
+    experiment = client.create_experiment("e").experiment_id
+    for _ in range(2):
+        client.create_recurring_run(
+            experiment, "nightly", cron_expression="0 0 2 * * *", pipeline_id=version[0], version_id=version[1]
+        )
+    asked, not_asked = list(api.recurring)
+    runs = [api.fire(asked), api.fire(not_asked)]
+    delete(client, asked, orphan=True)
+    assert (runs[0] in api.killed) == killed
+    client.delete_recurring_run(not_asked)
+    assert runs[1] in api.killed
+
+
+@pytest.mark.parametrize(
+    ("tag", "version"), [("2.16.0", (2, 16)), ("v2.5.0-rc.2", (2, 5)), ("unknown", None), ("", None), ("dev", None)]
+)
+def test_the_server_says_its_version(api: KfpApi, client: Client, tag: str, version: tuple[int, int] | None) -> None:
+    api.version = tag
+    assert server_version(client) == version
 
 
 def test_where_kfp_serves_several_users_everything_is_somebodys(api: KfpApi, url: str) -> None:

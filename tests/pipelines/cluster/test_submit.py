@@ -12,7 +12,7 @@ from pipelines.cli import main
 from pipelines.cluster.connection import connect
 from pipelines.cluster.submit import Submission, follow, submit
 from pipelines.cluster.versions import ensure_version, find_version
-from pipelines.compilation import version_name
+from pipelines.compilation import kubernetes_manifests, version_name
 from tests.fakes.kfp_api import KfpApi
 
 
@@ -203,3 +203,10 @@ def test_in_a_kfp_of_several_users_the_pipeline_is_the_users_own(api: KfpApi, ur
     assert [pipeline["namespace"] for pipeline in api.pipelines.values()] == ["", "team"]
     found = find_version(connect(url, "team"), ir)
     assert found is not None and (found.pipeline_id, found.version_id) == (own.pipeline_id, own.version_id)
+
+
+def test_what_kubectl_applied_is_found_and_not_uploaded_again(api: KfpApi, url: str, ir: str) -> None:
+    api.pipeline_store = "kubernetes"
+    api.kubectl_apply(kubernetes_manifests(ir))
+    version = ensure_version(connect(url), ir)
+    assert not version.is_new and list(api.versions) == [version.version_id]

@@ -1,0 +1,130 @@
+"""Deletes recurring runs and leaves alone the runs that they started.
+
+A recurring run's workflows belong to its ScheduledWorkflow: deleted together with it, they would take pods and MPIJobs
+with them. KFP 2.16 and later can be asked not to (``propagation_policy=ORPHAN``). Before, a recurring run stays paused
+until its runs have ended, and a later call deletes it. KFP lists a run some seconds after its workflow began, so one
+that was not shown as paused when this call began stays as well, whatever KFP lists.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+from pipelines.cluster.connection import server_version, status_of
+from pipelines.cluster.recurring import RecurringRun
+from pipelines.cluster.submit import ENDED
+
+if TYPE_CHECKING:
+    from kfp import Client
+
+_ORPHANS = (2, 16)  # the first version that can
+_PAGE = 100
+# KFP answers 500 then, also to every later try; only deleting works.
+_NO_WORKFLOW = re.compile(r"scheduledworkflows?\.kubeflow\.org .*not found")
+
+
+class Switched(Enum):
+    """What became of enabling or disabling a recurring run."""
+
+    DONE = "done"
+    GONE = "gone"  # there is no such recurring run
+    BROKEN = "broken"  # KFP has it, but its ScheduledWorkflow is gone: it never runs again
+
+
+def switch(client: Client, identifier: str, enable: bool) -> Switched:
+    """Enables or disables a recurring run."""
+    from kfp_server_api import ApiException
+
+    try:
+        (client.enable_recurring_run if enable else client.disable_recurring_run)(identifier)
+    except ApiException as error:
+        if _NO_WORKFLOW.search(str(error.body)):
+            return Switched.BROKEN
+        if status_of(error) == 404:
+            return Switched.GONE
+        raise
+    return Switched.DONE
+
+
+def can_orphan(client: Client) -> bool:
+    """Whether the server can delete a recurring run without its runs; False where it does not tell its version."""
+    return (server_version(client) or (0, 0)) >= _ORPHANS
+
+
+def remove(client: Client, runs: list[RecurringRun], check: Callable[[], None]) -> int:
+    """Disables recurring runs, all of them first, and deletes those that it may.
+
+    Args:
+        client: of KFP.
+        runs: as they were listed.
+        check: called before each change.
+
+    Returns:
+        How many stay, disabled, until their runs have ended.
+    """
+    if not runs:
+        return 0
+    broken = set()
+    for run in runs:
+        check()
+        if switch(client, run.id, enable=False) is Switched.BROKEN:
+            broken.add(run.id)
+    orphan = can_orphan(client)
+    stay = 0
+    for run in runs:
+        if orphan or run.id in broken or (run.enabled is False and not _has_open_runs(client, run)):
+            check()
+            delete(client, run.id, orphan)
+        else:
+            stay += 1
+    return stay
+
+
+def delete(client: Client, identifier: str, orphan: bool) -> bool:
+    """Deletes a recurring run; False where it does not exist any more."""
+    from kfp_server_api import ApiException
+
+    # The client's own method does not know the policy.
+    api: Any = client._recurring_run_api.api_client
+    try:
+        api.call_api(
+            "/apis/v2beta1/recurringruns/{recurring_run_id}",
+            "DELETE",
+            {"recurring_run_id": identifier},
+            [("propagation_policy", "ORPHAN")] if orphan else [],
+            {"Accept": "application/json"},
+            response_type="object",
+            auth_settings=["Bearer"],
+        )
+    except ApiException as error:
+        if status_of(error) != 404:
+            raise
+        return False
+    return True
+
+
+def runs_of(client: Client, recurring: RecurringRun) -> Iterator[Any]:
+    """The runs that a recurring run started, newest first.
+
+    KFP has no filter for them; none is older than the recurring run, so the pages before its creation are left out.
+    """
+    token = ""
+    while True:
+        page: Any = client.list_runs(
+            page_token=token, page_size=_PAGE, sort_by="created_at desc", experiment_id=recurring.experiment
+        )
+        for run in page.runs or ():
+            if run.created_at < recurring.created:
+                return
+            if run.recurring_run_id == recurring.id:
+                yield run
+        token = page.next_page_token
+        if not token:
+            return
+
+
+def _has_open_runs(client: Client, recurring: RecurringRun) -> bool:
+    return any(run.state not in ENDED for run in runs_of(client, recurring))

@@ -1,0 +1,62 @@
+"""How long the retries of a compiled pipeline's tasks may take.
+
+Argo counts ``backoffMaxDuration`` from the first attempt's start, waiting for a node included: afterwards nothing is
+retried, and a retry that runs is ended. KFP's SDK writes 3600 s at most, so the compiled pipeline is changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from components.errors import KfrecError
+
+# How long each attempt may wait for a node and its image, in seconds.
+WAITING = 86_400
+# A duration of protobuf's, which KFP reads it as.
+LONGEST = 315_576_000_000
+
+Json = dict[str, Any]
+
+
+def lengthen_retries(spec: Json, platform: Json) -> None:
+    """Gives every task time for all of its attempts, in place.
+
+    Args:
+        spec: the pipeline's specification, as the SDK compiled it.
+        platform: its platform specification, which has the timeouts.
+    """
+    for _, policy, timeout in _retried(spec, platform):
+        retries = int(policy["maxRetryCount"])
+        wait, factor = float(policy["backoffDuration"].removesuffix("s")), float(policy["backoffFactor"])
+        waits = sum(wait * factor**retry for retry in range(min(retries, 64)))  # more are far beyond LONGEST
+        policy["backoffMaxDuration"] = f"{(retries + 1) * (timeout + WAITING) + int(waits)}s"
+
+
+def check_retries(spec: Json, platform: Json) -> None:
+    """Every task has time for all of its attempts, and not more than KFP can be told.
+
+    Raises:
+        KfrecError: one has not; the line names it.
+    """
+    for step, policy, timeout in _retried(spec, platform):
+        attempts, longest = int(policy["maxRetryCount"]) + 1, policy["backoffMaxDuration"]
+        if int(longest.removesuffix("s")) > LONGEST:
+            raise KfrecError(
+                f"{step}: retries={attempts - 1}, with a wait that doubles, take longer than KFP's longest duration; "
+                "lower retries or retry_wait in the settings"
+            )
+        if int(longest.removesuffix("s")) <= attempts * timeout:
+            raise KfrecError(
+                f"{step}: {attempts} attempts of {timeout} s do not fit into backoffMaxDuration={longest}; "
+                "Argo would not retry it, compile it again"
+            )
+
+
+def _retried(spec: Json, platform: Json) -> Iterator[tuple[str, Json, int]]:
+    """Name, retry policy and timeout (seconds) of each task that runs a container."""
+    executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    for part in (spec["root"], *spec["components"].values()):
+        for name, task in part.get("dag", {}).get("tasks", {}).items():
+            if executor := spec["components"][task["componentRef"]["name"]].get("executorLabel"):
+                yield name, task["retryPolicy"], int(executors[executor]["activeDeadlineSeconds"])
