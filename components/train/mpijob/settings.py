@@ -25,7 +25,8 @@ class JobSettings:
         priority_class: of the pods.
         queue: LocalQueue of Kueue that admits the job; empty is none.
         scheduler: name of the scheduler, such as volcano; empty is the cluster's default.
-        scheduling_policy: runPolicy.schedulingPolicy, for gang scheduling by Volcano or the scheduler plugins.
+        scheduling_policy: runPolicy.schedulingPolicy, for gang scheduling by Volcano or the scheduler plugins; its
+            minAvailable is always the number of workers.
         environment: variable: value, for launcher and every rank.
         secret_environment: secret: list of its keys that become variables; what does not exist stays unset.
         forwarded: variables that the cluster puts into pods (such as AWS_ROLE_ARN) and that the ranks need.
@@ -34,6 +35,7 @@ class JobSettings:
         launcher_cpu: request of the launcher.
         launcher_memory: request and limit of the launcher.
         gpu_resource: name of the GPU resource.
+        ssh_seconds: how long a launcher waits until every worker's name resolves and its sshd answers.
         stage_size: disk of a worker for records and results.
         ttl_seconds_after_finished: how long a finished job is kept.
     """
@@ -58,5 +60,6 @@ class JobSettings:
     launcher_cpu: str = "1"
     launcher_memory: str = "2Gi"
     gpu_resource: str = "nvidia.com/gpu"
+    ssh_seconds: int = 600
     stage_size: str = "200Gi"
     ttl_seconds_after_finished: int = 86_400
