@@ -106,7 +106,10 @@ class Attempts:
         self._tell(f"found MPIJob {name} of an earlier try; following it")
         owners = found["metadata"].get("ownerReferences", [])
         if self._owner is not None and all(owner["uid"] != self._owner.uid for owner in owners):
-            self._cluster.own(name, [*owners, self._owner.reference()])
+            try:
+                self._cluster.own(name, [*owners, self._owner.reference()])
+            except Refused as refused:
+                self._say(f"MPIJob {name} does not get {self._owner.kind} {self._owner.name} as an owner ({refused})")
         return True
 
     def _created(self, number: int) -> Json | None:

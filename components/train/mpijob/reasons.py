@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from components.train.mpijob.job import LAUNCHER, ROLE_LABEL, WORKER
-from components.train.worker import BAD_INPUT
 
 Json = dict[str, Any]
+# The status of a worker; its module needs what the image of this step does not have.
+BAD_INPUT = 2
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 
 

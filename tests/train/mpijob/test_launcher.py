@@ -18,6 +18,7 @@ from components.errors import KfrecError
 from components.lifetime import VARIABLE, start_time
 from components.train.mpijob import cluster, watcher
 from components.train.mpijob.job import Owner
+from components.train.worker import BAD_INPUT
 from tests.fakes.kubernetes_api import now
 from tests.train.mpijob.conftest import NAME, TRAINING, Place
 
@@ -258,7 +259,7 @@ def test_an_error_that_a_worker_tells_ends_the_step_without_another_job(place: M
 
 
 def test_the_status_of_bad_input_ends_the_step_without_another_job_where_logs_may_not_be_read(place: Make) -> None:
-    here = place(python("sys.exit(2)"))
+    here = place(python(f"sys.exit({BAD_INPUT})"))
     here.api.forbidden = {"log"}
     with pytest.raises(KfrecError, match="bad input"):
         here.run(restarts=2)
