@@ -264,8 +264,18 @@ class LaunchParameters(TrainParameters):
     shared_memory: str = param(
         "8Gi", "Shared memory of a worker pod of an MPIJob, part of its memory", is_quantity=True
     )
-    restarts: int = param(2, "Times an MPIJob's launcher is started again after it failed", unit="times", at_least=0)
-    deadline: int = param(86_400, "Longest time an MPIJob may take", unit="seconds", at_least=1)
+    restarts: int = param(
+        2,
+        "Times an MPIJob that failed or lost a worker is created again, to go on from the newest checkpoint",
+        unit="times",
+        at_least=0,
+    )
+    deadline: int = param(
+        86_400,
+        "Longest time the workers of an MPIJob may run, restarts included; time in a queue does not count",
+        unit="seconds",
+        at_least=1,
+    )
     job_settings: str = param(
         "/etc/kfrec/job/mpijob.yaml",
         "File with the cluster's settings of an MPIJob; one that does not exist sets nothing",

@@ -22,6 +22,8 @@ from tests.fakes.handler import QuietHandler
 Json = dict[str, Any]
 NAMESPACE = "kubeflow"
 JOBS = f"/apis/kubeflow.org/v2beta1/namespaces/{NAMESPACE}/mpijobs"
+WORKFLOWS = f"/apis/argoproj.io/v1alpha1/namespaces/{NAMESPACE}/workflows"
+JOB_LABEL = "training.kubeflow.org/job-name"
 CORE = f"/api/v1/namespaces/{NAMESPACE}"
 
 
@@ -34,7 +36,8 @@ class KubernetesApi:
     """The API's state; every change goes through it and wakes the watches.
 
     Attributes:
-        jobs: MPIJobs by name.
+        jobs: MPIJobs by name; one that is deleted stays, with its pods, for as long as the pods take to end.
+        workflows: Argo's Workflows by name.
         pods: by name, in the order of their creation.
         logs: pod name to its lines, each after its timestamp.
         finished_logs: pods whose logs have ended.
@@ -42,13 +45,17 @@ class KubernetesApi:
         requests: (method, path without its query) of every request that arrived.
         down: while set, connections are closed without an answer.
         answers: statuses to answer the next requests with, before anything else happens.
+        unanswered: methods whose next request is carried out and never answered, one entry a request.
+        forbidden: what the service account may not do: read events, pods, log or workflows, or DELETE jobs.
         quota: the message of a quota that refuses new jobs; empty lets them in.
         forget_before: watches from an older version get 410.
         drop_after: lines after which the next log streams break off, one number a stream.
+        termination: seconds that pods take to end.
     """
 
     def __init__(self) -> None:
         self.jobs: dict[str, Json] = {}
+        self.workflows: dict[str, Json] = {}
         self.pods: dict[str, Json] = {}
         self.logs: dict[str, list[str]] = {}
         self.finished_logs: set[str] = set()
@@ -56,9 +63,12 @@ class KubernetesApi:
         self.requests: list[tuple[str, str]] = []
         self.down = threading.Event()
         self.answers: list[int] = []
+        self.unanswered: list[str] = []
+        self.forbidden: set[str] = set()
         self.quota = ""
         self.forget_before = 0
         self.drop_after: list[int] = []
+        self.termination = 0.3
         self.changed = threading.Condition()
         self._version = 1
         self._history: list[tuple[int, str, Json]] = []
@@ -83,13 +93,34 @@ class KubernetesApi:
         return self.put_job(job, "ADDED")
 
     def delete_job(self, name: str) -> None:
+        """Foreground: the job goes after its pods."""
         with self.changed:
-            if name in self.jobs:
-                self.put_job(self.jobs[name], "DELETED")
+            if name not in self.jobs or "deletionTimestamp" in self.jobs[name]["metadata"]:
+                return
+            job = deepcopy(self.jobs[name])
+            job["metadata"]["deletionTimestamp"] = now()
+            self.put_job(job)
+        threading.Timer(self.termination, self._collect, [name]).start()
+
+    def _collect(self, name: str) -> None:
+        with self.changed:
+            of_the_job = [
+                pod["metadata"]["name"]
+                for pod in self.pods.values()
+                if pod["metadata"].get("labels", {}).get(JOB_LABEL) == name
+            ]
+            for pod in of_the_job:
+                del self.pods[pod]
+            self.put_job(self.jobs[name], "DELETED")
+
+    def live_jobs(self) -> list[str]:
+        """Names of the jobs that are not being deleted."""
+        return [name for name, job in self.jobs.items() if "deletionTimestamp" not in job["metadata"]]
 
     def put_pod(self, pod: Json) -> None:
         with self.changed:
             pod["metadata"].setdefault("creationTimestamp", now())
+            pod["metadata"].setdefault("uid", str(uuid.uuid4()))
             self.pods[pod["metadata"]["name"]] = pod
             self.logs.setdefault(pod["metadata"]["name"], [])
             self.changed.notify_all()
@@ -163,15 +194,26 @@ class _Handler(QuietHandler):
         if not self._enter():
             return
         path, query = self._path, self._query
-        if path == JOBS and query.get("watch"):
+        if (resource := _resource(path)) in self.state.forbidden:
+            self._status(403, "Forbidden", f'{resource} is forbidden: User "kfrec-pipeline" cannot read it')
+        elif path == JOBS and query.get("watch"):
             self._watch(query)
+        elif path == JOBS:
+            self._answer(200, {"kind": "MPIJobList", "metadata": {}, "items": _selected(self.state.jobs, query)})
         elif path.startswith(f"{JOBS}/"):
             job = self.state.jobs.get(path.rsplit("/", 1)[1])
             self._answer(200, job) if job else self._status(404, "NotFound", "mpijob not found")
         elif path == f"{CORE}/pods":
-            self._answer(200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": self._pods(query)})
+            items = _selected(self.state.pods, query)
+            self._answer(200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
         elif path.endswith("/log"):
             self._log(path.split("/")[-2], query)
+        elif path.startswith(f"{CORE}/pods/"):
+            pod = self.state.pods.get(path.rsplit("/", 1)[1])
+            self._answer(200, pod) if pod else self._status(404, "NotFound", "pod not found")
+        elif path.startswith(f"{WORKFLOWS}/"):
+            workflow = self.state.workflows.get(path.rsplit("/", 1)[1])
+            self._answer(200, workflow) if workflow else self._status(404, "NotFound", "workflow not found")
         elif path == f"{CORE}/events":
             name = query["fieldSelector"].removeprefix("involvedObject.name=")
             items = [event for event in self.state.events if event["involvedObject"]["name"] == name]
@@ -207,6 +249,9 @@ class _Handler(QuietHandler):
             return
         self._body()
         name = self._path.rsplit("/", 1)[1]
+        if "DELETE" in self.state.forbidden:
+            self._status(403, "Forbidden", 'mpijobs is forbidden: User "kfrec-pipeline" cannot delete it')
+            return
         if name not in self.state.jobs:
             self._status(404, "NotFound", "mpijob not found")
             return
@@ -232,11 +277,6 @@ class _Handler(QuietHandler):
     def _body(self) -> Json:
         length = int(self.headers.get("Content-Length") or 0)
         return json.loads(self.rfile.read(length) or b"{}")
-
-    def _pods(self, query: dict[str, str]) -> list[Json]:
-        wanted = dict(pair.split("=", 1) for pair in query.get("labelSelector", "").split(",") if pair)
-        pods = list(self.state.pods.values())
-        return [p for p in pods if wanted.items() <= p["metadata"].get("labels", {}).items()]
 
     def _watch(self, query: dict[str, str]) -> None:
         version = int(query.get("resourceVersion") or 0)
@@ -304,6 +344,11 @@ class _Handler(QuietHandler):
 
     def _answer(self, status: int, body: Json) -> None:
         data = json.dumps(body).encode()
+        if self.command in self.state.unanswered:
+            self.state.unanswered.remove(self.command)
+            self.state.down.wait(60)
+            self.close_connection = True
+            return
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
@@ -313,3 +358,22 @@ class _Handler(QuietHandler):
     def _status(self, code: int, reason: str, message: str) -> None:
         self._answer(code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason,
                             "message": message, "code": code})  # fmt: skip
+
+
+def _resource(path: str) -> str:
+    """What a path reads: mpijobs, pods, log, events or workflows."""
+    kind, _, rest = path.partition(f"/namespaces/{NAMESPACE}/")[2].partition("/")
+    return "log" if rest.endswith("/log") else kind
+
+
+def _selected(objects: dict[str, Json], query: dict[str, str]) -> list[Json]:
+    """The objects that a labelSelector names, by "label=value" and "label"."""
+    terms = [term.partition("=") for term in query.get("labelSelector", "").split(",") if term]
+    return [
+        found
+        for found in list(objects.values())
+        if all(
+            label in found["metadata"].get("labels", {}) and (not equals or found["metadata"]["labels"][label] == value)
+            for label, equals, value in terms
+        )
+    ]

@@ -1,9 +1,14 @@
-"""What mpi-operator does with an MPIJob, on this machine: the launcher's command really runs, with this mpirun."""
+"""What mpi-operator does with an MPIJob, on this machine: the launcher's command really runs, with this mpirun.
+
+It is as unkind as the real one: a worker that failed is never replaced, only the first launcher waits for the workers,
+an evicted job keeps its pods, and the condition that says a job is done need not be the last one.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import socketserver
 import subprocess
 import sys
 import threading
@@ -15,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from components.train.mpi import mpi_environment
-from tests.fakes.kubernetes_api import NAMESPACE, KubernetesApi, now
+from tests.fakes.kubernetes_api import JOB_LABEL, NAMESPACE, KubernetesApi, now
 
 Json = dict[str, Any]
+_UNREACHABLE = ["sh", "-c", "echo 'ssh: connect to host: no route or name' >&2; exit 255"]
 
 
 class MpiOperator:
@@ -25,14 +31,18 @@ class MpiOperator:
 
     Args:
         api: the API it watches.
-        stage: stands for the volume at /stage of every worker.
-        program: what a launcher runs instead of its container's command, given the number of the try.
+        stage: stands for the volumes at /stage, empty for each job's workers.
+        program: what a launcher runs instead of mpirun, given the number of the try.
 
     Attributes:
         suspend: while set, jobs are held back as Kueue holds them.
         unschedulable: message of a scheduler that finds no node; empty finds one.
         image_trouble: message of a kubelet that cannot pull; empty pulls.
         pod_quota: message of a quota that refuses pods; empty lets them in.
+        gang: whether pods are scheduled only when as many exist as schedulingPolicy.minAvailable says.
+        enforces_deadlines: whether a job ends after its activeDeadlineSeconds.
+        ssh_delay: seconds after its workers are ready until their names resolve and sshd answers.
+        dead: workers that fail as soon as they are made.
         tries: launchers started.
     """
 
@@ -40,8 +50,14 @@ class MpiOperator:
         self.api, self._stage, self._program = api, stage, program
         self.suspend = threading.Event()
         self.unschedulable = self.image_trouble = self.pod_quota = ""
+        self.gang = False
+        self.enforces_deadlines = True
+        self.ssh_delay = 0.0
+        self.dead: set[str] = set()
         self.tries = 0
         self._process: subprocess.Popen[str] | None = None
+        self._sshd: socketserver.ThreadingTCPServer | None = None
+        self._ssh_port = 0
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
@@ -53,13 +69,28 @@ class MpiOperator:
         self._closed.set()
         self._kill()
         self._thread.join(10)
+        self._close_sshd()
 
-    def evict(self, pod: str, message: str) -> None:
-        """The kubelet evicts a worker; the operator fails its job."""
-        evicted = deepcopy(self.api.pods[pod])
-        evicted["status"] = {"phase": "Failed", "reason": "Evicted", "message": message}
-        self.api.put_pod(evicted)
-        self._kill()
+    def lose(self, pod: str, reason: str, message: str = "", hangs: bool = False) -> None:
+        """A worker ends for good: evicted, reclaimed, out of memory.
+
+        Args:
+            pod: the worker.
+            reason: of its status; only "Evicted" makes the operator fail the job.
+            message: of its status.
+            hangs: the launcher does not notice.
+        """
+        lost = deepcopy(self.api.pods[pod])
+        lost["status"] = {"phase": "Failed", "reason": reason, "message": message}
+        self.api.put_pod(lost)
+        if not hangs:
+            self._kill()
+
+    def drain(self, pod: str) -> None:
+        """A worker is deleted from its node; the operator makes another one, which the launcher knows nothing of."""
+        with self.api.changed:
+            old = self.api.pods.pop(pod)
+        self._pod(old["metadata"]["labels"][JOB_LABEL], pod, "worker", _running())
 
     def _watch(self) -> None:
         known: set[str] = set()
@@ -67,7 +98,8 @@ class MpiOperator:
             for job in list(self.api.jobs.values()):
                 if job["metadata"]["uid"] not in known:
                     known.add(job["metadata"]["uid"])
-                    self._run(job["metadata"]["name"], job["metadata"]["uid"])
+                    if "completionTime" not in job.get("status", {}):
+                        self._run(job["metadata"]["name"], job["metadata"]["uid"])
             time.sleep(0.02)
 
     def _run(self, name: str, uid: str) -> None:
@@ -79,17 +111,18 @@ class MpiOperator:
         workers = [f"{name}-worker-{n}" for n in range(job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"])]
         if not self._workers_ready(name, uid, workers):
             return
-        self._condition(name, "Running")
-        deadline = time.monotonic() + policy["activeDeadlineSeconds"]
+        self._open_sshd(time.monotonic() + self.ssh_delay)
+        limit = policy["activeDeadlineSeconds"] if self.enforces_deadlines else 1e9
+        deadline = time.monotonic() + limit
         for number in range(policy["backoffLimit"] + 1):
             # Kubernetes never gives a launcher the name of one before it, not even of a deleted job.
             status = self._launch(name, uid, f"{name}-launcher-{uid}-{number}", deadline)
             if status is None:  # the job is gone
-                break
+                return
             evicted = [w for w in workers if self.api.pods[w]["status"].get("reason") == "Evicted"]
             if evicted:
                 self._condition(name, "Failed", "MPIJobEvicted", f"1/{len(workers)} workers are evicted")
-                break
+                return  # and its pods stay
             if status == 0:
                 self._condition(name, "Succeeded")
                 break
@@ -99,7 +132,7 @@ class MpiOperator:
         else:
             self._condition(name, "Failed", "BackoffLimitExceeded", "Job has reached the specified backoff limit")
         for pod in workers:  # cleanPodPolicy Running
-            if self.api.pods[pod]["status"]["phase"] == "Running":
+            if self.api.pods.get(pod, {}).get("status", {}).get("phase") == "Running":
                 del self.api.pods[pod]
 
     def _started(self, name: str, uid: str) -> bool:
@@ -117,39 +150,67 @@ class MpiOperator:
         return self._alive(name, uid)
 
     def _workers_ready(self, name: str, uid: str, workers: Sequence[str]) -> bool:
+        """Makes the workers and waits until they are ready, for ever where one has failed."""
         if self.pod_quota:
             self.api.event(name, "FailedCreate", f"Error creating: pods is forbidden: {self.pod_quota}")
-        while self.pod_quota or self.unschedulable or self.image_trouble:
+        while self.pod_quota or self.unschedulable or self.image_trouble or self._is_short_of_a_gang(name, workers):
             for pod in workers if not self.pod_quota else ():
                 self._pod(name, pod, "worker", self._pending())
             if not self._alive(name, uid):
                 return False
             time.sleep(0.02)
         for pod in workers:
-            self._pod(name, pod, "worker", {"phase": "Running"})
-        return True
+            if self.api.pods.get(pod, {}).get("status", {}).get("phase") != "Failed":
+                status = {"phase": "Failed", "reason": "Terminated"} if pod in self.dead else _running()
+                self._pod(name, pod, "worker", status)
+        while not self._all_run(workers):
+            if not self._alive(name, uid):
+                return False
+            time.sleep(0.02)
+        return self._alive(name, uid)
+
+    def _all_run(self, workers: Sequence[str]) -> bool:
+        return all(self.api.pods.get(pod, {}).get("status", {}).get("phase") == "Running" for pod in workers)
+
+    def _is_short_of_a_gang(self, name: str, workers: Sequence[str]) -> bool:
+        policy = self.api.jobs[name]["spec"]["runPolicy"].get("schedulingPolicy", {}) if name in self.api.jobs else {}
+        return self.gang and len(workers) < policy.get("minAvailable", len(workers) + 1)
 
     def _pending(self) -> Json:
-        if self.unschedulable:
-            unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-                           "message": self.unschedulable}  # fmt: skip
-            return {"phase": "Pending", "conditions": [unscheduled]}
-        waiting = {"reason": "ImagePullBackOff", "message": self.image_trouble}
-        container = {"name": "worker", "image": "kfrec-train:none", "imageID": "", "ready": False, "restartCount": 0,
-                     "state": {"waiting": waiting}}  # fmt: skip
-        return {"phase": "Pending", "containerStatuses": [container]}
+        if self.image_trouble:
+            waiting = {"reason": "ImagePullBackOff", "message": self.image_trouble}
+            container = {"name": "worker", "image": "kfrec-train:none", "imageID": "", "ready": False,
+                         "restartCount": 0, "state": {"waiting": waiting}}  # fmt: skip
+            return {"phase": "Pending", "containerStatuses": [container]}
+        unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
+                       "message": self.unschedulable or "not enough pods of the group"}  # fmt: skip
+        return {"phase": "Pending", "conditions": [unscheduled]}
 
     def _launch(self, name: str, uid: str, pod: str, deadline: float) -> int | None:
         """Runs one launcher to its end; None where the job was deleted meanwhile."""
-        container = self.api.jobs[name]["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
-        command = self._program(self.tries) if self._program else container["command"]
-        environment = (
-            os.environ | _image_environment() | {e["name"]: e["value"] for e in container["env"] if "value" in e}
-        )
+        job = self.api.jobs[name]
+        container = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
+        workers = [f"{name}-worker-{n}" for n in range(job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"])]
+        command = list(container["command"])
+        waits = command[: command.index("mpirun")] if "mpirun" in command else []
+        if self._program:
+            command = [*waits, *self._program(self.tries)]
+        if not self._all_run(workers) or (not waits and self._sshd is None):
+            command = _UNREACHABLE
+        stage = self._stage / uid
+        stage.mkdir(parents=True, exist_ok=True)
+        hosts = stage / "hostfile"
+        hosts.write_text(f"localhost slots={len(workers) * job['spec'].get('slotsPerWorker', 1)}\n")
+        given = {e["name"]: e["value"] for e in container["env"] if "value" in e}
+        environment = os.environ | _image_environment() | given | {"OMPI_MCA_orte_default_hostfile": str(hosts)}
+        stands_for = {"=/stage": f"={stage}", "--port=2222": f"--port={self._ssh_port}"}
+        for real, here in stands_for.items():
+            command = [word.replace(real, here) for word in command]
         self._pod(name, pod, "launcher", {"phase": "Running"})
+        self._condition(name, "Running")
         process = subprocess.Popen(
-            [word.replace("=/stage", f"={self._stage}") for word in command],
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+            command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            start_new_session=True,
         )  # fmt: skip
         self._process = process
         self.tries += 1
@@ -178,7 +239,7 @@ class MpiOperator:
 
     def _pod(self, job: str, name: str, role: str, status: Json) -> None:
         earlier = self.api.pods.get(name, {}).get("metadata", {})
-        labels = {"training.kubeflow.org/job-name": job, "training.kubeflow.org/job-role": role}
+        labels = {JOB_LABEL: job, "training.kubeflow.org/job-role": role}
         metadata = {"name": name, "namespace": NAMESPACE, "labels": labels, "creationTimestamp": now()} | earlier
         self.api.put_pod({"kind": "Pod", "apiVersion": "v1", "metadata": metadata, "spec": {"containers": []},
                           "status": status})  # fmt: skip
@@ -194,16 +255,56 @@ class MpiOperator:
             conditions[:] = [c for c in conditions if c["type"] != kind]
             conditions.append({"type": kind, "status": status, "reason": reason or f"MPIJob{kind}", "message": message,
                                "lastTransitionTime": now()})  # fmt: skip
+            if kind in ("Succeeded", "Failed"):
+                for at, running in enumerate(conditions):
+                    if running["type"] == "Running":
+                        conditions.append(conditions.pop(at) | {"status": "False"})
+                        break
             self.api.put_job(job)
 
     def _alive(self, name: str, uid: str) -> bool:
-        job = self.api.jobs.get(name)
-        return job is not None and job["metadata"]["uid"] == uid
+        job = None if self._closed.is_set() else self.api.jobs.get(name)
+        return job is not None and job["metadata"]["uid"] == uid and "deletionTimestamp" not in job["metadata"]
 
     def _kill(self) -> None:
         if self._process is not None and self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+
+    def _open_sshd(self, at: float) -> None:
+        """Has the workers' sshd answer from some time on."""
+        self._close_sshd()
+        if not self._ssh_port:
+            with socketserver.TCPServer(("127.0.0.1", 0), _Banner) as probe:
+                self._ssh_port = probe.server_address[1]
+
+        def serve() -> None:
+            socketserver.ThreadingTCPServer.allow_reuse_address = True
+            server = socketserver.ThreadingTCPServer(("127.0.0.1", self._ssh_port), _Banner)
+            server.daemon_threads = True
+            self._sshd = server
+            threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
+
+        wait = at - time.monotonic()
+        if wait > 0:
+            threading.Timer(wait, serve).start()
+        else:
+            serve()
+
+    def _close_sshd(self) -> None:
+        server, self._sshd = self._sshd, None
+        if server is not None:
+            server.shutdown()
+            server.server_close()
+
+
+class _Banner(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+
+
+def _running() -> Json:
+    return {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
 
 
 def _image_environment() -> dict[str, str]:

@@ -144,6 +144,7 @@ def test_the_train_step_has_exactly_the_rights_it_needs(overlay: str) -> None:
         ("", "pods"): ["get", "list", "watch"],
         ("", "pods/log"): ["get"],
         ("", "events"): ["list"],
+        ("argoproj.io", "workflows"): ["get"],
     }  # fmt: skip
 
 

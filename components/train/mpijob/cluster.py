@@ -1,6 +1,7 @@
 """The part of the Kubernetes API that an MPIJob needs, through the official client, patient with a server that is away.
 
-The rights it takes: mpijobs get, list, watch, create, patch, delete; pods get, list, watch; pods/log get; events list.
+The rights it takes: mpijobs get, list, watch, create, patch, delete; pods get, list, watch; pods/log get; events list;
+workflows get.
 """
 
 from __future__ import annotations
@@ -88,30 +89,45 @@ class Cluster:
         Raises:
             Refused: 409 where one of its name exists, 403 over quota or not allowed, 422 where it is not valid.
         """
-        return self._asked(lambda: self._objects.create_namespaced_custom_object(*self._place, job))
+        return self._asked(
+            lambda: self._objects.create_namespaced_custom_object(*self._place, job, _request_timeout=_TIMEOUT)
+        )
 
     def get(self, name: str) -> Json | None:
         """The job, or None where there is none."""
-        try:
-            return self._asked(lambda: self._objects.get_namespaced_custom_object(*self._place, name))
-        except Refused as refused:
-            if refused.status == 404:
-                return None
-            raise
+        return self._found(
+            lambda: self._objects.get_namespaced_custom_object(*self._place, name, _request_timeout=_TIMEOUT)
+        )
+
+    def jobs(self, selector: str) -> list[Json]:
+        """The jobs with these labels."""
+        return self._asked(
+            lambda: self._objects.list_namespaced_custom_object(
+                *self._place, label_selector=selector, _request_timeout=_TIMEOUT
+            )
+        )["items"]
 
     def own(self, name: str, references: list[Json]) -> None:
         """Replaces the owners of a job."""
         body = {"metadata": {"ownerReferences": references}}
-        self._asked(lambda: self._objects.patch_namespaced_custom_object(*self._place, name, body))
+        self._asked(
+            lambda: self._objects.patch_namespaced_custom_object(*self._place, name, body, _request_timeout=_TIMEOUT)
+        )
 
-    def delete(self, name: str) -> None:
-        """Deletes a job and its pods; one that is gone already is fine."""
+    def delete(self, name: str, longest: float | None = None) -> None:
+        """Deletes a job and its pods; one that is gone already is fine. The job is there until its pods have ended.
+
+        Args:
+            name: of the job.
+            longest: seconds to bear an API server that is away; None is the usual patience.
+        """
         options = client.V1DeleteOptions(propagation_policy="Foreground")
-        try:
-            self._asked(lambda: self._objects.delete_namespaced_custom_object(*self._place, name, body=options))
-        except Refused as refused:
-            if refused.status != 404:
-                raise
+        self._found(
+            lambda: self._objects.delete_namespaced_custom_object(
+                *self._place, name, body=options, _request_timeout=_TIMEOUT
+            ),
+            longest,
+        )
 
     def changes(self, name: str, version: str, seconds: int) -> Iterator[tuple[str, Json]]:
         """("ADDED", "MODIFIED" or "DELETED", job) for what happens to a job after ``version``, for some seconds.
@@ -137,6 +153,16 @@ class Cluster:
             raise _refused(error) from error
         except (HTTPError, ValueError) as error:  # a line cut in two is no JSON
             raise Expired from error
+
+    def pod(self, name: str) -> Json | None:
+        """A pod of any kind, or None where there is none."""
+        found = self._found(lambda: self._core.read_namespaced_pod(name, self.namespace, _request_timeout=_TIMEOUT))
+        return self._core.api_client.sanitize_for_serialization(found)
+
+    def workflow(self, name: str) -> Json | None:
+        """A Workflow of Argo, or None where there is none."""
+        place = "argoproj.io", "v1alpha1", self.namespace, "workflows"
+        return self._found(lambda: self._objects.get_namespaced_custom_object(*place, name, _request_timeout=_TIMEOUT))
 
     def pods(self, job: str) -> list[Json]:
         """The job's pods, oldest first."""
@@ -192,13 +218,23 @@ class Cluster:
     def _place(self) -> tuple[str, str, str, str]:
         return GROUP, VERSION, self.namespace, PLURAL
 
-    def _asked(self, question: Callable[[], T]) -> T:
+    def _found(self, question: Callable[[], T], longest: float | None = None) -> T | None:
+        """The answer to a question about one object, or None where there is no such object."""
+        try:
+            return self._asked(question, longest)
+        except Refused as refused:
+            if refused.status == 404:
+                return None
+            raise
+
+    def _asked(self, question: Callable[[], T], longest: float | None = None) -> T:
         """Asks until there is an answer.
 
         Raises:
             Refused: the answer is no.
             KfrecError: no answer for as long as patience lasts.
         """
+        longest = self.patience.longest if longest is None else min(longest, self.patience.longest)
         started, wait, told = time.monotonic(), self.patience.first_wait, False
         while True:
             try:
@@ -213,9 +249,9 @@ class Cluster:
             except HTTPError as error:
                 reason = f"does not answer ({type(error).__name__})"
             away = time.monotonic() - started
-            if away > self.patience.longest:
+            if away > longest:
                 raise KfrecError(
-                    f"the Kubernetes API at {self._host} {reason} for {away:.0f} s; an MPIJob that was created goes "
+                    f"the Kubernetes API at {self._host} {reason} for {away:.0f} s; an MPIJob that was created may go "
                     "on: run the step again to find it"
                 )
             if not told and away > 2 * self.patience.first_wait:

@@ -30,6 +30,7 @@ class LogFollower:
     def __init__(self, cluster: Cluster, job: str, relay: Relay, pause: float = 2.0) -> None:
         self._cluster, self._job, self._relay, self._pause = cluster, job, relay, pause
         self._ended = threading.Event()
+        self._left = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="launcher log", daemon=True)
 
     def __enter__(self) -> LogFollower:
@@ -40,6 +41,8 @@ class LogFollower:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Reads on to the end of a job that ended; leaves at once when an error ends the step."""
+        if kind is not None:
+            self._left.set()  # what a job that was given up still says is no news of the next one
         self._ended.set()
         self._thread.join(30.0 if kind is None else 0.0)
 
@@ -84,6 +87,8 @@ class LogFollower:
                         continue
                     repeated = repeated + 1 if stamp == last else 1
                     last = stamp
+                    if self._left.is_set():
+                        return
                     self._relay.line("stdout", line)
                 return
             except Expired:

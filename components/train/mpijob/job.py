@@ -1,8 +1,10 @@
 """The MPIJob object of a training: launcher, workers, and how both may run.
 
 The settings that others learned the hard way: workers that end with the launcher (cleanPodPolicy Running, or they keep
-their GPUs), explicit limits of retries, time and life, a launcher that waits for the workers' sshd, no service mesh
-between the pods, GPUs only for workers, and an environment that reaches the ranks by ``-x``, because sshd starts them.
+their GPUs), no retries by the operator (it does not replace a failed worker; see ``launcher``), explicit limits of time
+and life, a gang without the launcher, which comes after its workers, a launcher that waits for the workers' sshd, no
+service mesh between the pods, GPUs only for workers, and an environment that reaches the ranks by ``-x``, because sshd
+starts them.
 """
 
 from __future__ import annotations
@@ -21,10 +23,13 @@ from components.train.mpijob.settings import JobSettings
 
 GROUP, VERSION, PLURAL = "kubeflow.org", "v2beta1", "mpijobs"
 DIGEST = "kfrec.io/spec-digest"
+TRAINING_LABEL, ATTEMPT_LABEL = "kfrec.io/training", "kfrec.io/attempt"
 JOB_LABEL, ROLE_LABEL = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
 LAUNCHER, WORKER = "launcher", "worker"
 SSH_FOLDER, SSHD_CONFIG = "/home/mpiuser/.ssh", "/home/mpiuser/.sshd_config"
+SSH_PORT = 2222
 USER = 1000
+WAIT_MODULE = "components.train.mpijob.await_workers"
 _LONGEST_NAME = 63
 # Variables of the image itself: a shell that sshd starts would not have them.
 _OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
@@ -32,22 +37,30 @@ _OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 @dataclass(frozen=True)
 class Owner:
-    """The pod that starts the job; when it goes, Kubernetes removes the job."""
+    """The object that the job belongs to: the run's Workflow. When it goes, Kubernetes removes the job."""
 
     name: str
     uid: str
+    kind: str = "Workflow"
+    api_version: str = "argoproj.io/v1alpha1"
 
     def reference(self) -> dict[str, Any]:
-        return {"apiVersion": "v1", "kind": "Pod", "name": self.name, "uid": self.uid}
+        return {"apiVersion": self.api_version, "kind": self.kind, "name": self.name, "uid": self.uid}
 
 
-def job_name(run_id: str, model_uri: str) -> str:
-    """The same name whenever the same run trains the same output, so that a retried step finds its job again."""
+def training_name(run_id: str, model_uri: str) -> str:
+    """The same name whenever the same run trains the same output, so that a retried step finds its jobs again."""
     return f"kfrec-train-{hashlib.sha256(f'{run_id} {model_uri}'.encode()).hexdigest()[:12]}"
 
 
+def job_name(training: str, attempt: int) -> str:
+    """The name of one attempt's job: no job has the name, or the pods, of the one before it."""
+    return f"{training}-{attempt}"
+
+
 def mpijob(
-    name: str,
+    training: str,
+    attempt: int,
     namespace: str,
     parameters: LaunchParameters,
     settings: JobSettings,
@@ -57,16 +70,18 @@ def mpijob(
     """The object to create.
 
     Args:
-        name: of the job.
+        training: name of the training, part of the job's.
+        attempt: number of the job among those of its training, from 1.
         namespace: where it runs.
         parameters: workers, workers_per_pod, gpus_per_worker and the sizes.
         settings: of the cluster.
         arguments: of each worker's command.
-        owner: the pod that starts it, if any.
+        owner: what it belongs to, if anything.
 
     Raises:
         KfrecError: the workers do not fill whole pods, or the name is too long for as many.
     """
+    name = job_name(training, attempt)
     pods, rest = divmod(parameters.workers, parameters.workers_per_pod)
     if rest:
         raise KfrecError(
@@ -77,12 +92,12 @@ def mpijob(
         raise KfrecError(f"{last}: longer than the {_LONGEST_NAME} characters of a host name; choose a shorter name")
     policy: dict[str, Any] = {
         "cleanPodPolicy": "Running",
-        "backoffLimit": parameters.restarts,
+        "backoffLimit": 0,
         "activeDeadlineSeconds": parameters.deadline,
         "ttlSecondsAfterFinished": settings.ttl_seconds_after_finished,
+        # By default the operator asks for one pod more, the launcher, which it makes when the workers are ready.
+        "schedulingPolicy": {**settings.scheduling_policy, "minAvailable": pods},
     }
-    if settings.scheduling_policy:
-        policy["schedulingPolicy"] = dict(settings.scheduling_policy)
     spec = {
         "slotsPerWorker": parameters.workers_per_pod,
         "runPolicy": policy,
@@ -98,7 +113,7 @@ def mpijob(
             "Worker": {"replicas": pods, "restartPolicy": "Never", "template": _worker(parameters, settings)},
         },
     }
-    labels = _labels(settings)
+    labels = _labels(settings) | {TRAINING_LABEL: training, ATTEMPT_LABEL: str(attempt)}
     if settings.queue:
         labels["kueue.x-k8s.io/queue-name"] = settings.queue
     metadata: dict[str, Any] = {
@@ -127,7 +142,8 @@ def _launcher(parameters: LaunchParameters, settings: JobSettings, arguments: Se
     environment = _environment(settings)
     names = (*_OF_THE_IMAGE, *settings.forwarded, *(entry["name"] for entry in environment))
     exported = [word for name in names for word in ("-x", name)]
-    command = ["mpirun", "-np", str(parameters.workers), "--bind-to", "none", "--tag-output", *exported]
+    wait = ["python", "-m", WAIT_MODULE, f"--port={SSH_PORT}", f"--seconds={settings.ssh_seconds}"]
+    command = [*wait, "mpirun", "-np", str(parameters.workers), "--bind-to", "none", "--tag-output", *exported]
     container = {
         **_container(LAUNCHER, settings),
         "command": [*command, "python", "-m", MODULE, *arguments],
@@ -146,6 +162,7 @@ def _worker(parameters: LaunchParameters, settings: JobSettings) -> dict[str, An
         **_container(WORKER, settings),
         "command": ["/usr/sbin/sshd", "-De", "-f", SSHD_CONFIG],
         "env": _environment(settings),
+        "readinessProbe": {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2, "timeoutSeconds": 2},
         "resources": _resources({"cpu": parameters.pod_cpu}, limits),
         "volumeMounts": [
             {"name": "shared-memory", "mountPath": "/dev/shm"},

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from components.train.mpijob.job import ROLE_LABEL
+from components.train.mpijob.job import LAUNCHER, ROLE_LABEL, WORKER
 
 Json = dict[str, Any]
+# The status of a worker; its module needs what the image of this step does not have.
+BAD_INPUT = 2
 IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 
 
@@ -50,15 +52,54 @@ def image_refused(pod: Json) -> str:
 def failed_pod(pods: Sequence[Json]) -> Json | None:
     """The pod that explains a failure best: a worker that was killed or evicted, else the newest failed launcher."""
     told = [pod for pod in pods if exit_of(pod)]
-    workers = [pod for pod in told if pod["metadata"].get("labels", {}).get(ROLE_LABEL) == "worker"]
+    workers = [pod for pod in told if _role(pod) == WORKER]
     return workers[0] if workers else told[-1] if told else None
+
+
+def lost_worker(pods: Sequence[Json], known: Mapping[str, str]) -> str:
+    """Why the workers can no longer train together, or an empty text.
+
+    The operator does not replace a failed worker, and mpirun does not know one that was replaced. It may take mpirun
+    long to notice, so the pods are looked at.
+
+    Args:
+        pods: of the job, which is neither suspended nor being deleted.
+        known: name and uid of the workers that have run.
+    """
+    workers = {pod["metadata"]["name"]: pod for pod in pods if _role(pod) == WORKER}
+    for name, pod in workers.items():
+        status = pod.get("status", {})
+        if status.get("phase") == "Failed":
+            return f"{name}: {exit_of(pod) or _line(status.get('reason')) or 'failed'}"
+        if pod["metadata"].get("deletionTimestamp"):
+            return f"{name}: being deleted from its node"
+    for name, uid in known.items():
+        if name not in workers or workers[name]["metadata"]["uid"] != uid:
+            return f"{name}: was deleted from its node"
+    return ""
+
+
+def running_workers(pods: Sequence[Json]) -> dict[str, str]:
+    """Name and uid of the workers that run."""
+    return {
+        pod["metadata"]["name"]: pod["metadata"]["uid"]
+        for pod in pods
+        if _role(pod) == WORKER and pod.get("status", {}).get("phase") == "Running"
+    }
+
+
+def bad_input(pods: Sequence[Json]) -> bool:
+    """Whether the last launcher ended with the status of a worker that was given bad input, which mpirun hands on."""
+    launchers = [pod for pod in pods if _role(pod) == LAUNCHER]
+    statuses = launchers[-1].get("status", {}).get("containerStatuses", ()) if launchers else ()
+    return any((s.get("state", {}).get("terminated") or {}).get("exitCode") == BAD_INPUT for s in statuses)
 
 
 def exit_of(pod: Json) -> str:
     """Why a pod ended badly, or an empty text: "OOMKilled, exit code 137", "Evicted: low on memory"."""
     status = pod.get("status", {})
-    if status.get("reason") in ("Evicted", "Preempted", "NodeLost", "Shutdown"):
-        return f"{status['reason']}: {_line(status.get('message'))}"
+    if status.get("reason"):
+        return f"{status['reason']}: {_line(status.get('message'))}".removesuffix(": ")
     for container in status.get("containerStatuses", ()):
         for state in (container.get("state", {}), container.get("lastState", {})):
             ended = state.get("terminated") or {}
@@ -73,6 +114,10 @@ def why_failed(job: Json, pods: Sequence[Json]) -> str:
     own = ": ".join(text for text in (failure.get("reason"), _line(failure.get("message"))) if text)
     pod = failed_pod(pods)
     return "; ".join(text for text in (own, f"{pod['metadata']['name']}: {exit_of(pod)}" if pod else "") if text)
+
+
+def _role(pod: Json) -> str:
+    return pod["metadata"].get("labels", {}).get(ROLE_LABEL, "")
 
 
 def _line(text: str | None) -> str:

@@ -26,7 +26,8 @@ class JobSettings:
         priority_class: of the pods.
         queue: LocalQueue of Kueue that admits the job; empty is none.
         scheduler: name of the scheduler, such as volcano; empty is the cluster's default.
-        scheduling_policy: runPolicy.schedulingPolicy, for gang scheduling by Volcano or the scheduler plugins.
+        scheduling_policy: runPolicy.schedulingPolicy, for gang scheduling by Volcano or the scheduler plugins; its
+            minAvailable is always the number of workers.
         environment: variable: value, for launcher and every rank.
         secret_environment: secret: list of its keys that become variables; what does not exist stays unset.
         forwarded: variables that the cluster puts into pods (such as AWS_ROLE_ARN) and that the ranks need.
@@ -35,6 +36,7 @@ class JobSettings:
         launcher_cpu: request of the launcher.
         launcher_memory: request and limit of the launcher.
         gpu_resource: name of the GPU resource.
+        ssh_seconds: how long a launcher waits until every worker's name resolves and its sshd answers.
         stage_size: disk of a worker for records and results.
         ttl_seconds_after_finished: how long a finished job is kept.
     """
@@ -59,5 +61,6 @@ class JobSettings:
     launcher_cpu: str = setting("1", is_quantity=True)
     launcher_memory: str = setting("2Gi", is_quantity=True)
     gpu_resource: str = "nvidia.com/gpu"
+    ssh_seconds: int = setting(600, at_least=1)
     stage_size: str = setting("200Gi", is_quantity=True)
     ttl_seconds_after_finished: int = setting(86_400, at_least=0)

@@ -10,13 +10,15 @@ import pytest
 
 from components.steps.catalog import LaunchParameters
 from components.train.mpijob.cluster import Patience, connect
-from components.train.mpijob.job import Owner
-from components.train.mpijob.launcher import MpiJobLauncher, Pace
+from components.train.mpijob.job import Owner, mpijob
+from components.train.mpijob.launcher import MpiJobLauncher
 from components.train.mpijob.settings import JobSettings
-from tests.fakes.kubernetes_api import KubernetesApi, write_kubeconfig
+from components.train.mpijob.watcher import Pace
+from tests.fakes.kubernetes_api import NAMESPACE, KubernetesApi, write_kubeconfig
 from tests.fakes.mpi_operator import MpiOperator
 
-NAME = "kfrec-train-test"
+TRAINING = "kfrec-train-test"
+NAME = f"{TRAINING}-1"  # of its first job
 
 
 @dataclass
@@ -29,10 +31,15 @@ class Place:
     told: list[str] = field(default_factory=list)
 
     def launcher(self, owner: Owner | None = None, **changed: Any) -> MpiJobLauncher:
-        pace = Pace(look=1, image=0.5, grace=1, quota=0.1)
+        pace = Pace(look=1, image=0.5, grace=1, quota=0.1, ending=10, parting=1)
         cluster = connect(patience=Patience(longest=20, first_wait=0.05, longest_wait=0.2), tell=self.told.append)
-        parameters = LaunchParameters(**{"workers": 2, "launcher": "mpijob", "restarts": 1, **changed})
-        return MpiJobLauncher(cluster, NAME, parameters, JobSettings(), owner, pace, self.told.append)
+        parameters = LaunchParameters(**{"workers": 2, "launcher": "mpijob", "restarts": 0, **changed})
+        return MpiJobLauncher(cluster, TRAINING, parameters, JobSettings(), owner, pace, self.told.append)
+
+    def left_behind(self) -> None:
+        """A job that a step created whose machine is gone."""
+        parameters = LaunchParameters(workers=2, launcher="mpijob", restarts=0)
+        self.api.create_job(mpijob(TRAINING, 1, NAMESPACE, parameters, JobSettings(), ["--lr=0.5"]))
 
     def run(self, **changed: Any) -> str:
         """Runs a job to its end and returns what its ranks said."""

@@ -9,7 +9,7 @@ from components.errors import KfrecError
 from components.steps.catalog import LaunchParameters
 from components.steps.images import VERSION
 from components.steps.settings_file import load_settings_file
-from components.train.mpijob.job import Owner, job_name, mpijob
+from components.train.mpijob.job import Owner, mpijob, training_name
 from components.train.mpijob.settings import JobSettings
 
 IMAGE = f"kfrec-train:{VERSION}"
@@ -33,6 +33,7 @@ ENVIRONMENT = [
     {"name": "TF_CPP_MIN_LOG_LEVEL", "value": "2"},
     {"name": "HOME", "value": "/tmp"},
 ]
+WAIT = ["python", "-m", "components.train.mpijob.await_workers", "--port=2222", "--seconds=600"]
 MPIRUN = ["mpirun", "-np", "4", "--bind-to", "none", "--tag-output", "-x", "PATH", "-x", "LD_LIBRARY_PATH",
           "-x", "PYTHONPATH", "-x", "KFREC_EVENTS", "-x", "PYTHONUNBUFFERED", "-x", "TF_CPP_MIN_LOG_LEVEL",
           "-x", "HOME"]  # fmt: skip
@@ -41,7 +42,7 @@ ARGUMENTS = ["--dataset_dir=gs://b/d", "--results_dir=gs://b/m"]
 
 def test_the_whole_job_of_four_ranks_on_two_nodes() -> None:
     parameters = LaunchParameters(workers=4, workers_per_pod=2, deadline=3600, restarts=1)
-    job = mpijob("j", "ns", parameters, JobSettings(), ARGUMENTS, Owner("step-pod", "u-1"))
+    job = mpijob("j", 1, "ns", parameters, JobSettings(), ARGUMENTS, Owner("run-1", "u-1"))
     digest = job["metadata"]["annotations"].pop("kfrec.io/spec-digest")
     assert len(digest) == 16
     pod = {"labels": LABELS, "annotations": {"sidecar.istio.io/inject": "false"}}
@@ -49,19 +50,22 @@ def test_the_whole_job_of_four_ranks_on_two_nodes() -> None:
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
         "metadata": {
-            "name": "j",
+            "name": "j-1",
             "namespace": "ns",
-            "labels": LABELS,
+            "labels": {**LABELS, "kfrec.io/training": "j", "kfrec.io/attempt": "1"},
             "annotations": {},
-            "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "step-pod", "uid": "u-1"}],
+            "ownerReferences": [
+                {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "run-1", "uid": "u-1"}
+            ],
         },
         "spec": {
             "slotsPerWorker": 2,
             "runPolicy": {
                 "cleanPodPolicy": "Running",
-                "backoffLimit": 1,
+                "backoffLimit": 0,
                 "activeDeadlineSeconds": 3600,
                 "ttlSecondsAfterFinished": 86400,
+                "schedulingPolicy": {"minAvailable": 2},
             },
             "sshAuthMountPath": "/home/mpiuser/.ssh",
             "launcherCreationPolicy": "WaitForWorkersReady",
@@ -82,7 +86,7 @@ def test_the_whole_job_of_four_ranks_on_two_nodes() -> None:
                                     "image": IMAGE,
                                     "imagePullPolicy": "IfNotPresent",
                                     "securityContext": SECURITY,
-                                    "command": [*MPIRUN, "python", "-m", "components.train.worker", *ARGUMENTS],
+                                    "command": [*WAIT, *MPIRUN, "python", "-m", "components.train.worker", *ARGUMENTS],
                                     "env": ENVIRONMENT,
                                     "resources": {
                                         "requests": {"cpu": "1", "memory": "2Gi"},
@@ -112,6 +116,11 @@ def test_the_whole_job_of_four_ranks_on_two_nodes() -> None:
                                     "securityContext": SECURITY,
                                     "command": ["/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"],
                                     "env": ENVIRONMENT,
+                                    "readinessProbe": {
+                                        "tcpSocket": {"port": 2222},
+                                        "periodSeconds": 2,
+                                        "timeoutSeconds": 2,
+                                    },
                                     "resources": {
                                         "requests": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "2"},
                                         "limits": {"memory": "32Gi", "nvidia.com/gpu": "2"},
@@ -149,7 +158,7 @@ affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: []}}
 priority_class: batch
 queue: gpus
 scheduler: volcano
-scheduling_policy: {minAvailable: 3, queue: gpus}
+scheduling_policy: {minAvailable: 3, queue: gpus, scheduleTimeoutSeconds: 600}
 environment: {NCCL_DEBUG: WARN}
 forwarded: [AWS_ROLE_ARN]
 secret_environment: {kfrec-object-store: [AWS_ACCESS_KEY_ID]}
@@ -161,9 +170,11 @@ annotations: {cluster-autoscaler.kubernetes.io/safe-to-evict: "false"}
 
 
 def test_what_a_cluster_sets_reaches_the_pods(tmp_path: Path) -> None:
-    job = mpijob("j", "ns", LaunchParameters(), everything(tmp_path), ARGUMENTS)
+    job = mpijob("j", 1, "ns", LaunchParameters(), everything(tmp_path), ARGUMENTS)
     assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpus"
-    assert job["spec"]["runPolicy"]["schedulingPolicy"] == {"minAvailable": 3, "queue": "gpus"}
+    # The launcher is made after the workers: a gang that counts it waits for ever.
+    policy = {"minAvailable": 1, "queue": "gpus", "scheduleTimeoutSeconds": 600}
+    assert job["spec"]["runPolicy"]["schedulingPolicy"] == policy
     templates = {kind: replica["template"] for kind, replica in job["spec"]["mpiReplicaSpecs"].items()}
     for template in templates.values():
         spec = template["spec"]
@@ -185,7 +196,7 @@ def test_what_a_cluster_sets_reaches_the_pods(tmp_path: Path) -> None:
 
 
 def test_a_cluster_without_gpus_asks_for_none() -> None:
-    job = mpijob("j", "ns", LaunchParameters(gpus_per_worker=0), JobSettings(), ARGUMENTS)
+    job = mpijob("j", 1, "ns", LaunchParameters(gpus_per_worker=0), JobSettings(), ARGUMENTS)
     spec = job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
     assert "tolerations" not in spec
     assert spec["containers"][0]["resources"]["limits"] == {"memory": "32Gi"}
@@ -199,7 +210,7 @@ def test_the_job_validates_against_the_crd(tmp_path: Path, queued: bool) -> None
     (version,) = [version for version in crd["spec"]["versions"] if version["name"] == "v2beta1"]
     schema = _strict(version["schema"]["openAPIV3Schema"])
     settings = everything(tmp_path) if queued else JobSettings()
-    job = mpijob("j", "ns", LaunchParameters(workers=4, workers_per_pod=2), settings, ARGUMENTS)
+    job = mpijob("j", 1, "ns", LaunchParameters(workers=4, workers_per_pod=2), settings, ARGUMENTS)
     jsonschema.validate(job, schema)
     job["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]["containres"] = []
     with pytest.raises(jsonschema.ValidationError):
@@ -221,20 +232,22 @@ def _strict(schema: dict) -> dict:
 
 def test_workers_fill_whole_pods() -> None:
     with pytest.raises(KfrecError, match=r"workers=5 do not fill pods of workers_per_pod=2; use 4 or 6 workers"):
-        mpijob("j", "ns", LaunchParameters(workers=5, workers_per_pod=2), JobSettings(), ARGUMENTS)
+        mpijob("j", 1, "ns", LaunchParameters(workers=5, workers_per_pod=2), JobSettings(), ARGUMENTS)
 
 
 def test_names_of_pods_fit_a_host_name() -> None:
-    name = job_name("a-run-id", "gs://bucket/a/very/long/path")
-    assert name == job_name("a-run-id", "gs://bucket/a/very/long/path") != job_name("another", "gs://bucket/x")
-    mpijob(name, "ns", LaunchParameters(workers=1000), JobSettings(), ARGUMENTS)
+    name = training_name("a-run-id", "gs://bucket/a/very/long/path")
+    assert (
+        name == training_name("a-run-id", "gs://bucket/a/very/long/path") != training_name("another", "gs://bucket/x")
+    )
+    mpijob(name, 1, "ns", LaunchParameters(workers=1000), JobSettings(), ARGUMENTS)
     with pytest.raises(KfrecError, match="longer than the 63 characters"):
-        mpijob("x" * 60, "ns", LaunchParameters(), JobSettings(), ARGUMENTS)
+        mpijob("x" * 60, 1, "ns", LaunchParameters(), JobSettings(), ARGUMENTS)
 
 
 def test_another_specification_has_another_digest() -> None:
     digests = {
-        mpijob("j", "ns", LaunchParameters(workers=n), JobSettings(), ARGUMENTS)["metadata"]["annotations"][
+        mpijob("j", 1, "ns", LaunchParameters(workers=n), JobSettings(), ARGUMENTS)["metadata"]["annotations"][
             "kfrec.io/spec-digest"
         ]
         for n in (1, 2)

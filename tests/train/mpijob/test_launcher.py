@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -14,9 +15,12 @@ from types import SimpleNamespace
 import pytest
 
 from components.errors import KfrecError
-from components.train.mpijob import cluster
+from components.lifetime import VARIABLE, start_time
+from components.train.mpijob import cluster, watcher
 from components.train.mpijob.job import Owner
-from tests.train.mpijob.conftest import NAME, Place
+from components.train.worker import BAD_INPUT
+from tests.fakes.kubernetes_api import now
+from tests.train.mpijob.conftest import NAME, TRAINING, Place
 
 Make = Callable[..., Place]
 
@@ -37,8 +41,8 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def in_background(job: Callable[[], object]) -> Callable[[], BaseException | None]:
-    """Starts a job; the function it returns waits for its end and gives what it raised."""
+def in_background(job: Callable[[], object], seconds: float = 30) -> Callable[[], BaseException | None]:
+    """Starts a job; the function it returns waits so long for its end and gives what it raised."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -51,7 +55,7 @@ def in_background(job: Callable[[], object]) -> Callable[[], BaseException | Non
     thread.start()
 
     def join() -> BaseException | None:
-        thread.join(30)
+        thread.join(seconds)
         assert not thread.is_alive()
         return raised[0] if raised else None
 
@@ -100,9 +104,10 @@ def test_a_step_killed_and_tried_again_follows_the_job_that_runs(place: Make) ->
 
 def test_a_step_that_finds_its_job_failed_starts_it_again(place: Make) -> None:
     here = place(lambda tries: python("sys.exit(1)" if tries == 0 else "print('[1,0]<stdout>:trained')")(tries))
-    with pytest.raises(KfrecError):
-        here.run(restarts=0)
-    assert here.run(restarts=0) == "[0] trained\n"
+    here.left_behind()
+    wait_for(lambda: "completionTime" in here.api.jobs[NAME].get("status", {}))
+    assert here.run() == "[0] trained\n"
+    assert here.api.live_jobs() == [f"{TRAINING}-2"]
 
 
 def test_a_step_asked_to_stop_deletes_its_job(place: Make) -> None:
@@ -118,7 +123,32 @@ in_cluster(LaunchParameters(workers=2, launcher="mpijob", run_id="r", model_uri=
     wait_for(lambda: here.operator.tries)
     step.send_signal(signal.SIGTERM)
     assert step.wait(20) == 143
-    assert here.api.jobs == {}
+    assert here.api.live_jobs() == []
+
+
+def test_a_step_deletes_its_job_in_the_half_second_that_the_end_of_a_run_leaves(place: Make) -> None:
+    here = place(slowly(30))
+    program = """
+import sys
+from pathlib import Path
+from components.lifetime import end_with_parent
+from components.steps.catalog import LaunchParameters
+from components.train.mpijob.launcher import in_cluster
+end_with_parent()
+in_cluster(LaunchParameters(workers=2, launcher="mpijob", run_id="r", model_uri="m")).run(2, [], Path(sys.argv[1]))
+"""
+    # SIGTERM reaches KFP's launcher, which ends at once; the container, and the step in it, are killed soon after.
+    kfp = subprocess.Popen(["sleep", "60"])
+    environment = os.environ | {VARIABLE: f"{kfp.pid}:{start_time(kfp.pid)}"}
+    step = subprocess.Popen([sys.executable, "-c", program, str(here.folder / "log")], env=environment)
+    wait_for(lambda: here.operator.tries)
+    time.sleep(1.5)  # it looks at pods and events
+    kfp.terminate()
+    kfp.wait()
+    time.sleep(0.5)
+    step.kill()
+    step.wait()
+    assert here.api.live_jobs() == []
 
 
 def test_an_api_server_that_is_away_for_a_while_is_waited_for(place: Make) -> None:
@@ -194,13 +224,13 @@ def test_an_evicted_worker_is_the_reason(place: Make) -> None:
     here = place(slowly(30))
     joined = in_background(here.run)
     wait_for(lambda: here.operator.tries)
-    here.operator.evict(f"{NAME}-worker-1", "The node was low on resource: memory.")
+    here.operator.lose(f"{NAME}-worker-1", "Evicted", "The node was low on resource: memory.")
     error = joined()
     assert isinstance(error, KfrecError)
     assert f"{NAME}-worker-1: Evicted: The node was low on resource: memory." in str(error)
     assert "\n" not in str(error)
     # The operator gives such a job no time of completion and leaves its pods; they would keep their GPUs.
-    assert here.api.jobs == {}
+    assert here.api.live_jobs() == []
 
 
 def test_a_suspended_job_is_told_and_goes_on_when_it_is_resumed(place: Make) -> None:
@@ -214,24 +244,177 @@ def test_a_suspended_job_is_told_and_goes_on_when_it_is_resumed(place: Make) -> 
     assert (here.folder / "worker.log").read_text() == "[0] trained\n"
 
 
-def test_a_launcher_that_fails_once_is_started_again_and_both_are_heard(place: Make) -> None:
+def test_a_job_that_fails_once_is_created_again_and_both_are_heard(place: Make) -> None:
     here = place(python("print(f'[1,0]<stdout>:try {tries}'); time.sleep(0.3); sys.exit(1 - tries)"))
     assert here.run(restarts=1) == "[0] try 0\n[0] try 1\n"
-    assert here.operator.tries == 2
+    assert here.api.live_jobs() == [f"{TRAINING}-2"]
 
 
-def test_the_error_of_an_earlier_launcher_is_not_told_of_a_later_one(place: Make) -> None:
-    event = '{"kfrec": "error", "step": "train", "message": "first"}'
-    code = f"print('[1,0]<stdout>:' + {event!r}) if tries == 0 else None; time.sleep(0.3); sys.exit(7)"
-    here = place(python(code))
-    with pytest.raises(KfrecError, match="exit code 7"):
-        here.run(restarts=1)
+def test_an_error_that_a_worker_tells_ends_the_step_without_another_job(place: Make) -> None:
+    event = '{"kfrec": "error", "step": "train", "message": "the loss is not finite"}'
+    here = place(python(f"print('[1,0]<stdout>:' + {event!r}); sys.exit(2)"))
+    with pytest.raises(KfrecError, match=r"^the loss is not finite$"):
+        here.run(restarts=2)
+    assert here.operator.tries == 1 and here.api.live_jobs() == []
 
 
-def test_a_launcher_that_keeps_failing_is_told_with_its_exit_code_and_last_words(place: Make) -> None:
+def test_the_status_of_bad_input_ends_the_step_without_another_job_where_logs_may_not_be_read(place: Make) -> None:
+    here = place(python(f"sys.exit({BAD_INPUT})"))
+    here.api.forbidden = {"log"}
+    with pytest.raises(KfrecError, match="bad input"):
+        here.run(restarts=2)
+    assert here.operator.tries == 1 and here.api.live_jobs() == []
+
+
+@pytest.mark.parametrize("hangs", [False, True], ids=["mpirun notices", "mpirun hangs"])
+def test_a_worker_that_is_lost_is_survived_by_another_job(place: Make, hangs: bool) -> None:
+    here = place(lambda tries: (slowly(30) if tries == 0 else slowly(0.1))(tries))
+    joined = in_background(lambda: here.run(restarts=1))
+    wait_for(lambda: here.operator.tries)
+    here.operator.lose(f"{NAME}-worker-1", "Terminated", "Pod was terminated: node shutdown", hangs=hangs)
+    assert joined() is None
+    assert (here.folder / "worker.log").read_text() == "[0] trained\n"
+    assert here.api.live_jobs() == [f"{TRAINING}-2"]
+    told = [line for line in here.told if "restart 1 of 1 goes on from the newest checkpoint" in line]
+    assert len(told) == 1 and f"{NAME}-worker-1: Terminated: Pod was terminated: node shutdown" in told[0]
+
+
+def test_a_worker_that_was_drained_and_replaced_is_lost_to_its_job(place: Make) -> None:
+    here = place(lambda tries: (slowly(30) if tries == 0 else slowly(0.1))(tries))
+    joined = in_background(lambda: here.run(restarts=1))
+    wait_for(lambda: here.operator.tries)
+    time.sleep(1.5)  # the workers have been seen
+    here.operator.drain(f"{NAME}-worker-0")
+    assert joined() is None
+    assert here.api.live_jobs() == [f"{TRAINING}-2"]
+
+
+def test_a_worker_that_fails_before_there_is_a_launcher_is_survived(place: Make) -> None:
+    here = place(slowly(0.1))
+    here.operator.unschedulable = "no node"
+    joined = in_background(lambda: here.run(restarts=1))
+    wait_for(lambda: f"{NAME}-worker-1" in here.api.pods)
+    here.operator.dead = {f"{NAME}-worker-1"}
+    here.operator.unschedulable = ""
+    assert joined() is None
+    assert here.operator.tries == 1 and here.api.live_jobs() == [f"{TRAINING}-2"]
+
+
+def test_the_next_job_waits_until_the_pods_of_the_last_one_have_ended(place: Make) -> None:
+    here = place(lambda tries: (slowly(30) if tries == 0 else slowly(0.1))(tries))
+    here.api.termination = 1.5
+    joined = in_background(lambda: here.run(restarts=1))
+    wait_for(lambda: here.operator.tries)
+    here.operator.lose(f"{NAME}-worker-1", "Terminated")
+    wait_for(lambda: f"{TRAINING}-2" in here.api.jobs)
+    assert NAME not in here.api.jobs and not any(pod.startswith(NAME) for pod in here.api.pods)
+    assert joined() is None
+
+
+def test_a_job_that_keeps_losing_workers_is_given_up_after_its_restarts(place: Make) -> None:
+    here = place(python("time.sleep(0.2); sys.exit(255)"))
+    with pytest.raises(KfrecError, match="3 jobs have failed, raise restarts for more"):
+        here.run(restarts=2)
+    assert here.operator.tries == 3 and here.api.live_jobs() == []
+
+
+def test_no_job_is_created_after_the_deadline(place: Make) -> None:
+    here = place(slowly(30))
+    here.operator.enforces_deadlines = False
+    joined = in_background(lambda: here.run(restarts=5, deadline=2))
+    wait_for(lambda: any(pod.startswith(f"{NAME}-launcher") for pod in here.api.pods))
+    time.sleep(2.3)
+    here.operator.lose(f"{NAME}-worker-0", "Terminated")
+    error = joined()
+    assert isinstance(error, KfrecError) and "deadline of 2 s; raise deadline" in str(error)
+    assert here.operator.tries == 1 and here.api.live_jobs() == []
+
+
+def test_two_processes_of_one_step_share_each_job(place: Make) -> None:
+    here = place(lambda tries: (slowly(30) if tries == 0 else slowly(3))(tries))
+    run = [
+        in_background(lambda n=n: here.launcher(restarts=1).run(2, ["--lr=0.5"], here.folder / f"{n}.log"))
+        for n in range(2)
+    ]
+    wait_for(lambda: here.operator.tries and any("found MPIJob" in line for line in here.told))
+    here.operator.lose(f"{NAME}-worker-1", "Terminated")
+    assert [joined() for joined in run] == [None, None]
+    assert here.operator.tries == 2 and here.api.live_jobs() == [f"{TRAINING}-2"]
+
+
+def test_a_gang_is_complete_without_the_launcher_that_comes_after_it(place: Make) -> None:
+    here = place(slowly(0.1))
+    here.operator.gang = True
+    joined = in_background(here.run)
+    assert joined() is None
+
+
+def test_a_launcher_waits_until_the_workers_answer(place: Make) -> None:
+    here = place(slowly(0.1))
+    here.operator.ssh_delay = 2
+    assert here.run() == "[0] trained\n"
+    assert here.operator.tries == 1
+
+
+@pytest.mark.parametrize("resource", ["events", "pods", "log"])
+def test_a_missing_right_to_read_does_not_end_the_training(place: Make, resource: str) -> None:
+    here = place(slowly(2.5))
+    here.api.forbidden = {resource}
+    here.run()
+    assert here.operator.tries == 1
+    assert sum("cannot see" in line for line in here.told) == (resource != "log")
+
+
+def test_whatever_ends_the_step_takes_the_job_along(place: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = place(slowly(30))
+
+    def fail(*arguments: object) -> None:
+        raise RuntimeError("a defect")
+
+    monkeypatch.setattr(watcher, "lost_worker", fail)
+    with pytest.raises(RuntimeError, match="a defect"):
+        here.run()
+    assert here.api.live_jobs() == []
+
+
+def test_a_job_that_cannot_be_deleted_does_not_hide_why_the_step_ends(place: Make) -> None:
+    here = place(slowly(30))
+    here.operator.image_trouble = "none"
+    here.api.forbidden = {"DELETE"}
+    with pytest.raises(KfrecError, match="its image cannot be had"):
+        here.run()
+    assert any(f"delete it with kubectl -n kubeflow delete mpijob {NAME}" in line for line in here.told)
+
+
+@pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
+def test_a_request_without_an_answer_is_made_again(place: Make, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
+    monkeypatch.setattr(cluster, "_TIMEOUT", (1.0, 1.0))
+    here = place(python("time.sleep(0.3); sys.exit(1 - tries)"))
+    here.api.unanswered = [method]
+    joined = in_background(lambda: here.run(restarts=1))
+    assert joined() is None
+    assert here.operator.tries == 2 and here.api.unanswered == []
+
+
+def test_finished_jobs_are_deleted_when_their_time_is_over(place: Make) -> None:
+    here = place(slowly(0.1))
+    done = {"conditions": [{"type": "Succeeded", "status": "True"}]}
+    for name, ended, labels in (
+        ("old", "2020-01-01T00:00:00Z", {"kfrec.io/training": "other"}),
+        ("recent", now(), {"kfrec.io/training": "other"}),
+        ("foreign", "2020-01-01T00:00:00Z", {}),
+    ):
+        metadata = {"name": name, "uid": name, "labels": labels}
+        spec = {"runPolicy": {"ttlSecondsAfterFinished": 3600}}
+        here.api.put_job({"metadata": metadata, "spec": spec, "status": {**done, "completionTime": ended}})
+    here.run()
+    assert here.api.live_jobs() == ["recent", "foreign", NAME]
+
+
+def test_a_job_that_keeps_failing_is_told_with_its_exit_code_and_last_words(place: Make) -> None:
     here = place(python("print('[1,0]<stderr>:out of luck'); sys.exit(7)"))
     with pytest.raises(KfrecError) as error:
-        here.run(restarts=1)
+        here.run()
     assert "BackoffLimitExceeded" in str(error.value) and "exit code 7" in str(error.value)
     assert "\n" not in str(error.value)
     assert any("out of luck" in line for line in here.told)
@@ -273,7 +456,7 @@ def test_a_wrong_image_ends_the_job_in_one_line(place: Make) -> None:
         here.run()
     assert "its image cannot be had (kfrec-train:none ImagePullBackOff" in str(error.value)
     assert "\n" not in str(error.value)
-    assert here.api.jobs == {}
+    assert here.api.live_jobs() == []
 
 
 def test_a_deadline_ends_the_job(place: Make) -> None:
@@ -284,10 +467,21 @@ def test_a_deadline_ends_the_job(place: Make) -> None:
 
 def test_a_deadline_that_the_operator_does_not_enforce_is_enforced_here(place: Make) -> None:
     here = place(slowly(30))
-    here.operator.unschedulable = "no node"
+    here.operator.enforces_deadlines = False
     with pytest.raises(KfrecError, match="not done after the deadline of 1 s; raise deadline; the job was deleted"):
         here.run(deadline=1)
-    assert here.api.jobs == {}
+    assert here.api.live_jobs() == []
+
+
+def test_the_deadline_does_not_count_while_the_workers_have_no_node(place: Make) -> None:
+    here = place(python("print('[1,0]<stdout>:trained')"))
+    here.operator.unschedulable = "no node"
+    joined = in_background(lambda: here.run(deadline=1))
+    wait_for(lambda: any("has no node" in line for line in here.told))
+    time.sleep(3)
+    here.operator.unschedulable = ""
+    assert joined() is None
+    assert (here.folder / "worker.log").read_text() == "[0] trained\n"
 
 
 def test_a_foreign_job_of_the_same_name_stays(place: Make) -> None:

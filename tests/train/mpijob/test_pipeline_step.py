@@ -17,6 +17,7 @@ from components.artifacts.remote import fetch_artifact, open_remote, publish_rem
 from components.scoring import load_model
 from pipelines.compilation import compiled
 from pipelines.task_settings import load_settings
+from tests.fakes.kubernetes_api import NAMESPACE
 from tests.fakes.object_stores import BUCKET
 from tests.train.dataset import LONG, write_dataset
 from tests.train.mpijob.conftest import Place
@@ -75,6 +76,9 @@ def test_the_train_step_trains_in_an_mpijob_on_object_storage(
     monkeypatch.setattr(artifact_types, "_GCS_LOCAL_MOUNT_PREFIX", f"{tmp_path}/gcs/")
     monkeypatch.setenv("POD_NAME", "train-pod")
     monkeypatch.setenv("POD_UID", "pod-uid")
+    monkeypatch.setenv("POD_NAMESPACE", NAMESPACE)
+    workflow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "run-1", "uid": "workflow-uid"}
+    here.api.put_pod({"kind": "Pod", "metadata": {"name": "train-pod", "ownerReferences": [workflow]}})
     spec = next(yaml.safe_load_all(compiled("training", load_settings())))
     given = executor_input(
         spec, workers=2, gpus_per_worker=0, model_type="din", global_batch_size=20, long_seq_length=LONG,
@@ -86,14 +90,13 @@ def test_the_train_step_trains_in_an_mpijob_on_object_storage(
     executor.Executor(executor_input=given, function_to_execute=train_function(spec)).execute()
 
     (job,) = here.api.jobs.values()
-    assert job["metadata"]["ownerReferences"][0]["uid"] == "pod-uid"
+    assert job["metadata"]["ownerReferences"] == [workflow]
     assert {c["type"] for c in job["status"]["conditions"] if c["status"] == "True"} == {
         "Created",
-        "Running",
         "Succeeded",
     }
     command = job["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"]
-    assert f"--results_dir={ROOT}/model" in command and command[:3] == ["mpirun", "-np", "2"]
+    assert f"--results_dir={ROOT}/model" in command and command[5:8] == ["mpirun", "-np", "2"]
     # The model is whole where KFP expects the output, and nothing of it lies where KFP's launcher would upload it.
     model = fetch_artifact(f"{ROOT}/model", tmp_path / "model")
     assert model.inputs == {"tfrecord": open_remote(f"{ROOT}/tfrecord").digest}

@@ -1,0 +1,166 @@
+"""The jobs of one training in the cluster: finds the one that an earlier try of the step left, or creates the next."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timezone
+from typing import Any
+
+from components.errors import KfrecError
+from components.train.mpijob.cluster import Cluster, Refused
+from components.train.mpijob.job import ATTEMPT_LABEL, DIGEST, TRAINING_LABEL, Owner, digest
+from components.train.mpijob.reasons import outcome
+from components.train.mpijob.watcher import Pace, diagnosed
+
+Json = dict[str, Any]
+
+
+class Attempts:
+    """Begins jobs, one after the other.
+
+    Args:
+        cluster: where they run.
+        training: the label that they share.
+        body: the object to create, by the attempt's number.
+        owner: what a job that was found is to belong to as well.
+        pace: how long to wait for what.
+        tell: called with a line for the user.
+        say: the same, but of equal lines only the first is shown.
+
+    Attributes:
+        current: name of the job that this process has to delete if it cannot go on; empty is none.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        training: str,
+        body: Callable[[int], Json],
+        owner: Owner | None,
+        pace: Pace,
+        tell: Callable[[str], None],
+        say: Callable[[str], None],
+    ) -> None:
+        self._cluster, self._training, self._body, self._owner = cluster, training, body, owner
+        self._pace, self._tell, self._say = pace, tell, say
+        self._last = 0
+        self.current = ""
+
+    def begin(self) -> Json:
+        """Creates the next job, or finds the one that another process of this step created.
+
+        Raises:
+            Refused: it may not be created, or is not valid.
+            KfrecError: another job of its name stands in the way.
+        """
+        while True:
+            existing = self._existing()
+            for job in existing[:-1]:
+                self._cluster.delete(_name(job))
+            if existing and _number(existing[-1]) > self._last:
+                self._last = _number(existing[-1])
+                if self._goes_on(existing[-1]):
+                    return existing[-1]
+            if (created := self._created(self._last + 1)) is not None:
+                self._last += 1
+                return created
+
+    def other(self) -> bool:
+        """Whether another process of this step has begun a later job."""
+        return any(_number(job) > self._last for job in self._existing())
+
+    def end(self) -> None:
+        """Deletes the current job and waits until its pods have ended, so that no two trainings write one output."""
+        self._cluster.delete(self.current)
+        self._await_end(self.current)
+        self.current = ""
+
+    def delete_expired(self) -> None:
+        """Deletes finished jobs of any training whose time is over: the operator deletes only their launchers."""
+        jobs = diagnosed("old MPIJobs", lambda: self._cluster.jobs(TRAINING_LABEL), self._say)
+        for job in jobs or ():
+            if _is_expired(job, datetime.now(timezone.utc)):
+                with suppress(Refused):
+                    self._cluster.delete(_name(job))
+
+    def _existing(self) -> list[Json]:
+        """The jobs of this training, the newest last."""
+        return sorted(self._cluster.jobs(f"{TRAINING_LABEL}={self._training}"), key=_number)
+
+    def _goes_on(self, found: Json) -> bool:
+        """Whether to follow a job that is there; one that has failed is deleted."""
+        name = _name(found)
+        if found["metadata"].get("deletionTimestamp"):
+            self._say("an earlier job of this step is being deleted; waiting for that")
+            self._await_end(name)
+            return False
+        if outcome(found) == "Failed":
+            self._tell(f"MPIJob {name} of an earlier try has failed; starting it again")
+            self._cluster.delete(name)
+            self._await_end(name)
+            return False
+        self._require_same(found)
+        self.current = name
+        self._tell(f"found MPIJob {name} of an earlier try; following it")
+        owners = found["metadata"].get("ownerReferences", [])
+        if self._owner is not None and all(owner["uid"] != self._owner.uid for owner in owners):
+            try:
+                self._cluster.own(name, [*owners, self._owner.reference()])
+            except Refused as refused:
+                self._say(f"MPIJob {name} does not get {self._owner.kind} {self._owner.name} as an owner ({refused})")
+        return True
+
+    def _created(self, number: int) -> Json | None:
+        """A new job; None where one of its name is there already."""
+        body = self._body(number)
+        name = _name(body)
+        while True:
+            self.current = name  # already now: an answer may get lost
+            try:
+                created = self._cluster.create(body)
+                self._tell(f"created MPIJob {name} in namespace {self._cluster.namespace}")
+                return created
+            except Refused as refused:
+                self.current = ""
+                if refused.status == 403 and "exceeded quota" in refused.message:
+                    self._say(f"the namespace is over its quota: {refused.message}; trying again")
+                    time.sleep(self._pace.quota)
+                    continue
+                if refused.status != 409:
+                    raise
+            found = self._cluster.get(name)
+            if found is not None:
+                self._require_same(found)
+            return None
+
+    def _require_same(self, found: Json) -> None:
+        name = _name(found)
+        if found["metadata"].get("annotations", {}).get(DIGEST) != digest(self._body(1)["spec"]):
+            raise KfrecError(
+                f"MPIJob {name} exists with another specification; delete it with "
+                f"kubectl -n {self._cluster.namespace} delete mpijob {name}, or use another run"
+            )
+
+    def _await_end(self, name: str) -> None:
+        """Waits until a deleted job is gone with its pods; those of a lost node do not end, and do no harm."""
+        until = time.monotonic() + self._pace.ending
+        while self._cluster.get(name) is not None and time.monotonic() < until:
+            time.sleep(min(1.0, self._pace.look))
+
+
+def _name(job: Json) -> str:
+    return job["metadata"]["name"]
+
+
+def _number(job: Json) -> int:
+    return int(job["metadata"]["labels"].get(ATTEMPT_LABEL, 0))
+
+
+def _is_expired(job: Json, now: datetime) -> bool:
+    ended = job.get("status", {}).get("completionTime")
+    if outcome(job) is None or not ended:
+        return False
+    age = now - datetime.fromisoformat(ended[:19]).replace(tzinfo=timezone.utc)
+    return age.total_seconds() > job["spec"]["runPolicy"].get("ttlSecondsAfterFinished", 0)

@@ -1,0 +1,206 @@
+"""One MPIJob from its creation to its end: waits for it, tells what keeps it from running, and sees when it is lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from components.train.mpijob.cluster import Cluster, Expired
+from components.train.mpijob.reasons import (
+    condition,
+    image_refused,
+    lost_worker,
+    outcome,
+    running_workers,
+    waiting_for,
+)
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often to look, and how long to bear what will not get better by itself.
+
+    Attributes:
+        look: seconds between two looks at the pods; a watch on the job tells of its end at once.
+        image: seconds that an image may be missing.
+        grace: seconds that the operator gets to end a job at its deadline, before it is deleted from here.
+        quota: seconds between two tries to create a job that is over quota.
+        ending: seconds to wait until the pods of a deleted job have ended, before there is another.
+        parting: seconds to bear an API server that is away when a job is to be deleted because the step ends.
+    """
+
+    look: int = 10
+    image: float = 300.0
+    grace: float = 60.0
+    quota: float = 30.0
+    ending: float = 120.0
+    parting: float = 60.0
+
+
+class Lost(Exception):
+    """The job cannot succeed any more; another one may."""
+
+
+class GivenUp(Exception):
+    """The job is to be deleted, and another one would fare no better."""
+
+
+class Gone(Exception):
+    """Someone else deleted the job."""
+
+
+class Clock:
+    """Counts the seconds in which the workers of a training run, over all its jobs.
+
+    As the operator counts activeDeadlineSeconds: not while a job is suspended in a queue, and not before its launcher
+    runs, which waits for the workers to have nodes and images.
+
+    Attributes:
+        seconds: so far.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self._since: float | None = None
+
+    def see(self, running: bool) -> None:
+        """Takes note of whether the workers run from now on."""
+        now = time.monotonic()
+        if self._since is not None:
+            self.seconds += now - self._since
+        self._since = now if running else None
+
+
+class JobWatcher:
+    """Follows one job.
+
+    Args:
+        cluster: where it runs.
+        name: of the job.
+        deadline: seconds that the workers may run.
+        clock: counts them.
+        queue: that admits the job, if any.
+        pace: how often to look.
+        say: called with a line for the user, more than once with the same.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        name: str,
+        deadline: int,
+        clock: Clock,
+        queue: str,
+        pace: Pace,
+        say: Callable[[str], None],
+    ) -> None:
+        self._cluster, self._name, self._queue, self._pace, self._say = cluster, name, queue, pace, say
+        self._deadline, self._clock = deadline, clock
+        self._image_missing_since: float | None = None
+        self._workers: dict[str, str] = {}
+
+    def wait(self, job: Json) -> Json:
+        """Waits until the job is done.
+
+        Args:
+            job: as it was created or found.
+
+        Returns:
+            The job as it is then.
+
+        Raises:
+            Lost: a worker is gone.
+            GivenUp: the deadline is over, or the image cannot be pulled.
+            Gone: someone else deleted it.
+        """
+        try:
+            while outcome(job) is None:
+                self._check(job)
+                job = self._next(job)
+                if outcome(job) is None and (reason := self._look(job)):
+                    job = self._found()  # a job that has just ended loses its workers, too
+                    self._check(job)
+                    if outcome(job) is None and not _suspended(job):
+                        raise Lost(reason)
+            return job
+        finally:
+            self._clock.see(running=False)
+
+    def _next(self, job: Json) -> Json:
+        """The job after a while, or as soon as it is done."""
+        version = job["metadata"]["resourceVersion"]
+        try:
+            for kind, changed in self._cluster.changes(self._name, version, self._pace.look):
+                if kind == "DELETED":
+                    raise Gone
+                self._check(changed)
+                if outcome(changed) is not None:
+                    return changed
+        except Expired:
+            time.sleep(min(1.0, self._pace.look))
+        return self._found()
+
+    def _found(self) -> Json:
+        found = self._cluster.get(self._name)
+        if found is None:
+            raise Gone
+        return found
+
+    def _check(self, job: Json) -> None:
+        """Counts the time, and ends what is over."""
+        if job["metadata"].get("deletionTimestamp"):
+            raise Gone
+        self._clock.see(running=condition(job, "Running") is not None and not _suspended(job))
+        if self._clock.seconds > self._deadline + self._pace.grace:
+            raise GivenUp(f"not done after the deadline of {self._deadline} s; raise deadline")
+
+    def _look(self, job: Json) -> str:
+        """Tells what keeps the job from running, each reason once.
+
+        What cannot be read for lack of a right is told and left out: the job itself is followed all the same.
+
+        Returns:
+            Why its workers can no longer train together, or an empty text.
+        """
+        if _suspended(job):
+            self._workers = {}  # the operator deletes them
+            queue = f", waiting in queue {self._queue}" if self._queue else ""
+            self._say(f"MPIJob {self._name} is suspended{queue}")
+            return ""
+        pods = diagnosed("the pods", lambda: self._cluster.pods(self._name), self._say) or []
+        if pods:
+            if reason := lost_worker(pods, self._workers):
+                return reason
+            self._workers |= running_workers(pods)
+        events = diagnosed("the events", self._events, self._say) or []
+        for reason in waiting_for(pods, events):
+            self._say(reason)
+        missing = next((reason for pod in pods if (reason := image_refused(pod))), "")
+        if not missing:
+            self._image_missing_since = None
+            return ""
+        self._image_missing_since = self._image_missing_since or time.monotonic()
+        if time.monotonic() - self._image_missing_since >= self._pace.image:
+            raise GivenUp(f"its image cannot be had ({missing}); correct image in the job settings")
+        return ""
+
+    def _events(self) -> list[Json]:
+        return [*self._cluster.events(self._name), *self._cluster.events(f"{self._name}-launcher")]
+
+
+def diagnosed(what: str, question: Callable[[], T], say: Callable[[str], None]) -> T | None:
+    """The answer to a question that only serves to explain, or None: that it has none must not end a training."""
+    try:
+        return question()
+    except Exception as error:  # whatever it is
+        say(f"cannot see {what} ({error}); going on without")
+        return None
+
+
+def _suspended(job: Json) -> bool:
+    return bool(job.get("spec", {}).get("runPolicy", {}).get("suspend")) or condition(job, "Suspended") is not None

@@ -1,0 +1,83 @@
+"""A training that loses its workers for good, with real workers on real object storage."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components.artifacts.remote import fetch_artifact, publish_remote
+from components.train.log import read_log
+from tests.fakes.object_stores import BUCKET
+from tests.train.dataset import LONG, write_dataset
+from tests.train.mpijob.conftest import TRAINING, Place
+from tests.train.mpijob.test_launcher import in_background
+
+SETTINGS = dict(
+    model_type="din", global_batch_size=20, long_seq_length=LONG, embedding_dim=4, seed=7, epochs=3, checkpoint_steps=20
+)
+
+
+def arguments(uri: str) -> list[str]:
+    places = [f"--dataset_dir={uri}/tfrecord", f"--results_dir={uri}/model", "--stage_dir=/stage"]
+    return [*places, *(f"--{name}={value}" for name, value in SETTINGS.items())]
+
+
+def weights(model: Path) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(str(model / "checkpoint"))
+    kinds = reader.get_variable_to_dtype_map()
+    return {name: reader.get_tensor(name) for name, kind in kinds.items() if kind.is_floating}
+
+
+def newest_checkpoint(bucket: Any, run: str) -> int:
+    blob = bucket.blob(f"{run}/model/checkpoint/checkpoint")
+    return int(blob.download_as_bytes().decode().split('"')[1].removeprefix("ckpt-")) if blob.exists() else 0
+
+
+@pytest.mark.slow
+def test_a_training_that_loses_two_workers_ends_with_the_model_of_one_that_lost_none(
+    place: Callable[..., Place], gcs_bucket: Any, tmp_path: Path
+) -> None:
+    here = place(None)
+    dataset = write_dataset(tmp_path / "tfrecord", train=1210)
+    for run in ("whole", "lossy"):
+        publish_remote(dataset, f"gs://{BUCKET}/{run}/tfrecord")
+    here.launcher().run(2, arguments(f"gs://{BUCKET}/whole"), tmp_path / "whole.log")
+    here.api.delete_job(f"{TRAINING}-1")
+    while here.api.jobs:
+        time.sleep(0.02)
+
+    joined = in_background(
+        lambda: here.launcher(restarts=2).run(2, arguments(f"gs://{BUCKET}/lossy"), tmp_path / "lossy.log"),
+        seconds=240,
+    )
+    seen = 0
+    for attempt in (1, 2):
+        until = time.monotonic() + 240
+        while newest_checkpoint(gcs_bucket, "lossy") <= seen:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        seen = newest_checkpoint(gcs_bucket, "lossy")
+        here.operator.lose(f"{TRAINING}-{attempt}-worker-1", "Terminated", "the node was reclaimed")
+    assert joined() is None
+
+    assert here.operator.tries == 1 + 3 and here.api.live_jobs() == [f"{TRAINING}-3"]
+    assert (tmp_path / "lossy.log").read_text().count("going on from the checkpoint") == 2
+    whole, lossy = (fetch_artifact(f"gs://{BUCKET}/{run}/model", tmp_path / run).path for run in ("whole", "lossy"))
+    losses = [
+        [record["data"]["loss"] for record in read_log(model / "log.json") if len(record["step"]) == 2]
+        for model in (whole, lossy)
+    ]
+    np.testing.assert_allclose(losses[1], losses[0], atol=1e-5)
+    expected, found = weights(whole), weights(lossy)
+    assert expected.keys() == found.keys() and expected
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
+    results = [json.loads((model / "training.json").read_text())["test_auc"] for model in (whole, lossy)]
+    assert results[1] == pytest.approx(results[0], abs=1e-5)
