@@ -10,6 +10,8 @@ PYTHON ?= $(shell for p in python3.11 python3.10 python3 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 11))' 2>/dev/null \
 	&& $$p -c 'import sys; print(sys.executable)' && break; done)
 READY := .venv/.ready
+# Some tests wait for servers and timers: one process more than there are cores keeps those busy.
+WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
 export UV_PYTHON_DOWNLOADS := never
 export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE ?= copy
@@ -39,7 +41,7 @@ run: $(READY) ## run the whole workflow on the built-in data set
 	@.venv/bin/kfrec run
 
 test: $(READY) ## run all tests
-	@.venv/bin/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+	@.venv/bin/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 test-fast: $(READY) ## run the tests that take seconds
 	@.venv/bin/python -m pytest -m "not slow"

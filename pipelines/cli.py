@@ -70,17 +70,18 @@ def _submit(options: argparse.Namespace) -> int:
     settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
     if options.no_cache:
         settings = settings.without_cache()
+    values = checked(dict(parse_assignment(text) for text in options.set), options.pipeline)
+    host = (options.endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
+    client = connect(options.endpoint, options.namespace)
     wanted = Submission(
         ir=compiled(options.pipeline, settings),
         pipeline=options.pipeline,
-        values=checked(dict(parse_assignment(text) for text in options.set), options.pipeline),
+        values=values,
         experiment=options.experiment,
         name=options.run_name,
         pipeline_root=options.pipeline_root,
         service_account=options.service_account,
     )
-    host = (options.endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
-    client = connect(options.endpoint, options.namespace)
     run_id = submit(client, host, wanted)
     return follow(client, host, run_id, options.timeout, options.pause) if options.wait else 0
 

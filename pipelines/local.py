@@ -27,6 +27,9 @@ from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise
 from pipelines.temporary import temporary_folder
 
+# Where the steps of a run here work: run, pipeline, step, and the hidden folder beside the output.
+_WORKING = "*/*/*/.*.partial"
+
 
 def run(values: Mapping[str, Any], workdir: Path) -> Path:
     """Runs the training pipeline and returns the path of summary.json.
@@ -102,7 +105,7 @@ def _place(workdir: Path) -> Iterator[tuple[Path, StepOutput]]:
     prepare()
     folder = _run_folder(workdir)
     print(f"run folder {folder}", file=sys.stderr)
-    for path in remove_abandoned(workdir):
+    for path in remove_abandoned(workdir.glob(_WORKING)):
         print(f"removed {path}, which a run that was killed left behind", file=sys.stderr)
     with contextlib.closing(StepOutput(folder / "steps.log")) as output:
         try:

@@ -98,10 +98,10 @@ def adopt(folder: Path | str) -> Artifact:
         raise explain_os_error(error, folder) or error from error
 
 
-def remove_abandoned(folder: Path) -> list[Path]:
-    """Removes the working folders below ``folder`` whose processes are dead, and returns them."""
+def remove_abandoned(folders: Iterable[Path]) -> list[Path]:
+    """Removes those of the working folders (``.<output>.partial``) whose processes are dead, and returns them."""
     removed = []
-    for work in sorted(folder.rglob(".*.partial")):
+    for work in sorted(folders):
         name = work.name.removeprefix(".").removesuffix(".partial")
         if not (work / _WRITER).is_file():
             continue

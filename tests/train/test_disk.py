@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from components.artifacts import adopt
+from components.artifacts import publishing
 from components.errors import KfrecError
 from components.steps.catalog import LaunchParameters
 from components.steps.command import command
@@ -37,9 +37,8 @@ PARAMETERS = LaunchParameters(
 @pytest.mark.usefixtures("store")
 def test_a_disk_that_fills_up_is_one_line_and_leaves_the_earlier_model(small_disk: Path, tmp_path: Path) -> None:
     data = write_dataset(tmp_path / "tfrecord", train=100, test=20)
-    (small_disk / "model").mkdir()
-    (small_disk / "model" / "weights").write_text("earlier")
-    adopt(small_disk / "model")
+    with publishing(small_disk / "model", step="train") as staging:
+        (staging.path / "weights").write_text("earlier")
     with pytest.raises(KfrecError) as raised:
         run(PARAMETERS, tfrecord=data, model=small_disk / "model")
     assert "the disk is full; free some space or choose another folder" in str(raised.value)

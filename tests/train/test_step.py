@@ -58,7 +58,7 @@ def test_ids_above_the_cardinality_stop_the_step_and_leave_the_earlier_model(tmp
 
 
 def test_a_training_that_is_stopped_is_killed_and_has_what_was_known_before_it_began(
-    tmp_path: Path, own_tracking: str
+    tmp_path: Path, store: str
 ) -> None:
     from mlflow import MlflowClient
 
@@ -68,10 +68,13 @@ def test_a_training_that_is_stopped_is_killed_and_has_what_was_known_before_it_b
 
     data = open_artifact(write_dataset(tmp_path / "tfrecord", train=10, test=10))
     with pytest.raises(SystemExit):
-        run(PARAMETERS, tfrecord=data.path, model=tmp_path / "model", launcher=Stopped())
-    client = MlflowClient(own_tracking)
-    (tracked,) = client.search_runs([client.get_experiment_by_name("kfrec").experiment_id])
-    assert tracked.info.status == "KILLED" and tracked.info.run_name.startswith(f"sim data {data.digest[:7]} ")
+        parameters = dataclasses.replace(PARAMETERS, experiment="stopped")
+        run(parameters, tfrecord=data.path, model=tmp_path / "model", launcher=Stopped())
+    client = MlflowClient(store)
+    (tracked,) = client.search_runs([client.get_experiment_by_name("stopped").experiment_id])
+    assert tracked.info.status == "KILLED" and tracked.info.run_name.startswith(
+        f"{PARAMETERS.model_type} data {data.digest[:7]} "
+    )
     assert tracked.data.params["embedding_dim"] == "4" and tracked.data.params["train_seed"] == "3"
     assert tracked.data.tags["data.tfrecord.digest"] == data.digest
     assert "system/cpu_utilization_percentage" in tracked.data.metrics

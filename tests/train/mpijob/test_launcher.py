@@ -22,6 +22,7 @@ from components.train.worker import BAD_INPUT
 from tests.fakes.kubernetes_api import now
 from tests.train.mpijob.conftest import NAME, TRAINING, Place
 
+pytestmark = pytest.mark.slow
 Make = Callable[..., Place]
 
 

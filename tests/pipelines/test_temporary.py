@@ -1,0 +1,65 @@
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from components.errors import KfrecError
+from pipelines.cli import main
+from pipelines.temporary import temporary_folder
+
+_HOLDER = """
+import sys, time
+from pipelines.temporary import temporary_folder
+with temporary_folder() as folder:
+    (folder / "module.py").write_text("left by a step")
+    print(folder, flush=True)
+    time.sleep(60)
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+
+
+def test_what_the_steps_of_a_run_leave_goes_with_it(tmp_path: Path) -> None:
+    with temporary_folder() as folder:
+        (folder / "module.py").write_text("left by a step")
+        assert folder.parent == tmp_path
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_folder_of_a_killed_run_goes_with_the_next_one_and_a_living_ones_stays(tmp_path: Path) -> None:
+    runs = [subprocess.Popen([sys.executable, "-c", _HOLDER], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    dead, alive = (Path(run.stdout.readline().strip()) for run in runs if run.stdout)
+    runs[0].kill()
+    runs[0].wait()
+    (tmp_path / "kfrec-run-of-somebody").write_text("a file")
+    with temporary_folder():
+        assert not dead.exists() and (alive / "module.py").exists()
+    assert (tmp_path / "kfrec-run-of-somebody").exists()
+    runs[1].kill()
+    runs[1].wait()
+
+
+def test_no_place_for_it_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_: object) -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    with pytest.raises(KfrecError, match="point TMPDIR to one that can"), temporary_folder():
+        pass
+
+
+def test_a_workdir_that_is_given_wins_over_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://elsewhere:5000")
+    (tmp_path / "mlflow.db").touch()
+    assert main(["ui", "--print-only", "--workdir", str(tmp_path)]) == 0
+    assert f"sqlite:///{tmp_path}/mlflow.db" in capsys.readouterr().out
+    assert main(["ui", "--print-only", "--workdir", str(tmp_path), "--tracking-uri", "http://third:5000"]) == 0
+    assert "server at http://third:5000" in capsys.readouterr().out
