@@ -82,7 +82,7 @@ def as_parent() -> dict[str, str]:
 def end_with_parent(number: int = signal.SIGTERM) -> None:
     """Has this process end when the process that :data:`VARIABLE` names ends, whatever ends that.
 
-    A thread waits for it. Without the variable nothing happens: somebody started this process by hand.
+    A thread waits for it. Without the variable, as in a process started by hand, nothing happens.
 
     Args:
         number: the signal this process sends itself; after a grace period SIGKILL follows.
@@ -132,7 +132,7 @@ def _await_end(pids: Iterable[int]) -> None:
 
 def _watch(pid: int, started: str, number: int) -> None:
     _wait_for_end(pid, started)
-    with suppress(OSError, ValueError):  # whoever read this process's output may be gone, too
+    with suppress(OSError, ValueError):  # the reader of this process's output may be gone, too
         print(f"process {os.getpid()} ends with process {pid}, which started it", file=sys.stderr, flush=True)
     os.kill(os.getpid(), number)
     time.sleep(_GRACE_SECONDS)

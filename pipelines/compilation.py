@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 API_VERSION = "pipelines.kubeflow.org/v2beta1"
+# How a compiled pipeline begins: the SDK's comment, or the first object of a manifest.
+_COMPILED = ("# PIPELINE DEFINITION", "apiVersion: pipelines.kubeflow.org/")
 
 
 def _definition(name: str, settings: ClusterSettings) -> BaseComponent:
@@ -97,7 +99,7 @@ def write_compiled(folder: Path, settings: ClusterSettings) -> list[Path]:
     """Writes ``<pipeline>.yaml`` and ``<pipeline>.kubernetes.yaml`` for every pipeline and returns their paths.
 
     Raises:
-        KfrecError: the folder cannot be written.
+        KfrecError: the folder cannot be written, or a file there is something else.
     """
     texts: dict[Path, str] = {}
     for name in PIPELINES:
@@ -105,6 +107,9 @@ def write_compiled(folder: Path, settings: ClusterSettings) -> list[Path]:
         texts |= {folder / f"{name}.yaml": ir, folder / f"{name}.kubernetes.yaml": kubernetes_manifests(ir)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for path in texts:
+            if path.exists() and not path.read_text(errors="replace").startswith(_COMPILED):
+                raise KfrecError(f"{path}: no compiled pipeline, so it is not overwritten; give another --output")
         for path, text in texts.items():
             path.write_text(text)
     except OSError as error:

@@ -75,7 +75,7 @@ def _require_replaceable(place: Path, step: str) -> None:
         if text.startswith(head):
             return
         raise KfrecError(
-            f"{manifest}: not a manifest of the {step} step, so what is beside it may be someone's; name another folder"
+            f"{manifest}: not a manifest of the {step} step, so what is beside it is not its own; name another folder"
         ) from None
     if artifact.step != step:
         raise KfrecError(

@@ -17,7 +17,14 @@ from components.train.export import FOLDER as SAVED_MODEL
 from components.train.export import export
 from components.train.log import PARAMETER, TrainingLog
 from components.train.ranks import Ranks, together
-from components.train.results import PARAMETERS, TRAINING, copy_data_description, training_results, write_json
+from components.train.results import (
+    PARAMETERS,
+    TRAINING,
+    copy_data_description,
+    require_own_results,
+    training_results,
+    write_json,
+)
 from components.train.runtime import drawn_seed
 from components.train.session import Session, open_session
 from components.train.state import state_of
@@ -38,6 +45,7 @@ def run_training(
         ranks: who takes part.
         checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
     """
+    together(ranks, lambda: _require_results_folder(parameters, ranks))
     seed = ranks.from_first(drawn_seed(parameters.seed))
     session = together(ranks, lambda: open_session(folder, parameters, ranks, seed, checkpoint_saved))
     training = Training(session, seed)
@@ -56,6 +64,7 @@ def run_training(
 
 def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> None:
     """Scores the test split with a checkpoint's weights, or with ``benchmark`` measures how fast that goes."""
+    together(ranks, lambda: _require_results_folder(parameters, ranks))
     seed = ranks.from_first(drawn_seed(parameters.seed))
     session = together(ranks, lambda: open_session(folder, parameters, ranks, seed))
     together(ranks, lambda: _load_weights(session))
@@ -69,6 +78,11 @@ def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> N
         log.write([], {name: None if math.isnan(value) else value for name, value in metrics.items()})
         if session.is_first:
             print(f"test AUC {score.auc.value:.4f}, log loss {score.logloss:.4f}, {score.rows} samples", flush=True)
+
+
+def _require_results_folder(parameters: WorkerParameters, ranks: Ranks) -> None:
+    if ranks.rank == 0:
+        require_own_results(Path(parameters.results_dir), parameters.log_filename)
 
 
 def _open_log(session: Session, seed: int, append: bool = False) -> TrainingLog:

@@ -65,6 +65,12 @@ class TrainingLog:
             self._file.close()
 
 
+def is_training_log(path: Path) -> bool:
+    """Whether a file is a log of this module, if only an empty one."""
+    with path.open(errors="replace") as file:
+        return file.read(len(PREFIX)) in ("", PREFIX)
+
+
 def read_log(path: Path) -> list[dict[str, Any]]:
     """The records of a log file, in order."""
     with path.open() as file:

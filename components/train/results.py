@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.artifacts.folder import listed_paths
+from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
+from components.train.log import is_training_log
 
 if TYPE_CHECKING:
     from components.train.standing import Standing
@@ -56,6 +58,20 @@ def training_results(standing: Standing, workers: int, train_rows: int, test_row
 def trained_rows(results: Mapping[str, Any]) -> dict[str, int]:
     """Samples trained on, over all epochs, and samples of the test split, from the content of training.json."""
     return {"train": results["train_rows"] * len(results["epochs"]), "test": results["test_rows"]}
+
+
+def require_own_results(folder: Path, log_filename: str) -> None:
+    """Refuses a results folder with something in it that no training wrote, since results replace what is there.
+
+    Raises:
+        KfrecError: it has files, and none of them is a training's log.
+    """
+    found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    log = folder / log_filename
+    if found and not (log.is_file() and is_training_log(log)):
+        raise KfrecError(
+            f"results_dir {folder}: holds {found[0]}, and no {log_filename} of a training; name a new or empty folder"
+        )
 
 
 def write_json(path: Path, body: Mapping[str, Any]) -> None:

@@ -64,6 +64,11 @@ def test_settings_of_a_cluster(wrong: str, tmp_path: Path, capfd: pytest.Capture
     assert not outcome.surprise("settings.yaml")
 
 
+def test_compile_overwrites_no_file_of_others(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "work" / "training.yaml").write_text("epochs: 3  # mine\n")
+    assert not run_here(["kfrec", "compile", "--output=."], capfd).surprise("training.yaml")
+
+
 @pytest.mark.parametrize("place", ["none.yaml", ".", "/proc/none", ""])
 def test_settings_that_are_not_there(place: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert not run_here(["kfrec", "compile", f"--settings={place}", "--output=/proc/none"], capfd).surprise()

@@ -362,6 +362,18 @@ def test_records_and_their_specification(
     assert not outcome.without(made).surprise("train", named)
 
 
+@pytest.mark.parametrize("place", [".", "documents", "/proc", "documents/thesis.txt"])
+def test_results_folders_of_others(
+    place: str, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("components.train.runtime.configure", lambda *_: None)
+    (tmp_path / "documents" / "saved_model").mkdir(parents=True)
+    (tmp_path / "documents" / "thesis.txt").write_text("years of work")
+    outcome = run_here(["worker", *WORKER, f"--dataset_dir={records}", f"--results_dir={place}"], capfd)
+    assert not outcome.surprise("train")
+
+
 def _cut_data(prefix: Path) -> None:
     path = next(prefix.parent.glob(f"{prefix.name}.data-*"))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
