@@ -13,7 +13,6 @@ import tensorflow as tf
 from components.models.inputs import trimmed_histories
 from components.train.disk import disk_errors
 
-FOLDER = "saved_model"
 SIGNATURE = "serving_default"
 PROBABILITY = "probability"
 

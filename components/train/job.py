@@ -13,12 +13,12 @@ from components.steps.catalog import WorkerParameters
 from components.steps.parameter import as_plain
 from components.train.benchmark import Benchmark, benchmark_inference, benchmark_training
 from components.train.checkpoint import find_checkpoint, read_standing, require_same_model, restore_weights
-from components.train.export import FOLDER as SAVED_MODEL
 from components.train.export import export
 from components.train.log import PARAMETER, TrainingLog
 from components.train.ranks import Ranks, together
 from components.train.results import (
     PARAMETERS,
+    SAVED_MODEL,
     TRAINING,
     copy_data_description,
     require_own_results,

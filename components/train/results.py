@@ -22,6 +22,7 @@ TRAINING = "training.json"
 VOCABULARY = "vocabulary"
 CHECKPOINT = "checkpoint"
 LOG = "log.json"
+SAVED_MODEL = "saved_model"
 
 
 def training_results(standing: Standing, workers: int, train_rows: int, test_rows: int) -> dict[str, Any]:
@@ -61,17 +62,19 @@ def trained_rows(results: Mapping[str, Any]) -> dict[str, int]:
 
 
 def require_own_results(folder: Path, log_filename: str) -> None:
-    """Refuses a results folder with something in it that no training wrote, since results replace what is there.
+    """Refuses a results folder in which results would replace what no training wrote; other files may be there.
 
     Raises:
-        KfrecError: it has files, and none of them is a training's log.
+        KfrecError: it has something of the name of a result, and no training's log.
     """
-    found = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     log = folder / log_filename
-    if found and not (log.is_file() and is_training_log(log)):
-        raise KfrecError(
-            f"results_dir {folder}: holds {found[0]}, and no {log_filename} of a training; name a new or empty folder"
-        )
+    if log.is_file() and is_training_log(log):
+        return
+    for name in (log_filename, SAVED_MODEL, PARAMETERS, TRAINING, FILENAME, VOCABULARY):
+        if (folder / name).exists():
+            raise KfrecError(
+                f"results_dir {folder}: holds {name}, and no {log_filename} of a training; name another folder"
+            )
 
 
 def write_json(path: Path, body: Mapping[str, Any]) -> None:

@@ -362,7 +362,7 @@ def test_records_and_their_specification(
     assert not outcome.without(made).surprise("train", named)
 
 
-@pytest.mark.parametrize("place", [".", "documents", "/proc", "documents/thesis.txt"])
+@pytest.mark.parametrize("place", ["documents", "/proc", "documents/thesis.txt"])
 def test_results_folders_of_others(
     place: str, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

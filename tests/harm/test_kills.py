@@ -144,7 +144,6 @@ _RUN = ["pipelines.cli", "run", "--workdir=runs", "--set=synthetic_users=60", "-
         "--set=model_type=din", "--set=epochs=1", "--set=embedding_dim=4", "--set=workers=2"]  # fmt: skip
 # The step during which a run is ended, seconds later, and how.
 _RUN_MOMENTS = [
-    ("preprocess", 1.0, signal.SIGKILL),
     ("tfrecord", 0.2, signal.SIGTERM),
     ("train", 4.0, signal.SIGKILL),
     ("train", 6.0, signal.SIGINT),
