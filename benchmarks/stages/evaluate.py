@@ -16,7 +16,8 @@ from components.metrics import roc_auc
 from components.steps.catalog import TfrecordParameters, TrainParameters
 from components.steps.parameter import as_plain
 from components.tfrecord.step import run
-from components.train.export import FOLDER, export
+from components.train.export import export
+from components.train.results import SAVED_MODEL
 
 ROWS, BATCH, SCORES = 262_144, 16_384, 10_000_000
 # A process of its own, as the evaluate step is, which TensorFlow has other threads in than training.
@@ -44,7 +45,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     model, step = our_step()
     data = tensors(BATCH, 1)
     served = {name: _spec(values) for name, values in data.items() if name in model.serving_features}
-    export(model, served, folder / "model" / FOLDER)
+    export(model, served, folder / "model" / SAVED_MODEL)
     (folder / "model" / "parameters.json").write_text(json.dumps(as_plain(TrainParameters())))
     (folder / "model" / "feature_spec.yaml").write_text((records / "feature_spec.yaml").read_text())
     command = [sys.executable, "-c", _SCORE, str(folder / "model"), str(BATCH), str(records)]

@@ -15,7 +15,8 @@ from components.errors import KfrecError
 from components.feature_spec import Channel, Chunk, Feature, FeatureSpec
 from components.models import build_model
 from components.steps.catalog import TrainParameters
-from components.train.export import FOLDER, export
+from components.train.export import export
+from components.train.results import SAVED_MODEL
 from components.train.warm_start import warm_start
 
 PARAMETERS = TrainParameters(embedding_dim=2, long_seq_length=3, stage_one_mlp_dims=(4,), stage_two_mlp_dims=(4,),
@@ -53,7 +54,7 @@ def exported(spec: FeatureSpec, parameters: TrainParameters = PARAMETERS) -> Any
         )
         for name in model.serving_features
     }
-    export(model, shapes, spec.folder / FOLDER)
+    export(model, shapes, spec.folder / SAVED_MODEL)
     return model
 
 
