@@ -45,6 +45,7 @@ class Artifact:
         origins: path of a fetched file to where it came from and which version of it; not part of the digest, so that
             the same content from two places is the same data.
         lineage: step to the parameters it was run with, of the steps before this one.
+        data_uri: where the files are, if in object storage and not beside the manifest: the artifact is a reference.
     """
 
     path: Path
@@ -55,6 +56,7 @@ class Artifact:
     parameters: Mapping[str, Any]
     origins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     lineage: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    data_uri: str = ""
 
     @property
     def digest(self) -> str:
@@ -126,6 +128,7 @@ class Artifact:
             "format": FORMAT,
             "step": self.step,
             "digest": self.digest,
+            **({"data_uri": self.data_uri} if self.data_uri else {}),
             "rows": dict(self.rows),
             "inputs": dict(self.inputs),
             "parameters": dict(self.parameters),
@@ -205,6 +208,9 @@ def open_artifact(folder: Path | str, *, steps: Collection[str] = ()) -> Artifac
         folder: of the artifact.
         steps: the steps whose output is wanted; empty takes any.
 
+    Returns:
+        The artifact; of a reference, few files or none are there, see :mod:`components.artifacts.reference`.
+
     Raises:
         KfrecError: no such folder, no valid manifest, another step's output, or a file is missing or of another size.
     """
@@ -225,6 +231,8 @@ def open_artifact(folder: Path | str, *, steps: Collection[str] = ()) -> Artifac
     for entry in artifact.files:
         path = folder / entry.path
         if not path.is_file():
+            if artifact.data_uri:
+                continue
             raise KfrecError(f"{path}: listed in {MANIFEST} but missing; run the {artifact.step} step again")
         if path.stat().st_size != entry.size:
             raise KfrecError(
@@ -261,6 +269,7 @@ def parse_manifest(text: str, name: str, folder: Path) -> Artifact:
             body["parameters"],
             body.get("origins", {}),
             body.get("lineage", {}),
+            body.get("data_uri", ""),
         )
         recorded = body["digest"]
     except (ValueError, KeyError, TypeError) as error:

@@ -23,7 +23,7 @@ from components.artifacts.folder import (
 )
 from components.errors import KfrecError
 from components.progress import progress
-from components.storage import Changed, Retry, Store, Unavailable, open_store
+from components.storage import Changed, Checksum, ObjectInfo, Retry, Store, Unavailable, below, open_store
 
 ATTEMPTS, THREADS = 6, 8
 # Stands where an artifact is being written; the manifest itself comes last.
@@ -55,13 +55,13 @@ def read_remote(uri: str, name: str) -> bytes | None:
 
 
 def open_remote(uri: str) -> Artifact:
-    """Describes the finished artifact at ``uri``; its ``path`` is the URI's, for messages only.
+    """Describes the finished artifact at ``uri``; its ``path`` is for messages only.
 
     Raises:
         KfrecError: there is no finished artifact, or it may not be read.
     """
     text = read_remote(uri, MANIFEST)
-    name = f"{uri.rstrip('/')}/{MANIFEST}"
+    name = below(uri, MANIFEST)
     if text is None:
         raise KfrecError(f"{name}: missing, so the artifact is unfinished; run the step that writes it again")
     return parse_manifest(text.decode(errors="replace"), name, Path(uri))
@@ -71,7 +71,7 @@ def fetch_artifact(uri: str, folder: Path, wanted: Callable[[str], bool] = lambd
     """Brings files of the artifact at ``uri`` into ``folder``; those that are there and whole are not fetched again.
 
     Args:
-        uri: of a finished artifact.
+        uri: of a finished artifact; a reference is followed.
         folder: receives the files; the manifest is not among them, since not all of them need be.
         wanted: says which, by path within the artifact.
 
@@ -82,7 +82,7 @@ def fetch_artifact(uri: str, folder: Path, wanted: Callable[[str], bool] = lambd
         KfrecError: the artifact is unfinished or damaged, a file cannot be had, or the disk is full.
     """
     artifact = open_remote(uri)
-    store, retry = open_store(uri), Retry(ATTEMPTS)
+    store, retry = open_store(artifact.data_uri or uri), Retry(ATTEMPTS)
     files = [entry for entry in artifact.files if wanted(entry.path) and not _is_here(folder / entry.path, entry)]
     require_room(folder, sum(entry.size for entry in files))
     with progress(f"fetching {len(files)} files", sum(entry.size for entry in files), "bytes") as bar:
@@ -140,13 +140,16 @@ def _step_of(manifest: str) -> str:
 def publish_remote(folder: Path, uri: str) -> Artifact:
     """Uploads the finished artifact in ``folder``, the manifest last.
 
+    What an upload that broke off has left is not sent again where the service states its CRC32C.
+
     Raises:
         KfrecError: the folder is unfinished, or the place holds something else or cannot be written.
     """
     artifact = open_artifact(folder)
     require_output_prefix(uri, artifact.step)
-    begin_remote(uri, artifact.step)
     store, retry = open_store(uri), Retry(ATTEMPTS)
+    broke_off = PARTIAL in (retry.call(uri, store.names) or ())
+    begin_remote(uri, artifact.step)
     retry.call(store.url(MANIFEST), lambda: store.remove(MANIFEST))  # an earlier artifact ends here
     with progress(
         f"uploading {len(artifact.files)} files", sum(entry.size for entry in artifact.files), "bytes"
@@ -154,7 +157,8 @@ def publish_remote(folder: Path, uri: str) -> Artifact:
         advance = _from_any_thread(bar.advance)
 
         def upload(entry: FileEntry) -> None:
-            retry.call(store.url(entry.path), lambda: store.write(entry.path, folder / entry.path))
+            if not (broke_off and _is_there(store, retry, entry)):
+                retry.call(store.url(entry.path), lambda: store.write(entry.path, folder / entry.path))
             advance(entry.size)
 
         _in_parallel(upload, artifact.files)
@@ -179,23 +183,30 @@ def require_room(folder: Path, size: int) -> None:
 
 
 def _fetch(store: Store, retry: Retry, entry: FileEntry, target: Path, advance: Callable[[int], None]) -> None:
-    """Fetches one file under a temporary name, checks it, and gives it its name."""
+    """Fetches one file under a temporary name, going on where a try broke off; checks it, and gives it its name."""
     partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
     target.parent.mkdir(parents=True, exist_ok=True)
     url = store.url(entry.path)
+    info: ObjectInfo | None = None
     failures = 0
     try:
         while True:
+            before = partial.stat().st_size if info else 0
             try:
-                info = store.stat(entry.path)
-                with partial.open("wb") as file:
-                    for block in store.read(info):
+                info = info or store.stat(entry.path)
+                with partial.open("ab" if before else "wb") as file:
+                    for block in store.read(info, before):
                         file.write(block)
                 _check(partial, entry)
                 partial.replace(target)
                 advance(entry.size)
                 return
-            except (Unavailable, Changed, _Damaged) as error:
+            except Unavailable as error:
+                got_further = partial.is_file() and partial.stat().st_size > before
+                failures = 1 if got_further else failures + 1
+                retry.after_failure(failures, url, error)
+            except (Changed, _Damaged) as error:
+                info = None
                 failures += 1
                 retry.after_failure(failures, url, error)
     finally:
@@ -212,6 +223,14 @@ def _check(path: Path, entry: FileEntry) -> None:
 
 def _is_here(path: Path, entry: FileEntry) -> bool:
     return path.is_file() and path.stat().st_size == entry.size and crc32c_of(path) == entry.crc32c
+
+
+def _is_there(store: Store, retry: Retry, entry: FileEntry) -> bool:
+    try:
+        info = retry.call(store.url(entry.path), lambda: store.stat(entry.path))
+    except KfrecError:
+        return False
+    return info.size == entry.size and info.checksum == Checksum("crc32c", entry.crc32c)
 
 
 def _in_parallel(job: Callable[[FileEntry], Any], files: Iterable[FileEntry]) -> None:

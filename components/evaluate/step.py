@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.artifacts import Artifact, open_artifact, publishing
+from components.artifacts import Artifact, publishing
 from components.artifacts.notes import read_notes
 from components.evaluate.measure import Measured, check_both_classes, measure
 from components.evaluate.predictions import write_predictions
 from components.evaluate.report import Facts, render
 from components.feature_spec import FeatureSpec, load_feature_spec
-from components.scoring import load_model, score_split, translation
+from components.scoring import load_model, open_test_split, open_trained, score_split, translation
 from components.steps.catalog import EvaluateParameters
 from components.steps.parameter import as_plain
 from components.tracking import TrackedRun, data_name, log_lineage, log_splits, tracked_run
@@ -28,10 +28,8 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
     Raises:
         KfrecError: an input is unfinished, they do not fit each other, or the test split lacks a class.
     """
-    inputs = {
-        "tfrecord": open_artifact(tfrecord, steps=("tfrecord",)),
-        "model": open_artifact(model, steps=("train",)),
-    }
+    inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
+    tfrecord, model = inputs["tfrecord"].path, inputs["model"].path
     title = f"evaluation of {data_name(inputs['tfrecord'])}"
     with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:
         log_lineage(tracked, inputs["tfrecord"])

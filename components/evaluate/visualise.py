@@ -39,10 +39,5 @@ def evaluate_for_kfp(arguments: Mapping[str, Any]) -> None:
     Args:
         arguments: the component function's arguments by name.
     """
-    component("evaluate", arguments)
-    log_to_kfp(
-        arguments["evaluation"].path,
-        arguments["metrics"],
-        arguments["classification_metrics"],
-        arguments["report"],
-    )
+    shown = arguments["metrics"], arguments["classification_metrics"], arguments["report"]
+    component("evaluate", arguments, lambda folders: log_to_kfp(folders["evaluation"], *shown))

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from components.artifacts import open_artifact, publishing
+from components.artifacts import open_input, publishing
 from components.errors import KfrecError
 from components.preprocess import fork_server
 from components.preprocess.items import parse_items, write_items
@@ -36,7 +36,7 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
     Raises:
         KfrecError: bad input; an earlier ``parquet`` stays as it was.
     """
-    artifact = open_artifact(raw, steps=("download",))
+    artifact = open_input(raw, steps=("download",))
     files = find_raw_files(artifact)
     with (
         ThreadPoolExecutor(1, thread_name_prefix="ahead") as ahead,

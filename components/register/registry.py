@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from components.feature_spec.spec import FILENAME
 from components.register.gate import CHALLENGER, Decision
-from components.scoring.model import OUTPUT, SAVED_MODEL, ExportedModel
+from components.scoring.model import MODEL_FILES, OUTPUT, ExportedModel
 from components.scoring.translation import NotComparable
 from components.tracking import TrackedRun
 from components.tracking.champion import CHAMPION, FilesGone, champion_of, download_version, use_store_of
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
 
 MODEL_DIGEST = "kfrec.model_digest"
 DECISION = "kfrec.decision"
-# What of a model folder is needed to serve it and, later, to score it on newer data.
-_TRAVELS = (SAVED_MODEL, FILENAME, "vocabulary", "parameters.json", "training.json")
 
 
 class Registry:
@@ -46,7 +43,7 @@ class Registry:
 
         use_store_of(self.client)
         inputs = {name: np.asarray(example[name], np.int64) for name in model.inputs}
-        paths = (model.folder / name for name in _TRAVELS)
+        paths = (model.folder / name for name in MODEL_FILES)
         with mlflow.start_run(run_id=self.run.id), warnings.catch_warnings():
             # The signature says what the model reads; type hints could not say it better.
             warnings.filterwarnings("ignore", message=".*Add type hints to the `predict` method")

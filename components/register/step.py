@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
-from components.artifacts import Artifact, open_artifact, publishing
+from components.artifacts import Artifact, open_input, publishing
 from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
@@ -19,12 +19,14 @@ from components.metrics import auc_difference_interval, roc_auc
 from components.records import Records
 from components.register.gate import Decision, against_champion, not_comparable, without_champion
 from components.register.registry import Registry
-from components.scoring import ExportedModel, load_model, score_split, translation
+from components.scoring import ExportedModel, load_model, open_test_split, open_trained, score_split, translation
 from components.steps.catalog import RegisterParameters
 from components.steps.parameter import as_plain
 from components.tracking import tracked_run
 
 _EXAMPLE_ROWS = 3
+# Of the evaluation.
+_READS = ("metrics.json", "predictions.parquet")
 
 
 def run(
@@ -40,11 +42,9 @@ def run(
     Raises:
         KfrecError: an input is unfinished, or the evaluation is of another model or test set.
     """
-    inputs = {
-        "tfrecord": open_artifact(tfrecord, steps=("tfrecord",)),
-        "model": open_artifact(model, steps=("train",)),
-    }
+    inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
     inputs["evaluation"] = _evaluation_of(inputs, evaluation)
+    tfrecord, model, evaluation = (artifact.path for artifact in inputs.values())
     auc = _auc_of(evaluation)
     title = f"registration of {parameters.registered_model}"
     with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:
@@ -92,11 +92,11 @@ def _origin(parameters: RegisterParameters, spec: FeatureSpec) -> dict[str, Any]
 
 
 def _evaluation_of(inputs: Mapping[str, Artifact], evaluation: Path) -> Artifact:
-    found = open_artifact(evaluation, steps=("evaluate",))
+    found = open_input(evaluation, steps=("evaluate",), reads=_READS)
     for name, artifact in inputs.items():
         if found.inputs.get(name) != artifact.digest:
             raise KfrecError(f"{evaluation}: not an evaluation of {name} {artifact.path}; run the evaluate step again")
-    for name in ("metrics.json", "predictions.parquet"):
+    for name in _READS:
         found.file(name)
     return found
 

@@ -1,7 +1,17 @@
 """Scoring samples with an exported model, also with one that was trained on other data."""
 
+from components.scoring.inputs import open_test_split, open_trained
 from components.scoring.model import ExportedModel, load_model
 from components.scoring.split import Scores, score_split
 from components.scoring.translation import NotComparable, translation
 
-__all__ = ["ExportedModel", "NotComparable", "Scores", "load_model", "score_split", "translation"]
+__all__ = [
+    "ExportedModel",
+    "NotComparable",
+    "Scores",
+    "load_model",
+    "open_test_split",
+    "open_trained",
+    "score_split",
+    "translation",
+]

@@ -17,10 +17,13 @@ from components.artifacts.folder import require_listed
 from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
+from components.feature_spec.spec import FILENAME
 
 SAVED_MODEL = "saved_model"
 SIGNATURE = "serving_default"
 OUTPUT = "probability"
+# What of a model's folder scores: it is read, or travels to the registry, and none of it may be of someone else.
+MODEL_FILES = (SAVED_MODEL, FILENAME, "vocabulary", "parameters.json", "training.json")
 # Samples that a thread scores at a time: what one operation hands to the next then stays in a core's cache.
 _PART = 2048
 
@@ -85,8 +88,7 @@ def load_model(folder: Path | str) -> ExportedModel:
         KfrecError: the folder has no model, one with another signature, or files that its manifest does not list.
     """
     folder = Path(folder)
-    # All of it is read, or travels to the registry.
-    require_listed(folder, (SAVED_MODEL, "vocabulary", "parameters.json", "training.json"))
+    require_listed(folder, MODEL_FILES)
     spec = load_feature_spec(folder)
     saved = folder / SAVED_MODEL
     if not (saved / "saved_model.pb").is_file():

@@ -8,11 +8,13 @@ import tempfile
 import time
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 from components.artifacts.folder import MANIFEST, open_artifact
 from components.artifacts.place import output_folder
+from components.artifacts.reference import data_uri, publishing_reference
 from components.errors import KfrecError, WorkerCrashed, explain_os_error
 from components.lifetime import Stopped, end_with_parent, stopping_in_order
 from components.progress import emit, emitting
@@ -20,7 +22,9 @@ from components.steps.catalog import STEPS, Step
 from components.steps.mounted import use_mounted_environment
 from components.steps.parameter import build, parameters_of
 from components.steps.parser import Parser, add_argument
+from components.storage import is_uri
 
+Finish = Callable[[Mapping[str, Path]], None]
 # A step may say in a sentence what came of it, beside its counts and results.
 TOLD = "told"
 
@@ -35,26 +39,47 @@ def command(name: str, arguments: Sequence[str] | None = None) -> int:
     return _guarded(step, lambda: call(step, given, folders), debug)
 
 
-def component(name: str, arguments: Mapping[str, Any]) -> Any:
+def component(name: str, arguments: Mapping[str, Any], finish: Finish = lambda folders: None) -> Any:
     """Runs the step ``name`` inside a KFP component; returns its results as KFP wants them, None where it has none.
+
+    Where KFP keeps artifacts in object storage, outputs become references: kfrec uploads the data, and KFP a manifest.
 
     Args:
         name: the step.
         arguments: the component function's arguments: artifacts (with ``.path`` and ``.uri``) and parameters by name.
-            A step that declares a parameter ``<artifact>_uri`` is also told where KFP keeps that artifact.
+            A step that declares a parameter ``<artifact>_uri`` is also told where that artifact's data are.
+        finish: called with the folders by name when the step has ended well and its outputs are still here.
     """
     end_with_parent()
     step = STEPS[name]
-    folders = {folder: str(arguments[folder].path) for folder in (*step.inputs, *step.outputs)}
-    declared = {p.name for p in parameters_of(step.parameters)}
-    given = {key: value for key, value in arguments.items() if key in declared}
-    given |= {f"{folder}_uri": arguments[folder].uri for folder in folders if f"{folder}_uri" in declared}
     use_mounted_environment()
     returned: list[Mapping[str, Any]] = []
-    status = _guarded(step, lambda: returned.append(call(step, given, folders)), debug=False)
+    status = _guarded(step, lambda: returned.append(_component(step, arguments, finish)), debug=False)
     if status:
         sys.exit(status)
     return namedtuple("Results", step.results)(**returned[0]) if step.results else None
+
+
+def _component(step: Step, arguments: Mapping[str, Any], finish: Finish) -> Mapping[str, Any]:
+    """Runs the step on artifacts of KFP; see :func:`component`."""
+    folders = {name: str(arguments[name].path) for name in (*step.inputs, *step.outputs)}
+    uris = {name: arguments[name].uri for name in folders}
+    remote = [name for name in step.outputs if is_uri(uris[name])]
+    declared = {p.name for p in parameters_of(step.parameters)}
+    given = {key: value for key, value in arguments.items() if key in declared}
+    with ExitStack() as published:
+        for name in remote:
+            folders[name] = str(published.enter_context(publishing_reference(uris[name], Path(folders[name]))))
+            uris[name] = data_uri(uris[name])
+        given |= {f"{name}_uri": uri for name, uri in uris.items() if f"{name}_uri" in declared}
+        results = call(step, given, folders)
+        finish({name: Path(folder) for name, folder in folders.items()})
+    for name in remote:
+        made = open_artifact(arguments[name].path)
+        arguments[name].metadata.update(
+            data=made.data_uri, digest=made.digest, **{f"rows_{k}": v for k, v in made.rows.items()}
+        )
+    return results
 
 
 def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """Object storage behind one small interface: a folder, http(s)://, gs://, s3:// and minio://."""
 
 from components.storage.checksum import Checksum
-from components.storage.opening import is_uri, open_store
+from components.storage.opening import below, is_uri, open_store
 from components.storage.retry import Retry
 from components.storage.store import Changed, ObjectInfo, Store, Unavailable
 
-__all__ = ["Changed", "Checksum", "ObjectInfo", "Retry", "Store", "Unavailable", "is_uri", "open_store"]
+__all__ = ["Changed", "Checksum", "ObjectInfo", "Retry", "Store", "Unavailable", "below", "is_uri", "open_store"]

@@ -49,6 +49,12 @@ def is_uri(place: str) -> bool:
     return "://" in place and not place.startswith("file://")
 
 
+def below(uri: str, *names: str) -> str:
+    """The URI of something below ``uri``; settings that KFP appended to it (``?region=...``) stay at the end."""
+    place, mark, settings = uri.partition("?") if is_uri(uri) else (uri, "", "")
+    return "/".join((place.rstrip("/"), *names)) + mark + settings
+
+
 def bucket_and_prefix(uri: str) -> tuple[str, str]:
     """Splits gs://bucket/some/prefix into ("bucket", "some/prefix/"); the prefix is empty or ends with a slash.
 

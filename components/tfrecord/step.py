@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from components.artifacts import Artifact, open_artifact, publishing
+from components.artifacts import Artifact, open_input, publishing
 from components.feature_spec import Chunk, FeatureSpec
 from components.feature_spec.spec import FILENAME
 from components.records.decoding import layout_of
@@ -35,7 +35,7 @@ def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Map
     Raises:
         KfrecError: the parquet folder is unfinished, or its samples break metadata.json.
     """
-    source = open_artifact(parquet, steps=("preprocess",))
+    source = open_input(parquet, steps=("preprocess",), reads=(METADATA, _VOCABULARY, *SPLITS))
     columns = read_columns(source.file(METADATA).parent, parameters.number_of_user_features)
     groups = {split: row_groups(source, split, columns) for split in SPLITS}
     workers = parameters.workers or len(os.sched_getaffinity(0))

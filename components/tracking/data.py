@@ -41,7 +41,7 @@ def log_splits(run: TrackedRun, data: Artifact, place: str = "", splits: Sequenc
         place: URI where they are, where that is not the artifact's folder.
         splits: which.
     """
-    where = place or str(data.path.absolute())
+    where = data.data_uri or place or str(data.path.absolute())
     run.client.log_inputs(run.id, [_split(data, where, split, data.rows.get(split)) for split in splits])
 
 

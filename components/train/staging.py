@@ -34,7 +34,7 @@ from components.records.framing import index_path
 from components.records.lanes import needed_files
 from components.steps.catalog import WorkerParameters
 from components.steps.parameter import as_plain
-from components.storage import is_uri
+from components.storage import below, is_uri
 from components.train.data import TRAIN
 from components.train.outbox import LIST, LOG, CheckpointOutbox, fetch_checkpoint
 from components.train.ranks import Ranks, together
@@ -104,7 +104,7 @@ def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, rank
     folder = Path(parameters.stage_dir) / f"results-{_digest(uri)}"
     work, checkpoints = folder / "work", folder / CHECKPOINT
     log = work / parameters.log_filename
-    resumed = _first(ranks, lambda: _resume(f"{uri}/{CHECKPOINT}", folder, checkpoints, log))
+    resumed = _first(ranks, lambda: _resume(below(uri, CHECKPOINT), folder, checkpoints, log))
     local = dataclasses.replace(
         parameters,
         results_dir=str(work),
@@ -114,7 +114,7 @@ def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, rank
     if ranks.rank:
         yield Place(data, local)
         return
-    with CheckpointOutbox(f"{uri}/{CHECKPOINT}", log) as outbox:
+    with CheckpointOutbox(below(uri, CHECKPOINT), log) as outbox:
         yield Place(data, local, outbox.send)
     with publishing(folder / "model", step=STEP, inputs={"tfrecord": source}, parameters=comparable) as staging:
         shutil.copytree(work, staging.path, dirs_exist_ok=True)

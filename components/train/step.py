@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from components.artifacts import Artifact, open_artifact, publishing
+from components.artifacts import Artifact, open_input, publishing
 from components.artifacts.remote import fetch_artifact
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
@@ -46,11 +46,13 @@ def run(
     Raises:
         KfrecError: bad input; where training had begun, its checkpoints are kept and the line names their folder.
     """
-    data = open_artifact(tfrecord, steps=("tfrecord",))
+    in_storage = is_uri(parameters.model_uri) and parameters.launcher == MPIJOB
+    data = open_input(tfrecord, steps=("tfrecord",), reads=(parameters.feature_spec,) if in_storage else None)
+    tfrecord = data.path
     load_feature_spec(tfrecord, parameters.feature_spec)
     require_divisible(parameters.global_batch_size, parameters.workers)
     launcher = launcher or launcher_of(parameters)
-    if is_uri(parameters.model_uri) and parameters.launcher == MPIJOB:
+    if in_storage:
         return _train_in_storage(parameters, data, launcher)
     with (
         _tracked(parameters, data) as tracked,

@@ -1,0 +1,95 @@
+"""Artifacts whose data stay in object storage: what KFP copies is a manifest that says where they are.
+
+KFP's launcher downloads every object below an artifact's URI, and of every prefix that begins like it, before a step
+begins, and uploads an output's folder when it has ended. So the data lie beside the artifacts, not below one, and only
+the manifest and files of a few kilobytes travel with KFP.
+"""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from components.artifacts.folder import MANIFEST, Artifact, open_artifact
+from components.artifacts.remote import fetch_artifact, open_remote, publish_remote
+from components.errors import KfrecError
+
+# Beside the artifacts of a task; no artifact's name begins like it.
+DATA = "_data"
+# Files up to this size stand beside the manifest of a reference, as long as they fit the total; in bytes.
+SMALL, SMALL_IN_TOTAL = 64 << 10, 512 << 10
+
+
+def data_uri(uri: str) -> str:
+    """Where the data of the artifact that KFP keeps at ``uri`` go."""
+    place, mark, settings = uri.partition("?")
+    parent, _, name = place.rstrip("/").rpartition("/")
+    return f"{parent}/{DATA}/{name}{mark}{settings}"
+
+
+def open_input(folder: Path | str, *, steps: Collection[str], reads: Collection[str] | None = None) -> Artifact:
+    """Opens an artifact that a step was given, with the files it reads on this machine.
+
+    Args:
+        folder: of the artifact. Where it is a reference, what is read comes into a temporary folder, which is the path
+            of the result.
+        steps: the steps whose output is wanted.
+        reads: names of files, and of folders of which everything is read; None reads everything.
+
+    Raises:
+        KfrecError: see :func:`components.artifacts.folder.open_artifact`; or the data are not where the reference says.
+    """
+    artifact = open_artifact(folder, steps=steps)
+    if not artifact.data_uri:
+        return artifact
+    stage = _stage()
+    wanted = tuple(f"{name}/" for name in reads or ())
+    found = fetch_artifact(artifact.data_uri, stage, lambda path: reads is None or f"{path}/".startswith(wanted))
+    if found.digest != artifact.digest:
+        raise KfrecError(f"{artifact.data_uri}: holds other data than {folder} says; run the pipeline again")
+    (stage / MANIFEST).write_text(artifact.to_json())
+    return replace(artifact, path=stage)
+
+
+def _stage() -> Path:
+    """A temporary folder that goes with the process."""
+    folder = Path(tempfile.mkdtemp(prefix="kfrec-input-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+@contextmanager
+def publishing_reference(uri: str, folder: Path) -> Iterator[Path]:
+    """Gives the folder for an output that KFP keeps at ``uri``; when the block ends well, publishes what is there.
+
+    A step may have published the data at ``data_uri(uri)`` itself and left the folder empty.
+
+    Args:
+        uri: of the output.
+        folder: receives the manifest and the small files.
+
+    Raises:
+        KfrecError: the step published nothing, or the data cannot be written.
+    """
+    with tempfile.TemporaryDirectory(prefix="kfrec-output-") as stage:
+        staged, place = Path(stage) / "artifact", data_uri(uri)
+        yield staged
+        published = publish_remote(staged, place) if staged.exists() else open_remote(place)
+        folder.mkdir(parents=True, exist_ok=True)
+        total, small = 0, []
+        for entry in published.files:
+            if entry.size <= SMALL and total + entry.size <= SMALL_IN_TOTAL:
+                total += entry.size
+                small.append(entry.path)
+        if staged.exists():
+            for path in small:
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(staged / path, folder / path)
+        else:
+            fetch_artifact(place, folder, lambda path: path in small)
+        (folder / MANIFEST).write_text(replace(published, data_uri=place).to_json())
