@@ -13,7 +13,7 @@ import socket
 import sys
 from pathlib import Path
 
-from components.steps.catalog import WorkerParameters
+from components.steps.catalog import worker_parameters
 from components.steps.parameter import build
 from components.train.runtime import configure, quiet_tensorflow
 
@@ -35,7 +35,7 @@ def main(address: str, dataset: str, samples_a_rank: int) -> None:
         "affinity": "disabled",
         "results_dir": str(Path(dataset).parent / "results"),
     }
-    parameters = build(WorkerParameters, {name: str(value) for name, value in options.items()})
+    parameters = build(worker_parameters("sim"), {name: str(value) for name, value in options.items()})
     configure(parameters, ranks)
     session = open_session(Path(dataset), parameters, ranks, seed=1)
     training = Training(session, seed=1)

@@ -8,14 +8,16 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from components import registry
 from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped, stopping_in_order
 from components.steps.catalog import STEPS
 from components.steps.parser import Parser
-from pipelines.defaults import PIPELINES, RETRAINING, TRAINING
-from pipelines.parameters import checked, parse_assignment, step_parameters
+from pipelines.defaults import MODEL, PIPELINES, RETRAINING, TRAINING, Pipeline, every_pipeline
+from pipelines.parameters import checked, parse_assignment, pipeline_parameters, step_parameters
 
 WORKDIR = "runs"
+_LISTED = "kfrec parameters --model NAME lists what --set can set."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,6 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with stopping_in_order(with_descendants=True):
             return int(options.action(options))
+    except BrokenPipeError:  # the reader, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except (KfrecError, OSError) as error:
         told = explain_os_error(error) if isinstance(error, OSError) else error
         if options.debug or told is None:
@@ -45,7 +50,7 @@ def _run(options: argparse.Namespace) -> int:
         values["workers"] = options.workers
     _use_store_of(options)
     start = {TRAINING: run, RETRAINING: run_retraining}[options.pipeline]
-    summary = start(values, Path(options.workdir or WORKDIR))
+    summary = start(options.model, values, Path(options.workdir or WORKDIR))
     if summary is not None:
         print(summary)
     return 0
@@ -56,7 +61,10 @@ def _compile(options: argparse.Namespace) -> int:
     from pipelines.task_settings import load_settings
 
     settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
-    for path in write_compiled(Path(options.output), settings):
+    pipelines = [one for one in every_pipeline() if options.model in ("", one.model)]
+    if not pipelines:
+        registry.model(options.model)
+    for path in write_compiled(Path(options.output), settings, pipelines):
         print(path)
     return 0
 
@@ -70,12 +78,13 @@ def _submit(options: argparse.Namespace) -> int:
     settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
     if options.no_cache:
         settings = settings.without_cache()
-    values = checked(dict(parse_assignment(text) for text in options.set), options.pipeline)
+    pipeline = Pipeline(options.pipeline, options.model)
+    values = checked(dict(parse_assignment(text) for text in options.set), pipeline)
     host = (options.endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
     client = connect(options.endpoint, options.namespace)
     wanted = Submission(
-        ir=compiled(options.pipeline, settings),
-        pipeline=options.pipeline,
+        ir=compiled(pipeline, settings),
+        pipeline=pipeline,
         values=values,
         experiment=options.experiment,
         name=options.run_name,
@@ -97,9 +106,9 @@ def _schedule(options: argparse.Namespace) -> int:
     settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
     host = (options.endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
     client = connect(options.endpoint, options.namespace or file.namespace)
-    Reconciler(client, host, lambda name: compiled(name, settings), dry_run=options.dry_run, prune=options.prune).apply(
-        file
-    )
+    Reconciler(
+        client, host, lambda pipeline: compiled(pipeline, settings), dry_run=options.dry_run, prune=options.prune
+    ).apply(file)
     return 0
 
 
@@ -152,30 +161,35 @@ def _require_free(port: int) -> None:
             raise KfrecError(f"--port {port} cannot be used ({error.strerror}); give another one") from None
 
 
-def _parameter_help() -> str:
+def _parameters(options: argparse.Namespace) -> int:
     """Every pipeline parameter with unit and default, by step; a shared one stands where it first occurs."""
-    lines, seen = ["pipeline parameters, for --set name=value:"], set[str]()
+    known = pipeline_parameters(Pipeline(RETRAINING, options.model)) | pipeline_parameters(
+        Pipeline(TRAINING, options.model)
+    )
+    seen = set[str]()
     for step in STEPS.values():
-        lines += ["", f"{step.name}: {step.summary}"]
-        for parameter in step_parameters(step):
+        print(f"{step.name}: {step.summary}")
+        for parameter in step_parameters(step, options.model):
             if parameter.pipeline_name not in seen:
                 seen.add(parameter.pipeline_name)
-                lines.append(f"  {parameter.pipeline_name:<32} {parameter.description}")
-    return "\n".join(lines)
+                print(f"  {parameter.pipeline_name:<32} {known[parameter.pipeline_name].description}")
+        print()
+    return 0
+
+
+def _models(options: argparse.Namespace) -> int:
+    for name in registry.names(registry.MODELS):
+        print(f"{name:<16} {registry.model(name).summary}")
+    return 0
 
 
 def _parser() -> argparse.ArgumentParser:
-    options = dict(formatter_class=argparse.RawDescriptionHelpFormatter, epilog=_parameter_help())
-    parser = Parser(
-        prog="kfrec",
-        description="From raw interaction logs to a registered click-through-rate model.",
-        **options,  # type: ignore[arg-type]
-    )
+    parser = Parser(prog="kfrec", description="From raw logs to a trained, evaluated and registered model.")
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    run = commands.add_parser("run", help="run a pipeline on this machine", **options)  # type: ignore[arg-type]
-    run.add_argument("--pipeline", default=TRAINING, choices=PIPELINES, help="default %(default)s")
+    run = commands.add_parser("run", help="run a pipeline on this machine", epilog=_LISTED)
+    _add_pipeline(run)
     run.add_argument(
         "--source", metavar="WHERE", help="folder, http(s)://, gs:// or s3:// prefix, or synthetic (default)"
     )
@@ -184,13 +198,18 @@ def _parser() -> argparse.ArgumentParser:
     _add_workdir(run)
     run.set_defaults(action=_run)
 
+    parameters = commands.add_parser("parameters", help="list the parameters of a model's pipelines")
+    _add_model(parameters)
+    parameters.set_defaults(action=_parameters)
+
     compile_ = commands.add_parser("compile", help="write the pipelines as KFP's IR YAML and as Kubernetes manifests")
+    compile_.add_argument("--model", default="", metavar="NAME", help="of this model alone (default: of all)")
     compile_.add_argument("--output", default="build", metavar="FOLDER", help="default %(default)s")
     _add_settings(compile_)
     compile_.set_defaults(action=_compile)
 
-    submit = commands.add_parser("submit", help="run a pipeline on a cluster", **options)  # type: ignore[arg-type]
-    submit.add_argument("--pipeline", default=TRAINING, choices=PIPELINES, help="default %(default)s")
+    submit = commands.add_parser("submit", help="run a pipeline on a cluster", epilog=_LISTED)
+    _add_pipeline(submit)
     submit.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="set a pipeline parameter")
     submit.add_argument("--experiment", default="kfrec", help="KFP experiment (default %(default)s)")
     submit.add_argument("--run-name", default="", metavar="NAME", help="name of the run (default: pipeline and time)")
@@ -216,12 +235,24 @@ def _parser() -> argparse.ArgumentParser:
     _add_settings(apply)
     apply.set_defaults(action=_schedule)
 
+    models = commands.add_parser("models", help="list the models that are installed")
+    models.set_defaults(action=_models)
+
     ui = commands.add_parser("ui", help="look at the runs in MLflow")
     ui.add_argument("--port", type=int, default=5000, help="default %(default)s")
     ui.add_argument("--print-only", action="store_true", help="only say how, do not start the server")
     _add_workdir(ui)
     ui.set_defaults(action=_ui)
     return parser
+
+
+def _add_pipeline(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pipeline", default=TRAINING, choices=PIPELINES, help="default %(default)s")
+    _add_model(parser)
+
+
+def _add_model(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--model", default=MODEL, metavar="NAME", help="default %(default)s; see kfrec models")
 
 
 def _add_endpoint(parser: argparse.ArgumentParser) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import yaml
 
 from components.errors import KfrecError, explain_os_error
 from components.steps.images import VERSION
-from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, RETRAINING, TRAINING
+from pipelines.defaults import CLUSTER_DEFAULTS, RETRAINING, TRAINING, Pipeline
 from pipelines.retries import check_retries, lengthen_retries
 from pipelines.task_settings import ClusterSettings
 
@@ -25,27 +26,27 @@ API_VERSION = "pipelines.kubeflow.org/v2beta1"
 _COMPILED = ("# PIPELINE DEFINITION", "apiVersion: pipelines.kubeflow.org/")
 
 
-def _definition(name: str, settings: ClusterSettings) -> BaseComponent:
+def _definition(pipeline: Pipeline, settings: ClusterSettings) -> BaseComponent:
     from pipelines.retraining import retraining_pipeline
     from pipelines.training import training_pipeline
 
-    define = {TRAINING: training_pipeline, RETRAINING: retraining_pipeline}[name]
-    return define(settings.configure, CLUSTER_DEFAULTS)
+    define = {TRAINING: training_pipeline, RETRAINING: retraining_pipeline}[pipeline.kind]
+    return define(pipeline.model, settings.configure, CLUSTER_DEFAULTS)
 
 
-def compiled(name: str, settings: ClusterSettings) -> str:
+def compiled(pipeline: Pipeline, settings: ClusterSettings) -> str:
     """The IR YAML of a pipeline: its specification and, in a second document, what it asks of Kubernetes.
 
     Args:
-        name: one of PIPELINES.
+        pipeline: which.
         settings: of the cluster.
     """
     from kfp import compiler
 
-    pipeline = _definition(name, settings)
+    definition = _definition(pipeline, settings)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / f"{name}.yaml"
-        compiler.Compiler().compile(pipeline, str(path))
+        path = Path(folder) / "pipeline.yaml"
+        compiler.Compiler().compile(definition, str(path))
         text = path.read_text()
     spec, platform = yaml.load_all(text, _LOADER)
     lengthen_retries(spec, platform)
@@ -95,16 +96,19 @@ def version_name(ir: str) -> str:
     return f"{VERSION}-{hashlib.sha256(ir.encode()).hexdigest()[:8]}"
 
 
-def write_compiled(folder: Path, settings: ClusterSettings) -> list[Path]:
-    """Writes ``<pipeline>.yaml`` and ``<pipeline>.kubernetes.yaml`` for every pipeline and returns their paths.
+def write_compiled(folder: Path, settings: ClusterSettings, pipelines: Iterable[Pipeline]) -> list[Path]:
+    """Writes ``<pipeline>.yaml`` and ``<pipeline>.kubernetes.yaml`` for each pipeline and returns their paths.
 
     Raises:
         KfrecError: the folder cannot be written, or a file there is something else.
     """
     texts: dict[Path, str] = {}
-    for name in PIPELINES:
-        ir = compiled(name, settings)
-        texts |= {folder / f"{name}.yaml": ir, folder / f"{name}.kubernetes.yaml": kubernetes_manifests(ir)}
+    for pipeline in pipelines:
+        ir = compiled(pipeline, settings)
+        texts |= {
+            folder / f"{pipeline.name}.yaml": ir,
+            folder / f"{pipeline.name}.kubernetes.yaml": kubernetes_manifests(ir),
+        }
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for path in texts:

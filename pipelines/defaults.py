@@ -3,16 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from components import registry
 from components.steps.catalog import STEPS
 
 TRAINING, RETRAINING = "training", "retraining"
-# The steps of each pipeline, in order.
+MODEL = "sim"
+# The steps of each kind of pipeline, in order.
 PIPELINES: Mapping[str, tuple[str, ...]] = {
     TRAINING: tuple(name for name in STEPS if name != "find"),
     RETRAINING: tuple(STEPS),
 }
+
+
+class Pipeline(NamedTuple):
+    """A pipeline: there is one of each kind for every model.
+
+    Attributes:
+        kind: one of PIPELINES.
+        model: name of the model.
+    """
+
+    kind: str = TRAINING
+    model: str = MODEL
+
+    @property
+    def name(self) -> str:
+        """What its file is called, such as ``sim-training``."""
+        return f"{self.model.replace('_', '-')}-{self.kind}"
+
+    @property
+    def kfp_name(self) -> str:
+        """What KFP calls it."""
+        return f"kfrec-{self.name}"
+
+    @property
+    def steps(self) -> tuple[str, ...]:
+        """The steps, in order."""
+        return PIPELINES[self.kind]
+
+
+def every_pipeline() -> list[Pipeline]:
+    """Those of all models that are installed."""
+    return [Pipeline(kind, model) for model in registry.names(registry.MODELS) for kind in PIPELINES]
+
+
 # What the find step decides, so that no one else can.
 FOUND = tuple(name for name in STEPS["find"].results if name != "proceed")
 

@@ -17,12 +17,12 @@ from components.artifacts.publish import remove_abandoned
 from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped, as_parent
 from components.progress.events import VARIABLE as EVENTS
-from components.steps.catalog import MPIJOB, STEPS, LaunchParameters
+from components.steps.catalog import MPIJOB, STEPS
 from components.steps.parameter import build
 from components.tracking.run import end_failed
 from components.tracking.store import prepare
-from pipelines.defaults import LOCAL_DEFAULTS, RETRAINING, TRAINING
-from pipelines.parameters import checked, pipeline_parameters, step_parameters
+from pipelines.defaults import LOCAL_DEFAULTS, RETRAINING, TRAINING, Pipeline
+from pipelines.parameters import checked, choices, pipeline_parameters, step_parameters
 from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise
 from pipelines.temporary import temporary_folder
@@ -31,10 +31,11 @@ from pipelines.temporary import temporary_folder
 _WORKING = "*/*/*/.*.partial"
 
 
-def run(values: Mapping[str, Any], workdir: Path) -> Path:
+def run(model: str, values: Mapping[str, Any], workdir: Path) -> Path:
     """Runs the training pipeline and returns the path of summary.json.
 
     Args:
+        model: name of the model.
         values: pipeline parameters by name; the others take their defaults.
         workdir: where runs, the download cache and MLflow's database live.
 
@@ -42,14 +43,14 @@ def run(values: Mapping[str, Any], workdir: Path) -> Path:
         KfrecError: a bad parameter, an unusable folder, or a step that failed.
     """
     started = time.monotonic()
-    arguments = _arguments(TRAINING, values, workdir)
-    _check_launcher(arguments)
+    arguments = _arguments(Pipeline(TRAINING, model), values, workdir)
+    _check_launcher(model, arguments)
     with _place(workdir) as (folder, output):
-        _train(arguments, folder, output)
+        _train(model, arguments, folder, output)
         return _told(arguments, folder, output, workdir, started)
 
 
-def run_retraining(values: Mapping[str, Any], workdir: Path) -> Path | None:
+def run_retraining(model: str, values: Mapping[str, Any], workdir: Path) -> Path | None:
     """Runs the retraining pipeline: finds the newest data and, where it is worth it, trains on it.
 
     Returns:
@@ -58,32 +59,32 @@ def run_retraining(values: Mapping[str, Any], workdir: Path) -> Path | None:
     Raises:
         KfrecError: a bad parameter, an unusable folder, or a step that failed.
     """
-    from components.find.component import find
-    from pipelines.retraining import find_arguments, training_arguments
+    from pipelines.retraining import training_arguments
+    from pipelines.training import task_of
 
     started = time.monotonic()
-    arguments = _arguments(RETRAINING, values, workdir)
-    _check_launcher(arguments)
+    arguments = _arguments(Pipeline(RETRAINING, model), values, workdir)
+    _check_launcher(model, arguments)
     with _place(workdir) as (folder, output):
         with _kfp_local(folder, output):
-            find(**find_arguments(arguments))
+            task_of("find", model, arguments)
         found = output.finished["find"]["results"]
         print(found["occasion"])
         if not found["proceed"]:
             return None
-        arguments = training_arguments(arguments, found)
-        _train(arguments, folder, output)
+        arguments = training_arguments(model, arguments, found)
+        _train(model, arguments, folder, output)
         return _told(arguments, folder, output, workdir, started)
 
 
-def _arguments(pipeline: str, values: Mapping[str, Any], workdir: Path) -> dict[str, Any]:
+def _arguments(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> dict[str, Any]:
     """Every parameter of a pipeline; those that nobody gave have the defaults of this place."""
     local = {**LOCAL_DEFAULTS, "cache_dir": str(workdir.absolute() / "cache")}
     known = pipeline_parameters(pipeline, local)
     return {name: parameter.plain_default for name, parameter in known.items()} | checked(values, pipeline, local)
 
 
-def _check_launcher(arguments: Mapping[str, Any]) -> None:
+def _check_launcher(model: str, arguments: Mapping[str, Any]) -> None:
     """Finds out before the first step whether there is a cluster for an MPIJob.
 
     Raises:
@@ -92,9 +93,9 @@ def _check_launcher(arguments: Mapping[str, Any]) -> None:
     if arguments["launcher"] == MPIJOB:
         from components.train.step import launcher_of
 
-        launcher_of(
-            build(LaunchParameters, {p.name: arguments[p.pipeline_name] for p in step_parameters(STEPS["train"])})
-        )
+        step = STEPS["train"]
+        given = {p.name: arguments[p.pipeline_name] for p in step_parameters(step, model)}
+        launcher_of(build(step.parameters(choices(model)), given))
 
 
 @contextlib.contextmanager
@@ -121,12 +122,12 @@ def database_uri(workdir: Path) -> str:
     return f"sqlite:///{workdir.absolute() / 'mlflow.db'}"
 
 
-def _train(arguments: Mapping[str, Any], folder: Path, output: StepOutput) -> None:
+def _train(model: str, arguments: Mapping[str, Any], folder: Path, output: StepOutput) -> None:
     from pipelines.training import training_pipeline
 
     try:
         with _kfp_local(folder, output):
-            training_pipeline()(**arguments)
+            training_pipeline(model)(**arguments)
     except KfrecError:
         if "train" in output.finished:
             end_failed(arguments["experiment"], output.run_id)

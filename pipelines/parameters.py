@@ -9,27 +9,35 @@ from typing import Any
 from components.errors import KfrecError
 from components.steps.catalog import STEPS, Step
 from components.steps.parameter import Parameter, build, parameters_of, plain, unknown_parameter
-from pipelines.defaults import FOUND, PIPELINE_DEFAULTS, PIPELINES, RETRAINING, TRAINING
+from pipelines.defaults import FOUND, PIPELINE_DEFAULTS, RETRAINING, Pipeline
 
 # Arguments that the pipeline itself, or the artifacts that a step is given, fill in.
-BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri")
+BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri", "model_type")
 
 
-def step_parameters(step: Step) -> list[Parameter]:
-    """The parameters of a step that a user of the pipeline sets."""
-    return [parameter for parameter in parameters_of(step.parameters) if parameter.name not in BOUND]
+def choices(model: str) -> dict[str, str]:
+    """What the pipelines of a model say wherever a parameter chooses further ones."""
+    return {"model_type": model}
 
 
-def pipeline_parameters(pipeline: str = TRAINING, defaults: Mapping[str, Any] | None = None) -> dict[str, Parameter]:
+def step_parameters(step: Step, model: str) -> list[Parameter]:
+    """The parameters of a step that a user of the pipeline of a model sets."""
+    return [parameter for parameter in parameters_of(step.parameters(choices(model))) if parameter.name not in BOUND]
+
+
+def pipeline_parameters(pipeline: Pipeline, defaults: Mapping[str, Any] | None = None) -> dict[str, Parameter]:
     """Pipeline-wide name to parameter; a parameter that several steps share appears once.
 
     Args:
-        pipeline: its name.
+        pipeline: which.
         defaults: of the place where it runs, over those of the pipeline and of the catalog.
+
+    Raises:
+        KfrecError: there is no such model.
     """
-    other = {**PIPELINE_DEFAULTS[pipeline], **(defaults or {})}
-    decided = FOUND if pipeline == RETRAINING else ()
-    every = (parameter for name in PIPELINES[pipeline] for parameter in step_parameters(STEPS[name]))
+    other = {**PIPELINE_DEFAULTS[pipeline.kind], **(defaults or {})}
+    decided = FOUND if pipeline.kind == RETRAINING else ()
+    every = (parameter for name in pipeline.steps for parameter in step_parameters(STEPS[name], pipeline.model))
     return {
         parameter.pipeline_name: dataclasses.replace(
             parameter, default=other.get(parameter.pipeline_name, parameter.default)
@@ -39,14 +47,12 @@ def pipeline_parameters(pipeline: str = TRAINING, defaults: Mapping[str, Any] | 
     }
 
 
-def checked(
-    values: Mapping[str, Any], pipeline: str = TRAINING, defaults: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Checks values given by pipeline-wide name and returns them as KFP carries them.
 
     Args:
         values: those that were given.
-        pipeline: its name.
+        pipeline: which.
         defaults: what the others are where it runs; see :func:`pipeline_parameters`.
 
     Raises:
@@ -54,14 +60,21 @@ def checked(
     """
     known = pipeline_parameters(pipeline, defaults)
     for name in values:
+        if name == "model_type":
+            raise KfrecError(
+                f"parameter model_type is no parameter of a pipeline; choose one with --model {values[name]}"
+            )
         if name not in known:
             raise KfrecError(unknown_parameter(name, list(known)))
     # Messages name a parameter as it was given.
     given = {name: plain(dataclasses.replace(known[name], name=name).parse(value)) for name, value in values.items()}
     every = {name: parameter.plain_default for name, parameter in known.items()} | given
-    for step in (STEPS[name] for name in PIPELINES[pipeline]):
-        named = {p.name: p.pipeline_name for p in step_parameters(step)}
-        build(step.parameters, {name: every[wide] for name, wide in named.items() if wide in every})
+    for step in (STEPS[name] for name in pipeline.steps):
+        named = {p.name: p.pipeline_name for p in step_parameters(step, pipeline.model)}
+        build(
+            step.parameters(choices(pipeline.model)),
+            {name: every[wide] for name, wide in named.items() if wide in every},
+        )
     _check_histories(every)
     return given
 
@@ -72,7 +85,7 @@ def _check_histories(values: Mapping[str, Any]) -> None:
     Raises:
         KfrecError: no short history is left, or the negative one is shorter.
     """
-    if values["model_type"] == "din":
+    if "long_seq_length" not in values:
         return
     longest, long, negative = (
         values[name] for name in ("max_sequence_length", "long_seq_length", "negative_sequence_length")

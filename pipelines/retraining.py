@@ -11,42 +11,39 @@ from typing import Any
 from kfp import dsl
 from kfp.dsl.graph_component import GraphComponent
 
-from components.find.component import find
-from components.steps.catalog import STEPS
-from pipelines.defaults import FOUND, RETRAINING
-from pipelines.parameters import pipeline_parameters, step_parameters
-from pipelines.training import Configure, pipeline_function, training_pipeline
-
-NAME = "kfrec-retraining"
+from pipelines.defaults import FOUND, MODEL, RETRAINING, TRAINING, Pipeline
+from pipelines.parameters import pipeline_parameters
+from pipelines.training import Configure, pipeline_function, task_of, training_pipeline
 
 
-def find_arguments(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the find component, from the pipeline's parameters."""
-    return {parameter.name: values[parameter.pipeline_name] for parameter in step_parameters(STEPS["find"])}
-
-
-def training_arguments(values: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+def training_arguments(model: str, values: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of the training pipeline: the retraining's own, and what was found."""
-    own = {name: values[name] for name in pipeline_parameters() if name not in FOUND}
+    own = {name: values[name] for name in pipeline_parameters(Pipeline(TRAINING, model)) if name not in FOUND}
     return own | {name: found[name] for name in FOUND}
 
 
 def retraining_pipeline(
-    configure: Configure = lambda task, step: None, defaults: Mapping[str, Any] | None = None
+    model: str = MODEL,
+    configure: Configure = lambda task, step: None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> GraphComponent:
     """The pipeline as KFP compiles it.
 
     Args:
+        model: name of the model that it trains.
         configure: puts on each task what the place where it runs asks for.
         defaults: of parameters, in that place.
     """
-    train = training_pipeline(configure, defaults)
+    train = training_pipeline(model, configure, defaults)
+    pipeline = Pipeline(RETRAINING, model)
 
     def wire(values: Mapping[str, Any]) -> None:
-        found = find(**find_arguments(values))
+        found = task_of("find", model, values)
         configure(found, "find")
         with dsl.If(found.outputs["proceed"] == True, name="new-data"):  # noqa: E712
-            train(**training_arguments(values, found.outputs))
+            train(**training_arguments(model, values, found.outputs))
 
     summary = "The newest data version to a model that is held against the champion, if there is something new."
-    return dsl.pipeline(name=NAME)(pipeline_function(wire, summary, pipeline_parameters(RETRAINING, defaults)))
+    return dsl.pipeline(name=pipeline.kfp_name)(
+        pipeline_function(wire, summary, pipeline_parameters(pipeline, defaults))
+    )

@@ -7,46 +7,51 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from kfp import dsl
-from kfp.dsl.base_component import BaseComponent
 from kfp.dsl.graph_component import GraphComponent
 from kfp.dsl.pipeline_task import PipelineTask
 
-from components.download.component import download
-from components.evaluate.component import evaluate
-from components.preprocess.component import preprocess
-from components.register.component import register
+from components import registry
 from components.steps.catalog import STEPS
 from components.steps.parameter import Parameter
-from components.tfrecord.component import tfrecord
-from components.train.component import train
-from pipelines.defaults import TRAINING
-from pipelines.parameters import pipeline_parameters, step_parameters
-
-NAME = "kfrec-training"
-
+from pipelines.defaults import MODEL, TRAINING, Pipeline
+from pipelines.parameters import choices, pipeline_parameters, step_parameters
+from pipelines.steps import component
 
 # Called with each task and the name of its step.
 Configure = Callable[[PipelineTask, str], None]
 
 
-def _wire(values: Mapping[str, Any], configure: Configure) -> None:
+def _wire(model_type: str, values: Mapping[str, Any], configure: Configure) -> None:
     """Says what runs after what; ``values`` are the pipeline's parameters by pipeline-wide name."""
 
-    def run(component: BaseComponent, **inputs: Any) -> Any:
-        step = STEPS[component.name]
-        own = {parameter.name: values[parameter.pipeline_name] for parameter in step_parameters(step)}
-        if "run_id" in component.component_spec.inputs:
-            own["run_id"] = dsl.PIPELINE_JOB_ID_PLACEHOLDER
-        task = component(**own, **inputs)
-        configure(task, component.name)
+    def run(name: str, **inputs: Any) -> Any:
+        task = task_of(name, model_type, values, **inputs)
+        configure(task, name)
         return task
 
-    raw = run(download).outputs["raw"]
-    parquet = run(preprocess, raw=raw).outputs["parquet"]
-    records = run(tfrecord, parquet=parquet).outputs["tfrecord"]
-    model = run(train, tfrecord=records).outputs["model"]
-    evaluation = run(evaluate, tfrecord=records, model=model).outputs["evaluation"]
-    run(register, tfrecord=records, model=model, evaluation=evaluation)
+    raw = run("download").outputs["raw"]
+    parquet = run("preprocess", raw=raw).outputs["parquet"]
+    records = run("tfrecord", parquet=parquet).outputs["tfrecord"]
+    model = run("train", tfrecord=records).outputs["model"]
+    evaluation = run("evaluate", tfrecord=records, model=model).outputs["evaluation"]
+    run("register", tfrecord=records, model=model, evaluation=evaluation)
+
+
+def task_of(name: str, model_type: str, values: Mapping[str, Any], **inputs: Any) -> Any:
+    """The task of a step.
+
+    Args:
+        name: of the step.
+        model_type: whose pipeline it is.
+        values: the pipeline's parameters by pipeline-wide name.
+        inputs: artifacts by name.
+    """
+    step, made = STEPS[name], component(name, model_type)
+    own = {parameter.name: values[parameter.pipeline_name] for parameter in step_parameters(step, model_type)}
+    own |= {key: value for key, value in choices(model_type).items() if key == step.chosen_by}
+    if "run_id" in made.component_spec.inputs:
+        own["run_id"] = dsl.PIPELINE_JOB_ID_PLACEHOLDER
+    return made(**own, **inputs)
 
 
 def pipeline_function(
@@ -70,14 +75,19 @@ def pipeline_function(
 
 
 def training_pipeline(
-    configure: Configure = lambda task, step: None, defaults: Mapping[str, Any] | None = None
+    model: str = MODEL,
+    configure: Configure = lambda task, step: None,
+    defaults: Mapping[str, Any] | None = None,
 ) -> GraphComponent:
     """The pipeline as KFP compiles it, or runs it locally.
 
     Args:
+        model: name of the model that it trains.
         configure: puts on each task what the place where it runs asks for.
         defaults: of parameters, in that place.
     """
-    summary = "Raw interaction logs to a trained, evaluated and registered click-through-rate model."
-    parameters = pipeline_parameters(TRAINING, defaults)
-    return dsl.pipeline(name=NAME)(pipeline_function(lambda values: _wire(values, configure), summary, parameters))
+    pipeline = Pipeline(TRAINING, model)
+    summary = f"Raw logs to a trained, evaluated and registered model: {registry.model(model).title}."
+    parameters = pipeline_parameters(pipeline, defaults)
+    wired = pipeline_function(lambda values: _wire(model, values, configure), summary, parameters)
+    return dsl.pipeline(name=pipeline.kfp_name)(wired)

@@ -13,7 +13,7 @@ from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
 from benchmarks.samples import write_samples
 from benchmarks.stages.step import our_step, tensors
 from components.metrics import roc_auc
-from components.steps.catalog import TfrecordParameters, TrainParameters
+from components.steps.catalog import TfrecordParameters, worker_parameters
 from components.steps.parameter import as_plain
 from components.tfrecord.step import run
 from components.train.export import export
@@ -46,7 +46,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     data = tensors(BATCH, 1)
     served = {name: _spec(values) for name, values in data.items() if name in model.serving_features}
     export(model, served, folder / "model" / SAVED_MODEL)
-    (folder / "model" / "parameters.json").write_text(json.dumps(as_plain(TrainParameters())))
+    (folder / "model" / "parameters.json").write_text(json.dumps(as_plain(worker_parameters("sim")())))
     (folder / "model" / "feature_spec.yaml").write_text((records / "feature_spec.yaml").read_text())
     command = [sys.executable, "-c", _SCORE, str(folder / "model"), str(BATCH), str(records)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as scorer:

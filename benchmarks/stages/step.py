@@ -14,8 +14,10 @@ from benchmarks.machine import matmul_gflops
 from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
 from benchmarks.reference.sim import ReferenceSim, copy_weights, training_step
 from benchmarks.samples import CATEGORIES, ITEMS, USERS, batch, specification
-from components.models import build_model, make_optimizer
-from components.steps.catalog import TrainParameters
+from components import registry
+from components.models import build_model
+from components.models.optimizers.groups import Optimizers
+from components.steps.catalog import worker_parameters
 from components.train.auc import LogitHistogram
 from components.train.loss_scale import LossScale
 from components.train.ranks import Alone
@@ -29,14 +31,10 @@ Steps = dict[str, Callable[[Batch], tf.Tensor]]
 
 def our_step(optimizer: str = "adam") -> tuple[Any, Callable[[Batch], tf.Tensor]]:
     """The model and the step the worker runs, from a fixed seed."""
-    parameters = TrainParameters(seed=1, optimizer=optimizer)
-    spec = specification()
-    model = build_model(parameters, spec, seed=1)
-    rule = make_optimizer(parameters)
-    rule.build(list(model.trainable_variables))
-    step = TrainingStep(
-        model, rule, Alone(), LogitHistogram(), LossScale(False), _signature(), "label", optimizer != "adam", False
-    )
+    parameters = worker_parameters("sim")(seed=1, optimizer=optimizer)
+    model = build_model(parameters, specification(), seed=1)
+    rule = Optimizers(registry.model("sim").optimizers(parameters, model, 1), model.trainable_variables)
+    step = TrainingStep(model, rule, Alone(), LogitHistogram(), LossScale(False), _signature(), "label", False)
     return model, step.run
 
 

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from components.steps.command import component
-
 
 def log_to_kfp(evaluation_folder: Path | str, metrics: Any, classification_metrics: Any, report: Any) -> None:
     """Fills the visual outputs of the KFP component from a finished evaluation folder.
@@ -33,11 +31,12 @@ def log_to_kfp(evaluation_folder: Path | str, metrics: Any, classification_metri
     shutil.copyfile(folder / "report.html", report.path)
 
 
-def evaluate_for_kfp(arguments: Mapping[str, Any]) -> None:
-    """Runs the evaluate step inside its KFP component and shows the result in the UI.
+def show(folders: Mapping[str, Path], arguments: Mapping[str, Any]) -> None:
+    """Fills the outputs that the UI draws.
 
     Args:
-        arguments: the component function's arguments by name.
+        folders: of the step, by name.
+        arguments: of the component function, by name.
     """
     shown = arguments["metrics"], arguments["classification_metrics"], arguments["report"]
-    component("evaluate", arguments, lambda folders: log_to_kfp(folders["evaluation"], *shown))
+    log_to_kfp(folders["evaluation"], *shown)

@@ -1,11 +1,33 @@
-"""The click-through-rate models: one module a model, behind :func:`build_model`.
+"""The models: a package each, with parameters, definition and TensorFlow code; see docs/adding-a-model.md."""
 
-Adding a model means adding a module ``components/models/<model_type>.py`` with a function
-``build(parameters, spec, seed)`` that returns a :class:`Model`, and its name to the choices of ``model_type``.
-"""
+from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from components.models.definition import ModelDefinition
 from components.models.loss import LossTerm
+from components.models.model import Model, Table
 from components.models.optimizers import Optimizer, make_optimizer
-from components.models.registry import Model, build_model
 
-__all__ = ["LossTerm", "Model", "Optimizer", "build_model", "make_optimizer"]
+if TYPE_CHECKING:
+    from components.feature_spec import FeatureSpec
+    from components.steps.catalog import TrainParameters
+
+__all__ = ["LossTerm", "Model", "ModelDefinition", "Optimizer", "Table", "build_model", "make_optimizer"]
+
+
+def build_model(parameters: TrainParameters, spec: FeatureSpec, *, seed: int | None = None) -> Model:
+    """Builds ``parameters.model_type`` with fresh weights, which depend on the seed alone.
+
+    Args:
+        parameters: of the loop, and of the model.
+        spec: the features and channels of the records.
+        seed: of the weights; None takes ``parameters.seed``.
+
+    Raises:
+        KfrecError: there is no such model, or the channels of ``spec`` do not fit it.
+    """
+    from components import registry
+
+    definition = registry.model(parameters.model_type)
+    return definition.build(parameters, spec, parameters.seed if seed is None else seed, parameters.amp)

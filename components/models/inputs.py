@@ -74,7 +74,7 @@ class SequenceInputs(tf.Module):
     Attributes:
         item_width: D.
         user_width: width of a user.
-        tables: name of the feature behind each embedding table, in the order of the tables.
+        tables: name of the feature to the rows that embed its ids.
     """
 
     def __init__(
@@ -91,7 +91,10 @@ class SequenceInputs(tf.Module):
         self._short_length = short_length
         self._dtype = dtype
         self.embedding = FusedEmbedding(weights.scope("embedding"), channels.cardinalities, embedding_dim, dtype)
-        self.tables = tuple(feature.name for feature in (*channels.target, *channels.user))
+        self.tables = {
+            feature.name: self.embedding.table_of(index)
+            for index, feature in enumerate((*channels.target, *channels.user))
+        }
         self.item_width = embedding_dim * len(channels.target)
         self.user_width = embedding_dim * len(channels.user)
 

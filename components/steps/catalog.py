@@ -6,14 +6,20 @@ defaults of the training parameters are those of the public SIM documentation.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from components.errors import KfrecError
+from components.registry import model
 from components.steps.batch_size import require_divisible
-from components.steps.parameter import LARGEST_SEED, Ints, param
+from components.steps.parameter import LARGEST_SEED, joined, param
 
 # The source that stands for the built-in data set.
 SYNTHETIC = "synthetic"
+# What chooses whose parameters a step has beside its own.
+MODEL = param("sim", "Model to train")
 # The launcher that starts the workers of a training in a cluster.
 MPIJOB = "mpijob"
 # Parameters that several steps share.
@@ -167,26 +173,11 @@ class TfrecordParameters:
 
 @dataclass(frozen=True)
 class TrainParameters:
-    """The public SIM training parameters, and what else a run needs."""
+    """The loop of every training, with the names and defaults of the public SIM documentation."""
 
-    # model
-    model_type: str = param("sim", "Model to train", choices=("sim", "din", "dien"))
-    embedding_dim: int = param(16, "Width of one feature's embedding", unit="floats", at_least=1, at_most=4096)
-    stage_one_mlp_dims: Ints = param(
-        (200,), "Hidden layers of SIM's general search classifier", at_least=1, at_most=65_536
-    )
-    stage_two_mlp_dims: Ints = param((200, 80), "Hidden layers of the classifier", at_least=1, at_most=65_536)
-    aux_mlp_dims: Ints = param((100, 50), "Hidden layers of the auxiliary loss network", at_least=1, at_most=65_536)
-    long_seq_length: int = param(
-        90, "Oldest items of a history that form the long history; the rest is the short one", unit="items", at_least=1
-    )
-    # training
-    optimizer: str = param("adam", "Optimizer", choices=("adam", "lazy_adam", "sgd"))
-    lr: float = param(0.01, "Learning rate", at_least=0)
-    weight_decay: float = param(0.0, "Decoupled weight decay a step, as a share of the learning rate", at_least=0)
+    model_type: str = MODEL
     epochs: int = param(3, "Passes over the training samples", unit="epochs", at_least=1)
     global_batch_size: int = param(131_072, "Samples a step over all workers", unit="samples", at_least=1)
-    dropout_rate: float = param(-1.0, "Dropout of the classifiers' hidden layers; below 0 is none", at_most=0.99)
     amp: bool = param(False, "Mixed precision with dynamic loss scaling")
     xla: bool = param(False, "Compile the training step with XLA")
     # input
@@ -319,6 +310,15 @@ class RegisterParameters:
     seed: int = SEED
 
 
+def worker_parameters(model_type: str) -> type:
+    """The parameters of a Horovod process that trains ``model_type``.
+
+    Raises:
+        KfrecError: there is no such model.
+    """
+    return joined(model(model_type).parameters, WorkerParameters)
+
+
 @dataclass(frozen=True)
 class Step:
     """A step of the workflow.
@@ -326,20 +326,44 @@ class Step:
     Attributes:
         name: folder under components/ and name of the KFP task.
         summary: one sentence for --help and the KFP UI.
-        parameters: its dataclass of parameters.
+        own: its dataclass of parameters.
         inputs: folders it reads, name to description.
         outputs: folders it writes, name to description.
         rows: which of the counts it returns add up to the rows it made.
         results: what else it returns, name to type; outputs of its KFP component.
+        shown: outputs of its KFP component that the UI draws, name to KFP's type; its module ``visualise`` fills them.
+        chosen_by: the parameter that names what brings more parameters, such as model_type; empty where nothing does.
+        brought: takes that name and returns the dataclass of those.
     """
 
     name: str
     summary: str
-    parameters: type
+    own: type
     inputs: dict[str, str]
     outputs: dict[str, str]
     rows: tuple[str, ...]
     results: dict[str, type] = field(default_factory=dict)
+    shown: dict[str, str] = field(default_factory=dict)
+    chosen_by: str = ""
+    brought: Callable[[str], type] | None = None
+
+    def parameters(self, chosen: Mapping[str, Any] | None = None) -> type:
+        """The dataclass of all its parameters.
+
+        Args:
+            chosen: values by name; of these the one of ``chosen_by`` counts, where there is one.
+
+        Raises:
+            KfrecError: nothing has that name.
+        """
+        if self.brought is None:
+            return self.own
+        default = next(field.default for field in dataclasses.fields(self.own) if field.name == self.chosen_by)
+        return joined(self.brought(str((chosen or {}).get(self.chosen_by, default))), self.own)
+
+    def of(self, **values: Any) -> Any:
+        """Its parameters with these values, which are not checked."""
+        return self.parameters(values)(**values)
 
 
 RAW = "raw reviews_*.json[.gz] and meta_*.json[.gz]"
@@ -365,9 +389,10 @@ STEPS: dict[str, Step] = {
              TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}, ("train", "test")),
         Step("train", "Train a model with Horovod and export it.",
              LaunchParameters, {"tfrecord": TFRECORD}, {"model": MODEL}, ("train",),
-             {"trained_model": str, "metrics": dict}),
+             {"trained_model": str, "metrics": dict}, {}, "model_type", lambda name: model(name).parameters),
         Step("evaluate", "Score the test split and report metrics.",
-             EvaluateParameters, {"tfrecord": TFRECORD, "model": MODEL}, {"evaluation": EVALUATION}, ("test",)),
+             EvaluateParameters, {"tfrecord": TFRECORD, "model": MODEL}, {"evaluation": EVALUATION}, ("test",),
+             {}, {"metrics": "Metrics", "classification_metrics": "ClassificationMetrics", "report": "HTML"}),
         Step("register", "Register the model and promote it if it beats the champion.",
              RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
              {"registration": REGISTRATION}, ("models",)),

@@ -21,10 +21,9 @@ from components.progress import emit, emitting
 from components.steps.catalog import STEPS, Step
 from components.steps.mounted import use_mounted_environment
 from components.steps.parameter import build, parameters_of
-from components.steps.parser import Parser, add_argument
+from components.steps.parser import Parser, add_argument, chosen
 from components.storage import is_uri
 
-Finish = Callable[[Mapping[str, Path]], None]
 # A step may say in a sentence what came of it, beside its counts and results.
 TOLD = "told"
 
@@ -32,14 +31,20 @@ TOLD = "told"
 def command(name: str, arguments: Sequence[str] | None = None) -> int:
     """Runs the step ``name`` from a command line and returns the exit status."""
     step = STEPS[name]
-    options = vars(argument_parser(step).parse_args(arguments))
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    choice = {step.chosen_by: chosen(step, words)} if step.chosen_by else {}
+    try:
+        parser = argument_parser(step, choice)
+    except KfrecError as error:
+        return _fail(step, str(error), 2)
+    options = vars(parser.parse_args(words))
     debug = options.pop("debug")
     folders = {folder: options.pop(folder) for folder in (*step.inputs, *step.outputs)}
-    given = {key: value for key, value in options.items() if value is not None}
+    given = {key: value for key, value in options.items() if value is not None} | choice
     return _guarded(step, lambda: call(step, given, folders), debug)
 
 
-def component(name: str, arguments: Mapping[str, Any], finish: Finish = lambda folders: None) -> Any:
+def component(name: str, arguments: Mapping[str, Any]) -> Any:
     """Runs the step ``name`` inside a KFP component; returns its results as KFP wants them, None where it has none.
 
     Where KFP keeps artifacts in object storage, outputs become references: kfrec uploads the data, and KFP a manifest.
@@ -48,24 +53,23 @@ def component(name: str, arguments: Mapping[str, Any], finish: Finish = lambda f
         name: the step.
         arguments: the component function's arguments: artifacts (with ``.path`` and ``.uri``) and parameters by name.
             A step that declares a parameter ``<artifact>_uri`` is also told where that artifact's data are.
-        finish: called with the folders by name when the step has ended well and its outputs are still here.
     """
     end_with_parent()
     step = STEPS[name]
     use_mounted_environment()
     returned: list[Mapping[str, Any]] = []
-    status = _guarded(step, lambda: returned.append(_component(step, arguments, finish)), debug=False)
+    status = _guarded(step, lambda: returned.append(_component(step, arguments)), debug=False)
     if status:
         sys.exit(status)
     return namedtuple("Results", step.results)(**returned[0]) if step.results else None
 
 
-def _component(step: Step, arguments: Mapping[str, Any], finish: Finish) -> Mapping[str, Any]:
+def _component(step: Step, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     """Runs the step on artifacts of KFP; see :func:`component`."""
     folders = {name: str(arguments[name].path) for name in (*step.inputs, *step.outputs)}
     uris = {name: arguments[name].uri for name in folders}
     remote = [name for name in step.outputs if is_uri(uris[name])]
-    declared = {p.name for p in parameters_of(step.parameters)}
+    declared = {p.name for p in parameters_of(step.parameters(arguments))}
     given = {key: value for key, value in arguments.items() if key in declared}
     with ExitStack() as published:
         for name in remote:
@@ -73,7 +77,9 @@ def _component(step: Step, arguments: Mapping[str, Any], finish: Finish) -> Mapp
             uris[name] = data_uri(uris[name])
         given |= {f"{name}_uri": uri for name, uri in uris.items() if f"{name}_uri" in declared}
         results = call(step, given, folders)
-        finish({name: Path(folder) for name, folder in folders.items()})
+        if step.shown:
+            places = {name: Path(folder) for name, folder in folders.items()}
+            importlib.import_module(f"components.{step.name}.visualise").show(places, arguments)
     for name in remote:
         made = open_artifact(arguments[name].path)
         arguments[name].metadata.update(
@@ -93,7 +99,7 @@ def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> d
     Raises:
         KfrecError: a bad parameter, a folder that may not be written, or what the step says.
     """
-    parameters: Any = build(step.parameters, values)
+    parameters: Any = build(step.parameters(values), values)
     places = _checked(step, folders)
     run: Callable[..., Mapping[str, Any]] = importlib.import_module(f"components.{step.name}.step").run
     emit("started", step=step.name, run_id=values.get("run_id", ""))
@@ -115,8 +121,12 @@ def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> d
     return results
 
 
-def argument_parser(step: Step) -> Parser:
-    """The command line of a step."""
+def argument_parser(step: Step, choice: Mapping[str, str]) -> Parser:
+    """The command line of a step, with the parameters that the choice brings.
+
+    Raises:
+        KfrecError: there is nothing of that name.
+    """
     parser = Parser(told_as=step.name, prog=f"python -m components.{step.name}", description=step.summary)
     folders = parser.add_argument_group("folders")
     for name, text in step.inputs.items():
@@ -124,7 +134,7 @@ def argument_parser(step: Step) -> Parser:
     for name, text in step.outputs.items():
         folders.add_argument(f"--{name}", required=True, metavar="FOLDER", help=f"writes: {text}")
     group = parser.add_argument_group("parameters")
-    for parameter in parameters_of(step.parameters):
+    for parameter in parameters_of(step.parameters(choice)):
         add_argument(group, parameter)
     parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from components.errors import KfrecError
@@ -29,6 +30,7 @@ def param(
     choices: tuple[str, ...] = (),
     is_quantity: bool = False,
     pipeline_name: str = "",
+    also: str = "",
 ) -> Any:
     """Declares a parameter as a dataclass field.
 
@@ -41,6 +43,7 @@ def param(
         choices: the accepted words, for a text parameter.
         is_quantity: whether a text parameter is a quantity as Kubernetes writes it, such as 500m or 8Gi.
         pipeline_name: name at the level of the pipeline, where two steps use the same name for different things.
+        also: another name that the command line takes, such as the one in a public program.
     """
     metadata = dict(
         help=help,
@@ -50,6 +53,7 @@ def param(
         choices=choices,
         is_quantity=is_quantity,
         pipeline_name=pipeline_name,
+        also=also,
     )
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -68,6 +72,7 @@ class Parameter:
     choices: tuple[str, ...]
     is_quantity: bool
     pipeline_name: str
+    also: str
 
     @property
     def largest(self) -> float | None:
@@ -193,9 +198,31 @@ def build(group: type[P], values: Mapping[str, Any]) -> P:
         if name not in known:
             raise KfrecError(unknown_parameter(name, list(known)))
     parameters = group(**{name: known[name].parse(value) for name, value in values.items()})
-    if check := getattr(parameters, "check", None):
-        check()
+    for part in type(parameters).__mro__:
+        if check := vars(part).get("check"):
+            check(parameters)
     return parameters
+
+
+@cache
+def joined(*groups: type) -> type:
+    """One dataclass with the parameters of all ``groups``, in their order; an instance is one of each of them.
+
+    Raises:
+        KfrecError: two groups declare the same name.
+    """
+    if len(groups) == 1:
+        return groups[0]
+    seen: dict[str, type] = {}
+    for group in groups:
+        for field in dataclasses.fields(group):
+            if field.name in seen:
+                raise KfrecError(
+                    f"{group.__name__} and {seen[field.name].__name__} both declare the parameter {field.name}; "
+                    "rename one of them"
+                )
+            seen[field.name] = group
+    return dataclasses.make_dataclass("And".join(g.__name__ for g in groups), [], bases=groups[::-1], frozen=True)
 
 
 def unknown_parameter(name: str, known: list[str]) -> str:

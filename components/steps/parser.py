@@ -5,9 +5,13 @@ from __future__ import annotations
 import argparse
 import difflib
 import sys
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from components.steps.parameter import Parameter
+from components.steps.parameter import Parameter, parameters_of
+
+if TYPE_CHECKING:
+    from components.steps.catalog import Step
 
 
 class Parser(argparse.ArgumentParser):
@@ -45,11 +49,23 @@ class Parser(argparse.ArgumentParser):
         return f"unknown argument {unknown}" + (f", perhaps {near[0]}" if near else "")
 
 
+def chosen(step: Step, arguments: Sequence[str]) -> str:
+    """What a command line gives for the parameter that chooses further parameters of a step, or its default."""
+    name = step.chosen_by
+    found = next(parameter.default for parameter in parameters_of(step.own) if parameter.name == name)
+    for place, argument in enumerate(arguments):
+        if argument.startswith(f"--{name}="):
+            found = argument.partition("=")[2]
+        elif argument == f"--{name}" and place + 1 < len(arguments):
+            found = arguments[place + 1]
+    return str(found)
+
+
 def add_argument(group: argparse._ArgumentGroup, parameter: Parameter) -> None:
     """Adds one parameter under its own and its pipeline-wide name; a switch may stand alone, or take a value."""
     flag = dict(nargs="?", const="true") if parameter.value_type is bool else {}
     group.add_argument(
-        *dict.fromkeys((f"--{parameter.name}", f"--{parameter.pipeline_name}")),
+        *(f"--{name}" for name in dict.fromkeys((parameter.name, parameter.pipeline_name, parameter.also)) if name),
         dest=parameter.name,
         metavar=parameter.plain_type.__name__.upper(),
         help=parameter.description.replace("%", "%%"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 
+from components import registry
 from components.steps.catalog import STEPS, WorkerParameters
 from components.steps.parameter import Parameter, parameters_of
 
@@ -21,7 +22,11 @@ def reference() -> str:
     for step in STEPS.values():
         folders = [f"reads `{name}`: {text}" for name, text in step.inputs.items()]
         folders += [f"writes `{name}`: {text}" for name, text in step.outputs.items()]
-        sections.append(_section(step.name, f"{step.summary} It {'; '.join(folders)}.", parameters_of(step.parameters)))
+        sections.append(_section(step.name, f"{step.summary} It {'; '.join(folders)}.", parameters_of(step.own)))
+    for name in registry.names(registry.MODELS):
+        model = registry.model(name)
+        text = f"`model_type={name}` adds to the train step and the worker: {model.summary}"
+        sections.append(_section(f"model {name}", text, parameters_of(model.parameters)))
     sections.append(
         _section(
             "the training worker",
@@ -35,7 +40,7 @@ def reference() -> str:
 
 
 def _names(step: str) -> set[str]:
-    return {parameter.name for parameter in parameters_of(STEPS[step].parameters)}
+    return {parameter.name for parameter in parameters_of(STEPS[step].own)}
 
 
 def _section(title: str, text: str, parameters: Iterable[Parameter]) -> str:

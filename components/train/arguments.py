@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from components.steps.catalog import LaunchParameters, TrainParameters
+from components.steps.catalog import LaunchParameters, worker_parameters
 from components.steps.parameter import parameters_of, plain
 
 
@@ -14,8 +14,8 @@ def worker_arguments(parameters: LaunchParameters, data: str, results: str, chec
     folders += [f"--save_checkpoint_path={checkpoints}"] if checkpoints else []
     given = {
         parameter.name: getattr(parameters, parameter.name)
-        for parameter in parameters_of(TrainParameters)
-        if getattr(parameters, parameter.name) != parameter.default
+        for parameter in parameters_of(worker_parameters(parameters.model_type))
+        if getattr(parameters, parameter.name, parameter.default) != parameter.default
     }
     return folders + [f"--{name}={_text(value)}" for name, value in given.items()]
 

@@ -15,6 +15,8 @@ import numpy as np
 import tensorflow as tf
 
 from components.errors import KfrecError
+from components.models import Model
+from components.models.optimizers.groups import Optimizers
 from components.train.disk import disk_errors
 from components.train.loss_scale import LossScale
 from components.train.results import CHECKPOINT
@@ -37,7 +39,7 @@ class Checkpoints:
     """
 
     def __init__(
-        self, folder: Path, model: Any, optimizer: Any, loss_scale: LossScale, saved: Callable[[str], None]
+        self, folder: Path, model: Model, optimizer: Optimizers, loss_scale: LossScale, saved: Callable[[str], None]
     ) -> None:
         self._saved = saved
         self._state = StandingState()
@@ -107,7 +109,7 @@ def read_standing(prefix: str) -> Standing:
     return state.standing
 
 
-def restore_weights(prefix: str, model: Any) -> None:
+def restore_weights(prefix: str, model: Model) -> None:
     """Restores the model alone, for inference.
 
     Raises:
@@ -127,12 +129,12 @@ def _damage_told(prefix: str) -> Iterator[None]:
         raise KfrecError(f"{prefix}: a damaged checkpoint ({reason}); give another, or start fresh") from None
 
 
-def described(model: Any) -> list[list[Any]]:
+def described(model: Model) -> list[list[Any]]:
     """(name, shape) of a model's variables, as a :class:`Standing` keeps them."""
     return [[variable.name, variable.shape.as_list()] for variable in state_of(model)]
 
 
-def require_same_model(prefix: str, standing: Standing, model: Any) -> None:
+def require_same_model(prefix: str, standing: Standing, model: Model) -> None:
     """Compares the model of a checkpoint with the one at hand.
 
     Raises:

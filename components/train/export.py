@@ -6,10 +6,10 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 
+from components.models import Model
 from components.models.inputs import trimmed_histories
 from components.train.disk import disk_errors
 
@@ -25,7 +25,7 @@ class _Served(tf.Module):
         self.weights = variables
 
 
-def export(model: Any, shapes: Mapping[str, tf.TensorSpec], folder: Path) -> None:
+def export(model: Model, shapes: Mapping[str, tf.TensorSpec], folder: Path) -> None:
     """Writes ``folder`` in one move, replacing an earlier one.
 
     Args:

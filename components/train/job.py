@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from components.models import Model, build_model
+from components.models import Model
 from components.steps.catalog import WorkerParameters
 from components.steps.parameter import as_plain
 from components.train.benchmark import Benchmark, benchmark_inference, benchmark_training
@@ -126,7 +125,7 @@ def _served(session: Session, seed: int) -> Model:
     """The model to export: in float32 even where it was trained in mixed precision, since it may serve on a CPU."""
     if not session.parameters.amp:
         return session.model
-    model = build_model(dataclasses.replace(session.parameters, amp=False), session.data.spec, seed=seed)
+    model = session.definition.build(session.parameters, session.data.spec, seed, False)
     for variable, trained in zip(state_of(model), state_of(session.model), strict=True):
         variable.assign(trained)
     return model

@@ -15,22 +15,21 @@ def cache_bytes(local_size: int) -> int:
     return available_bytes() // 4 // local_size
 
 
-def require_memory(rows: int, embedding_dim: int, copies: int) -> None:
-    """Refuses embedding tables that this machine cannot hold.
+def require_memory(model: str, needed: int) -> None:
+    """Refuses a model that this machine cannot hold.
 
     Args:
-        rows: of all tables.
-        embedding_dim: floats a row.
-        copies: of each weight here: every local rank has one, and the moments of its optimizer.
+        model: what people call it.
+        needed: by all ranks of this machine, in bytes.
 
     Raises:
-        KfrecError: they need more than is free.
+        KfrecError: that is more than is free.
     """
-    needed, free = 4 * rows * embedding_dim * copies, available_bytes()
+    free = available_bytes()
     if free and needed > free:
         raise KfrecError(
-            f"{rows:,} rows of embeddings of embedding_dim={embedding_dim} need {needed / 1e9:,.1f} GB to train, and "
-            f"{free / 1e9:,.1f} GB are free; lower embedding_dim, correct the cardinalities, or use a larger machine"
+            f"the embedding tables of {model} need {needed / 1e9:,.1f} GB to train, and {free / 1e9:,.1f} GB are free; "
+            "lower embedding_dim, correct the cardinalities, or use a larger machine"
         )
 
 

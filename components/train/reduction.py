@@ -16,7 +16,7 @@ DENSE_ELEMENTS = 1 << 20
 
 
 def sum_gradients(
-    ranks: Ranks, gradients: Sequence[Gradient], scalars: Sequence[tf.Tensor], keep_sparse: bool
+    ranks: Ranks, gradients: Sequence[Gradient], scalars: Sequence[tf.Tensor], keep_sparse: Sequence[bool]
 ) -> tuple[list[Gradient], list[tf.Tensor]]:
     """Sums gradients, and scalars along with them.
 
@@ -24,7 +24,7 @@ def sum_gradients(
         ranks: who takes part.
         gradients: of the same variables in the same order on every rank.
         scalars: float32, reduced in the same message.
-        keep_sparse: never turn slices into a dense gradient, for an optimizer that leaves untouched rows alone.
+        keep_sparse: of each gradient, never to make it dense, for an optimizer that leaves untouched rows alone.
 
     Returns:
         The summed gradients, in order, and the summed scalars.
@@ -32,8 +32,8 @@ def sum_gradients(
     if ranks.size == 1:
         return list(gradients), list(scalars)
     summed: list[Gradient] = [
-        tf.convert_to_tensor(gradient) if _is_small_table(gradient) and not keep_sparse else gradient
-        for gradient in gradients
+        tf.convert_to_tensor(gradient) if _is_small_table(gradient) and not keeps else gradient
+        for gradient, keeps in zip(gradients, keep_sparse, strict=True)
     ]
     dense = [index for index, gradient in enumerate(summed) if not isinstance(gradient, tf.IndexedSlices)]
     reduced = ranks.sum([summed[index] for index in dense] + list(scalars), name="gradients")

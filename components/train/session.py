@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import tensorflow as tf
 
-from components.feature_spec import Channel, load_feature_spec
-from components.models import build_model
+from components import registry
+from components.feature_spec import load_feature_spec
+from components.models import Model, ModelDefinition, build_model
 from components.progress import progress
 from components.records import prefetched
 from components.steps.catalog import WorkerParameters
@@ -31,7 +31,8 @@ class Session:
         parameters: what the run was asked to do.
         ranks: who takes part.
         data: the records.
-        model: see components.models.
+        definition: of the model.
+        model: with the weights to train, or to score with.
         scorer: scores a split with the model.
         checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
     """
@@ -39,7 +40,8 @@ class Session:
     parameters: WorkerParameters
     ranks: Ranks
     data: TrainingData
-    model: Any
+    definition: ModelDefinition
+    model: Model
     scorer: Scorer
     checkpoint_saved: Callable[[str], None]
 
@@ -89,15 +91,14 @@ def open_session(
         KfrecError: see :func:`components.train.data.open_data`; or the model does not fit into memory.
     """
     spec = load_feature_spec(folder, parameters.feature_spec)
+    definition = registry.model(parameters.model_type)
     if not tf.config.get_visible_devices("GPU"):
-        named = {name for channel in (Channel.USER, Channel.TARGET) for name in spec.channels.get(channel, ())}
-        rows = sum((spec.features[name].cardinality or 0) + 1 for name in named)
-        require_memory(rows, parameters.embedding_dim, ranks.local_size * (1 if parameters.optimizer == "sgd" else 3))
+        require_memory(definition.title, ranks.local_size * definition.training_bytes(parameters, spec))
     model = build_model(parameters, spec, seed=seed)
     data = open_data(folder, parameters, ranks, model.serving_features)
     signature = data.signature((data.label, *model.serving_features))
     scorer = Scorer(model, ranks, signature, data.label, parameters.xla)
-    return Session(parameters, ranks, data, model, scorer, checkpoint_saved)
+    return Session(parameters, ranks, data, definition, model, scorer, checkpoint_saved)
 
 
 def _ahead(prefetch: int) -> int:

@@ -32,7 +32,7 @@ def track_start(run: TrackedRun, parameters: LaunchParameters, data: Artifact) -
         parameters: of the step; a seed that is yet to be drawn is left out.
         data: the records that are trained on.
     """
-    given = {p.pipeline_name: plain(getattr(parameters, p.name)) for p in parameters_of(LaunchParameters)
+    given = {p.pipeline_name: plain(getattr(parameters, p.name)) for p in parameters_of(type(parameters))
              if p.name not in _NOT_LOGGED}  # fmt: skip
     if parameters.seed < 0:
         del given["train_seed"]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from components.models import make_optimizer
+from components.models.optimizers.groups import Optimizers
 from components.train.auc import LogitHistogram, auc_of
 from components.train.checkpoint import (
     Checkpoints,
@@ -44,8 +44,8 @@ class Training:
         parameters, data = session.parameters, session.data
         self._session = session
         self._ranks, self._data, self._parameters = session.ranks, data, parameters
-        self._optimizer = make_optimizer(parameters)
-        self._optimizer.build(session.model.trainable_variables)
+        groups = session.definition.optimizers(parameters, session.model, data.steps_per_epoch)
+        self._optimizer = Optimizers(groups, session.model.trainable_variables)
         self._loss_scale = LossScale(parameters.amp)
         self._histogram = LogitHistogram()
         self._meter = Meter()
@@ -53,7 +53,7 @@ class Training:
             seed=seed,
             global_batch_size=parameters.global_batch_size,
             steps_per_epoch=data.steps_per_epoch,
-            optimizer=parameters.optimizer,
+            optimizer=self._optimizer.description,
             variables=described(session.model),
         )
         folder = Path(parameters.save_checkpoint_path or Path(parameters.results_dir) / CHECKPOINT)
@@ -69,7 +69,6 @@ class Training:
             self._loss_scale,
             data.signature(data.training_features),
             label=data.label,
-            keep_sparse=parameters.optimizer == "lazy_adam",
             xla=parameters.xla,
         )
 
@@ -151,7 +150,7 @@ class Training:
         for step, loss in enumerate(losses.tolist(), first + 1):
             if not math.isfinite(loss):
                 raise SharedError(
-                    f"epoch {standing.epoch + 1} step {step}: the loss is {loss}; lower lr ({self._parameters.lr:g})"
+                    f"epoch {standing.epoch + 1} step {step}: the loss is {loss}; lower the learning rate"
                     " or look at the data"
                 )
             log.write([standing.epoch + 1, step], {"loss": loss, **speed})

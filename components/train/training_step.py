@@ -8,11 +8,12 @@ shares' gradients, summed once, are the gradient of the true loss.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 
+from components.models import Model
 from components.models.kernels.host import host_kernels
+from components.models.optimizers.groups import Optimizers
 from components.train.auc import LogitHistogram
 from components.train.loss_scale import LossScale
 from components.train.ranks import Ranks
@@ -26,35 +27,28 @@ class TrainingStep:
 
     Args:
         model: what to train (see components.models).
-        optimizer: has ``apply(gradients_and_variables)``.
+        optimizer: of all its variables.
         ranks: who trains together.
         histogram: collects this rank's logits for the training AUC.
         loss_scale: enabled under mixed precision.
         signature: feature name (and label) to [None] or [None, length], integers.
         label: name of the label feature.
-        keep_sparse: the optimizer leaves untouched table rows alone, so slices stay slices.
         xla: compile the forward and backward pass; reductions and updates stay outside.
     """
 
     def __init__(
         self,
-        model: Any,
-        optimizer: Any,
+        model: Model,
+        optimizer: Optimizers,
         ranks: Ranks,
         histogram: LogitHistogram,
         loss_scale: LossScale,
         signature: Mapping[str, tf.TensorSpec],
         label: str,
-        keep_sparse: bool,
         xla: bool,
     ) -> None:
         self._model, self._optimizer, self._ranks = model, optimizer, ranks
-        self._histogram, self._loss_scale, self._label, self._keep_sparse = (
-            histogram,
-            loss_scale,
-            label,
-            keep_sparse,
-        )
+        self._histogram, self._loss_scale, self._label = histogram, loss_scale, label
         self._variables = list(model.trainable_variables)
         self._xla = xla
         compiled = {"jit_compile": True} if xla else {}
@@ -72,7 +66,7 @@ class TrainingStep:
         share, logits, gradients = self._differentiate(features, labels, shares)
         gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
         with host_kernels():
-            gradients, (loss,) = sum_gradients(self._ranks, gradients, [share], self._keep_sparse)
+            gradients, (loss,) = sum_gradients(self._ranks, gradients, [share], self._optimizer.keeps_sparse)
             self._loss_scale.apply(gradients, self._update)
         self._histogram.update(labels, logits)
         return loss

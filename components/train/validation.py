@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import tensorflow as tf
 
+from components.models import Model
 from components.models.kernels.host import host_kernels
 from components.train.auc import Auc, LogitHistogram, auc_of
 from components.train.ranks import Ranks
@@ -34,7 +34,7 @@ class Scorer:
     """
 
     def __init__(
-        self, model: Any, ranks: Ranks, signature: Mapping[str, tf.TensorSpec], label: str, xla: bool = False
+        self, model: Model, ranks: Ranks, signature: Mapping[str, tf.TensorSpec], label: str, xla: bool = False
     ) -> None:
         self._model, self._ranks, self._label, self._xla = model, ranks, label, xla
         self._histogram = LogitHistogram()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -11,6 +10,7 @@ import tensorflow as tf
 from components.artifacts.remote import fetch_artifact
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
+from components.models import Model
 from components.scoring import translation
 from components.scoring.model import SAVED_MODEL, ExportedModel, load_saved_model
 from components.storage import is_uri
@@ -19,7 +19,7 @@ from components.storage import is_uri
 _FIRST_VALUE = 3
 
 
-def warm_start(place: str, scratch: Path, model: Any, spec: FeatureSpec) -> int:
+def warm_start(place: str, scratch: Path, model: Model, spec: FeatureSpec) -> int:
     """Gives ``model`` the weights of the model at ``place``.
 
     A row of an embedding table goes to the id that the same user, item or category has in this data; rows of ids that
@@ -28,7 +28,7 @@ def warm_start(place: str, scratch: Path, model: Any, spec: FeatureSpec) -> int:
     Args:
         place: folder or URI of a model that the train step or the registry holds.
         scratch: where a URI's files go.
-        model: see components.models; its embeddings are at ``model.inputs.embedding``.
+        model: receives them.
         spec: of the data to train on.
 
     Returns:
@@ -46,36 +46,38 @@ def warm_start(place: str, scratch: Path, model: Any, spec: FeatureSpec) -> int:
     known = load_feature_spec(folder)
     others = load_saved_model(folder / SAVED_MODEL).weights
     mine = list(model.variables)
-    tables = model.inputs.embedding.tables
+    tables = {table.variable.ref() for table in model.tables.values()}
     fits = len(others) == len(mine) and all(
-        variable is tables or variable.shape == other.shape for variable, other in zip(mine, others, strict=True)
+        variable.ref() in tables or variable.shape == other.shape for variable, other in zip(mine, others, strict=True)
     )
     if not fits:
         raise KfrecError(
-            f"warm_start_path {place}: its model has other layers than this one; use the same model_type, "
-            "embedding_dim and mlp dims, or start fresh"
+            f"warm_start_path {place}: its model has other layers than this one; use the same model_type and sizes, "
+            "or start fresh"
         )
     carried = 0
     for variable, other in zip(mine, others, strict=True):
-        if variable is tables:
-            carried = _carry_over(model, variable, other.numpy(), spec, known, folder)
+        if variable.ref() in tables:
+            carried += _carry_over(model, variable, other.numpy(), spec, known, folder)
         else:
             variable.assign(other)
     return carried
 
 
 def _carry_over(
-    model: Any, tables: tf.Variable, theirs: np.ndarray, spec: FeatureSpec, known: FeatureSpec, folder: Path
+    model: Model, variable: tf.Variable, theirs: np.ndarray, spec: FeatureSpec, known: FeatureSpec, folder: Path
 ) -> int:
-    features = model.inputs.tables
+    """Fills a variable with rows of its counterpart ``theirs``, table by table; returns how many."""
+    features = tuple(name for name, table in model.tables.items() if table.variable is variable)
     described = ExportedModel(folder, known, {}, features, lambda **_: {})
     lookups = translation(spec, described)
-    ours = tables.numpy()
+    ours = variable.numpy()
     if theirs.shape[1] != ours.shape[1]:
         raise KfrecError(f"{folder}: embeds to {theirs.shape[1]} floats, this model to {ours.shape[1]}; use the same")
-    begin = their_begin = carried = 0
+    their_begin = carried = 0
     for name in features:
-        rows, their_rows = (_rows(found, name) for found in (spec, known))
+        _, begin, rows = model.tables[name]
+        their_rows = (known.features[name].cardinality or 0) + 1
         ids = np.arange(rows)
         their_ids = lookups[name][ids] if name in lookups else ids
         matched = (ids < _FIRST_VALUE) | (their_ids >= _FIRST_VALUE)
@@ -83,10 +85,6 @@ def _carry_over(
         matched &= their_ids < their_rows
         ours[begin + ids[matched]] = theirs[their_begin + their_ids[matched]]
         carried += int(matched.sum())
-        begin, their_begin = begin + rows, their_begin + their_rows
-    tables.assign(ours)
+        their_begin += their_rows
+    variable.assign(ours)
     return carried
-
-
-def _rows(spec: FeatureSpec, name: str) -> int:
-    return (spec.features[name].cardinality or 0) + 1

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from components.errors import KfrecError, explain_os_error
 from components.lifetime import end_with_parent
 from components.progress import emit
-from components.steps.catalog import WorkerParameters
+from components.steps.catalog import STEPS, WorkerParameters, worker_parameters
 from components.steps.parameter import build, parameters_of
-from components.steps.parser import Parser, add_argument
+from components.steps.parser import Parser, add_argument, chosen
 from components.train.runtime import quiet_tensorflow
 
 if TYPE_CHECKING:
@@ -29,7 +29,12 @@ BAD_INPUT, ABANDONED = 2, 3
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one worker and returns its exit status: 2 for bad input, 3 where another rank failed."""
     end_with_parent(signal.SIGKILL)
-    options = vars(_parser().parse_args(arguments))
+    model_type = chosen(STEPS["train"], sys.argv[1:] if arguments is None else arguments)
+    try:
+        parser = _parser(model_type)
+    except KfrecError as error:
+        return _fail(str(error))
+    options = vars(parser.parse_args(arguments)) | {"model_type": model_type}
     dataset = options.pop("dataset_dir")
     given = {name: value for name, value in options.items() if value is not None}
     quiet_tensorflow()
@@ -62,7 +67,8 @@ def _parameters(given: Mapping[str, str]) -> WorkerParameters:
     from components.train.ranks import SharedError
 
     try:
-        return build(WorkerParameters, given)
+        parameters: WorkerParameters = build(worker_parameters(given["model_type"]), given)
+        return parameters
     except KfrecError as error:
         raise SharedError(str(error)) from None  # every rank was given the same arguments
 
@@ -89,7 +95,7 @@ def _fail(message: str, told: bool = True) -> int:
     return BAD_INPUT
 
 
-def _parser() -> Parser:
+def _parser(model_type: str) -> Parser:
     parser = Parser(
         told_as="train",
         prog="python -m components.train.worker",
@@ -99,7 +105,7 @@ def _parser() -> Parser:
         "--dataset_dir", required=True, metavar="FOLDER", help="reads: record files with their spec; or their URI"
     )
     group = parser.add_argument_group("parameters")
-    for parameter in parameters_of(WorkerParameters):
+    for parameter in parameters_of(worker_parameters(model_type)):
         add_argument(group, parameter)
     return parser
 

@@ -34,6 +34,7 @@ from pipelines.cluster.removal import Switched, can_orphan, delete, remove, runs
 from pipelines.cluster.schedules import Schedule, ScheduleFile
 from pipelines.cluster.versions import ensure_version
 from pipelines.compilation import version_name
+from pipelines.defaults import Pipeline
 
 if TYPE_CHECKING:
     from kfp import Client
@@ -58,7 +59,7 @@ class Reconciler:
     Attributes:
         client: of KFP.
         host: its address, for messages.
-        compiled: pipeline name to its IR YAML.
+        compiled: pipeline to its IR YAML.
         dry_run: only tell.
         prune: also delete schedules that the file does not name.
         tell: called with each line for the user.
@@ -67,7 +68,7 @@ class Reconciler:
 
     client: Client
     host: str
-    compiled: Callable[[str], str]
+    compiled: Callable[[Pipeline], str]
     dry_run: bool = False
     prune: bool = False
     tell: Callable[[str], None] = print
@@ -80,7 +81,9 @@ class Reconciler:
             KfrecError: KFP refuses or does not answer; run it again.
         """
         changes = Changes()
-        irs = {name: self.compiled(name) for name in {schedule.pipeline for schedule in file.schedules.values()}}
+        irs = {
+            pipeline: self.compiled(pipeline) for pipeline in {schedule.runs for schedule in file.schedules.values()}
+        }
         self.tell(f"times are in {file.time_zone.key}, as KFP's scheduler must be set")
         with explained(self.host):
             if self.dry_run:
@@ -92,10 +95,10 @@ class Reconciler:
         self.tell(f"{'would change: ' if self.dry_run else ''}{told}")
         return changes
 
-    def _reconcile(self, file: ScheduleFile, irs: Mapping[str, str], changes: Changes, check: Check) -> None:
+    def _reconcile(self, file: ScheduleFile, irs: Mapping[Pipeline, str], changes: Changes, check: Check) -> None:
         there = owned(self.client, self._namespace)
         for name, schedule in file.schedules.items():
-            self._schedule(schedule, irs[schedule.pipeline], there.pop(name, []), file.time_zone, changes, check)
+            self._schedule(schedule, irs[schedule.runs], there.pop(name, []), file.time_zone, changes, check)
             times = ", ".join(f"{time:%Y-%m-%d %H:%M:%S %Z}" for time in schedule.next_runs(file.time_zone))
             self.tell(f"  {'paused' if schedule.paused else f'next {times}' if times else 'has ended'}")
         for name, runs in there.items():
@@ -184,7 +187,7 @@ class Reconciler:
     ) -> str:
         """Tells what is to be done, and returns its kind."""
         if not same and not others:
-            self.tell(f"+ {schedule.name}: created, cron {schedule.cron}, {schedule.pipeline} {version_name(ir)}")
+            self.tell(f"+ {schedule.name}: created, cron {schedule.cron}, {schedule.runs.name} {version_name(ir)}")
             return "created"
         if same and others:
             self.tell(f"~ {schedule.name}: {len(others)} left from before a change")

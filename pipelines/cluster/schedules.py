@@ -18,7 +18,7 @@ from components.steps.settings_file import checked as typed
 from components.steps.settings_file import read_yaml, require_mapping
 from pipelines.cluster.cron import check_cron, last_time, next_times
 from pipelines.compilation import version_name
-from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES
+from pipelines.defaults import CLUSTER_DEFAULTS, MODEL, PIPELINES, Pipeline
 from pipelines.parameters import checked
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
@@ -31,6 +31,7 @@ class Schedule:
     Attributes:
         name: of the schedule: small letters, digits and dashes, at most 40.
         pipeline: "training" or "retraining".
+        model: whose.
         cron: second, minute, hour, day of month, month, day of week.
         start: no runs before this time (ISO 8601 with an offset); empty is now.
         end: no runs after this time; empty is never.
@@ -46,6 +47,7 @@ class Schedule:
 
     name: str = ""
     pipeline: str = "retraining"
+    model: str = MODEL
     cron: str = ""
     start: str = ""
     end: str = ""
@@ -56,6 +58,11 @@ class Schedule:
     experiment: str = "kfrec"
     pipeline_root: str = ""
     service_account: str = ""
+
+    @property
+    def runs(self) -> Pipeline:
+        """The pipeline that it runs."""
+        return Pipeline(self.pipeline, self.model)
 
     def wanted(self, ir: str) -> dict[str, Any]:
         """What KFP should hold, field by field, but for the pause; in words that it gives back."""
@@ -155,7 +162,7 @@ def _schedule(place: str, entry: Any) -> Schedule:
         raise KfrecError(f"{place}: end {schedule.end!r} is not after start {schedule.start!r}; correct one")
     try:
         check_cron(schedule.cron)
-        parameters = checked(schedule.parameters, schedule.pipeline, CLUSTER_DEFAULTS)
+        parameters = checked(schedule.parameters, schedule.runs, CLUSTER_DEFAULTS)
     except KfrecError as error:
         raise KfrecError(f"{place}: {error}") from None
     return dataclasses.replace(schedule, parameters=parameters)

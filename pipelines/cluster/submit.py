@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from components.errors import KfrecError
 from pipelines.cluster.connection import explained, may_pass
 from pipelines.cluster.versions import ensure_version
-from pipelines.defaults import CLUSTER_DEFAULTS
+from pipelines.defaults import CLUSTER_DEFAULTS, Pipeline
 from pipelines.parameters import checked
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Submission:
 
     Attributes:
         ir: the compiled pipeline.
-        pipeline: its name among PIPELINES.
+        pipeline: which one that is.
         values: pipeline parameters by name, unchecked.
         experiment: KFP experiment, made where it does not exist.
         name: of the run; empty makes one from the pipeline and the time.
@@ -34,7 +34,7 @@ class Submission:
     """
 
     ir: str
-    pipeline: str
+    pipeline: Pipeline
     values: Mapping[str, Any]
     experiment: str = "kfrec"
     name: str = ""

@@ -92,8 +92,11 @@ class KfpLauncher:
         defaults = self._spec["root"]["inputDefinitions"]["parameters"]
         values = {}
         for name, source in self._spec["root"]["dag"]["tasks"][step]["inputs"].get("parameters", {}).items():
-            pipeline_name = source.get("componentInputParameter")
-            values[name] = defaults[pipeline_name]["defaultValue"] if pipeline_name in defaults else "run-1"
+            pipeline_name, constant = source.get("componentInputParameter"), source.get("runtimeValue")
+            if constant and constant["constant"] != "{{$.pipeline_job_uuid}}":
+                values[name] = constant["constant"]
+            else:
+                values[name] = defaults[pipeline_name]["defaultValue"] if pipeline_name in defaults else "run-1"
         return values
 
     def _function(self, step: str) -> Callable[..., Any]:

@@ -65,8 +65,8 @@ def test_settings_of_a_cluster(wrong: str, tmp_path: Path, capfd: pytest.Capture
 
 
 def test_compile_overwrites_no_file_of_others(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "work" / "training.yaml").write_text("epochs: 3  # mine\n")
-    assert not run_here(["kfrec", "compile", "--output=."], capfd).surprise("training.yaml")
+    (tmp_path / "work" / "sim-training.yaml").write_text("epochs: 3  # mine\n")
+    assert not run_here(["kfrec", "compile", "--output=."], capfd).surprise("sim-training.yaml")
 
 
 @pytest.mark.parametrize("place", ["none.yaml", ".", "/proc/none", ""])

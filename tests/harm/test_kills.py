@@ -141,7 +141,7 @@ def test_a_training_goes_on_from_what_one_that_was_ended_kept(here: Path) -> Non
 
 
 _RUN = ["pipelines.cli", "run", "--workdir=runs", "--set=synthetic_users=60", "--set=synthetic_items=100",
-        "--set=model_type=din", "--set=epochs=1", "--set=embedding_dim=4", "--set=workers=2"]  # fmt: skip
+        "--model=din", "--set=epochs=1", "--set=embedding_dim=4", "--set=workers=2"]  # fmt: skip
 # The step during which a run is ended, seconds later, and how.
 _RUN_MOMENTS = [
     ("tfrecord", 0.2, signal.SIGTERM),

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from components.steps.catalog import STEPS, WorkerParameters
+from components.steps.catalog import STEPS, worker_parameters
 from components.steps.parameter import Parameter, parameters_of
-from pipelines.defaults import PIPELINES
+from pipelines.defaults import PIPELINES, Pipeline
 from pipelines.parameters import pipeline_parameters
 from tests.harm.place import folders_of, run_here
 
@@ -39,18 +39,18 @@ def bad_values(parameter: Parameter) -> Iterator[str]:
 STEP_CASES = [
     pytest.param(step, parameter.name, value, id=f"{step}-{parameter.name}={value[:12]}")
     for step in STEPS
-    for parameter in parameters_of(STEPS[step].parameters)
+    for parameter in parameters_of(STEPS[step].parameters())
     for value in bad_values(parameter)
 ]
 WORKER_CASES = [
     pytest.param(parameter.name, value, id=f"{parameter.name}={value[:12]}")
-    for parameter in parameters_of(WorkerParameters)
+    for parameter in parameters_of(worker_parameters("sim"))
     for value in bad_values(parameter)
 ]
 PIPELINE_CASES = [
     pytest.param(pipeline, name, value, id=f"{pipeline}-{name}={value[:12]}")
     for pipeline in PIPELINES
-    for name, parameter in pipeline_parameters(pipeline).items()
+    for name, parameter in pipeline_parameters(Pipeline(pipeline)).items()
     for value in bad_values(parameter)
 ]
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from components.feature_spec import Feature, FeatureSpec
-from components.steps.catalog import TrainParameters
+from components.steps.catalog import WorkerParameters, worker_parameters
+from components.steps.parameter import parameters_of
 
 USERS, ITEMS, CATEGORIES = 7, 20, 5
 LENGTH, SHORT = 8, 3
@@ -48,20 +49,22 @@ def spec(make_spec: MakeSpec) -> FeatureSpec:
 
 
 @pytest.fixture
-def parameters() -> Callable[..., TrainParameters]:
+def parameters() -> Callable[..., WorkerParameters]:
     """Small sizes for a model type."""
 
-    def make(model_type: str = "sim", **changed: object) -> TrainParameters:
+    def make(model_type: str = "sim", **changed: object) -> WorkerParameters:
         sizes = dict(
-            model_type=model_type,
             embedding_dim=2,
             stage_one_mlp_dims=(6,),
             stage_two_mlp_dims=(6, 4),
+            mlp_dims=(6, 4),
             aux_mlp_dims=(5, 4),
             long_seq_length=LENGTH - SHORT,
-            seed=1,
         )
-        return TrainParameters(**{**sizes, **changed})  # type: ignore[arg-type]
+        group = worker_parameters(model_type)
+        known = {parameter.name for parameter in parameters_of(group)}
+        own = {name: value for name, value in sizes.items() if name in known}
+        return group(**{"model_type": model_type, "seed": 1, **own, **changed})
 
     return make
 

@@ -1,19 +1,17 @@
 """What every model promises."""
 
-import importlib
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models import LossTerm, build_model, make_optimizer, sim
+from components import registry
+from components.models import LossTerm, build_model, make_optimizer
 from components.models.inputs import trimmed_histories
 from components.models.loss import loss_of
-from components.steps.catalog import TrainParameters
-from components.steps.parameter import parameters_of
+from components.models.sim import model as sim
 from components.train.auc import LogitHistogram
 
-MODELS = next(p.choices for p in parameters_of(TrainParameters) if p.name == "model_type")
+MODELS = registry.names(registry.MODELS)
 
 
 def _loss_and_gradients(model, features, labels):
@@ -25,8 +23,17 @@ def _loss_and_gradients(model, features, labels):
 
 
 @pytest.mark.parametrize("model_type", MODELS)
-def test_every_model_type_of_the_catalog_has_a_module(model_type):
-    assert callable(importlib.import_module(f"components.models.{model_type}").build)
+def test_a_definition_goes_by_the_name_it_is_registered_under(model_type):
+    assert registry.model(model_type).name == model_type
+
+
+@pytest.mark.parametrize("model_type", MODELS)
+def test_every_table_of_a_model_embeds_one_feature(model_type, spec, parameters):
+    tables = build_model(parameters(model_type), spec).tables
+    assert {name: table.rows for name, table in tables.items()} == {
+        name: spec.features[name].cardinality + 1 for name in ("uid", "item_trgt", "cat_trgt")
+    }
+    assert all(table.begin + table.rows <= table.variable.shape[0] for table in tables.values())
 
 
 @pytest.mark.parametrize("model_type", MODELS)
@@ -106,7 +113,7 @@ def test_weights_depend_on_the_seed_alone(model_type, spec, parameters):
 @pytest.mark.parametrize("model_type", MODELS)
 def test_training_lowers_the_loss(model_type, spec, parameters, make_batch):
     model = build_model(parameters(model_type), spec)
-    optimizer = make_optimizer(parameters(model_type, lr=0.02))
+    optimizer = make_optimizer("adam", 0.02)
     optimizer.build(model.trainable_variables)
     features, _ = make_batch(64)
     labels = (features["cat_trgt"] % 2).astype(np.float32)

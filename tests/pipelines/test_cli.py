@@ -5,15 +5,39 @@ from pathlib import Path
 import pytest
 
 from pipelines.cli import main
+from pipelines.defaults import PIPELINES, Pipeline
 from pipelines.parameters import pipeline_parameters
 
 
-def test_help_names_every_pipeline_parameter() -> None:
-    shown = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", "--help"], capture_output=True, text=True, check=True
-    ).stdout
-    for name, parameter in pipeline_parameters().items():
-        assert f"  {name} " in shown and parameter.description in shown, name
+@pytest.mark.parametrize("model", ["sim", "din"])
+def test_every_parameter_of_a_model_is_listed(model: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parameters", "--model", model]) == 0
+    shown = capsys.readouterr().out
+    for kind in PIPELINES:
+        for name, parameter in pipeline_parameters(Pipeline(kind, model)).items():
+            assert f"  {name} " in shown and parameter.help in shown, name
+
+
+def test_the_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["dien", "din", "sim"]
+
+
+@pytest.mark.parametrize("command", [["run"], ["submit"], ["parameters"], ["compile"]])
+def test_a_model_that_is_not_installed_is_one_line(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--model", "simm"]) == 2
+    assert capsys.readouterr().err == "error: no model 'simm': did you mean sim? there are dien, din, sim\n"
+
+
+def test_a_model_is_no_parameter(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--set", "model_type=din"]) == 2
+    assert "choose one with --model din" in capsys.readouterr().err
+
+
+def test_a_reader_that_has_seen_enough_ends_a_command_quietly() -> None:
+    command = f"{sys.executable} -m pipelines.cli parameters | head -1"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("find: ") and not done.stderr
 
 
 @pytest.mark.parametrize(

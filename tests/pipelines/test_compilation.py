@@ -12,7 +12,7 @@ from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.steps.images import VERSION
 from pipelines.compilation import compiled, kubernetes_manifests, version_name, write_compiled
-from pipelines.defaults import PIPELINES
+from pipelines.defaults import PIPELINES, RETRAINING, Pipeline, every_pipeline
 from pipelines.retries import check_retries
 from pipelines.task_settings import load_settings
 from tests.fakes.argo_retries import attempts
@@ -20,14 +20,14 @@ from tests.fakes.argo_retries import attempts
 CHECKED_IN = Path(__file__).parents[2] / "manifests" / "pipelines"
 
 
-@pytest.fixture(scope="module", params=list(PIPELINES))
+@pytest.fixture(scope="module", params=[Pipeline(kind) for kind in PIPELINES], ids=str)
 def documents(request: pytest.FixtureRequest) -> tuple[dict[str, Any], dict[str, Any]]:
     spec, platform = yaml.safe_load_all(compiled(request.param, load_settings()))
     return spec, platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
 
 
 def test_the_checked_in_yaml_is_what_the_code_compiles_to(tmp_path: Path) -> None:
-    written = write_compiled(tmp_path, load_settings())
+    written = write_compiled(tmp_path, load_settings(), every_pipeline())
     assert sorted(path.name for path in written) == sorted(path.name for path in CHECKED_IN.iterdir())
     for path in written:
         assert path.read_text() == (CHECKED_IN / path.name).read_text(), f"{path.name} is stale: run make manifests"
@@ -49,7 +49,7 @@ def test_each_step_runs_in_its_image_with_its_resources(documents: tuple[dict, d
 
 
 def test_a_registry_stands_before_every_image() -> None:
-    text = compiled("training", load_settings(registry="registry.example.org/team/"))
+    text = compiled(Pipeline(), load_settings(registry="registry.example.org/team/"))
     images = {e["container"]["image"] for e in next(yaml.safe_load_all(text))["deploymentSpec"]["executors"].values()}
     assert images == {f"registry.example.org/team/kfrec-{name}:{VERSION}" for name in ("cpu", "preprocess")}
 
@@ -93,7 +93,7 @@ def test_a_step_that_fails_at_the_end_of_its_time_is_retried_and_the_last_retry_
 
 
 def test_retries_that_would_end_too_early_are_refused() -> None:
-    spec, platform = yaml.safe_load_all(compiled("training", load_settings()))
+    spec, platform = yaml.safe_load_all(compiled(Pipeline(), load_settings()))
     spec["root"]["dag"]["tasks"]["train"]["retryPolicy"]["backoffMaxDuration"] = "3600s"
     with pytest.raises(KfrecError, match="train: 3 attempts of 90000 s do not fit into backoffMaxDuration=3600s"):
         check_retries(spec, platform)
@@ -103,7 +103,7 @@ def test_retries_that_would_end_too_early_are_refused() -> None:
 def test_retries_beyond_the_longest_duration_of_kfp_are_refused(tmp_path: Path, retries: int) -> None:
     (tmp_path / "cluster.yaml").write_text(f"steps: {{train: {{retries: {retries}}}}}\n")
     with pytest.raises(KfrecError, match=f"train: retries={retries}, .* lower retries or retry_wait"):
-        compiled("training", load_settings(tmp_path / "cluster.yaml"))
+        compiled(Pipeline(), load_settings(tmp_path / "cluster.yaml"))
 
 
 def test_training_evaluation_and_registration_are_never_taken_from_the_cache(documents: tuple[dict, dict]) -> None:
@@ -115,7 +115,7 @@ def test_training_evaluation_and_registration_are_never_taken_from_the_cache(doc
 
 
 def test_retraining_goes_on_only_with_new_data_and_always_looks_again() -> None:
-    spec = next(yaml.safe_load_all(compiled("retraining", load_settings())))
+    spec = next(yaml.safe_load_all(compiled(Pipeline(RETRAINING), load_settings())))
     tasks = spec["root"]["dag"]["tasks"]
     condition = next(task for name, task in tasks.items() if name != "find")
     assert condition["triggerPolicy"]["condition"] == "inputs.parameter_values['pipelinechannel--find-proceed'] == true"
@@ -139,8 +139,8 @@ def test_the_cluster_trains_with_an_mpijob_and_knows_its_own_pod(documents: tupl
     }
 
 
-@pytest.mark.parametrize("name", PIPELINES)
-def test_the_manifests_validate_against_the_crds_and_hold_the_pipeline(name: str) -> None:
+@pytest.mark.parametrize("name", [Pipeline(kind) for kind in PIPELINES], ids=str)
+def test_the_manifests_validate_against_the_crds_and_hold_the_pipeline(name: Pipeline) -> None:
     if "KFREC_SCHEMAS" not in os.environ:
         pytest.skip("KFREC_SCHEMAS does not name the folder of CRDs")
     schemas = {}

@@ -18,8 +18,8 @@ from components.steps.catalog import DownloadParameters
 pytestmark = pytest.mark.slow
 
 SMALL = {
-    "model_type": "din", "embedding_dim": 4, "epochs": 2, "shortest_sequence_for_user": 8, "max_sequence_length": 20,
-    "long_seq_length": 12, "global_batch_size": 256, "auc_floor": 0.4, "train_seed": 1, "bootstrap_samples": 100,
+    "embedding_dim": 4, "epochs": 2, "shortest_sequence_for_user": 8, "max_sequence_length": 20,
+    "global_batch_size": 256, "auc_floor": 0.4, "train_seed": 1, "bootstrap_samples": 100,
     "preprocess_workers": 1,
 }  # fmt: skip
 
@@ -28,7 +28,15 @@ def retrain(prefix: Path, workdir: Path, **values: Any) -> subprocess.CompletedP
     given = {**SMALL, "data_prefix": str(prefix), "registered_model": "nightly", **values}
     arguments = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
-    command = [sys.executable, "-m", "pipelines.cli", "run", "--pipeline", "retraining", f"--workdir={workdir}"]
+    command = [
+        sys.executable,
+        "-m",
+        "pipelines.cli",
+        "run",
+        "--model=din",
+        "--pipeline=retraining",
+        f"--workdir={workdir}",
+    ]
     return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=400, env=environment)
 
 

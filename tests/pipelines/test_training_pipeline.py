@@ -1,15 +1,12 @@
-import inspect
-from pathlib import Path
-
 import pytest
 import yaml
 from kfp import compiler
 
 from components.steps.catalog import STEPS
 from components.steps.parameter import parameters_of
-from pipelines.defaults import PIPELINES, TRAINING
+from pipelines.defaults import PIPELINES, TRAINING, Pipeline
 from pipelines.parameters import pipeline_parameters
-from pipelines.training import NAME, training_pipeline
+from pipelines.training import training_pipeline
 
 KFP_TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN", str: "STRING"}
 
@@ -25,13 +22,13 @@ def test_every_parameter_reaches_the_ui_with_type_default_and_description(compil
     inputs = compiled["root"]["inputDefinitions"]["parameters"]
     expected = {
         name: (KFP_TYPES[p.plain_type], p.plain_default, "".join(p.description.split()))
-        for name, p in pipeline_parameters().items()
+        for name, p in pipeline_parameters(Pipeline()).items()
     }
     shown = {
         name: (entry["parameterType"], entry["defaultValue"], "".join(entry["description"].split()))
         for name, entry in inputs.items()
     }
-    assert compiled["pipelineInfo"]["name"] == NAME
+    assert compiled["pipelineInfo"]["name"] == "kfrec-sim-training"
     assert shown == expected
 
 
@@ -57,7 +54,7 @@ def test_a_component_takes_exactly_what_the_catalog_declares(name: str, compiled
     told_by_artifacts = {f"{folder}_uri" for folder in folders}
     declared = {
         p.name: KFP_TYPES[p.plain_type]
-        for p in parameters_of(STEPS[name].parameters)
+        for p in parameters_of(STEPS[name].parameters())
         if p.name not in told_by_artifacts
     }
     assert {key: entry["parameterType"] for key, entry in inputs["parameters"].items()} == declared
@@ -70,9 +67,14 @@ def test_no_step_installs_packages_when_it_runs(compiled: dict) -> None:
     assert not any("pip install" in command for command in commands)
 
 
-@pytest.mark.parametrize("name", STEPS)
-def test_a_wrapper_holds_one_call_and_no_logic(name: str) -> None:
-    source = (Path(inspect.getfile(training_pipeline)).parents[1] / "components" / name / "component.py").read_text()
-    body = source.split('"""')[-1].strip().splitlines()
-    statements = [line for line in body if line.strip()]
-    assert len(statements) == 2 and statements[0].strip().startswith("from components.")
+def test_a_pipeline_asks_for_nothing_of_another_model() -> None:
+    known = {model: set(pipeline_parameters(Pipeline(TRAINING, model))) for model in ("sim", "din", "dien")}
+    assert "stage_one_mlp_dims" in known["sim"] and "mlp_dims" not in known["sim"]
+    assert known["din"] - known["sim"] == {"mlp_dims"} and "long_seq_length" not in known["din"]
+    assert known["dien"] - known["din"] == {"long_seq_length", "aux_mlp_dims"}
+    assert not any("model_type" in names for names in known.values())
+
+
+def test_the_train_step_is_told_the_model(compiled: dict) -> None:
+    told = compiled["root"]["dag"]["tasks"]["train"]["inputs"]["parameters"]["model_type"]
+    assert told == {"runtimeValue": {"constant": "sim"}}

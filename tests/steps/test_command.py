@@ -17,7 +17,7 @@ def test_help_names_every_parameter_with_unit_and_default(name: str) -> None:
         [sys.executable, "-m", f"components.{name}", "--help"], capture_output=True, text=True, check=True
     ).stdout
     words = " ".join(shown.split())
-    for parameter in parameters_of(STEPS[name].parameters):
+    for parameter in parameters_of(STEPS[name].parameters()):
         assert f"--{parameter.name} " in words
         # argparse breaks lines at hyphens inside words too; compare without any white space.
         assert parameter.description.replace(" ", "") in words.replace(" ", ""), parameter.name

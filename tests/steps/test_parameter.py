@@ -1,7 +1,7 @@
 import pytest
 
 from components.errors import KfrecError
-from components.steps.catalog import STEPS, PreprocessParameters, TrainParameters, WorkerParameters
+from components.steps.catalog import STEPS, PreprocessParameters, worker_parameters
 from components.steps.parameter import as_plain, build, parameters_of
 
 # Names and defaults of the public SIM documentation's parameter table; folders that differ by design are left out.
@@ -45,19 +45,21 @@ PUBLISHED = {
 
 
 def test_the_worker_has_every_published_parameter_with_its_default() -> None:
-    defaults = {p.name: p.plain_default for p in parameters_of(WorkerParameters)}
+    defaults = {p.name: p.plain_default for p in parameters_of(worker_parameters("sim"))}
     assert {name: defaults.get(name, "absent") for name in PUBLISHED} == PUBLISHED
 
 
 def test_text_becomes_typed_values() -> None:
-    parameters = build(TrainParameters, {"lr": "0.5", "amp": "true", "epochs": "2", "stage_two_mlp_dims": "8,4"})
+    parameters = build(
+        worker_parameters("sim"), {"lr": "0.5", "amp": "true", "epochs": "2", "stage_two_mlp_dims": "8,4"}
+    )
     assert (parameters.lr, parameters.amp, parameters.epochs) == (0.5, True, 2)
     assert parameters.stage_two_mlp_dims == (8, 4)
 
 
 def test_plain_values_build_the_same_parameters_again() -> None:
-    parameters = build(TrainParameters, {"aux_mlp_dims": "7", "xla": True})
-    assert build(TrainParameters, as_plain(parameters)) == parameters
+    parameters = build(worker_parameters("sim"), {"aux_mlp_dims": "7", "xla": True})
+    assert build(worker_parameters("sim"), as_plain(parameters)) == parameters
 
 
 @pytest.mark.parametrize(
@@ -68,7 +70,6 @@ def test_plain_values_build_the_same_parameters_again() -> None:
         ("epochs", 0, "epochs=0 must be at least 1"),
         ("lr", "fast", "lr='fast' is not a number"),
         ("amp", "maybe", "amp='maybe' is not true or false"),
-        ("model_type", "dlrm9", "model_type='dlrm9' must be one of sim, din, dien"),
         ("stage_two_mlp_dims", "200,x", "stage_two_mlp_dims='200,x' is not whole numbers separated by commas"),
         ("dropout_rate", 1, "dropout_rate=1 must be at most 0.99"),
         ("epoch", 1, "unknown parameter epoch: did you mean epochs?"),
@@ -76,7 +77,7 @@ def test_plain_values_build_the_same_parameters_again() -> None:
 )
 def test_a_bad_value_is_one_line_with_name_and_remedy(name: str, value: object, line: str) -> None:
     with pytest.raises(KfrecError) as raised:
-        build(TrainParameters, {name: value})
+        build(worker_parameters("sim"), {name: value})
     assert line in str(raised.value)
     assert "\n" not in str(raised.value)
 
@@ -91,11 +92,11 @@ def test_a_negative_history_longer_than_the_positive_one_names_both_parameters()
 
 def test_the_defaults_of_every_step_fit_each_other() -> None:
     for step in STEPS.values():
-        build(step.parameters, {})
+        build(step.parameters(), {})
 
 
 def test_every_parameter_has_help_and_every_number_that_counts_has_a_unit() -> None:
     for step in STEPS.values():
-        for parameter in parameters_of(step.parameters):
+        for parameter in parameters_of(step.parameters()):
             assert parameter.help and not parameter.help.endswith("."), parameter.name
             assert "default" in parameter.description, parameter.name

@@ -10,10 +10,10 @@ import pytest
 
 from components.artifacts import publishing
 from components.errors import KfrecError
-from components.steps.catalog import LaunchParameters
+from components.steps.catalog import STEPS
 from components.steps.command import command
 from components.train.step import run
-from tests.train.dataset import LONG, write_dataset
+from tests.train.dataset import write_dataset
 
 
 @pytest.fixture
@@ -28,9 +28,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 # Small to compute, and with weights and moments of more than the disk holds.
-PARAMETERS = LaunchParameters(
-    model_type="din", global_batch_size=100, long_seq_length=LONG, embedding_dim=100, epochs=1, seed=3
-)
+PARAMETERS = STEPS["train"].of(model_type="din", global_batch_size=100, embedding_dim=100, epochs=1, seed=3)
 
 
 @pytest.mark.slow

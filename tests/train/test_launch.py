@@ -9,7 +9,7 @@ import pytest
 
 from components.errors import KfrecError
 from components.steps.batch_size import require_divisible
-from components.steps.catalog import LaunchParameters
+from components.steps.catalog import STEPS
 from components.train.arguments import worker_arguments
 from components.train.launch import LocalLauncher
 from components.train.mpi import mpi_environment
@@ -40,13 +40,13 @@ def test_several_workers_run_under_mpirun_with_their_environment(monkeypatch: py
 
 
 def test_workers_are_told_what_differs_from_the_defaults() -> None:
-    parameters = LaunchParameters(lr=0.1, amp=True, stage_two_mlp_dims=(8, 4), workers=2, launcher="mpi")
+    parameters = STEPS["train"].of(lr=0.1, amp=True, stage_two_mlp_dims=(8, 4), workers=2, launcher="mpi")
     assert worker_arguments(parameters, "/data", "/out", "/ckpt") == [
         "--dataset_dir=/data",
         "--results_dir=/out",
         "--save_checkpoint_path=/ckpt",
-        "--stage_two_mlp_dims=8,4",
         "--lr=0.1",
+        "--stage_two_mlp_dims=8,4",
         "--amp=true",
     ]
 

@@ -22,10 +22,10 @@ from components.train.launch import LocalLauncher
 from components.train.log import read_log
 from components.train.staging import stage_records
 from tests.fakes.object_stores import BUCKET
-from tests.train.dataset import LONG, write_dataset
+from tests.train.dataset import write_dataset
 
 # DIN, the model that is traced and exported soonest: what it computes is not what these tests are about.
-SETTINGS = dict(model_type="din", global_batch_size=20, long_seq_length=LONG, embedding_dim=4, seed=7, epochs=2)
+SETTINGS = dict(model_type="din", global_batch_size=20, embedding_dim=4, seed=7, epochs=2)
 
 
 def command(

@@ -7,14 +7,12 @@ import pytest
 
 from components.artifacts import adopt, open_artifact, publishing
 from components.errors import KfrecError
-from components.steps.catalog import LaunchParameters
+from components.steps.catalog import STEPS
 from components.train.step import run
-from tests.train.dataset import ITEMS, LONG, write_dataset
+from tests.train.dataset import ITEMS, write_dataset
 
 pytestmark = pytest.mark.usefixtures("store")
-PARAMETERS = LaunchParameters(
-    model_type="din", global_batch_size=100, long_seq_length=LONG, embedding_dim=4, epochs=1, seed=3
-)
+PARAMETERS = STEPS["train"].of(model_type="din", global_batch_size=100, embedding_dim=4, epochs=1, seed=3)
 
 
 @pytest.mark.slow
@@ -83,7 +81,7 @@ def test_a_training_that_is_stopped_is_killed_and_has_what_was_known_before_it_b
 
 def test_a_batch_that_the_workers_cannot_share_is_refused_before_any_starts(tmp_path: Path) -> None:
     data = write_dataset(tmp_path / "tfrecord", train=10, test=10)
-    parameters = LaunchParameters(global_batch_size=10, workers=3)
+    parameters = STEPS["train"].of(global_batch_size=10, workers=3)
     with pytest.raises(KfrecError, match="global_batch_size 10 cannot be divided evenly over 3 workers; use 9 or 12"):
         run(parameters, tfrecord=data, model=tmp_path / "model")
     assert not (tmp_path / "model").exists()
@@ -93,4 +91,4 @@ def test_another_steps_output_is_refused_before_any_worker_starts(tmp_path: Path
     with publishing(tmp_path / "parquet", step="preprocess") as staging:
         (staging.path / "metadata.json").write_text("{}")
     with pytest.raises(KfrecError, match="was written by step preprocess, but what tfrecord writes is needed here"):
-        run(LaunchParameters(), tfrecord=tmp_path / "parquet", model=tmp_path / "model")
+        run(STEPS["train"].of(), tfrecord=tmp_path / "parquet", model=tmp_path / "model")

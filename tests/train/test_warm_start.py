@@ -14,13 +14,14 @@ import pytest
 from components.errors import KfrecError
 from components.feature_spec import Channel, Chunk, Feature, FeatureSpec
 from components.models import build_model
-from components.steps.catalog import TrainParameters
+from components.steps.catalog import WorkerParameters, worker_parameters
 from components.train.export import export
 from components.train.results import SAVED_MODEL
 from components.train.warm_start import warm_start
 
-PARAMETERS = TrainParameters(embedding_dim=2, long_seq_length=3, stage_one_mlp_dims=(4,), stage_two_mlp_dims=(4,),
-                             aux_mlp_dims=(4,))  # fmt: skip
+PARAMETERS = worker_parameters("sim")(
+    embedding_dim=2, long_seq_length=3, stage_one_mlp_dims=(4,), stage_two_mlp_dims=(4,), aux_mlp_dims=(4,)
+)
 
 
 def data(folder: Path, **values: list[str]) -> FeatureSpec:
@@ -43,7 +44,7 @@ def data(folder: Path, **values: list[str]) -> FeatureSpec:
     return spec
 
 
-def exported(spec: FeatureSpec, parameters: TrainParameters = PARAMETERS) -> Any:
+def exported(spec: FeatureSpec, parameters: WorkerParameters = PARAMETERS) -> Any:
     """Writes a model for this data into its folder, as the registry keeps it."""
     import tensorflow as tf
 

@@ -11,6 +11,7 @@ import tensorflow as tf
 from components.models.kernels import names
 from components.models.kernels import rows as kernels
 from components.models.layers.weights import Weights
+from components.models.model import Table
 
 
 class FusedEmbedding(tf.Module):
@@ -131,6 +132,10 @@ class FusedEmbedding(tf.Module):
             For each group ``[..., F * width]``: the embeddings of the F features side by side.
         """
         return self.embed(*self.narrowed(groups))[0]
+
+    def table_of(self, index: int) -> Table:
+        """Where the rows of one feature are."""
+        return Table(self.tables, self._offsets[index], self._cardinalities[index] + 1)
 
     def table(self, index: int) -> tf.Tensor:
         """The rows of one feature, float32 ``[cardinality + 1, width]``."""

@@ -8,11 +8,25 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from components.steps.catalog import TrainParameters
+    from components.models.model import Model
+    from components.models.optimizers.groups import OptimizerGroup
+    from components.models.optimizers.schedules import Rate
+    from components.models.parameters import OneOptimizer
 
 
 class Optimizer(Protocol):
-    """What the trainer knows of an optimizer; it is a ``tf.Module`` whose variables belong in a checkpoint."""
+    """What the trainer knows of an optimizer; it is a ``tf.Module`` whose variables belong in a checkpoint.
+
+    Attributes:
+        name: such as "adam".
+        keeps_sparse: it leaves alone the rows that a sparse gradient does not name.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def keeps_sparse(self) -> bool: ...
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
         """Makes the state for ``variables``, before a checkpoint is restored or a step is compiled."""
@@ -21,11 +35,19 @@ class Optimizer(Protocol):
         """Takes one step. A gradient is a tensor or ``tf.IndexedSlices``, in which a row may occur more than once."""
 
 
-def make_optimizer(parameters: TrainParameters) -> Optimizer:
-    """The optimizer that ``parameters.optimizer`` names, with its lr and weight_decay."""
+def one_optimizer(parameters: OneOptimizer, model: Model, steps_per_epoch: int) -> list[OptimizerGroup]:
+    """One group: every variable with the optimizer that the parameters name."""
+    from components.models.optimizers.groups import OptimizerGroup
+
+    optimizer = make_optimizer(parameters.optimizer, parameters.lr, parameters.weight_decay)
+    return [OptimizerGroup(optimizer, model.trainable_variables)]
+
+
+def make_optimizer(name: str, learning_rate: Rate, weight_decay: float = 0.0) -> Optimizer:
+    """The optimizer of that name: adam, lazy_adam or sgd."""
     from components.models.optimizers.adam import Adam
     from components.models.optimizers.lazy_adam import LazyAdam
     from components.models.optimizers.sgd import Sgd
 
     optimizers: dict[str, type[Adam | Sgd]] = {"adam": Adam, "lazy_adam": LazyAdam, "sgd": Sgd}
-    return optimizers[parameters.optimizer](parameters.lr, parameters.weight_decay)
+    return optimizers[name](learning_rate, weight_decay)

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from components.models.kernels import adam, rows
+from components.models.optimizers.schedules import Rate, at
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-7
 
@@ -22,15 +23,17 @@ class Adam(tf.Module):
     A sparse gradient counts as 0 in the rows it does not name, so that every row moves in every step.
 
     Args:
-        learning_rate: lr.
+        learning_rate: lr, a number or a schedule.
         weight_decay: decay.
 
     References:
         Kingma and Ba, https://arxiv.org/abs/1412.6980; Loshchilov and Hutter, https://arxiv.org/abs/1711.05101
     """
 
-    def __init__(self, learning_rate: float, weight_decay: float = 0.0) -> None:
-        super().__init__()
+    keeps_sparse = False
+
+    def __init__(self, learning_rate: Rate, weight_decay: float = 0.0, name: str = "adam") -> None:
+        super().__init__(name=name)
         self._learning_rate = learning_rate
         self._weight_decay = weight_decay
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
@@ -49,11 +52,12 @@ class Adam(tf.Module):
         pairs = list(gradients_and_variables)
         if not self.moments:
             self.build([variable for _, variable in pairs])
+        rate = at(self._learning_rate, tf.cast(self.steps, tf.float32))
         self.steps.assign_add(1)
         step = tf.cast(self.steps, tf.float32)
         powers = tf.pow(BETA_1, step), tf.pow(BETA_2, step)
         for (gradient, variable), (first, second) in zip(pairs, self.moments, strict=True):
-            self._update(variable, gradient, first, second, powers)
+            self._update(variable, gradient, first, second, rate, powers)
 
     def _update(
         self,
@@ -61,13 +65,16 @@ class Adam(tf.Module):
         gradient: Any,
         first: tf.Variable,
         second: tf.Variable,
+        rate: float | tf.Tensor,
         powers: tuple[tf.Tensor, tf.Tensor],
     ) -> None:
-        kept = 1.0 - self._learning_rate * self._weight_decay
+        kept = 1.0 - rate * self._weight_decay
         if isinstance(gradient, tf.IndexedSlices) and rows.fits(gradient.values) and gradient.shape[0] is not None:
-            rate = self._learning_rate * tf.sqrt(1.0 - powers[1]) / (1.0 - powers[0])
-            rule = adam.Rule(kept, BETA_1, BETA_2, EPSILON)
-            adam.step((variable, first, second), gradient, rate, rule)
+            if not isinstance(kept, float):  # the kernel takes a constant
+                variable.assign(variable * kept)
+                kept = 1.0
+            corrected = rate * tf.sqrt(1.0 - powers[1]) / (1.0 - powers[0])
+            adam.step((variable, first, second), gradient, corrected, adam.Rule(kept, BETA_1, BETA_2, EPSILON))
             return
         if self._weight_decay:
             variable.assign(variable * kept)
@@ -79,7 +86,7 @@ class Adam(tf.Module):
             v=second.handle,
             beta1_power=powers[0],
             beta2_power=powers[1],
-            lr=self._learning_rate,
+            lr=rate,
             beta1=BETA_1,
             beta2=BETA_2,
             epsilon=EPSILON,

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from components.models.optimizers.adam import BETA_1, BETA_2, EPSILON, Adam
 from components.models.optimizers.rows import sum_by_row
+from components.models.optimizers.schedules import Rate
 
 
 class LazyAdam(Adam):
@@ -17,22 +18,28 @@ class LazyAdam(Adam):
     makes a step independent of the size of the table. Dense gradients are treated as by :class:`Adam`.
     """
 
+    keeps_sparse = True
+
+    def __init__(self, learning_rate: Rate, weight_decay: float = 0.0) -> None:
+        super().__init__(learning_rate, weight_decay, "lazy_adam")
+
     def _update(
         self,
         variable: tf.Variable,
         gradient: Any,
         first: tf.Variable,
         second: tf.Variable,
+        rate: float | tf.Tensor,
         powers: tuple[tf.Tensor, tf.Tensor],
     ) -> None:
         if not isinstance(gradient, tf.IndexedSlices):
-            super()._update(variable, gradient, first, second, powers)
+            super()._update(variable, gradient, first, second, rate, powers)
             return
         rows, values = sum_by_row(gradient)
         weights, m, v = (tf.gather(table, rows) for table in (variable, first, second))
         m = BETA_1 * m + (1.0 - BETA_1) * values
         v = BETA_2 * v + (1.0 - BETA_2) * tf.square(values)
-        rate = self._learning_rate * tf.sqrt(1.0 - powers[1]) / (1.0 - powers[0])
-        decayed = weights * (1.0 - self._learning_rate * self._weight_decay)
-        for table, new in ((first, m), (second, v), (variable, decayed - rate * m / (tf.sqrt(v) + EPSILON))):
+        corrected = rate * tf.sqrt(1.0 - powers[1]) / (1.0 - powers[0])
+        decayed = weights * (1.0 - rate * self._weight_decay)
+        for table, new in ((first, m), (second, v), (variable, decayed - corrected * m / (tf.sqrt(v) + EPSILON))):
             table.scatter_update(tf.IndexedSlices(new, rows))

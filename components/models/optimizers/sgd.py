@@ -7,29 +7,36 @@ from typing import Any
 
 import tensorflow as tf
 
+from components.models.optimizers.schedules import Rate, at
+
 
 class Sgd(tf.Module):
     """``w = w - lr * decay * w - lr * g``.
 
     Args:
-        learning_rate: lr.
+        learning_rate: lr, a number or a schedule.
         weight_decay: decay.
     """
 
-    def __init__(self, learning_rate: float, weight_decay: float = 0.0) -> None:
-        super().__init__()
+    keeps_sparse = False
+
+    def __init__(self, learning_rate: Rate, weight_decay: float = 0.0) -> None:
+        super().__init__(name="sgd")
         self._learning_rate = learning_rate
         self._weight_decay = weight_decay
+        self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
-        """There is no state."""
+        """There is no state beside the number of steps."""
 
     def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]]) -> None:
         """Takes one step."""
+        rate = at(self._learning_rate, tf.cast(self.steps, tf.float32))
+        self.steps.assign_add(1)
         for gradient, variable in gradients_and_variables:
             if self._weight_decay:
-                variable.assign(variable * (1.0 - self._learning_rate * self._weight_decay))
+                variable.assign(variable * (1.0 - rate * self._weight_decay))
             if isinstance(gradient, tf.IndexedSlices):
-                variable.scatter_sub(tf.IndexedSlices(self._learning_rate * gradient.values, gradient.indices))
+                variable.scatter_sub(tf.IndexedSlices(rate * gradient.values, gradient.indices))
             else:
-                variable.assign_sub(self._learning_rate * gradient)
+                variable.assign_sub(rate * gradient)

@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from components import registry
 from components.feature_spec import FeatureSpec
-from components.models import build_model, make_optimizer
+from components.models import build_model
 from components.models.kernels import host
+from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import TrainParameters
 from components.train import training_step
 from components.train.auc import LogitHistogram
@@ -21,17 +23,15 @@ CALL = "PyFuncStateless"
 
 def _step(parameters: TrainParameters, spec: FeatureSpec) -> TrainingStep:
     model = build_model(parameters, spec, seed=1)
-    optimizer = make_optimizer(parameters)
-    optimizer.build(list(model.trainable_variables))
+    groups = registry.model(parameters.model_type).optimizers(parameters, model, 1)
+    optimizer = Optimizers(groups, model.trainable_variables)
     signature = {
         name: tf.TensorSpec((None,) if feature.length is None else (None, feature.length), tf.int32, name=name)
         for name, feature in spec.features.items()
     }
-    sparse = parameters.optimizer == "lazy_adam"
     return TrainingStep(
-        model, optimizer, Alone(), LogitHistogram(), LossScale(parameters.amp), signature, "label", sparse,
-        parameters.xla,
-    )  # fmt: skip
+        model, optimizer, Alone(), LogitHistogram(), LossScale(parameters.amp), signature, "label", parameters.xla
+    )
 
 
 def _operations(step: TrainingStep) -> list[str]:

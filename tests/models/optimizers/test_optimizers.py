@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from components.models import make_optimizer
-from components.steps.catalog import TrainParameters
 
 START = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "f")
 # Row 2 twice, row 1 never.
@@ -18,7 +17,7 @@ def _sparse() -> tf.IndexedSlices:
 
 
 def _run(name: str, gradients: list, compiled: bool = False, **parameters: float) -> np.ndarray:
-    optimizer = make_optimizer(TrainParameters(optimizer=name, lr=0.1, **parameters))
+    optimizer = make_optimizer(name, 0.1, **parameters)
     variable = tf.Variable(START)
     apply: Callable = tf.function(optimizer.apply) if compiled else optimizer.apply
     for gradient in gradients:
@@ -81,11 +80,10 @@ def test_lazy_adam_decays_only_the_rows_of_the_batch():
 @pytest.mark.parametrize("name", ["adam", "lazy_adam"])
 def test_a_restored_optimizer_goes_on_as_if_nothing_had_happened(name, tmp_path):
     expected = _run(name, [_sparse(), _sparse()])
-    parameters = TrainParameters(optimizer=name, lr=0.1)
-    variable, optimizer = tf.Variable(START), make_optimizer(parameters)
+    variable, optimizer = tf.Variable(START), make_optimizer(name, 0.1)
     optimizer.apply([(_sparse(), variable)])
     saved = tf.train.Checkpoint(variable=variable, optimizer=optimizer).save(str(tmp_path / "checkpoint"))
-    variable, optimizer = tf.Variable(0 * START), make_optimizer(parameters)
+    variable, optimizer = tf.Variable(0 * START), make_optimizer(name, 0.1)
     optimizer.build([variable])
     tf.train.Checkpoint(variable=variable, optimizer=optimizer).restore(saved).assert_consumed()
     optimizer.apply([(_sparse(), variable)])

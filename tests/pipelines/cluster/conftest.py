@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.compilation import compiled
+from pipelines.defaults import Pipeline
 from pipelines.task_settings import load_settings
 from tests.fakes.kfp_api import KfpApi
 from tests.fakes.kfp_description import check_answers
@@ -36,4 +37,4 @@ def url(api: KfpApi) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def ir() -> str:
     """The compiled training pipeline."""
-    return compiled("training", load_settings())
+    return compiled(Pipeline(), load_settings())

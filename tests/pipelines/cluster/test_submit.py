@@ -13,6 +13,7 @@ from pipelines.cluster.connection import connect
 from pipelines.cluster.submit import Submission, follow, submit
 from pipelines.cluster.versions import ensure_version, find_version
 from pipelines.compilation import kubernetes_manifests, version_name
+from pipelines.defaults import Pipeline
 from tests.fakes.kfp_api import KfpApi
 
 
@@ -22,7 +23,7 @@ def test_a_run_is_made_from_a_version_that_holds_the_compiled_pipeline(api: KfpA
     run_id = submit(
         client,
         url,
-        Submission(ir, "training", {"epochs": "1", "source": "gs://b/d"}, pipeline_root="gs://b/r"),
+        Submission(ir, Pipeline(), {"epochs": "1", "source": "gs://b/d"}, pipeline_root="gs://b/r"),
         told.append,
     )
     (version,) = api.versions.values()
@@ -31,13 +32,16 @@ def test_a_run_is_made_from_a_version_that_holds_the_compiled_pipeline(api: KfpA
     run = api.runs[run_id]
     assert run["runtime_config"] == {"parameters": {"epochs": 1, "source": "gs://b/d"}, "pipeline_root": "gs://b/r"}
     assert run["pipeline_version_reference"]["pipeline_version_id"] == version["pipeline_version_id"]
-    assert told == [f"pipeline kfrec-training, version {version_name(ir)} (uploaded)", f"{url}/#/runs/details/{run_id}"]
+    assert told == [
+        f"pipeline kfrec-sim-training, version {version_name(ir)} (uploaded)",
+        f"{url}/#/runs/details/{run_id}",
+    ]
 
 
 def test_what_is_known_is_not_uploaded_again(api: KfpApi, url: str, ir: str) -> None:
     client = connect(url)
     for _ in range(2):
-        submit(client, url, Submission(ir, "training", {}), lambda line: None)
+        submit(client, url, Submission(ir, Pipeline(), {}), lambda line: None)
     assert (len(api.pipelines), len(api.versions), len(api.runs), len(api.experiments)) == (1, 1, 2, 1)
 
 
@@ -63,7 +67,7 @@ def test_an_upload_whose_answer_got_lost_is_found_the_next_time(api: KfpApi, url
 
 def test_a_run_is_followed_to_its_end(api: KfpApi, url: str, ir: str) -> None:
     client, told = connect(url), list[str]()
-    run_id = submit(client, url, Submission(ir, "training", {}), lambda line: None)
+    run_id = submit(client, url, Submission(ir, Pipeline(), {}), lambda line: None)
     assert follow(client, url, run_id, timeout=10, pause=0.01, tell=told.append) == 0
     assert told == ["download: pending", "train: pending", "download: succeeded", "train: running", "train: succeeded",
                     "run succeeded"]  # fmt: skip
@@ -72,7 +76,7 @@ def test_a_run_is_followed_to_its_end(api: KfpApi, url: str, ir: str) -> None:
 def test_a_run_that_fails_names_the_step(api: KfpApi, url: str, ir: str) -> None:
     api.states = ["RUNNING", "FAILED"]
     client, told = connect(url), list[str]()
-    run_id = submit(client, url, Submission(ir, "training", {}), lambda line: None)
+    run_id = submit(client, url, Submission(ir, Pipeline(), {}), lambda line: None)
     assert follow(client, url, run_id, timeout=10, pause=0.01, tell=told.append) == 1
     assert told[-1] == "run failed in train: a step failed"
 
@@ -80,7 +84,7 @@ def test_a_run_that_fails_names_the_step(api: KfpApi, url: str, ir: str) -> None
 def test_a_run_that_takes_too_long_is_left_running(api: KfpApi, url: str, ir: str) -> None:
     api.states = ["RUNNING"]
     client = connect(url)
-    run_id = submit(client, url, Submission(ir, "training", {}), lambda line: None)
+    run_id = submit(client, url, Submission(ir, Pipeline(), {}), lambda line: None)
     with pytest.raises(KfrecError, match="has not ended after 0 s; it goes on at"):
         follow(client, url, run_id, timeout=0, pause=0.01, tell=lambda line: None)
 
@@ -164,7 +168,7 @@ def test_runs_are_made_in_the_users_namespace(api: KfpApi, url: str) -> None:
 
 def test_a_server_that_fails_for_a_while_does_not_end_the_waiting(api: KfpApi, url: str, ir: str) -> None:
     client, told = connect(url), list[str]()
-    run_id = submit(client, url, Submission(ir, "training", {}), lambda line: None)
+    run_id = submit(client, url, Submission(ir, Pipeline(), {}), lambda line: None)
     api.answers = [503, 500]
     api.lose_answer_of = ("GET", run_id)
     assert follow(client, url, run_id, timeout=10, pause=0.01, tell=told.append) == 0
@@ -173,7 +177,7 @@ def test_a_server_that_fails_for_a_while_does_not_end_the_waiting(api: KfpApi, u
 
 def test_a_server_that_fails_for_long_ends_the_waiting(api: KfpApi, url: str, ir: str) -> None:
     client = connect(url)
-    run_id = submit(client, url, Submission(ir, "training", {}), lambda line: None)
+    run_id = submit(client, url, Submission(ir, Pipeline(), {}), lambda line: None)
     api.answers = [503] * 100
     with pytest.raises(KfrecError, match="answered 503"):
         follow(client, url, run_id, timeout=10, pause=0.01, patience=0.05, tell=lambda line: None)
@@ -187,13 +191,13 @@ def test_a_run_that_is_gone_ends_the_waiting_at_once(api: KfpApi, url: str) -> N
 def test_a_run_whose_start_was_not_confirmed_is_not_started_again_unseen(api: KfpApi, url: str, ir: str) -> None:
     api.lose_answer_of = ("POST", "/runs")
     with pytest.raises(KfrecError, match="no answer; the run may have started"):
-        submit(connect(url), url, Submission(ir, "training", {}), lambda line: None)
+        submit(connect(url), url, Submission(ir, Pipeline(), {}), lambda line: None)
     assert len(api.runs) == 1
 
 
 def test_a_slow_server_is_waited_for(api: KfpApi, url: str, ir: str) -> None:
     api.slow = ("POST", "/runs", 0.3)
-    assert submit(connect(url), url, Submission(ir, "training", {}), lambda line: None) in api.runs
+    assert submit(connect(url), url, Submission(ir, Pipeline(), {}), lambda line: None) in api.runs
 
 
 def test_in_a_kfp_of_several_users_the_pipeline_is_the_users_own(api: KfpApi, url: str, ir: str) -> None:

@@ -15,7 +15,7 @@ from components.artifacts.remote import fetch_artifact, open_remote
 from components.scoring import load_model
 from components.steps.catalog import STEPS
 from pipelines.compilation import compiled
-from pipelines.defaults import PIPELINES, TRAINING
+from pipelines.defaults import PIPELINES, TRAINING, Pipeline
 from pipelines.task_settings import load_settings
 from tests.fakes.kfp_launcher import KfpLauncher
 from tests.fakes.kubernetes_api import NAMESPACE
@@ -30,7 +30,7 @@ PARAMETERS: dict[str, dict[str, Any]] = {
     "preprocess": {"workers": 1, "max_sequence_length": 10, "negative_sequence_length": 4},
     "tfrecord": {"samples_per_shard": 2000},
     "train": {
-        "workers": 2, "gpus_per_worker": 0, "model_type": "din", "global_batch_size": 200, "long_seq_length": 8,
+        "workers": 2, "gpus_per_worker": 0, "global_batch_size": 200,
         "embedding_dim": 4, "epochs": 1, "seed": 7, "experiment": "cluster",
     },
     "evaluate": {"experiment": "cluster"},
@@ -47,7 +47,7 @@ def test_the_pipeline_trains_in_an_mpijob_on_object_storage(
         monkeypatch.setenv(f"POD_{name}", value)
     workflow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "run-1", "uid": "workflow-uid"}
     here.api.put_pod({"kind": "Pod", "metadata": {"name": "train-pod", "ownerReferences": [workflow]}})
-    spec = next(yaml.safe_load_all(compiled("training", load_settings())))
+    spec = next(yaml.safe_load_all(compiled(Pipeline(TRAINING, "din"), load_settings())))
     kfp = KfpLauncher(spec, gcs_bucket, ROOT, tmp_path / "pods")
 
     told = {step: kfp.run(step, monkeypatch, **PARAMETERS[step]) for step in PIPELINES[TRAINING]}

@@ -15,13 +15,11 @@ import tensorflow as tf
 from components.artifacts.remote import fetch_artifact, publish_remote
 from components.train.log import read_log
 from tests.fakes.object_stores import BUCKET
-from tests.train.dataset import LONG, write_dataset
+from tests.train.dataset import write_dataset
 from tests.train.mpijob.conftest import TRAINING, Place
 from tests.train.mpijob.test_launcher import in_background
 
-SETTINGS = dict(
-    model_type="din", global_batch_size=20, long_seq_length=LONG, embedding_dim=4, seed=7, epochs=3, checkpoint_steps=20
-)
+SETTINGS = dict(model_type="din", global_batch_size=20, embedding_dim=4, seed=7, epochs=3, checkpoint_steps=20)
 
 
 def arguments(uri: str) -> list[str]:

@@ -9,22 +9,23 @@ import tensorflow as tf
 
 from components.feature_spec import FeatureSpec
 from components.models.channels import read_channels
+from components.models.din.parameters import DinParameters
 from components.models.inputs import SequenceInputs
 from components.models.layers.activation_unit import ActivationUnit
 from components.models.layers.attention import dot_scores, masked_softmax, pool
 from components.models.layers.classifier import Classifier
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm, cross_entropy
-from components.steps.catalog import TrainParameters
 
 
 class Din(tf.Module):
     """Attention of the target over the whole history, then a classifier over [target, interest, user].
 
     Args:
-        parameters: embedding_dim, stage_two_mlp_dims (the classifier), dropout_rate and amp.
+        parameters: its sizes.
         spec: the features.
         seed: of the weights.
+        amp: whether to compute in float16; weights, softmaxes, logits and losses stay float32.
         interaction: how the target meets an item of the history: their dot product, or DIN's activation unit.
 
     References:
@@ -33,9 +34,10 @@ class Din(tf.Module):
 
     def __init__(
         self,
-        parameters: TrainParameters,
+        parameters: DinParameters,
         spec: FeatureSpec,
         seed: int,
+        amp: bool = False,
         interaction: Literal["dot", "activation_unit"] = "dot",
     ) -> None:
         super().__init__()
@@ -47,12 +49,13 @@ class Din(tf.Module):
             channels,
             short_length=0,
             embedding_dim=parameters.embedding_dim,
-            dtype=tf.float16 if parameters.amp else tf.float32,
+            dtype=tf.float16 if amp else tf.float32,
         )
+        self.tables = self.inputs.tables
         item, user = self.inputs.item_width, self.inputs.user_width
         self.unit = ActivationUnit(weights.scope("attention"), item) if interaction == "activation_unit" else None
         self.classifier = Classifier(
-            weights.scope("classifier"), 2 * item + user, parameters.stage_two_mlp_dims, parameters.dropout_rate
+            weights.scope("classifier"), 2 * item + user, parameters.mlp_dims, parameters.dropout_rate
         )
 
     def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
@@ -70,8 +73,3 @@ class Din(tf.Module):
     ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
         logits = self.logits(features, training)
         return logits, {"cross_entropy": cross_entropy(labels, logits)}
-
-
-def build(parameters: TrainParameters, spec: FeatureSpec, seed: int) -> Din:
-    """DIN with the dot product."""
-    return Din(parameters, spec, seed)

@@ -1,17 +1,28 @@
-"""From ``model_type`` to a model."""
+"""The interface of a model."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from components.feature_spec import FeatureSpec
 from components.models.loss import LossTerm
-from components.steps.catalog import TrainParameters
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+
+class Table(NamedTuple):
+    """The rows of a variable that embed the ids of one feature.
+
+    Attributes:
+        variable: float32 ``[R, width]``, which may hold tables of other features too.
+        begin: the row of id 0.
+        rows: the largest id, and 1.
+    """
+
+    variable: tf.Variable
+    begin: int
+    rows: int
 
 
 class Model(Protocol):
@@ -21,11 +32,13 @@ class Model(Protocol):
 
     Attributes:
         serving_features: names of the features that :meth:`logits` reads.
+        tables: feature to the embedding table of its ids, which a warm start translates and ranks may share.
         trainable_variables: what an optimizer updates, in an order that never changes.
         variables: all of them, the same.
     """
 
     serving_features: tuple[str, ...]
+    tables: Mapping[str, Table]
 
     @property
     def variables(self) -> Sequence[tf.Variable]: ...
@@ -58,21 +71,3 @@ class Model(Protocol):
         Returns:
             The logits, float32 ``[B]``, and the terms of the loss by name.
         """
-
-
-def build_model(parameters: TrainParameters, spec: FeatureSpec, *, seed: int | None = None) -> Model:
-    """Builds ``parameters.model_type`` with fresh weights.
-
-    The computation runs in float16 where ``parameters.amp`` is set; weights, softmaxes, logits and losses stay float32.
-
-    Args:
-        parameters: the model's sizes.
-        spec: the features and channels of the records.
-        seed: fixes every weight, whatever the device or the rank; None takes ``parameters.seed``.
-
-    Raises:
-        KfrecError: the channels of ``spec`` do not fit the model.
-    """
-    module = importlib.import_module(f"components.models.{parameters.model_type}")
-    model: Model = module.build(parameters, spec, parameters.seed if seed is None else seed)
-    return model

@@ -17,7 +17,7 @@ from components.models.layers.interest_evolution import UNITS_PER_EMBEDDING, Int
 from components.models.layers.next_item import NextItemNetwork
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm, cross_entropy
-from components.steps.catalog import TrainParameters
+from components.models.sim.parameters import SimParameters
 
 # Items that the general search unit hands to the exact one.
 FOUND_ITEMS = 50
@@ -43,15 +43,16 @@ class Sim(tf.Module):
     weightings of one history, made by one product.
 
     Args:
-        parameters: embedding_dim, the three mlp_dims, long_seq_length, dropout_rate and amp.
+        parameters: its sizes.
         spec: the features.
         seed: of the weights.
+        amp: whether to compute in float16; weights, softmaxes, logits and losses stay float32.
 
     References:
         Qi et al., Search-based User Interest Modeling, https://arxiv.org/abs/2006.05639
     """
 
-    def __init__(self, parameters: TrainParameters, spec: FeatureSpec, seed: int) -> None:
+    def __init__(self, parameters: SimParameters, spec: FeatureSpec, seed: int, amp: bool = False) -> None:
         super().__init__()
         weights = Weights(seed)
         channels = read_channels(spec, negatives=True)
@@ -61,8 +62,9 @@ class Sim(tf.Module):
             channels,
             short_length=short_length(spec, channels, parameters.long_seq_length),
             embedding_dim=parameters.embedding_dim,
-            dtype=tf.float16 if parameters.amp else tf.float32,
+            dtype=tf.float16 if amp else tf.float32,
         )
+        self.tables = self.inputs.tables
         item, user = self.inputs.item_width, self.inputs.user_width
         units = UNITS_PER_EMBEDDING * parameters.embedding_dim
         self.evolution = InterestEvolution(weights.scope("evolution"), item, units)
@@ -110,8 +112,3 @@ class Sim(tf.Module):
             return tf.stack([attention, masked_softmax(scores, found), mean], 1)
 
         return tf.unstack(attend(batch.long, batch.target, weigh), axis=1)
-
-
-def build(parameters: TrainParameters, spec: FeatureSpec, seed: int) -> Sim:
-    """SIM as published."""
-    return Sim(parameters, spec, seed)

@@ -8,13 +8,13 @@ import tensorflow as tf
 
 from components.feature_spec import FeatureSpec
 from components.models.channels import read_channels, short_length
+from components.models.dien.parameters import DienParameters
 from components.models.inputs import EmbeddedBatch, SequenceInputs
 from components.models.layers.classifier import Classifier
 from components.models.layers.interest_evolution import UNITS_PER_EMBEDDING, InterestEvolution
 from components.models.layers.next_item import NextItemNetwork
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm, cross_entropy
-from components.steps.catalog import TrainParameters
 
 
 class Dien(tf.Module):
@@ -23,16 +23,16 @@ class Dien(tf.Module):
     The loss is the cross-entropy plus the auxiliary loss of the next item.
 
     Args:
-        parameters: embedding_dim, stage_two_mlp_dims (the classifier), aux_mlp_dims, long_seq_length, dropout_rate and
-            amp.
+        parameters: its sizes.
         spec: the features.
         seed: of the weights.
+        amp: whether to compute in float16; weights, softmaxes, logits and losses stay float32.
 
     References:
         Zhou et al., Deep Interest Evolution Network, https://arxiv.org/abs/1809.03672
     """
 
-    def __init__(self, parameters: TrainParameters, spec: FeatureSpec, seed: int) -> None:
+    def __init__(self, parameters: DienParameters, spec: FeatureSpec, seed: int, amp: bool = False) -> None:
         super().__init__()
         weights = Weights(seed)
         channels = read_channels(spec, negatives=True)
@@ -42,14 +42,15 @@ class Dien(tf.Module):
             channels,
             short_length=short_length(spec, channels, parameters.long_seq_length),
             embedding_dim=parameters.embedding_dim,
-            dtype=tf.float16 if parameters.amp else tf.float32,
+            dtype=tf.float16 if amp else tf.float32,
         )
+        self.tables = self.inputs.tables
         item, user = self.inputs.item_width, self.inputs.user_width
         units = UNITS_PER_EMBEDDING * parameters.embedding_dim
         self.evolution = InterestEvolution(weights.scope("evolution"), item, units)
         self.next_item = NextItemNetwork(weights.scope("next_item"), units, item, parameters.aux_mlp_dims)
         self.classifier = Classifier(
-            weights.scope("classifier"), item + units + user, parameters.stage_two_mlp_dims, parameters.dropout_rate
+            weights.scope("classifier"), item + units + user, parameters.mlp_dims, parameters.dropout_rate
         )
 
     def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
@@ -69,8 +70,3 @@ class Dien(tf.Module):
         """Logits ``[B]`` and the states of the interest extraction, ``[S, B, units]``."""
         interest, states = self.evolution(batch.short, batch.short_mask, batch.target)
         return self.classifier(tf.concat([batch.target, interest, batch.user], -1), training), states
-
-
-def build(parameters: TrainParameters, spec: FeatureSpec, seed: int) -> Dien:
-    """DIEN over the short history."""
-    return Dien(parameters, spec, seed)

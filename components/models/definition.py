@@ -1,0 +1,43 @@
+"""What a package brings that brings a model; see docs/adding-a-model.md."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from components.feature_spec import FeatureSpec
+from components.models.model import Model
+
+if TYPE_CHECKING:
+    from components.models.optimizers.groups import OptimizerGroup
+
+
+@dataclass(frozen=True)
+class ModelDefinition:
+    """A model by name, registered under the entry points ``kfrec.models``.
+
+    Attributes:
+        name: what ``model_type`` and ``kfrec run --model`` call it.
+        title: what people call it, such as "DIN".
+        summary: one sentence.
+        parameters: frozen dataclass of its own parameters, declared with :func:`components.steps.parameter.param`.
+        build: takes those, the features of the records, the seed of the weights and whether to compute in float16, and
+            returns the model with fresh weights. TensorFlow is imported within.
+        optimizers: takes the parameters, the model and the steps of an epoch, and returns the optimizer groups, which
+            together have every trainable variable.
+        training_bytes: takes the parameters and the feature specification, and returns the memory of the embedding
+            tables and their optimizer's state on one rank, which is compared with what is free before any is taken.
+        dataset: name of the data set that it trains on by default.
+        task: name of the task that judges it.
+    """
+
+    name: str
+    title: str
+    summary: str
+    parameters: type
+    build: Callable[[Any, FeatureSpec, int, bool], Model]
+    optimizers: Callable[[Any, Model, int], Sequence[OptimizerGroup]]
+    training_bytes: Callable[[Any, FeatureSpec], int]
+    dataset: str
+    task: str

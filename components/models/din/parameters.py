@@ -1,0 +1,17 @@
+"""Parameters of DIN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from components.models.parameters import DROPOUT_RATE, EMBEDDING_DIM, MLP_DIMS, OneOptimizer
+from components.steps.parameter import Ints
+
+
+@dataclass(frozen=True)
+class DinParameters(OneOptimizer):
+    """Sizes of DIN."""
+
+    embedding_dim: int = EMBEDDING_DIM
+    mlp_dims: Ints = MLP_DIMS
+    dropout_rate: float = DROPOUT_RATE

@@ -1,0 +1,67 @@
+"""A model's optimizers, each for some of its variables, behind one interface."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+
+from components.models.optimizers import Optimizer
+
+
+@dataclass(frozen=True)
+class OptimizerGroup:
+    """Variables, and the optimizer that updates them.
+
+    Attributes:
+        optimizer: for these alone.
+        variables: of the model.
+    """
+
+    optimizer: Optimizer
+    variables: Sequence[tf.Variable]
+
+
+class Optimizers(tf.Module):
+    """Updates every variable with the optimizer of its group.
+
+    Args:
+        groups: every trainable variable of a model, each in one group.
+        variables: of the model, in its order.
+
+    Raises:
+        ValueError: a variable is in no group or in two.
+    """
+
+    def __init__(self, groups: Sequence[OptimizerGroup], variables: Sequence[tf.Variable]) -> None:
+        super().__init__()
+        self.optimizers = [group.optimizer for group in groups]
+        owner: dict[Any, int] = {}
+        for number, group in enumerate(groups):
+            for variable in group.variables:
+                if owner.setdefault(variable.ref(), number) != number:
+                    raise ValueError(f"{variable.name} is in two optimizer groups")
+        missing = [variable.name for variable in variables if variable.ref() not in owner]
+        if missing:
+            raise ValueError(f"{', '.join(missing)}: in no optimizer group")
+        self._owners = tuple(owner[variable.ref()] for variable in variables)
+        for number, optimizer in enumerate(self.optimizers):
+            optimizer.build([v for v, group in zip(variables, self._owners, strict=True) if group == number])
+
+    @property
+    def description(self) -> str:
+        """The optimizers' names, which tell whether a checkpoint fits."""
+        return " and ".join(optimizer.name for optimizer in self.optimizers)
+
+    @property
+    def keeps_sparse(self) -> tuple[bool, ...]:
+        """Of each variable, whether its optimizer leaves alone the rows that a sparse gradient does not name."""
+        return tuple(self.optimizers[number].keeps_sparse for number in self._owners)
+
+    def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]]) -> None:
+        """Takes one step; the variables come in the model's order."""
+        pairs = list(gradients_and_variables)
+        for number, optimizer in enumerate(self.optimizers):
+            optimizer.apply([pair for pair, owner in zip(pairs, self._owners, strict=True) if owner == number])

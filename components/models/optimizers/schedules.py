@@ -1,0 +1,58 @@
+"""Learning rates that change with the step.
+
+A schedule takes the number of steps taken so far, a scalar float32, and returns a scalar float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+Schedule = Callable[["tf.Tensor"], "tf.Tensor"]
+Rate = float | Schedule
+
+
+def at(rate: Rate, step: tf.Tensor) -> float | tf.Tensor:
+    """The learning rate of the step after ``step`` steps; a number is a constant."""
+    return rate(step) if callable(rate) else rate
+
+
+def warm_up(peak: float, steps: int, after: Rate | None = None) -> Schedule:
+    """``peak * s / steps`` while s < steps; afterwards ``after``, which counts from the beginning, or the peak."""
+
+    def schedule(step: tf.Tensor) -> tf.Tensor:
+        import tensorflow as tf
+
+        later = at(peak if after is None else after, step)
+        return tf.where(step < steps, peak * step / max(steps, 1), later)
+
+    return schedule
+
+
+def polynomial_decay(start: float, begin: int, end: int, power: float = 2.0) -> Schedule:
+    """``start`` until step ``begin``, then ``start * ((end - s) / (end - begin)) ** power``, 0 from ``end`` on."""
+
+    def schedule(step: tf.Tensor) -> tf.Tensor:
+        import tensorflow as tf
+
+        left = tf.clip_by_value((end - step) / float(end - begin), 0.0, 1.0)
+        return start * tf.pow(left, power)
+
+    return schedule
+
+
+def piecewise(pieces: Sequence[tuple[int, float]]) -> Schedule:
+    """Constants: of each pair the rate from that step on, the first of which is 0."""
+
+    def schedule(step: tf.Tensor) -> tf.Tensor:
+        import tensorflow as tf
+
+        rate = tf.constant(pieces[0][1], tf.float32)
+        for begin, value in pieces[1:]:
+            rate = tf.where(step >= begin, value, rate)
+        return rate
+
+    return schedule

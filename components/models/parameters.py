@@ -1,0 +1,24 @@
+"""Parameters that several models declare, with the names and defaults of the public SIM documentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from components.steps.parameter import param
+
+EMBEDDING_DIM = param(16, "Width of one feature's embedding", unit="floats", at_least=1, at_most=4096)
+MLP_DIMS = param((200, 80), "Hidden layers of the classifier", at_least=1, at_most=65_536, also="stage_two_mlp_dims")
+AUX_DIMS = param((100, 50), "Hidden layers of the auxiliary loss network", at_least=1, at_most=65_536)
+LONG_LENGTH = param(
+    90, "Oldest items of a history that form the long history; the rest is the short one", unit="items", at_least=1
+)
+DROPOUT_RATE = param(-1.0, "Dropout of the classifiers' hidden layers; below 0 is none", at_most=0.99)
+
+
+@dataclass(frozen=True)
+class OneOptimizer:
+    """One optimizer with a constant learning rate for all variables."""
+
+    optimizer: str = param("adam", "Optimizer", choices=("adam", "lazy_adam", "sgd"))
+    lr: float = param(0.01, "Learning rate", at_least=0)
+    weight_decay: float = param(0.0, "Decoupled weight decay a step, as a share of the learning rate", at_least=0)

@@ -1,0 +1,29 @@
+"""SIM: its parameters, and how it is built."""
+
+from __future__ import annotations
+
+from components.feature_spec import FeatureSpec
+from components.models.definition import ModelDefinition
+from components.models.model import Model
+from components.models.optimizers import one_optimizer
+from components.models.sequences import training_bytes
+from components.models.sim.parameters import SimParameters
+
+
+def _build(parameters: SimParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
+    from components.models.sim.model import Sim
+
+    return Sim(parameters, spec, seed, amp)
+
+
+MODEL = ModelDefinition(
+    name="sim",
+    title="SIM",
+    summary="Search a long history for what fits the target, then look closely.",
+    parameters=SimParameters,
+    build=_build,
+    optimizers=one_optimizer,
+    training_bytes=training_bytes,
+    dataset="amazon_reviews",
+    task="click",
+)
