@@ -227,6 +227,16 @@ class Cluster:
         )
         return self._core.api_client.sanitize_for_serialization(found)["items"]
 
+    def events_of(self, kind: str, name: str) -> list[Json]:
+        """What happened to the objects of a kind whose name begins with this one and a dash."""
+        found = self._asked(
+            lambda: self._core.list_namespaced_event(
+                self.namespace, field_selector=f"involvedObject.kind={kind}", _request_timeout=_TIMEOUT
+            )
+        )
+        events = self._core.api_client.sanitize_for_serialization(found)["items"]
+        return [event for event in events if event["involvedObject"].get("name", "").startswith(f"{name}-")]
+
     def log(
         self, pod: str, *, follow: bool, since_seconds: int | None = None, tail: int | None = None
     ) -> Iterator[str]:

@@ -17,6 +17,8 @@ def preprocess(
     reviews_per_partition: int,
     workers: int,
     scheduler: str,
+    dask_workers: int,
+    dask_settings: str,
     malformed_limit: float,
     workflow: str,
     out_of_vocabulary_limit: float,
