@@ -37,6 +37,7 @@ class TaskSettings:
     scratch: str = setting("20Gi", is_quantity=True)
     config_maps: Mapping[str, str] = dataclasses.field(default_factory=dict)
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    claims: Mapping[str, str] = dataclasses.field(default_factory=dict)
     pod_fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -63,6 +64,8 @@ class TaskSettings:
             kubernetes.use_config_map_as_volume(task, name, folder, optional=True)
         for name, folder in self.secrets.items():
             kubernetes.use_secret_as_volume(task, name, folder, optional=True)
+        for name, folder in self.claims.items():
+            kubernetes.mount_pvc(task, name, folder)
         for name, field in self.pod_fields.items():
             kubernetes.use_field_path_as_env(task, name, field)
         for label, value in self.labels.items():

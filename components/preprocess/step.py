@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from components.artifacts import open_input, publishing
 from components.errors import KfrecError
 from components.preprocess import fork_server
+from components.preprocess.elsewhere import checked_scheduler, settings_of, shared_place
 from components.preprocess.items import parse_items, write_items
 from components.preprocess.raw_files import find_raw_files
 from components.preprocess.reading import RawReader
@@ -38,19 +39,22 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
     """
     artifact = open_input(raw, steps=("download",))
     files = find_raw_files(artifact)
+    settings = settings_of(parameters)
     with (
         ThreadPoolExecutor(1, thread_name_prefix="ahead") as ahead,
         publishing(parquet, step="preprocess", inputs={"raw": artifact}, parameters=as_plain(parameters)) as staging,
-        UserRuns(staging.scratch) as runs,
+        shared_place(settings, staging) as place,
+        UserRuns(place.scratch) as runs,
+        checked_scheduler(parameters, settings, place.scratch) as scheduler,
     ):
         ahead.submit(import_module, "components.preprocess.pipeline")
-        scratch = staging.scratch
+        scratch = place.scratch
         given = _given(parameters, scratch / "given")
         reader = RawReader(staging.path / "quarantine", parameters.malformed_limit)
         for reviews in reader.tables(files.reviews, parse_reviews, "reviews", "reading reviews"):
             runs.add(reviews)
             if runs.reviews / reader.share > parameters.reviews_per_partition:
-                fork_server.start_early(parameters.workers, parameters.scheduler)
+                fork_server.start_early(parameters.workers, scheduler)
         partitions = runs.partitions(parameters.reviews_per_partition)
         if not runs.reviews:
             raise KfrecError(f"{files.reviews[0]}: no reviews in it; check what download fetched")
@@ -60,12 +64,12 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
         from components.preprocess.pipeline import encode_histories, select_histories, write_splits
         from components.preprocess.workers import dask_workers
 
-        with dask_workers(parameters.workers, parameters.scheduler, len(partitions)) as workers:
+        with dask_workers(parameters.workers, scheduler, len(partitions)) as workers:
             histories = select_histories(workers, partitions, items, files, parameters, scratch)
             encoded = encode_histories(
                 workers, histories, given, parameters.out_of_vocabulary_limit, staging.path, scratch
             )
-            samples = write_splits(workers, encoded, parameters, staging.path)
+            samples = write_splits(workers, encoded, parameters, place.output)
 
         cardinalities = [{"name": name, "value": value} for name, value in encoded.cardinalities.items()]
         noted = {
@@ -86,10 +90,6 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
 
 def _given(parameters: PreprocessParameters, scratch: Path) -> Encoder | None:
     """The workflow to encode with, if one is named; here, before the long work, so that what is missing is told now."""
-    if parameters.scheduler:
-        from components.preprocess.workers import check_scheduler
-
-        check_scheduler(parameters.scheduler)
     if not parameters.workflow:
         return None
     from components.preprocess.encoding import earlier_encoder

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
+from uuid import uuid4
 
 import dask
 from dask.delayed import Delayed
 
-from components.errors import KfrecError
+from components.errors import KfrecError, WorkerCrashed
+from components.lifetime import Stopped
 from components.preprocess import fork_server
 from components.preprocess.nvtabular_quiet import cudf
+from components.steps.images import VERSION
 
 _CONNECT_SECONDS = 10
+_SAME_IMAGE = "step, scheduler and workers have to run the same image"
 _FORK_FROM_SERVER = {"distributed.worker.multiprocessing-method": "forkserver"}
 
 
@@ -35,18 +44,30 @@ class ThisProcess:
 
 
 class Cluster:
-    """Runs tasks on the workers of a Dask client."""
+    """Runs tasks on the workers of a Dask client. What a worker that is lost was doing, another one does again.
+
+    Raises:
+        WorkerCrashed: worker after worker is lost at the same task, or the scheduler is.
+    """
 
     def __init__(self, client: Any) -> None:
         self._client = client
 
     def run(self, tasks: Sequence[Delayed]) -> Iterator[tuple[int, Any]]:
-        from distributed import as_completed
+        from distributed import KilledWorker, as_completed
 
         futures = self._client.compute(list(tasks))
         places = {future.key: place for place, future in enumerate(futures)}
-        for future, result in as_completed(futures, with_results=True):
-            yield places[future.key], result
+        try:
+            for future, result in as_completed(futures, with_results=True):
+                if isinstance(result, CancelledError):
+                    raise WorkerCrashed("the Dask scheduler has ended, and the work with it; run the step again")
+                yield places[future.key], result
+        except KilledWorker as killed:
+            raise WorkerCrashed(
+                f"{killed.allowed_failures + 1} Dask workers ended at the same task; give them more memory, or lower "
+                "reviews_per_partition"
+            ) from None
 
 
 @contextmanager
@@ -56,7 +77,7 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
     Args:
         workers: processes on this machine; 0 means one for each core, or a single one where there is a GPU, since
             processes would share it (for several GPUs, give the address of a cluster with one worker for each).
-        scheduler: address of a running scheduler, used instead. Its workers need this package and the same folders.
+        scheduler: address of a running scheduler, used instead; see :func:`check_workers`.
         partitions: more workers than that would idle.
 
     Raises:
@@ -67,8 +88,16 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
         yield ThisProcess()
         return
     if scheduler:
-        with _connected(scheduler) as client, client.as_current():
-            yield Cluster(client)
+        client = _connected(scheduler)
+        try:
+            with client.as_current():
+                yield Cluster(client)
+        except Stopped:  # there is about a second, and a Dask cluster is to be deleted
+            raise
+        except BaseException:
+            client.close()
+            raise
+        client.close()
         return
     from distributed import Client
 
@@ -77,13 +106,78 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
         yield Cluster(client)
 
 
-def check_scheduler(address: str) -> None:
-    """Finds out before the long work whether a scheduler answers.
+def check_workers(scheduler: str, folder: Path) -> None:
+    """Finds out before the long work whether the workers of a scheduler can do it.
+
+    Args:
+        scheduler: its address.
+        folder: that the step writes to and every worker has to see.
 
     Raises:
-        KfrecError: it does not.
+        KfrecError: no scheduler answers, it has no workers, they are of another version, or a worker cannot read what
+            this process wrote there, or the other way round.
     """
-    _connected(address).close()
+    with _connected(scheduler) as client:
+        if not client.scheduler_info()["workers"]:
+            raise KfrecError(f"scheduler {scheduler}: has no workers; start some (an adaptive cluster needs a minimum)")
+        versions = client.get_versions()
+        here = _version(versions["client"])
+        for place, found in {f"scheduler {scheduler}": versions["scheduler"], **versions["workers"]}.items():
+            if _version(found) != here:
+                raise KfrecError(f"{place}: runs {_version(found)}, this step {here}; {_SAME_IMAGE}")
+        check, token = folder / "check", secrets.token_hex(8)
+        check.mkdir()
+        (check / "step").write_text(token)
+        for worker, answer in client.run(_answer, str(check), token, on_error="return").items():
+            _check_answer(worker, answer, check, token)
+        shutil.rmtree(check)
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """What a worker says of itself.
+
+    Attributes:
+        file: that it wrote.
+        kfrec: its version.
+        gpu: whether it works on a GPU.
+    """
+
+    file: str
+    kfrec: str
+    gpu: bool
+
+
+def _answer(folder: str, token: str) -> _Answer:
+    """Reads and writes in a folder; runs on a worker."""
+    if Path(folder, "step").read_text() != token:
+        raise FileNotFoundError(2, "another file is there", str(Path(folder, "step")))
+    answer = _Answer(f"worker-{uuid4().hex}", VERSION, cudf is not None)
+    Path(folder, answer.file).write_text(token)
+    return answer
+
+
+def _check_answer(worker: str, answer: Any, folder: Path, token: str) -> None:
+    share = "step and workers need one volume at the same path, writable for both: shared_folder in dask_settings"
+    if isinstance(answer, OSError):
+        does = "does not see" if str(answer.filename).endswith("/step") else "cannot write"
+        raise KfrecError(f"Dask worker {worker}: {does} {answer.filename} ({answer.strerror}); {share}")
+    if isinstance(answer, Exception):
+        raise KfrecError(f"Dask worker {worker}: {' '.join(str(answer).split())}; {_SAME_IMAGE}")
+    if answer.kfrec != VERSION:
+        raise KfrecError(f"Dask worker {worker}: runs kfrec {answer.kfrec}, this step {VERSION}; {_SAME_IMAGE}")
+    if answer.gpu != (cudf is not None):
+        has = "has a GPU and this step has none" if answer.gpu else "has no GPU and this step has one"
+        raise KfrecError(f"Dask worker {worker}: {has}; give both one, or none to both")
+    file = folder / answer.file
+    if not file.is_file() or file.read_text() != token:
+        raise KfrecError(f"{file}: was written by Dask worker {worker} and is not seen by this step; {share}")
+
+
+def _version(found: Mapping[str, Any]) -> str:
+    packages = found["packages"]
+    python = ".".join(str(packages["python"]).split(".")[:2])
+    return f"distributed {packages['distributed']} on Python {python}"
 
 
 def _connected(scheduler: str) -> Any:

@@ -128,6 +128,16 @@ class PreprocessParameters:
         pipeline_name="preprocess_workers",
     )
     scheduler: str = param("", "Address of a running Dask scheduler to use instead of local workers")
+    dask_workers: int = param(
+        0,
+        "Workers of a Dask cluster that the Dask operator makes for this step, instead of local ones; 0 makes none",
+        unit="pods",
+        at_least=0,
+    )
+    dask_settings: str = param(
+        "/etc/kfrec/dask/dask.yaml",
+        "File with the cluster's settings of a Dask cluster; one that does not exist sets nothing",
+    )
     malformed_limit: float = param(
         0.01, "Largest accepted share of lines that are not valid reviews", at_least=0, at_most=1
     )
@@ -142,7 +152,12 @@ class PreprocessParameters:
     seed: int = SEED
 
     def check(self) -> None:
-        """The negative history stands beside the newest items of the positive one."""
+        """One place to run; and the negative history stands beside the newest items of the positive one."""
+        if self.scheduler and self.dask_workers:
+            raise KfrecError(
+                f"parameter dask_workers={self.dask_workers} asks for a new Dask cluster and "
+                f"scheduler={self.scheduler} names one; give one of them"
+            )
         if self.negative_sequence_length > self.max_sequence_length:
             raise KfrecError(
                 f"parameter negative_sequence_length={self.negative_sequence_length} is above "

@@ -1,4 +1,4 @@
-"""A Kubernetes API over real HTTP, as far as an MPIJob needs it: jobs, pods, logs, events, watches, and faults."""
+"""A Kubernetes API over real HTTP, as far as MPIJobs and DaskClusters need it: pods, logs, events, watches, faults."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ Json = dict[str, Any]
 NAMESPACE = "kubeflow"
 JOBS = f"/apis/kubeflow.org/v2beta1/namespaces/{NAMESPACE}/mpijobs"
 WORKFLOWS = f"/apis/argoproj.io/v1alpha1/namespaces/{NAMESPACE}/workflows"
-JOB_LABEL = "training.kubeflow.org/job-name"
+CLUSTERS = f"/apis/kubernetes.dask.org/v1/namespaces/{NAMESPACE}/daskclusters"
+JOB_LABEL, CLUSTER_LABEL = "training.kubeflow.org/job-name", "dask.org/cluster-name"
 CORE = f"/api/v1/namespaces/{NAMESPACE}"
 
 
@@ -37,6 +38,8 @@ class KubernetesApi:
 
     Attributes:
         jobs: MPIJobs by name; one that is deleted stays, with its pods, for as long as the pods take to end.
+        clusters: DaskClusters by name, in the same way.
+        unknown: plurals of custom objects whose CRD is not there.
         workflows: Argo's Workflows by name.
         pods: by name, in the order of their creation.
         logs: pod name to its lines, each after its timestamp.
@@ -46,7 +49,7 @@ class KubernetesApi:
         down: while set, connections are closed without an answer.
         answers: statuses to answer the next requests with, before anything else happens.
         unanswered: methods whose next request is carried out and never answered, one entry a request.
-        forbidden: what the service account may not do: read events, pods, log or workflows, or DELETE jobs.
+        forbidden: what the service account may not do: read events, pods, log or workflows, or POST or DELETE objects.
         quota: the message of a quota that refuses new jobs; empty lets them in.
         forget_before: watches from an older version get 410.
         drop_after: lines after which the next log streams break off, one number a stream.
@@ -55,6 +58,8 @@ class KubernetesApi:
 
     def __init__(self) -> None:
         self.jobs: dict[str, Json] = {}
+        self.clusters: dict[str, Json] = {}
+        self.unknown: set[str] = set()
         self.workflows: dict[str, Json] = {}
         self.pods: dict[str, Json] = {}
         self.logs: dict[str, list[str]] = {}
@@ -80,10 +85,11 @@ class KubernetesApi:
             self._version += 1
             job["metadata"]["resourceVersion"] = str(self._version)
             self._history.append((self._version, kind, deepcopy(job)))
+            held = self.clusters if job.get("kind") == "DaskCluster" else self.jobs
             if kind == "DELETED":
-                self.jobs.pop(job["metadata"]["name"], None)
+                held.pop(job["metadata"]["name"], None)
             else:
-                self.jobs[job["metadata"]["name"]] = job
+                held[job["metadata"]["name"]] = job
             self.changed.notify_all()
             return job
 
@@ -95,9 +101,10 @@ class KubernetesApi:
     def delete_job(self, name: str) -> None:
         """Foreground: the job goes after its pods."""
         with self.changed:
-            if name not in self.jobs or "deletionTimestamp" in self.jobs[name]["metadata"]:
+            held = self.jobs | self.clusters
+            if name not in held or "deletionTimestamp" in held[name]["metadata"]:
                 return
-            job = deepcopy(self.jobs[name])
+            job = deepcopy(held[name])
             job["metadata"]["deletionTimestamp"] = now()
             self.put_job(job)
         threading.Timer(self.termination, self._collect, [name]).start()
@@ -107,15 +114,15 @@ class KubernetesApi:
             of_the_job = [
                 pod["metadata"]["name"]
                 for pod in self.pods.values()
-                if pod["metadata"].get("labels", {}).get(JOB_LABEL) == name
+                if name in (pod["metadata"].get("labels", {}).get(label) for label in (JOB_LABEL, CLUSTER_LABEL))
             ]
             for pod in of_the_job:
                 del self.pods[pod]
-            self.put_job(self.jobs[name], "DELETED")
+            self.put_job((self.jobs | self.clusters)[name], "DELETED")
 
     def live_jobs(self) -> list[str]:
         """Names of the jobs that are not being deleted."""
-        return [name for name, job in self.jobs.items() if "deletionTimestamp" not in job["metadata"]]
+        return [name for name, job in (self.jobs | self.clusters).items() if "deletionTimestamp" not in job["metadata"]]
 
     def put_pod(self, pod: Json) -> None:
         with self.changed:
@@ -135,10 +142,10 @@ class KubernetesApi:
             self.finished_logs.add(pod)
             self.changed.notify_all()
 
-    def event(self, about: str, reason: str, message: str) -> None:
+    def event(self, about: str, reason: str, message: str, kind: str = "MPIJob") -> None:
         self.events.append({
             "metadata": {"name": f"{about}.{len(self.events)}", "namespace": NAMESPACE},
-            "involvedObject": {"name": about}, "reason": reason, "message": message,
+            "involvedObject": {"kind": kind, "name": about}, "reason": reason, "message": message,
         })  # fmt: skip
 
     # What watches ask.
@@ -196,13 +203,15 @@ class _Handler(QuietHandler):
         path, query = self._path, self._query
         if (resource := _resource(path)) in self.state.forbidden:
             self._status(403, "Forbidden", f'{resource} is forbidden: User "kfrec-pipeline" cannot read it')
+        elif resource in self.state.unknown:
+            self._status(404, "", "404 page not found")
         elif path == JOBS and query.get("watch"):
             self._watch(query)
-        elif path == JOBS:
-            self._answer(200, {"kind": "MPIJobList", "metadata": {}, "items": _selected(self.state.jobs, query)})
-        elif path.startswith(f"{JOBS}/"):
-            job = self.state.jobs.get(path.rsplit("/", 1)[1])
-            self._answer(200, job) if job else self._status(404, "NotFound", "mpijob not found")
+        elif path in (JOBS, CLUSTERS):
+            self._answer(200, {"kind": "List", "metadata": {}, "items": _selected(self._held(path), query)})
+        elif path.startswith((f"{JOBS}/", f"{CLUSTERS}/")):
+            found = self._held(path).get(path.rsplit("/", 1)[1])
+            self._answer(200, found) if found else self._status(404, "NotFound", f"{resource} not found")
         elif path == f"{CORE}/pods":
             items = _selected(self.state.pods, query)
             self._answer(200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
@@ -215,8 +224,8 @@ class _Handler(QuietHandler):
             workflow = self.state.workflows.get(path.rsplit("/", 1)[1])
             self._answer(200, workflow) if workflow else self._status(404, "NotFound", "workflow not found")
         elif path == f"{CORE}/events":
-            name = query["fieldSelector"].removeprefix("involvedObject.name=")
-            items = [event for event in self.state.events if event["involvedObject"]["name"] == name]
+            field, _, value = query["fieldSelector"].removeprefix("involvedObject.").partition("=")
+            items = [event for event in self.state.events if event["involvedObject"].get(field) == value]
             self._answer(200, {"kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": items})
         else:
             self._status(404, "NotFound", f"no such path {path}")
@@ -225,11 +234,15 @@ class _Handler(QuietHandler):
         if not self._enter():
             return
         body = self._body()
-        name = body["metadata"]["name"]
-        if self.state.quota:
-            self._status(403, "Forbidden", f'mpijobs.kubeflow.org "{name}" is forbidden: {self.state.quota}')
-        elif name in self.state.jobs:
-            self._status(409, "AlreadyExists", f'mpijobs.kubeflow.org "{name}" already exists')
+        name, resource = body["metadata"]["name"], _resource(self._path)
+        if resource in self.state.unknown:
+            self._status(404, "", "404 page not found")
+        elif "POST" in self.state.forbidden:
+            self._status(403, "Forbidden", f'{resource} is forbidden: User "kfrec-pipeline" cannot create it')
+        elif self.state.quota:
+            self._status(403, "Forbidden", f'{resource} "{name}" is forbidden: {self.state.quota}')
+        elif name in self._held(self._path):
+            self._status(409, "AlreadyExists", f'{resource} "{name}" already exists')
         else:
             self._answer(201, self.state.create_job(body))
 
@@ -250,13 +263,17 @@ class _Handler(QuietHandler):
         self._body()
         name = self._path.rsplit("/", 1)[1]
         if "DELETE" in self.state.forbidden:
-            self._status(403, "Forbidden", 'mpijobs is forbidden: User "kfrec-pipeline" cannot delete it')
+            self._status(403, "Forbidden", 'this is forbidden: User "kfrec-pipeline" cannot delete it')
             return
-        if name not in self.state.jobs:
-            self._status(404, "NotFound", "mpijob not found")
+        if name not in self._held(self._path):
+            self._status(404, "NotFound", f"{_resource(self._path)} not found")
             return
         self.state.delete_job(name)
         self._answer(200, {"kind": "Status", "status": "Success"})
+
+    def _held(self, path: str) -> dict[str, Json]:
+        """The custom objects of the kind that a path names."""
+        return self.state.clusters if path.startswith(CLUSTERS) else self.state.jobs
 
     def _enter(self) -> bool:
         parts = urlsplit(self.path)
@@ -361,7 +378,7 @@ class _Handler(QuietHandler):
 
 
 def _resource(path: str) -> str:
-    """What a path reads: mpijobs, pods, log, events or workflows."""
+    """What a path reads: mpijobs, daskclusters, pods, log, events or workflows."""
     kind, _, rest = path.partition(f"/namespaces/{NAMESPACE}/")[2].partition("/")
     return "log" if rest.endswith("/log") else kind
 

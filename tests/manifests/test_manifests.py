@@ -15,6 +15,8 @@ import pytest
 import yaml
 
 from components.errors import KfrecError
+from components.preprocess.dask_cluster.body import OWN_LABELS
+from components.preprocess.dask_settings import DaskSettings
 from components.steps.catalog import STEPS
 from components.steps.command import argument_parser
 from components.steps.images import VERSION
@@ -22,6 +24,7 @@ from components.steps.settings_file import load_settings_file
 from components.train.mpijob.settings import JobSettings
 from components.train.worker import _parser as worker_parser
 from pipelines.cluster.schedules import load_schedules
+from pipelines.task_settings import load_settings
 from tests.manifests.pods import containers, pod_templates, violations
 
 Json = dict[str, Any]
@@ -131,7 +134,7 @@ def references(objects: list[Json]) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_the_train_step_has_exactly_the_rights_it_needs(overlay: str) -> None:
+def test_the_steps_have_exactly_the_rights_they_need(overlay: str) -> None:
     (role,) = [
         body
         for body in build(MANIFESTS / "overlays" / overlay)
@@ -141,6 +144,7 @@ def test_the_train_step_has_exactly_the_rights_it_needs(overlay: str) -> None:
             for resource in rule["resources"]} == {
         ("kubeflow.org", "mpijobs"): ["get", "list", "watch", "create", "patch", "delete"],
         ("kubeflow.org", "mpijobs/status"): ["get"],
+        ("kubernetes.dask.org", "daskclusters"): ["get", "list", "create", "delete"],
         ("", "pods"): ["get", "list", "watch"],
         ("", "pods/log"): ["get"],
         ("", "events"): ["list"],
@@ -199,7 +203,7 @@ def test_the_jobs_of_plain_kubectl_call_steps_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(
-    "chosen", [[], ["kueue"], ["postgres", "kueue", "object-store", "pipeline-runner", "launcher-s3"]]
+    "chosen", [[], ["kueue"], ["dask"], ["postgres", "kueue", "object-store", "pipeline-runner", "launcher-s3"]]
 )
 def test_components_combine_as_one_likes(chosen: list[str], tmp_path: Path) -> None:
     copy = shutil.copytree(MANIFESTS, tmp_path / "manifests", ignore=shutil.ignore_patterns("pipelines"))
@@ -211,6 +215,22 @@ def test_components_combine_as_one_likes(chosen: list[str], tmp_path: Path) -> N
     assert (("StatefulSet", "kfrec-postgres") in kinds) == ("postgres" in chosen)
     assert (("LocalQueue", "default") in kinds) == ("kueue" in chosen)
     assert (("ConfigMap", "kfp-launcher") in kinds) == ("launcher-s3" in chosen)
+    assert (("NetworkPolicy", "kfrec-dask") in kinds) == ("dask" in chosen)
+
+
+def test_the_preprocess_step_and_its_dask_cluster_share_a_volume_that_is_made() -> None:
+    folder = MANIFESTS / "components" / "dask"
+    settings = load_settings_file(folder / "dask.yaml", DaskSettings)
+    step = load_settings(folder / "task_settings.yaml").steps["preprocess"]
+    claim = settings.shared_volume["persistentVolumeClaim"]["claimName"]
+    assert step.claims == {claim: settings.shared_folder}
+    body = yaml.safe_load((folder / "volume.yaml").read_text())
+    assert body["metadata"]["name"] == claim and body["spec"]["accessModes"] == ["ReadWriteMany"]
+    assert settings.image.endswith(f"/kfrec-preprocess:{VERSION}")
+    assert step.gpus == settings.worker_gpus, "a GPU for both or for none"
+    policy = yaml.safe_load((folder / "network.yaml").read_text())
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= OWN_LABELS.items()
+    assert load_settings().steps["preprocess"].config_maps["kfrec-dask"] == "/etc/kfrec/dask"
 
 
 def test_no_secret_is_in_the_manifests() -> None:

@@ -1,9 +1,11 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
+from pipelines.compilation import compiled
 from pipelines.task_settings import load_settings
 
 
@@ -40,6 +42,15 @@ def test_a_mistake_in_the_file_is_one_line_that_names_it(tmp_path: Path, text: s
     with pytest.raises(KfrecError) as error:
         load_settings(file)
     assert str(file) in str(error.value) and told in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_claim_is_mounted_where_the_settings_say(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text("steps: {preprocess: {claims: {kfrec-shared: /shared}}}\n")
+    _, platform = yaml.safe_load_all(compiled("training", load_settings(tmp_path / "cluster.yaml")))
+    executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    (mounted,) = executors["exec-preprocess"]["pvcMount"]
+    assert (mounted["constant"], mounted["mountPath"]) == ("kfrec-shared", "/shared")
+    assert "pvcMount" not in executors["exec-train"]
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

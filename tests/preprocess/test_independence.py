@@ -30,7 +30,8 @@ def test_the_same_input_gives_the_same_digest_elsewhere_and_later(raw: Path, tmp
     # In another process, whose hashes of text have another seed.
     script = (
         "import sys; from pathlib import Path; from tests.preprocess.raw import preprocess; "
-        "preprocess(Path(sys.argv[1]), Path(sys.argv[2]))"
+        "preprocess(Path(sys.argv[1]), Path(sys.argv[2])); "
+        "assert 'kubernetes' not in sys.modules, 'a local run has no business with it'"
     )
     preprocess(raw, tmp_path / "one")
     moved = shutil.copytree(raw, tmp_path / "moved" / "raw")

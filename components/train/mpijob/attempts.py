@@ -8,11 +8,13 @@ from contextlib import suppress
 from datetime import datetime, timezone
 from typing import Any
 
+from components.cluster.api import Cluster, Refused
+from components.cluster.owner import Owner
+from components.cluster.pods import diagnosed
 from components.errors import KfrecError
-from components.train.mpijob.cluster import Cluster, Refused
-from components.train.mpijob.job import ATTEMPT_LABEL, DIGEST, TRAINING_LABEL, Owner, digest
+from components.train.mpijob.job import ATTEMPT_LABEL, DIGEST, TRAINING_LABEL, digest
 from components.train.mpijob.reasons import outcome
-from components.train.mpijob.watcher import Pace, diagnosed
+from components.train.mpijob.watcher import Pace
 
 Json = dict[str, Any]
 
@@ -79,7 +81,7 @@ class Attempts:
 
     def delete_expired(self) -> None:
         """Deletes finished jobs of any training whose time is over: the operator deletes only their launchers."""
-        jobs = diagnosed("old MPIJobs", lambda: self._cluster.jobs(TRAINING_LABEL), self._say)
+        jobs = diagnosed("old MPIJobs", lambda: self._cluster.objects(TRAINING_LABEL), self._say)
         for job in jobs or ():
             if _is_expired(job, datetime.now(timezone.utc)):
                 with suppress(Refused):
@@ -87,7 +89,7 @@ class Attempts:
 
     def _existing(self) -> list[Json]:
         """The jobs of this training, the newest last."""
-        return sorted(self._cluster.jobs(f"{TRAINING_LABEL}={self._training}"), key=_number)
+        return sorted(self._cluster.objects(f"{TRAINING_LABEL}={self._training}"), key=_number)
 
     def _goes_on(self, found: Json) -> bool:
         """Whether to follow a job that is there; one that has failed is deleted."""

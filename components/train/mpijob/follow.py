@@ -8,8 +8,8 @@ import time
 from datetime import datetime, timezone
 from types import TracebackType
 
+from components.cluster.api import Cluster, Expired, Refused
 from components.errors import KfrecError
-from components.train.mpijob.cluster import Cluster, Expired, Refused
 from components.train.mpijob.job import LAUNCHER, ROLE_LABEL
 from components.train.relay import Relay
 

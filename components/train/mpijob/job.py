@@ -12,40 +12,36 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from components.cluster.api import Kind
+from components.cluster.owner import Owner
+from components.cluster.restricted import container_security, pod_security
 from components.errors import KfrecError
 from components.progress.events import VARIABLE as EVENTS
 from components.steps.catalog import LaunchParameters
 from components.train.launch import MODULE, STAGE
 from components.train.mpijob.settings import JobSettings
 
-GROUP, VERSION, PLURAL = "kubeflow.org", "v2beta1", "mpijobs"
 DIGEST = "kfrec.io/spec-digest"
 TRAINING_LABEL, ATTEMPT_LABEL = "kfrec.io/training", "kfrec.io/attempt"
-JOB_LABEL, ROLE_LABEL = "training.kubeflow.org/job-name", "training.kubeflow.org/job-role"
+ROLE_LABEL = "training.kubeflow.org/job-role"
+KIND = Kind(
+    name="MPIJob",
+    group="kubeflow.org",
+    version="v2beta1",
+    plural="mpijobs",
+    pod_label="training.kubeflow.org/job-name",
+    asked_by="launcher=mpijob",
+    instead="launcher=gloo for processes of this machine",
+)
 LAUNCHER, WORKER = "launcher", "worker"
 SSH_FOLDER, SSHD_CONFIG = "/home/mpiuser/.ssh", "/home/mpiuser/.sshd_config"
 SSH_PORT = 2222
-USER = 1000
 WAIT_MODULE = "components.train.mpijob.await_workers"
 _LONGEST_NAME = 63
 # Variables of the image itself: a shell that sshd starts would not have them.
 _OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
-
-
-@dataclass(frozen=True)
-class Owner:
-    """The object that the job belongs to: the run's Workflow. When it goes, Kubernetes removes the job."""
-
-    name: str
-    uid: str
-    kind: str = "Workflow"
-    api_version: str = "argoproj.io/v1alpha1"
-
-    def reference(self) -> dict[str, Any]:
-        return {"apiVersion": self.api_version, "kind": self.kind, "name": self.name, "uid": self.uid}
 
 
 def training_name(run_id: str, model_uri: str) -> str:
@@ -124,7 +120,7 @@ def mpijob(
     }
     if owner is not None:
         metadata["ownerReferences"] = [owner.reference()]
-    return {"apiVersion": f"{GROUP}/{VERSION}", "kind": "MPIJob", "metadata": metadata, "spec": spec}
+    return {"apiVersion": f"{KIND.group}/{KIND.version}", "kind": KIND.name, "metadata": metadata, "spec": spec}
 
 
 def digest(spec: Mapping[str, Any]) -> str:
@@ -207,11 +203,7 @@ def _container(name: str, settings: JobSettings) -> dict[str, Any]:
         "name": name,
         "image": settings.image,
         "imagePullPolicy": settings.image_pull_policy,
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": container_security(),
     }
 
 
@@ -225,17 +217,10 @@ def _template(
     volumes: Sequence[Mapping[str, Any]],
     placed: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    security = {
-        "runAsNonRoot": True,
-        "runAsUser": USER,
-        "runAsGroup": USER,
-        "fsGroup": USER,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
     spec: dict[str, Any] = {
         "serviceAccountName": settings.service_account,
         "automountServiceAccountToken": False,
-        "securityContext": security,
+        "securityContext": pod_security(),
         "containers": [dict(container)],
         "volumes": [dict(volume) for volume in volumes],
         "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],

@@ -11,25 +11,25 @@ machine is gone), the owner reference to the run's Workflow and the job's deadli
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from tqdm import tqdm
 
+from components.cluster.api import Cluster, Refused, connect
+from components.cluster.owner import Owner, find_owner, own_pod
+from components.cluster.pods import diagnosed, exit_of
 from components.errors import KfrecError
-from components.lifetime import Stopped, stopping_in_order
+from components.lifetime import stopping_in_order
 from components.steps.catalog import LaunchParameters
 from components.steps.settings_file import load_settings_file
 from components.train.mpijob.attempts import Attempts
-from components.train.mpijob.cluster import Cluster, Refused, connect
 from components.train.mpijob.follow import LogFollower
-from components.train.mpijob.job import Owner, mpijob, training_name
-from components.train.mpijob.owner import find_owner
-from components.train.mpijob.reasons import bad_input, condition, exit_of, failed_pod, outcome, why_failed
+from components.train.mpijob.job import KIND, mpijob, training_name
+from components.train.mpijob.reasons import bad_input, condition, failed_pod, outcome, why_failed
 from components.train.mpijob.settings import JobSettings
-from components.train.mpijob.watcher import Clock, GivenUp, Gone, JobWatcher, Lost, Pace, diagnosed
+from components.train.mpijob.watcher import Clock, GivenUp, Gone, JobWatcher, Lost, Pace
 from components.train.relay import Relay
 
 Json = dict[str, Any]
@@ -88,7 +88,8 @@ class MpiJobLauncher:
                 self._train(attempts, relay)
             except BaseException as error:
                 # First of all: a step that is asked to stop has about a second.
-                self._delete(attempts.current)
+                if attempts.current:
+                    self._cluster.delete_at_the_end(attempts.current, self._pace.parting)
                 if isinstance(error, Refused):
                     raise KfrecError(self._explained(error)) from None
                 raise
@@ -166,22 +167,6 @@ class MpiJobLauncher:
         for line in self._cluster.log(pod, follow=False, tail=_TAIL_LINES):
             self._tell(f"{pod}: {line.partition(' ')[2]}")
 
-    def _delete(self, name: str) -> None:
-        """Deletes the job of a step that ends, if there is one; what goes wrong must not hide why the step ends."""
-        if not name:
-            return
-        try:
-            try:
-                self._cluster.delete(name, self._pace.parting)
-            except Stopped:  # asked to stop just now, which happens only once
-                self._cluster.delete(name, self._pace.parting)
-                raise
-        except (Refused, KfrecError) as error:
-            self._tell(
-                f"MPIJob {name} could not be deleted ({error}); delete it with "
-                f"kubectl -n {self._cluster.namespace} delete mpijob {name}"
-            )
-
     def _so_often(self, failures: int) -> str:
         return f"; {failures} jobs have failed, raise restarts for more" if failures > 1 else ""
 
@@ -206,12 +191,11 @@ def in_cluster(parameters: LaunchParameters) -> MpiJobLauncher:
         KfrecError: there is no cluster, or the file job_settings is wrong.
     """
     settings = load_settings_file(Path(parameters.job_settings), JobSettings)
-    cluster = connect(settings.namespace, tell=tqdm.write)
-    pod = {name: os.environ.get(f"POD_{name}", "") for name in ("NAMESPACE", "NAME", "UID")}
+    cluster = connect(KIND, settings.namespace, tell=tqdm.write)
     return MpiJobLauncher(
         cluster,
         training_name(parameters.run_id, parameters.model_uri),
         parameters,
         settings,
-        find_owner(cluster, pod["NAMESPACE"], pod["NAME"], pod["UID"]),
+        find_owner(cluster, own_pod()),
     )

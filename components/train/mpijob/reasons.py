@@ -1,16 +1,16 @@
-"""Why a job does not start, and why it ended, in words of one line."""
+"""Why a job ended, in words of one line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from components.cluster.pods import exit_of, one_line
 from components.train.mpijob.job import LAUNCHER, ROLE_LABEL, WORKER
 
 Json = dict[str, Any]
 # The status of a worker; its module needs what the image of this step does not have.
 BAD_INPUT = 2
-IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull")
 
 
 def condition(job: Json, kind: str) -> Json | None:
@@ -22,31 +22,6 @@ def condition(job: Json, kind: str) -> Json | None:
 def outcome(job: Json) -> str | None:
     """ "Succeeded" or "Failed" where the job is done, else None."""
     return next((kind for kind in ("Failed", "Succeeded") if condition(job, kind)), None)
-
-
-def waiting_for(pods: Sequence[Json], events: Sequence[Json]) -> Iterator[str]:
-    """What keeps pods from running: no node, no image, no quota."""
-    for pod in pods:
-        status, name = pod.get("status", {}), pod["metadata"]["name"]
-        if status.get("phase") != "Pending":
-            continue
-        for entry in status.get("conditions", ()):
-            if entry["type"] == "PodScheduled" and entry["status"] == "False":
-                yield f"{name} has no node: {_line(entry.get('message') or entry.get('reason'))}"
-        if refused := image_refused(pod):
-            yield f"{name} cannot get its image: {refused}"
-    for event in events:
-        if event.get("reason") == "FailedCreate" or "exceeded quota" in (event.get("message") or ""):
-            yield f"pods cannot be created: {_line(event.get('message'))}"
-
-
-def image_refused(pod: Json) -> str:
-    """Why a pod's image cannot be had, or an empty text."""
-    for container in pod.get("status", {}).get("containerStatuses", ()):
-        waiting = container.get("state", {}).get("waiting") or {}
-        if waiting.get("reason") in IMAGE_REASONS:
-            return f"{container.get('image', '')} {waiting['reason']} {_line(waiting.get('message'))}".strip()
-    return ""
 
 
 def failed_pod(pods: Sequence[Json]) -> Json | None:
@@ -70,7 +45,7 @@ def lost_worker(pods: Sequence[Json], known: Mapping[str, str]) -> str:
     for name, pod in workers.items():
         status = pod.get("status", {})
         if status.get("phase") == "Failed":
-            return f"{name}: {exit_of(pod) or _line(status.get('reason')) or 'failed'}"
+            return f"{name}: {exit_of(pod) or one_line(status.get('reason')) or 'failed'}"
         if pod["metadata"].get("deletionTimestamp"):
             return f"{name}: being deleted from its node"
     for name, uid in known.items():
@@ -95,30 +70,13 @@ def bad_input(pods: Sequence[Json]) -> bool:
     return any((s.get("state", {}).get("terminated") or {}).get("exitCode") == BAD_INPUT for s in statuses)
 
 
-def exit_of(pod: Json) -> str:
-    """Why a pod ended badly, or an empty text: "OOMKilled, exit code 137", "Evicted: low on memory"."""
-    status = pod.get("status", {})
-    if status.get("reason"):
-        return f"{status['reason']}: {_line(status.get('message'))}".removesuffix(": ")
-    for container in status.get("containerStatuses", ()):
-        for state in (container.get("state", {}), container.get("lastState", {})):
-            ended = state.get("terminated") or {}
-            if ended.get("exitCode"):
-                return f"{ended.get('reason') or 'Error'}, exit code {ended['exitCode']}"
-    return ""
-
-
 def why_failed(job: Json, pods: Sequence[Json]) -> str:
     """The reason of a failed job: its own, and that of the pod behind it."""
     failure = condition(job, "Failed") or {}
-    own = ": ".join(text for text in (failure.get("reason"), _line(failure.get("message"))) if text)
+    own = ": ".join(text for text in (failure.get("reason"), one_line(failure.get("message"))) if text)
     pod = failed_pod(pods)
     return "; ".join(text for text in (own, f"{pod['metadata']['name']}: {exit_of(pod)}" if pod else "") if text)
 
 
 def _role(pod: Json) -> str:
     return pod["metadata"].get("labels", {}).get(ROLE_LABEL, "")
-
-
-def _line(text: str | None) -> str:
-    return " ".join((text or "").split())

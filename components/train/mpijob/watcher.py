@@ -5,19 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
-from components.train.mpijob.cluster import Cluster, Expired
-from components.train.mpijob.reasons import (
-    condition,
-    image_refused,
-    lost_worker,
-    outcome,
-    running_workers,
-    waiting_for,
-)
+from components.cluster.api import Cluster, Expired
+from components.cluster.pods import diagnosed, image_refused, waiting_for
+from components.train.mpijob.reasons import condition, lost_worker, outcome, running_workers
 
-T = TypeVar("T")
 Json = dict[str, Any]
 
 
@@ -191,15 +184,6 @@ class JobWatcher:
 
     def _events(self) -> list[Json]:
         return [*self._cluster.events(self._name), *self._cluster.events(f"{self._name}-launcher")]
-
-
-def diagnosed(what: str, question: Callable[[], T], say: Callable[[str], None]) -> T | None:
-    """The answer to a question that only serves to explain, or None: that it has none must not end a training."""
-    try:
-        return question()
-    except Exception as error:  # whatever it is
-        say(f"cannot see {what} ({error}); going on without")
-        return None
 
 
 def _suspended(job: Json) -> bool:

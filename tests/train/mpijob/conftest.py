@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
+from components.cluster.api import Patience, connect
+from components.cluster.owner import Owner
 from components.steps.catalog import LaunchParameters
-from components.train.mpijob.cluster import Patience, connect
-from components.train.mpijob.job import Owner, mpijob
+from components.train.mpijob.job import KIND, mpijob
 from components.train.mpijob.launcher import MpiJobLauncher
 from components.train.mpijob.settings import JobSettings
 from components.train.mpijob.watcher import Pace
@@ -32,7 +33,7 @@ class Place:
 
     def launcher(self, owner: Owner | None = None, **changed: Any) -> MpiJobLauncher:
         pace = Pace(look=1, image=0.5, grace=1, quota=0.1, ending=10, parting=1)
-        cluster = connect(patience=Patience(longest=20, first_wait=0.05, longest_wait=0.2), tell=self.told.append)
+        cluster = connect(KIND, patience=Patience(longest=20, first_wait=0.05, longest_wait=0.2), tell=self.told.append)
         parameters = LaunchParameters(**{"workers": 2, "launcher": "mpijob", "restarts": 0, **changed})
         return MpiJobLauncher(cluster, TRAINING, parameters, JobSettings(), owner, pace, self.told.append)
 

@@ -5,11 +5,12 @@ import jsonschema
 import pytest
 import yaml
 
+from components.cluster.owner import Owner
 from components.errors import KfrecError
 from components.steps.catalog import LaunchParameters
 from components.steps.images import VERSION
 from components.steps.settings_file import load_settings_file
-from components.train.mpijob.job import Owner, mpijob, training_name
+from components.train.mpijob.job import mpijob, training_name
 from components.train.mpijob.settings import JobSettings
 
 IMAGE = f"kfrec-train:{VERSION}"

@@ -14,10 +14,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from components.cluster import api
+from components.cluster.owner import Owner
 from components.errors import KfrecError
 from components.lifetime import VARIABLE, start_time
-from components.train.mpijob import cluster, watcher
-from components.train.mpijob.job import Owner
+from components.train.mpijob import watcher
+from components.train.mpijob.job import KIND
 from components.train.worker import BAD_INPUT
 from tests.fakes.kubernetes_api import now
 from tests.train.mpijob.conftest import NAME, TRAINING, Place
@@ -167,7 +169,7 @@ def test_an_api_server_that_is_away_for_a_while_is_waited_for(place: Make) -> No
 def test_an_api_server_may_be_away_for_half_a_minute(place: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     faster = 10  # the client's clock
     clock = SimpleNamespace(monotonic=lambda: faster * time.monotonic(), sleep=lambda wait: time.sleep(wait / faster))
-    monkeypatch.setattr(cluster, "time", clock)
+    monkeypatch.setattr(api, "time", clock)
     here = place(slowly(3.1))
     launcher = here.launcher()
     launcher._cluster.patience = type(launcher._cluster.patience)()  # as in production
@@ -389,7 +391,7 @@ def test_a_job_that_cannot_be_deleted_does_not_hide_why_the_step_ends(place: Mak
 
 @pytest.mark.parametrize("method", ["POST", "GET", "DELETE"])
 def test_a_request_without_an_answer_is_made_again(place: Make, monkeypatch: pytest.MonkeyPatch, method: str) -> None:
-    monkeypatch.setattr(cluster, "_TIMEOUT", (1.0, 1.0))
+    monkeypatch.setattr(api, "_TIMEOUT", (1.0, 1.0))
     here = place(python("time.sleep(0.3); sys.exit(1 - tries)"))
     here.api.unanswered = [method]
     joined = in_background(lambda: here.run(restarts=1))
@@ -498,8 +500,6 @@ def test_a_foreign_job_of_the_same_name_stays(place: Make) -> None:
 
 
 def test_no_cluster_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from components.train.mpijob.cluster import connect
-
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(KfrecError, match="launcher=mpijob needs a cluster, and there is none"):
-        connect()
+        api.connect(KIND)

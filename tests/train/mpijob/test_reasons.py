@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from components.train.mpijob.reasons import bad_input, exit_of, lost_worker, running_workers
+from components.cluster.pods import exit_of
+from components.train.mpijob.reasons import bad_input, lost_worker, running_workers
 
 KNOWN = {"w-0": "uid-w-0", "w-1": "uid-w-1"}
 

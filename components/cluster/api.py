@@ -1,7 +1,7 @@
-"""The part of the Kubernetes API that an MPIJob needs, through the official client, patient with a server that is away.
+"""The part of the Kubernetes API that steps need, through the official client, patient with a server that is away.
 
-The rights it takes: mpijobs get, list, watch, create, patch, delete; pods get, list, watch; pods/log get; events list;
-workflows get.
+The rights it takes: of the custom objects get, list, watch, create, patch, delete; pods get, list, watch; pods/log get;
+events list; workflows get.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
 
 from components.errors import KfrecError
-from components.train.mpijob.job import GROUP, JOB_LABEL, PLURAL, VERSION
+from components.lifetime import Stopped
 
 T = TypeVar("T")
 Json = dict[str, Any]
@@ -48,6 +48,29 @@ class Expired(Exception):
 
 
 @dataclass(frozen=True)
+class Kind:
+    """The custom objects that a step works with.
+
+    Attributes:
+        name: such as MPIJob.
+        group: of its API.
+        version: of its API.
+        plural: its name in paths.
+        pod_label: of its pods; the value is the object's name.
+        asked_by: the parameter that asks for one, for the line that says there is no cluster.
+        instead: what needs none.
+    """
+
+    name: str
+    group: str
+    version: str
+    plural: str
+    pod_label: str
+    asked_by: str
+    instead: str
+
+
+@dataclass(frozen=True)
 class Patience:
     """How long an API server may be away.
 
@@ -64,14 +87,16 @@ class Patience:
 
 @dataclass
 class Cluster:
-    """One namespace of a cluster.
+    """One namespace of a cluster, and the objects of one kind there.
 
     Attributes:
-        namespace: where jobs and pods are.
+        kind: of the objects.
+        namespace: where they and their pods are.
         patience: with the API server.
         tell: called with a line for the user.
     """
 
+    kind: Kind
     namespace: str
     patience: Patience = field(default_factory=Patience)
     tell: Callable[[str], None] = print
@@ -83,24 +108,24 @@ class Cluster:
         self._host = api.configuration.host
         self._objects, self._core = client.CustomObjectsApi(api), client.CoreV1Api(api)
 
-    def create(self, job: Json) -> Json:
-        """Creates the job.
+    def create(self, body: Json) -> Json:
+        """Creates an object.
 
         Raises:
             Refused: 409 where one of its name exists, 403 over quota or not allowed, 422 where it is not valid.
         """
         return self._asked(
-            lambda: self._objects.create_namespaced_custom_object(*self._place, job, _request_timeout=_TIMEOUT)
+            lambda: self._objects.create_namespaced_custom_object(*self._place, body, _request_timeout=_TIMEOUT)
         )
 
     def get(self, name: str) -> Json | None:
-        """The job, or None where there is none."""
+        """The object, or None where there is none."""
         return self._found(
             lambda: self._objects.get_namespaced_custom_object(*self._place, name, _request_timeout=_TIMEOUT)
         )
 
-    def jobs(self, selector: str) -> list[Json]:
-        """The jobs with these labels."""
+    def objects(self, selector: str) -> list[Json]:
+        """The objects with these labels."""
         return self._asked(
             lambda: self._objects.list_namespaced_custom_object(
                 *self._place, label_selector=selector, _request_timeout=_TIMEOUT
@@ -108,17 +133,17 @@ class Cluster:
         )["items"]
 
     def own(self, name: str, references: list[Json]) -> None:
-        """Replaces the owners of a job."""
+        """Replaces the owners of an object."""
         body = {"metadata": {"ownerReferences": references}}
         self._asked(
             lambda: self._objects.patch_namespaced_custom_object(*self._place, name, body, _request_timeout=_TIMEOUT)
         )
 
     def delete(self, name: str, longest: float | None = None) -> None:
-        """Deletes a job and its pods; one that is gone already is fine. The job is there until its pods have ended.
+        """Deletes an object and its pods; one that is gone already is fine. It is there until its pods have ended.
 
         Args:
-            name: of the job.
+            name: of the object.
             longest: seconds to bear an API server that is away; None is the usual patience.
         """
         options = client.V1DeleteOptions(propagation_policy="Foreground")
@@ -129,8 +154,27 @@ class Cluster:
             longest,
         )
 
+    def delete_at_the_end(self, name: str, longest: float) -> None:
+        """Deletes the object of a step that ends; what goes wrong is told and must not hide why the step ends.
+
+        Args:
+            name: of the object.
+            longest: seconds to bear an API server that is away.
+        """
+        try:
+            try:
+                self.delete(name, longest)
+            except Stopped:  # asked to stop just now, which happens only once
+                self.delete(name, longest)
+                raise
+        except (Refused, KfrecError) as error:
+            self.tell(
+                f"{self.kind.name} {name} could not be deleted ({error}); delete it with "
+                f"kubectl -n {self.namespace} delete {self.kind.name.lower()} {name}"
+            )
+
     def changes(self, name: str, version: str, seconds: int) -> Iterator[tuple[str, Json]]:
-        """("ADDED", "MODIFIED" or "DELETED", job) for what happens to a job after ``version``, for some seconds.
+        """("ADDED", "MODIFIED" or "DELETED", object) for what happens to one after ``version``, for some seconds.
 
         Raises:
             Expired: the version is too old, or the connection broke: ``get`` the job and watch from there.
@@ -164,11 +208,11 @@ class Cluster:
         place = "argoproj.io", "v1alpha1", self.namespace, "workflows"
         return self._found(lambda: self._objects.get_namespaced_custom_object(*place, name, _request_timeout=_TIMEOUT))
 
-    def pods(self, job: str) -> list[Json]:
-        """The job's pods, oldest first."""
+    def pods(self, name: str) -> list[Json]:
+        """The pods of an object, oldest first."""
         found = self._asked(
             lambda: self._core.list_namespaced_pod(
-                self.namespace, label_selector=f"{JOB_LABEL}={job}", _request_timeout=_TIMEOUT
+                self.namespace, label_selector=f"{self.kind.pod_label}={name}", _request_timeout=_TIMEOUT
             )
         )
         plain = self._core.api_client.sanitize_for_serialization(found)
@@ -182,6 +226,16 @@ class Cluster:
             )
         )
         return self._core.api_client.sanitize_for_serialization(found)["items"]
+
+    def events_of(self, kind: str, name: str) -> list[Json]:
+        """What happened to the objects of a kind whose name begins with this one and a dash."""
+        found = self._asked(
+            lambda: self._core.list_namespaced_event(
+                self.namespace, field_selector=f"involvedObject.kind={kind}", _request_timeout=_TIMEOUT
+            )
+        )
+        events = self._core.api_client.sanitize_for_serialization(found)["items"]
+        return [event for event in events if event["involvedObject"].get("name", "").startswith(f"{name}-")]
 
     def log(
         self, pod: str, *, follow: bool, since_seconds: int | None = None, tail: int | None = None
@@ -216,7 +270,7 @@ class Cluster:
 
     @property
     def _place(self) -> tuple[str, str, str, str]:
-        return GROUP, VERSION, self.namespace, PLURAL
+        return self.kind.group, self.kind.version, self.namespace, self.kind.plural
 
     def _found(self, question: Callable[[], T], longest: float | None = None) -> T | None:
         """The answer to a question about one object, or None where there is no such object."""
@@ -251,8 +305,8 @@ class Cluster:
             away = time.monotonic() - started
             if away > longest:
                 raise KfrecError(
-                    f"the Kubernetes API at {self._host} {reason} for {away:.0f} s; an MPIJob that was created may go "
-                    "on: run the step again to find it"
+                    f"the Kubernetes API at {self._host} {reason} for {away:.0f} s; a {self.kind.name} that was "
+                    "created may go on: run the step again to find it"
                 )
             if not told and away > 2 * self.patience.first_wait:
                 self.tell(f"the Kubernetes API at {self._host} {reason}; waiting for it")
@@ -261,10 +315,11 @@ class Cluster:
             wait = min(2 * wait, self.patience.longest_wait)
 
 
-def connect(namespace: str = "", **options: Any) -> Cluster:
+def connect(kind: Kind, namespace: str = "", **options: Any) -> Cluster:
     """The cluster this pod runs in, or else the one of the kubeconfig.
 
     Args:
+        kind: of the objects to work with.
         namespace: where to work; empty is the pod's own, or that of the kubeconfig's context.
         options: see :class:`Cluster`.
 
@@ -282,10 +337,10 @@ def connect(namespace: str = "", **options: Any) -> Cluster:
         except (config.ConfigException, TypeError, KeyError) as error:
             reason = " ".join(str(error).split())
             raise KfrecError(
-                f"launcher=mpijob needs a cluster, and there is none ({reason}); run in a pod, set KUBECONFIG, or use "
-                "launcher=gloo for processes of this machine"
+                f"{kind.asked_by} needs a cluster, and there is none ({reason}); run in a pod, set KUBECONFIG, or use "
+                f"{kind.instead}"
             ) from None
-    return Cluster(namespace or own or "default", **options)
+    return Cluster(kind, namespace or own or "default", **options)
 
 
 def _over_quota(error: ApiException) -> bool:

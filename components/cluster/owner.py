@@ -1,0 +1,74 @@
+"""What an object that a step creates belongs to: the Workflow of the pipeline run.
+
+The step's own pod is the worse owner: a node that is lost would take a healthy job along with its watcher, and pods
+that failed are kept for as long as their Workflow.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from components.cluster.api import Cluster, Refused
+from components.errors import KfrecError
+
+_KIND, _LABEL = "Workflow", "workflows.argoproj.io/workflow"
+
+
+@dataclass(frozen=True)
+class Owner:
+    """The object that another belongs to: the run's Workflow. When it goes, Kubernetes removes the other."""
+
+    name: str
+    uid: str
+    kind: str = "Workflow"
+    api_version: str = "argoproj.io/v1alpha1"
+
+    def reference(self) -> dict[str, Any]:
+        return {"apiVersion": self.api_version, "kind": self.kind, "name": self.name, "uid": self.uid}
+
+
+class Pod(NamedTuple):
+    """The pod that a step runs in; pipelines/task_settings.yaml has its environment say which. Empty is none."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+def own_pod() -> Pod:
+    """The pod of this process."""
+    return Pod(*(os.environ.get(f"POD_{field}", "") for field in ("NAMESPACE", "NAME", "UID")))
+
+
+def find_owner(cluster: Cluster, pod: Pod) -> Owner | None:
+    """The Workflow of a step's pod, or the pod itself where the Workflow cannot be found.
+
+    Args:
+        cluster: where the object is to be.
+        pod: of the step.
+
+    Returns:
+        The owner; None where there is no pod or it is in another namespace: Kubernetes removes objects whose owner is
+        not in theirs.
+    """
+    if not (pod.name and pod.uid) or pod.namespace not in ("", cluster.namespace):
+        return None
+    itself = Owner(pod.name, pod.uid, kind="Pod", api_version="v1")
+    try:
+        found = cluster.pod(pod.name)
+        return (_workflow(cluster, found["metadata"]) if found else None) or itself
+    except (Refused, KfrecError):
+        return itself
+
+
+def _workflow(cluster: Cluster, pod: dict[str, Any]) -> Owner | None:
+    for reference in pod.get("ownerReferences", ()):
+        if reference["kind"] == _KIND:
+            return Owner(reference["name"], reference["uid"], _KIND, reference["apiVersion"])
+    if name := pod.get("labels", {}).get(_LABEL):
+        workflow = cluster.workflow(name)
+        if workflow is not None:
+            return Owner(name, workflow["metadata"]["uid"])
+    return None

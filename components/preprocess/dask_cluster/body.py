@@ -1,0 +1,131 @@
+"""The DaskCluster object (kubernetes.dask.org/v1) of a preprocess step.
+
+As the operator's controller reads it (dask/dask-kubernetes, operator/controller/controller.py at afa527f): the object's
+labels and annotations become those of all its pods, the scheduler's service is given whole, a worker is a Deployment of
+one pod and learns the scheduler's address from DASK_SCHEDULER_ADDRESS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from components.cluster.api import Kind
+from components.cluster.owner import Owner
+from components.cluster.restricted import container_security, pod_security
+from components.preprocess.dask_settings import DaskSettings
+
+KIND = Kind(
+    name="DaskCluster",
+    group="kubernetes.dask.org",
+    version="v1",
+    plural="daskclusters",
+    pod_label="dask.org/cluster-name",
+    asked_by="dask_workers",
+    instead="dask_workers=0 for processes of this machine",
+)
+COMPONENT_LABEL, SCHEDULER, WORKER = "dask.org/component", "scheduler", "worker"
+# The pod of the step that created it: a cluster whose step has ended is nobody's.
+POD_ANNOTATION = "kfrec.io/pod"
+OWN_LABELS = {"app.kubernetes.io/name": "kfrec", "app.kubernetes.io/part-of": "kfrec",
+              "app.kubernetes.io/component": "dask"}  # fmt: skip
+_PORTS = {"tcp-comm": 8786, "http-dashboard": 8787}
+_SHARED, _TMP = "shared", "tmp"
+_SCHEDULER_COMMAND = ["python", "-m", "distributed.cli.dask_scheduler"]
+# Without a name of its own: a scheduler that still waits for a lost worker would refuse another of its name. Without a
+# nanny and a limit of Dask's own: a worker that needs too much memory ends with its pod, whose status says so.
+_WORKER_COMMAND = [
+    "python", "-m", "distributed.cli.dask_worker", "--no-nanny", "--nthreads=1", "--memory-limit=0", "--no-dashboard",
+    "--preload=components.preprocess.nvtabular_quiet",
+]  # fmt: skip
+
+
+def dask_cluster(
+    name: str, namespace: str, workers: int, settings: DaskSettings, owner: Owner | None = None, pod: str = ""
+) -> dict[str, Any]:
+    """The object to create.
+
+    Args:
+        name: of the cluster; names of pods and of the service begin with it.
+        namespace: where it runs.
+        workers: pods, each with one process.
+        settings: of the cluster.
+        owner: what it belongs to, if anything.
+        pod: of the step.
+    """
+    annotations = {"sidecar.istio.io/inject": "false", **settings.annotations}
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": namespace,
+        "labels": OWN_LABELS | dict(settings.labels),
+        "annotations": annotations | ({POD_ANNOTATION: pod} if pod else {}),
+    }
+    if owner is not None:
+        metadata["ownerReferences"] = [owner.reference()]
+    scheduler = _container(SCHEDULER, _SCHEDULER_COMMAND, settings, settings.scheduler_cpu, settings.scheduler_memory)
+    scheduler |= {
+        "ports": [{"name": port, "containerPort": number} for port, number in _PORTS.items()],
+        "readinessProbe": {"tcpSocket": {"port": "tcp-comm"}, "periodSeconds": 2},
+    }
+    worker = _container(
+        WORKER, _WORKER_COMMAND, settings, settings.worker_cpu, settings.worker_memory, settings.worker_gpus
+    )
+    spec = {
+        "idleTimeout": 0,  # never: a scheduler is idle while the step reads
+        "scheduler": {"spec": _pod(settings, scheduler), "service": _service(name)},
+        "worker": {"replicas": workers, "spec": _pod(settings, worker, settings.worker_gpus)},
+    }
+    return {"apiVersion": f"{KIND.group}/{KIND.version}", "kind": KIND.name, "metadata": metadata, "spec": spec}
+
+
+def _service(name: str) -> dict[str, Any]:
+    return {
+        "type": "ClusterIP",
+        "selector": {KIND.pod_label: name, COMPONENT_LABEL: SCHEDULER},
+        "ports": [
+            {"name": port, "protocol": "TCP", "port": number, "targetPort": port} for port, number in _PORTS.items()
+        ],
+    }
+
+
+def _container(
+    name: str, command: Sequence[str], settings: DaskSettings, cpu: str, memory: str, gpus: int = 0
+) -> dict[str, Any]:
+    limits = {"memory": memory} | ({settings.gpu_resource: str(gpus)} if gpus else {})
+    environment = {"PYTHONUNBUFFERED": "1", "HOME": "/tmp", **settings.environment}
+    return {
+        "name": name,
+        "image": settings.image,
+        "imagePullPolicy": settings.image_pull_policy,
+        "command": list(command),
+        "env": [{"name": variable, "value": value} for variable, value in environment.items()],
+        "resources": {"requests": {"cpu": cpu, **limits}, "limits": limits},
+        "securityContext": container_security(),
+        "volumeMounts": [
+            {"name": _TMP, "mountPath": "/tmp"},
+            {"name": _SHARED, "mountPath": settings.shared_folder},
+        ],
+    }
+
+
+def _pod(settings: DaskSettings, container: Mapping[str, Any], gpus: int = 0) -> dict[str, Any]:
+    tolerations = [dict(toleration) for toleration in settings.tolerations]
+    if gpus:
+        tolerations.append({"key": settings.gpu_resource, "operator": "Exists", "effect": "NoSchedule"})
+    spec: dict[str, Any] = {
+        "serviceAccountName": settings.service_account,
+        "automountServiceAccountToken": False,
+        # A volume that everybody shares may hold much: its files are not gone through at every start.
+        "securityContext": pod_security() | {"fsGroupChangePolicy": "OnRootMismatch"},
+        "containers": [dict(container)],
+        "volumes": [
+            {"name": _TMP, "emptyDir": {"sizeLimit": settings.temporary_size}},
+            {"name": _SHARED, **settings.shared_volume},
+        ],
+        "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],
+        "priorityClassName": settings.priority_class,
+        "nodeSelector": dict(settings.node_selector),
+        "tolerations": tolerations,
+        "affinity": dict(settings.affinity),
+    }
+    return {name: value for name, value in spec.items() if value not in ("", {}, [])}

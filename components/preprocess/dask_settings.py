@@ -1,0 +1,66 @@
+"""What a cluster decides once for preprocessing on a Dask cluster; what a run may change are parameters of the step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from components.steps.images import image
+from components.steps.settings_file import setting
+
+
+@dataclass(frozen=True)
+class DaskSettings:
+    """Settings of every DaskCluster, from the YAML file that the parameter dask_settings names.
+
+    Attributes:
+        shared_folder: folder that the step and every worker see at this path; empty is the disk of the step's output,
+            which only the workers of an existing scheduler on the same disk see.
+        shared_volume: what a DaskCluster's pods mount there, as a volume in a pod without its name.
+        namespace: where clusters run; empty is the namespace of the step's own pod.
+        image: of scheduler and workers, the one that the step itself runs in.
+        image_pull_policy: as in a pod.
+        image_pull_secrets: names of secrets.
+        service_account: of the pods; they need no rights in Kubernetes.
+        node_selector: label: value of the pods' nodes.
+        tolerations: of the pods, beside the one for GPU nodes.
+        affinity: of the pods, as in a pod.
+        priority_class: of the pods.
+        environment: variable: value, for scheduler and workers.
+        labels: more labels of the pods.
+        annotations: more annotations of the pods.
+        scheduler_cpu: request of the scheduler.
+        scheduler_memory: request and limit of the scheduler.
+        worker_cpu: request of a worker, which does one task at a time.
+        worker_memory: request and limit of a worker.
+        worker_gpus: GPUs of a worker. The step itself needs one where the workers have one, and none where they do not.
+        gpu_resource: name of the GPU resource.
+        temporary_size: disk of a worker at /tmp.
+        start_seconds: how long scheduler and workers may take to start, nodes and images included.
+        address: of the scheduler's service.
+    """
+
+    shared_folder: str = ""
+    shared_volume: Mapping[str, Any] = field(default_factory=dict)
+    namespace: str = ""
+    image: str = image("preprocess")
+    image_pull_policy: str = "IfNotPresent"
+    image_pull_secrets: tuple[str, ...] = ()
+    service_account: str = "kfrec-worker"
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    tolerations: tuple[Mapping[str, Any], ...] = ()
+    affinity: Mapping[str, Any] = field(default_factory=dict)
+    priority_class: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    scheduler_cpu: str = setting("1", is_quantity=True)
+    scheduler_memory: str = setting("4Gi", is_quantity=True)
+    worker_cpu: str = setting("2", is_quantity=True)
+    worker_memory: str = setting("16Gi", is_quantity=True)
+    worker_gpus: int = setting(0, at_least=0)
+    gpu_resource: str = "nvidia.com/gpu"
+    temporary_size: str = setting("20Gi", is_quantity=True)
+    start_seconds: int = setting(1800, at_least=1)
+    address: str = "tcp://{name}-scheduler.{namespace}.svc:8786"
