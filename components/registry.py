@@ -18,9 +18,10 @@ from components.errors import KfrecError
 
 if TYPE_CHECKING:
     from components.models.definition import ModelDefinition
+    from components.tasks.definition import TaskDefinition
 
-MODELS = "kfrec.models"
-_KINDS = {MODELS: "model"}
+MODELS, TASKS = "kfrec.models", "kfrec.tasks"
+_KINDS = {MODELS: "model", TASKS: "task"}
 
 
 def model(name: str) -> ModelDefinition:
@@ -30,6 +31,15 @@ def model(name: str) -> ModelDefinition:
         KfrecError: no package brings it, or the package that does cannot be imported.
     """
     return _load(MODELS, name)
+
+
+def task(name: str) -> TaskDefinition:
+    """The task of that name.
+
+    Raises:
+        KfrecError: no package brings it, or the package that does cannot be imported.
+    """
+    return _load(TASKS, name)
 
 
 def names(group: str) -> list[str]:

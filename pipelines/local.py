@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TextIO, cast
 
+from components import registry
 from components.artifacts.publish import remove_abandoned
 from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped, as_parent
@@ -47,7 +48,7 @@ def run(model: str, values: Mapping[str, Any], workdir: Path) -> Path:
     _check_launcher(model, arguments)
     with _place(workdir) as (folder, output):
         _train(model, arguments, folder, output)
-        return _told(arguments, folder, output, workdir, started)
+        return _told(model, arguments, folder, output, workdir, started)
 
 
 def run_retraining(model: str, values: Mapping[str, Any], workdir: Path) -> Path | None:
@@ -74,7 +75,7 @@ def run_retraining(model: str, values: Mapping[str, Any], workdir: Path) -> Path
             return None
         arguments = training_arguments(model, arguments, found)
         _train(model, arguments, folder, output)
-        return _told(arguments, folder, output, workdir, started)
+        return _told(model, arguments, folder, output, workdir, started)
 
 
 def _arguments(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> dict[str, Any]:
@@ -134,13 +135,17 @@ def _train(model: str, arguments: Mapping[str, Any], folder: Path, output: StepO
         raise
 
 
-def _told(arguments: Mapping[str, Any], folder: Path, output: StepOutput, workdir: Path, started: float) -> Path:
+def _told(
+    model: str, arguments: Mapping[str, Any], folder: Path, output: StepOutput, workdir: Path, started: float
+) -> Path:
     """Writes summary.json and shows it as a table."""
     look = f"{Path(sys.executable).with_name('kfrec')} ui --workdir {workdir.absolute()}"
-    summary = summarise(output.run_id, arguments, output.finished, os.environ["MLFLOW_TRACKING_URI"], look)
+    task = registry.task(registry.model(model).task)
+    uri = os.environ["MLFLOW_TRACKING_URI"]
+    summary = summarise(output.run_id, arguments, output.finished, uri, look, task.metrics)
     path = folder / "summary.json"
     path.write_text(json.dumps(summary, indent=2) + "\n")
-    print(table(summary, started))
+    print(table(summary, started, task))
     return path
 
 

@@ -6,18 +6,19 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from components import registry
 from components.errors import KfrecError
 from components.steps.catalog import STEPS, Step
 from components.steps.parameter import Parameter, build, parameters_of, plain, unknown_parameter
 from pipelines.defaults import FOUND, PIPELINE_DEFAULTS, RETRAINING, Pipeline
 
 # Arguments that the pipeline itself, or the artifacts that a step is given, fill in.
-BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri", "model_type")
+BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri", "model_type", "task")
 
 
 def choices(model: str) -> dict[str, str]:
     """What the pipelines of a model say wherever a parameter chooses further ones."""
-    return {"model_type": model}
+    return {"model_type": model, "task": registry.model(model).task}
 
 
 def step_parameters(step: Step, model: str) -> list[Parameter]:

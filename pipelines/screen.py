@@ -11,6 +11,7 @@ from typing import Any
 
 from components.progress.bar import Shown, shown
 from components.progress.events import parse
+from components.tasks import TaskDefinition
 
 
 class StepOutput(io.TextIOBase):
@@ -95,12 +96,13 @@ def duration(seconds: float) -> str:
     return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
 
 
-def table(summary: Mapping[str, Any], since: float) -> str:
+def table(summary: Mapping[str, Any], since: float, task: TaskDefinition) -> str:
     """The summary as a table for the terminal.
 
     Args:
         summary: the content of summary.json.
         since: time.monotonic() at the start of the run.
+        task: what the model was judged by.
     """
     metrics, registered = summary["metrics"], summary["registered"]
     rows = [("step", "seconds", "rows")]
@@ -111,11 +113,16 @@ def table(summary: Mapping[str, Any], since: float) -> str:
     rows += [("starting", f"{(total - sum(tenths.values())) / 10:.1f}", ""), ("total", f"{total / 10:.1f}", "")]
     widths = [max(len(row[i]) for row in rows) for i in range(3)]
     lines = [f"{a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
+    scores = [
+        f"{split} {metric.label} {metrics[f'{split}_{metric.name}']:.4f}"
+        for metric in task.metrics
+        for split in ("test", "train")
+        if f"{split}_{metric.name}" in metrics
+    ]
     lines.insert(1, "-" * len(lines[0]))
     lines += [
         "",
-        f"test AUC {metrics['test_auc']:.4f}   train AUC {metrics['train_auc']:.4f}   "
-        f"test log loss {metrics['test_logloss']:.4f}   {metrics['train_samples_per_second']:,.0f} samples/s",
+        "   ".join((*scores, f"{metrics['train_samples_per_second']:,.0f} samples/s")),
         f"{summary['registered']['model']} version {registered['version']} is the {registered['alias']}: "
         f"{registered['reason']}",
         f"report  {summary['artifacts']['report']}",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from components.tasks import Metric
 
 
 def summarise(
@@ -14,6 +16,7 @@ def summarise(
     finished: Mapping[str, Mapping[str, Any]],
     tracking_uri: str,
     look: str,
+    metrics: Sequence[Metric],
 ) -> dict[str, Any]:
     """Collects a run's results from its steps' events and artifacts.
 
@@ -23,6 +26,7 @@ def summarise(
         finished: step name to its "finished" event (seconds, rows, counts, outputs).
         tracking_uri: where MLflow keeps the run.
         look: the command that shows the run in MLflow.
+        metrics: of the task.
     """
     outputs = {name: path for event in finished.values() for name, path in event["outputs"].items()}
     training = _read(outputs["model"], "training.json")
@@ -36,9 +40,8 @@ def summarise(
             for name, event in finished.items()
         },
         "metrics": {
-            "test_auc": evaluation["test_auc"],
-            "train_auc": training["train_auc"],
-            "test_logloss": evaluation["test_logloss"],
+            **{f"test_{metric.name}": evaluation[f"test_{metric.name}"] for metric in metrics},
+            **{name: training[name] for name in (f"train_{metric.name}" for metric in metrics) if name in training},
             "train_samples_per_second": training["train_samples_per_second"],
             "time_to_train": training["time_to_train"],
         },

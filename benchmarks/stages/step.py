@@ -18,7 +18,7 @@ from components import registry
 from components.models import build_model
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import worker_parameters
-from components.train.auc import LogitHistogram
+from components.tasks.click.streaming import ClickMetrics
 from components.train.loss_scale import LossScale
 from components.train.ranks import Alone
 from components.train.training_step import TrainingStep
@@ -34,7 +34,9 @@ def our_step(optimizer: str = "adam") -> tuple[Any, Callable[[Batch], tf.Tensor]
     parameters = worker_parameters("sim")(seed=1, optimizer=optimizer)
     model = build_model(parameters, specification(), seed=1)
     rule = Optimizers(registry.model("sim").optimizers(parameters, model, 1), model.trainable_variables)
-    step = TrainingStep(model, rule, Alone(), LogitHistogram(), LossScale(False), _signature(), "label", False)
+    step = TrainingStep(
+        model, rule, Alone(), ClickMetrics(with_loss=False), LossScale(False), _signature(), "label", False
+    )
     return model, step.run
 
 

@@ -7,15 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from components.scoring import Scores
+from components.tasks import Scores
 
 
 def write_predictions(path: Path, scores: Scores) -> None:
-    """Writes columns label (int8) and score (float32), and user and history_length where the data has them."""
-    columns = {
-        "label": scores.labels,
-        "score": scores.probabilities,
-        "user": scores.users,
-        "history_length": scores.history_lengths,
-    }
-    pq.write_table(pa.table({name: values for name, values in columns.items() if values is not None}), path)
+    """Writes columns label and score (float32), and those that the task keeps."""
+    pq.write_table(pa.table({"label": scores.labels, "score": scores.values, **scores.kept}), path)

@@ -7,15 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from components import registry
 from components.artifacts import Artifact, publishing
 from components.artifacts.notes import read_notes
-from components.evaluate.measure import Measured, check_both_classes, measure
 from components.evaluate.predictions import write_predictions
-from components.evaluate.report import Facts, render
 from components.feature_spec import FeatureSpec, load_feature_spec
+from components.metrics import CONFIDENCE
+from components.report import Facts, render
 from components.scoring import load_model, open_test_split, open_trained, score_split, translation
 from components.steps.catalog import EvaluateParameters
 from components.steps.parameter import as_plain
+from components.tasks import Measured, TaskDefinition
 from components.tracking import TrackedRun, data_name, log_lineage, log_splits, tracked_run
 
 
@@ -35,23 +37,24 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
         log_lineage(tracked, inputs["tfrecord"])
         log_splits(tracked, inputs["tfrecord"], splits=["test"])
         tracked.log_step(parameters, "evaluate")
+        task = registry.task(parameters.task)
         exported = load_model(model)
         spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))
         scores = score_split(
-            spec, exported, batch_size=parameters.evaluation_batch_size, lookups=translation(spec, exported)
+            spec, exported, task.kept, batch_size=parameters.evaluation_batch_size, lookups=translation(spec, exported)
         )
-        check_both_classes(scores.labels, tfrecord)
-        measured = measure(scores, parameters.calibration_bins)
+        task.require(scores.labels, tfrecord)
+        measured = task.measure(scores, parameters)
         facts = _facts(spec, exported.parameters, model, inputs, parameters.run_id or tracked.id)
         with publishing(evaluation, step="evaluate", inputs=inputs, parameters=as_plain(parameters)) as staging:
             _write_json(staging.path / "metrics.json", measured.metrics)
             for name, curve in measured.curves.items():
                 _write_json(staging.path / f"{name}.json", curve)
             write_predictions(staging.path / "predictions.parquet", scores)
-            (staging.path / "report.html").write_text(render(measured, facts))
+            (staging.path / "report.html").write_text(render(task.story(measured), facts, task.metrics))
             staging.rows["test"] = len(scores.labels)
         _track(tracked, measured, evaluation)
-    return {**staging.rows, "told": _told(measured.metrics, evaluation)}
+    return {**staging.rows, "told": _told(measured.metrics, task, evaluation)}
 
 
 def _facts(
@@ -64,7 +67,7 @@ def _facts(
     origins = {name: artifact.digest for name, artifact in inputs.items()}
     origins |= {f"{name} ← {of}": digest for name, artifact in inputs.items() for of, digest in artifact.inputs.items()}
     return Facts(
-        title=str(trained_with.get("model_type", "model")),
+        title=str(trained_with.get("model_type", "model")).upper(),
         run=run_id,
         parameters=trained_with,
         training=read_notes(model / "training.json"),
@@ -74,21 +77,25 @@ def _facts(
 
 
 def _track(run: TrackedRun, measured: Measured, evaluation: Path) -> None:
-    """Logs every number; AUC by history length becomes a curve over the longest history of each bucket."""
-    numbers = {n: v for n, v in measured.metrics.items() if isinstance(v, (int, float)) and n != "test_auc_confidence"}
-    run.log_metrics(numbers)
-    buckets = measured.metrics.get("by_history_length") or ()
-    run.log_series([(b["to"], {"test_auc_by_history_length": b["auc"]}) for b in buckets if b["auc"] is not None])
+    """Logs every number, and what is measured by step as a series."""
+    run.log_metrics({name: value for name, value in measured.metrics.items() if isinstance(value, (int, float))})
+    for name, points in measured.series.items():
+        run.log_series([(step, {name: value}) for step, value in points])
     for name in ("report.html", "metrics.json"):
         run.log_artifact(evaluation / name, "evaluation")
 
 
-def _told(metrics: Mapping[str, Any], evaluation: Path) -> str:
-    return (
-        f"test AUC {metrics['test_auc']:.4f} ({100 * metrics['test_auc_confidence']:g} % interval "
-        f"{metrics['test_auc_low']:.4f} to {metrics['test_auc_high']:.4f}), log loss {metrics['test_logloss']:.4f}; "
-        f"report {evaluation / 'report.html'}"
-    )
+def _told(metrics: Mapping[str, Any], task: TaskDefinition, evaluation: Path) -> str:
+    shown = []
+    for metric in task.metrics:
+        name = f"test_{metric.name}"
+        interval = ""
+        if f"{name}_low" in metrics:
+            interval = (
+                f" ({100 * CONFIDENCE:g} % interval {metrics[f'{name}_low']:.4f} to {metrics[f'{name}_high']:.4f})"
+            )
+        shown.append(f"test {metric.label} {metrics[name]:.4f}{interval}")
+    return f"{', '.join(shown)}; report {evaluation / 'report.html'}"
 
 
 def _write_json(path: Path, body: Any) -> None:

@@ -24,9 +24,11 @@ def log_to_kfp(evaluation_folder: Path | str, metrics: Any, classification_metri
     for name, value in found.items():
         if isinstance(value, (int, float)):
             metrics.log_metric(name, value)
-    roc = json.loads((folder / "roc.json").read_text())
-    classification_metrics.log_roc_curve(roc["false_positive_rate"], roc["true_positive_rate"], roc["threshold"])
-    classification_metrics.log_confusion_matrix(["not clicked", "clicked"], found["confusion"]["matrix"])
+    if (folder / "roc.json").is_file():
+        roc = json.loads((folder / "roc.json").read_text())
+        classification_metrics.log_roc_curve(roc["false_positive_rate"], roc["true_positive_rate"], roc["threshold"])
+    if confusion := found.get("confusion"):
+        classification_metrics.log_confusion_matrix(confusion["classes"], confusion["matrix"])
     Path(report.path).parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(folder / "report.html", report.path)
 

@@ -3,7 +3,7 @@
 Throughout, ``labels`` are 0 or 1, ``scores`` grow with the belief in 1, and both have one entry a sample.
 """
 
-from components.metrics.bootstrap import Interval, auc_difference_interval, auc_interval
+from components.metrics.bootstrap import CONFIDENCE, Interval, auc_difference_interval, auc_interval
 from components.metrics.calibration import Calibration, calibration
 from components.metrics.grouped import GroupedAuc, auc_by_bucket, grouped_auc
 from components.metrics.log_loss import log_loss
@@ -11,6 +11,7 @@ from components.metrics.precision_recall import average_precision, precision_rec
 from components.metrics.roc import auc_of_histograms, roc_auc, roc_curve
 
 __all__ = [
+    "CONFIDENCE",
     "Calibration",
     "GroupedAuc",
     "Interval",

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+# Level of the intervals that are reported.
+CONFIDENCE = 0.95
+
 
 @dataclass(frozen=True)
 class Interval:

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from components.metrics import Interval
+from components.tasks import Metric
 from components.tracking.champion import CHAMPION
 
 CHALLENGER = "challenger"
@@ -19,18 +20,20 @@ class Decision:
     Attributes:
         alias: "champion" or "challenger".
         reason: one sentence with the numbers.
-        auc: the model's test AUC.
+        metric: name of the primary metric on the test split.
+        score: the model's.
         champion_version: version of the champion that it was held against, None where there was none.
-        champion_auc: that champion's AUC on the same test set, None where it could not be measured.
-        difference: auc - champion_auc.
+        champion_score: that champion's on the same test set, None where it could not be measured.
+        difference: score - champion_score.
         confidence_interval: of the difference, low and high.
     """
 
     alias: str
     reason: str
-    auc: float
+    metric: str
+    score: float
     champion_version: int | None = None
-    champion_auc: float | None = None
+    champion_score: float | None = None
     difference: float | None = None
     confidence_interval: tuple[float, float] | None = None
 
@@ -43,42 +46,65 @@ class Decision:
         return Decision(**{**body, "confidence_interval": tuple(interval) if interval else None})
 
 
-def without_champion(auc: float, floor: float) -> Decision:
+def without_champion(metric: Metric, score: float, floor: float) -> Decision:
     """Decides about a model when there is no champion yet: it has to be better than ``floor``."""
-    if auc > floor:
-        reason = f"There was no champion and the test AUC {auc:.4f} is above the floor of {floor:g}."
-        return Decision(CHAMPION, reason, auc)
-    reason = f"There is no champion, but the test AUC {auc:.4f} is not above the floor of {floor:g}."
-    return Decision(CHALLENGER, reason, auc)
+    is_better = score > floor if metric.higher_is_better else score < floor
+    side = "above" if metric.higher_is_better else "below"
+    told = f"the test {metric.label} {score:.4f} is {'' if is_better else 'not '}{side} the floor of {floor:g}."
+    if is_better:
+        return Decision(CHAMPION, f"There was no champion and {told}", _name(metric), score)
+    return Decision(CHALLENGER, f"There is no champion, but {told}", _name(metric), score)
 
 
-def not_comparable(auc: float, champion_version: int, why: str) -> Decision:
+def not_comparable(metric: Metric, score: float, champion_version: int, why: str) -> Decision:
     """Decides about a model when the champion cannot be scored on its test set: nothing is proven."""
     reason = (
-        f"Champion version {champion_version} cannot be scored on this test set, so the test AUC {auc:.4f} "
-        f"has nothing to be held against: {why.rstrip('.')}."
+        f"Champion version {champion_version} cannot be scored on this test set, so the test {metric.label} "
+        f"{score:.4f} has nothing to be held against: {why.rstrip('.')}."
     )
-    return Decision(CHALLENGER, reason, auc, champion_version)
+    return Decision(CHALLENGER, reason, _name(metric), score, champion_version)
 
 
 def against_champion(
-    auc: float, champion_version: int, champion_auc: float, difference: Interval, *, margin: float, confidence: float
+    metric: Metric,
+    score: float,
+    champion_version: int,
+    champion_score: float,
+    difference: Interval,
+    *,
+    margin: float,
+    confidence: float,
 ) -> Decision:
     """Decides about a model that was measured on the same samples as the champion.
 
     It has to be better by ``margin``, and better beyond chance: the confidence interval of the difference must lie
-    above zero.
+    on the better side of zero.
     """
     numbers = (
-        f"Test AUC {auc:.4f} against {champion_auc:.4f} of champion version {champion_version} on the same samples: "
-        f"a difference of {difference.estimate:+.4f} "
+        f"Test {metric.label} {score:.4f} against {champion_score:.4f} of champion version {champion_version} on the "
+        f"same samples: a difference of {difference.estimate:+.4f} "
         f"({100 * confidence:g} % interval {difference.low:+.4f} to {difference.high:+.4f})"
     )
-    if difference.estimate < margin:
+    # Positive where the model is better, whichever way is up.
+    up = 1 if metric.higher_is_better else -1
+    if up * difference.estimate < margin:
         alias, verdict = CHALLENGER, f"which is below the margin of {margin:g}."
-    elif difference.low <= 0:
+    elif min(up * difference.low, up * difference.high) <= 0:
         alias, verdict = CHALLENGER, "which may be chance, because the interval reaches zero."
     else:
         alias, verdict = CHAMPION, f"which is at least the margin of {margin:g} and more than chance."
     interval = (difference.low, difference.high)
-    return Decision(alias, f"{numbers}, {verdict}", auc, champion_version, champion_auc, difference.estimate, interval)
+    return Decision(
+        alias,
+        f"{numbers}, {verdict}",
+        _name(metric),
+        score,
+        champion_version,
+        champion_score,
+        difference.estimate,
+        interval,
+    )
+
+
+def _name(metric: Metric) -> str:
+    return f"test_{metric.name}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from components.register.gate import CHALLENGER, Decision
-from components.scoring.model import MODEL_FILES, OUTPUT, ExportedModel
+from components.scoring.model import MODEL_FILES, ExportedModel
 from components.scoring.translation import NotComparable
 from components.tracking import TrackedRun
 from components.tracking.champion import CHAMPION, FilesGone, champion_of, download_version, use_store_of
@@ -109,7 +109,7 @@ def _signature(inputs: Mapping[str, np.ndarray], model: ExportedModel):  # type:
     specs: list[ColSpec | TensorSpec] = [
         TensorSpec(np.dtype(np.int64), (-1, *ids.shape[1:]), name) for name, ids in inputs.items()
     ]
-    return ModelSignature(Schema(specs), Schema([TensorSpec(np.dtype(np.float32), (-1,), OUTPUT)]))
+    return ModelSignature(Schema(specs), Schema([TensorSpec(np.dtype(np.float32), (-1,), model.output)]))
 
 
 def _requirements() -> list[str]:

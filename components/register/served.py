@@ -8,8 +8,8 @@ import numpy as np
 from mlflow.pyfunc import PythonModel
 
 
-class ClickModel(PythonModel):
-    """Feature name to ids in, probability of a click out."""
+class ServedModel(PythonModel):
+    """Feature name to values in, the score of each sample out."""
 
     def load_context(self, context):  # type: ignore[no-untyped-def]
         import tensorflow as tf
@@ -21,7 +21,7 @@ class ClickModel(PythonModel):
 
         ids = {name: tf.constant(np.asarray(values), tf.int64) for name, values in model_input.items()}
         found = self.model.signatures["serving_default"](**ids)
-        return {"probability": found["probability"].numpy().reshape(-1)}
+        return {name: values.numpy().reshape(-1) for name, values in found.items()}
 
 
-mlflow.models.set_model(ClickModel())
+mlflow.models.set_model(ServedModel())

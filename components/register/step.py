@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import tempfile
 from collections.abc import Mapping
@@ -11,17 +12,18 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 
+from components import registry as registry_of
 from components.artifacts import Artifact, open_input, publishing
 from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
-from components.metrics import auc_difference_interval, roc_auc
 from components.records import Records
 from components.register.gate import Decision, against_champion, not_comparable, without_champion
 from components.register.registry import Registry
 from components.scoring import ExportedModel, load_model, open_test_split, open_trained, score_split, translation
 from components.steps.catalog import RegisterParameters
 from components.steps.parameter import as_plain
+from components.tasks import Metric, TaskDefinition
 from components.tracking import tracked_run
 
 _EXAMPLE_ROWS = 3
@@ -45,7 +47,8 @@ def run(
     inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
     inputs["evaluation"] = _evaluation_of(inputs, evaluation)
     tfrecord, model, evaluation = (artifact.path for artifact in inputs.values())
-    auc = _auc_of(evaluation)
+    task = registry_of.task(parameters.task)
+    score = _score_of(evaluation, task.primary)
     title = f"registration of {parameters.registered_model}"
     with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:
         tracked.log_step(parameters, "register")
@@ -59,7 +62,7 @@ def run(
         standing = int(champion.version) if champion else None
         # A decision stands until someone else becomes champion; then the model is held against that one.
         if decision is None or standing not in (decision.champion_version, int(version.version)):
-            decision = _decide(parameters, registry, spec, evaluation, auc)
+            decision = _decide(parameters, task, registry, spec, evaluation, score)
         origin = _origin(parameters, spec)
         registry.note(version, origin)
         registry.apply(version, decision)
@@ -67,7 +70,8 @@ def run(
         with publishing(registration, step="register", inputs=inputs, parameters=as_plain(parameters)) as staging:
             (staging.path / "registration.json").write_text(json.dumps(body, indent=2) + "\n")
             staging.rows["models"] = 1
-        numbers = {"champion_auc": decision.champion_auc, "auc_difference": decision.difference}
+        name = task.primary.name
+        numbers = {f"champion_{name}": decision.champion_score, f"{name}_difference": decision.difference}
         tracked.log_metrics({name: value for name, value in numbers.items() if value is not None})
         noted = ("registered_model", "version", "alias", "reason", *origin)
         tracked.set_tags({f"kfrec.{name}": str(body[name]) for name in noted})
@@ -106,47 +110,54 @@ def _example(spec: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
     return next(Records(spec, "test", features=list(model.inputs)).batches(_EXAMPLE_ROWS))
 
 
-def _auc_of(evaluation: Path) -> float:
+def _score_of(evaluation: Path, metric: Metric) -> float:
     metrics = evaluation / "metrics.json"
-    auc = read_notes(metrics).get("test_auc")
-    if not isinstance(auc, float):
-        raise KfrecError(f"{metrics}: test_auc is {auc!r}, not a number; run the evaluate step again")
-    return auc
+    score = read_notes(metrics).get(f"test_{metric.name}")
+    if not isinstance(score, float):
+        raise KfrecError(f"{metrics}: test_{metric.name} is {score!r}, not a number; run the evaluate step again")
+    return score
 
 
 def _decide(
-    parameters: RegisterParameters, registry: Registry, spec: FeatureSpec, evaluation: Path, auc: float
+    parameters: RegisterParameters,
+    task: TaskDefinition,
+    registry: Registry,
+    spec: FeatureSpec,
+    evaluation: Path,
+    score: float,
 ) -> Decision:
     champion = registry.champion()
     if champion is None:
-        return without_champion(auc, parameters.auc_floor)
+        return without_champion(task.primary, score, task.floor(parameters))
     with tempfile.TemporaryDirectory(prefix="kfrec-champion-") as folder:
         try:
             rival = load_model(registry.download(champion, Path(folder)))
             lookups = translation(spec, rival)
         except KfrecError as error:
-            return not_comparable(auc, int(champion.version), str(error).replace(folder, "the registry"))
-        scores = score_split(
+            return not_comparable(
+                task.primary, score, int(champion.version), str(error).replace(folder, "the registry")
+            )
+        theirs = score_split(
             spec,
             rival,
+            task.kept,
             batch_size=parameters.evaluation_batch_size,
             lookups=lookups,
             title=f"scoring champion version {champion.version}",
         )
-    ours = pq.read_table(evaluation / "predictions.parquet")["score"].to_numpy()
-    interval = auc_difference_interval(
-        scores.labels,
-        ours,
-        scores.probabilities,
-        samples=parameters.bootstrap_samples,
-        confidence=parameters.confidence,
-        seed=parameters.seed,
-        clusters=scores.users,
+    values = pq.read_table(evaluation / "predictions.parquet")["score"].to_numpy()
+    interval = task.difference(
+        dataclasses.replace(theirs, values=values),
+        theirs.values,
+        parameters.bootstrap_samples,
+        parameters.confidence,
+        parameters.seed,
     )
     return against_champion(
-        auc,
+        task.primary,
+        score,
         int(champion.version),
-        roc_auc(scores.labels, scores.probabilities),
+        task.value(theirs),
         interval,
         margin=parameters.promotion_margin,
         confidence=parameters.confidence,

@@ -2,13 +2,12 @@
 
 from components.scoring.inputs import open_test_split, open_trained
 from components.scoring.model import ExportedModel, load_model
-from components.scoring.split import Scores, score_split
+from components.scoring.split import score_split
 from components.scoring.translation import NotComparable, translation
 
 __all__ = [
     "ExportedModel",
     "NotComparable",
-    "Scores",
     "load_model",
     "open_test_split",
     "open_trained",

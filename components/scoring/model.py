@@ -21,7 +21,6 @@ from components.feature_spec.spec import FILENAME
 
 SAVED_MODEL = "saved_model"
 SIGNATURE = "serving_default"
-OUTPUT = "probability"
 # What of a model's folder scores: it is read, or travels to the registry, and none of it may be of someone else.
 MODEL_FILES = (SAVED_MODEL, FILENAME, "vocabulary", "parameters.json", "training.json")
 # Samples that a thread scores at a time: what one operation hands to the next then stays in a core's cache.
@@ -37,6 +36,7 @@ class ExportedModel:
         spec: the feature specification that it was trained with.
         parameters: what it was trained with; empty where the folder does not say.
         inputs: names of the features that it reads.
+        output: name of what it returns.
         signature: the TensorFlow function behind it.
     """
 
@@ -44,6 +44,7 @@ class ExportedModel:
     spec: FeatureSpec
     parameters: Mapping[str, Any]
     inputs: tuple[str, ...]
+    output: str
     signature: Callable[..., Mapping[str, Any]]
 
     def begin(self, batch: Mapping[str, np.ndarray]) -> Callable[[], np.ndarray]:
@@ -55,7 +56,7 @@ class ExportedModel:
             batch: feature name to ids, [n] or [n, length]; other features are ignored.
 
         Returns:
-            What gives the probabilities, float32 [n], in [0, 1]. It raises KfrecError where the model returns something
+            What gives the scores, float32 [n]. It raises KfrecError where the model returns something
             that is not a number.
         """
         import tensorflow as tf
@@ -65,7 +66,7 @@ class ExportedModel:
 
         def score(first: int) -> np.ndarray:
             ids = {name: tf.constant(batch[name][first : first + part], tf.int64) for name in self.inputs}
-            return np.asarray(self.signature(**ids)[OUTPUT], np.float32).reshape(-1)
+            return np.asarray(self.signature(**ids)[self.output], np.float32).reshape(-1)
 
         parts = _threads().map(score, range(0, rows, part))
 
@@ -73,7 +74,7 @@ class ExportedModel:
             scores = np.concatenate(list(parts))
             if not np.isfinite(scores).all():
                 raise KfrecError(
-                    f"{self.folder / SAVED_MODEL}: returns probabilities that are not numbers (nan); "
+                    f"{self.folder / SAVED_MODEL}: returns scores that are not numbers (nan); "
                     "train again with a lower lr"
                 )
             return scores
@@ -103,16 +104,18 @@ def load_model(folder: Path | str) -> ExportedModel:
     # Only the loaded object keeps the variables alive that the signature reads.
     loaded = load_saved_model(saved)
     signature = loaded.signatures.get(SIGNATURE)
-    if signature is None or OUTPUT not in signature.structured_outputs:
+    if signature is None or len(signature.structured_outputs) != 1:
         raise KfrecError(
-            f"{saved}: has no signature {SIGNATURE} that returns {OUTPUT}; export the model with the train step"
+            f"{saved}: has no signature {SIGNATURE} that returns one score; export the model with the train step"
         )
+
+    (output,) = signature.structured_outputs
 
     def call(**features: Any) -> Mapping[str, Any]:
         return loaded.signatures[SIGNATURE](**features)
 
     parameters = read_notes(folder / "parameters.json")
-    return ExportedModel(folder, spec, parameters, tuple(sorted(signature.structured_input_signature[1])), call)
+    return ExportedModel(folder, spec, parameters, tuple(sorted(signature.structured_input_signature[1])), output, call)
 
 
 def load_saved_model(saved: Path) -> Any:

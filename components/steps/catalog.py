@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from components.errors import KfrecError
-from components.registry import model
+from components.registry import model, task
 from components.steps.batch_size import require_divisible
 from components.steps.parameter import LARGEST_SEED, joined, param
 
@@ -20,6 +20,7 @@ from components.steps.parameter import LARGEST_SEED, joined, param
 SYNTHETIC = "synthetic"
 # What chooses whose parameters a step has beside its own.
 MODEL = param("sim", "Model to train")
+TASK = param("click", "Task that judges the model")
 # The launcher that starts the workers of a training in a cluster.
 MPIJOB = "mpijob"
 # Parameters that several steps share.
@@ -300,8 +301,8 @@ class LaunchParameters(TrainParameters):
 class EvaluateParameters:
     """How the model is judged on the test split."""
 
+    task: str = TASK
     evaluation_batch_size: int = EVALUATION_BATCH_SIZE
-    calibration_bins: int = param(20, "Bins of the calibration curve", unit="bins", at_least=2)
     experiment: str = EXPERIMENT
     run_id: str = RUN_ID
 
@@ -311,9 +312,9 @@ class RegisterParameters:
     """When a model becomes the champion."""
 
     registered_model: str = REGISTERED_MODEL
-    auc_floor: float = param(0.6, "A first model needs a test AUC above this to become champion", at_least=0, at_most=1)
+    task: str = TASK
     promotion_margin: float = param(
-        0.001, "A challenger must beat the champion's test AUC by this much", at_least=0, at_most=1
+        0.001, "A challenger must beat the champion's primary metric by this much", at_least=0
     )
     bootstrap_samples: int = param(1000, "Resamples of the confidence interval", unit="resamples", at_least=100)
     confidence: float = param(0.95, "Level of the confidence interval", at_least=0.5, at_most=0.9999)
@@ -407,9 +408,10 @@ STEPS: dict[str, Step] = {
              {"trained_model": str, "metrics": dict}, {}, "model_type", lambda name: model(name).parameters),
         Step("evaluate", "Score the test split and report metrics.",
              EvaluateParameters, {"tfrecord": TFRECORD, "model": MODEL}, {"evaluation": EVALUATION}, ("test",),
-             {}, {"metrics": "Metrics", "classification_metrics": "ClassificationMetrics", "report": "HTML"}),
+             {}, {"metrics": "Metrics", "classification_metrics": "ClassificationMetrics", "report": "HTML"},
+             "task", lambda name: task(name).evaluation),
         Step("register", "Register the model and promote it if it beats the champion.",
              RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
-             {"registration": REGISTRATION}, ("models",)),
+             {"registration": REGISTRATION}, ("models",), {}, {}, "task", lambda name: task(name).decision),
     )
 }  # fmt: skip

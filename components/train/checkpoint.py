@@ -6,7 +6,7 @@ interrupted save leaves the one before it in force.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -48,25 +48,25 @@ class Checkpoints:
         )
         self._manager = tf.train.CheckpointManager(self._checkpoint, str(folder), max_to_keep=KEEP)
 
-    def save(self, standing: Standing, histogram: np.ndarray) -> None:
+    def save(self, standing: Standing, totals: Sequence[np.ndarray]) -> None:
         """Writes the checkpoint ``ckpt-<steps done>``.
 
         Args:
             standing: where the training stands.
-            histogram: this epoch's logit counts, summed over the ranks.
+            totals: of this epoch's metrics, over all ranks.
         """
-        self._state.standing, self._state.histogram = standing, histogram
+        self._state.standing, self._state.totals = standing, list(totals)
         with disk_errors(self._manager.directory):
             self._saved(self._manager.save(checkpoint_number=standing.global_step))
 
-    def restore(self, path: str) -> tuple[Standing, np.ndarray]:
+    def restore(self, path: str) -> tuple[Standing, list[np.ndarray]]:
         """Puts the training back to where a checkpoint was written.
 
         Args:
             path: prefix of the checkpoint, from :func:`find_checkpoint`.
 
         Returns:
-            Where the training stood, and its epoch's logit counts.
+            Where the training stood, and the totals of its epoch's metrics.
 
         Raises:
             KfrecError: a file is damaged.
@@ -74,7 +74,7 @@ class Checkpoints:
         with _damage_told(path):
             self._checkpoint.restore(path).assert_existing_objects_matched()
         assert self._state.standing is not None
-        return self._state.standing, self._state.histogram
+        return self._state.standing, self._state.totals
 
 
 def find_checkpoint(path: str) -> str:

@@ -11,10 +11,10 @@ import tensorflow as tf
 
 from components.models import Model
 from components.models.inputs import trimmed_histories
+from components.tasks import TaskDefinition
 from components.train.disk import disk_errors
 
 SIGNATURE = "serving_default"
-PROBABILITY = "probability"
 
 
 class _Served(tf.Module):
@@ -25,20 +25,21 @@ class _Served(tf.Module):
         self.weights = variables
 
 
-def export(model: Model, shapes: Mapping[str, tf.TensorSpec], folder: Path) -> None:
+def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpec], folder: Path) -> None:
     """Writes ``folder`` in one move, replacing an earlier one.
 
     Args:
-        model: see components.models.
+        model: what to export.
+        task: says what its outputs are served as.
         shapes: serving features by name, [None] or [None, length].
         folder: the SavedModel's folder. Its signature ``serving_default`` takes every feature as int64 and returns
-            {"probability": [None] float32}.
+            {task.output: [None] float32}.
     """
 
     @tf.function(autograph=False)
     def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
         with trimmed_histories():
-            return {PROBABILITY: tf.sigmoid(model.logits(features, training=False))}
+            return {task.output: task.serve(model.logits(features, training=False))}
 
     signature = {name: tf.TensorSpec(spec.shape, tf.int64, name=name) for name, spec in shapes.items()}
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")

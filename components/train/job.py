@@ -72,11 +72,12 @@ def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> N
         if parameters.benchmark:
             _tell(session, log, benchmark_inference(session))
             return
-        score = session.test_score()
-        metrics = {"test_auc": score.auc.value, "test_logloss": score.logloss, "test_rows": score.rows}
+        rows = session.data.test.rows
+        metrics = {f"test_{name}": value for name, value in session.test_score().items()} | {"test_rows": rows}
         log.write([], {name: None if math.isnan(value) else value for name, value in metrics.items()})
         if session.is_first:
-            print(f"test AUC {score.auc.value:.4f}, log loss {score.logloss:.4f}, {score.rows} samples", flush=True)
+            told = ", ".join(f"test {m.label} {metrics[f'test_{m.name}']:.4f}" for m in session.task.metrics)
+            print(f"{told}, {rows} samples", flush=True)
 
 
 def _require_results_folder(parameters: WorkerParameters, ranks: Ranks) -> None:
@@ -116,7 +117,7 @@ def _write_results(session: Session, seed: int, results: Mapping[str, Any]) -> N
     parameters, data = session.parameters, session.data
     out = Path(parameters.results_dir)
     copy_data_description(data.spec, parameters.feature_spec, out)
-    export(_served(session, seed), data.signature(session.model.serving_features), out / SAVED_MODEL)
+    export(_served(session, seed), session.task, data.signature(session.model.serving_features), out / SAVED_MODEL)
     write_json(out / PARAMETERS, {**as_plain(parameters), "seed": seed})
     write_json(out / TRAINING, results)
 

@@ -35,17 +35,13 @@ def training_results(standing: Standing, workers: int, train_rows: int, test_row
         test_rows: samples of the test split.
 
     Returns:
-        ``epochs`` and, of the last one, train_auc, test_auc and test_logloss; train_samples_per_second without
-        evaluation, checkpoints and the compilation of the graph; time_to_train in seconds from the first step to the
-        last evaluation.
+        ``epochs`` and the scores of the last one; train_samples_per_second without evaluation, checkpoints and the
+        compilation of the graph; time_to_train in seconds from the first step to the last evaluation.
     """
-    last = standing.epochs[-1]
     speeds = [epoch["samples_per_second"] for epoch in standing.epochs]
     return {
         "epochs": standing.epochs,
-        "train_auc": last["train_auc"],
-        "test_auc": last["test_auc"],
-        "test_logloss": last["test_logloss"],
+        **scores_of(standing.epochs[-1]),
         "train_samples_per_second": len(speeds) / sum(1 / speed for speed in speeds),
         "time_to_train": standing.seconds,
         "workers": workers,
@@ -54,6 +50,11 @@ def training_results(standing: Standing, workers: int, train_rows: int, test_row
         "train_rows": train_rows,
         "test_rows": test_rows,
     }
+
+
+def scores_of(epoch: Mapping[str, Any]) -> dict[str, float | None]:
+    """The task's metrics among the results of an epoch, such as train_auc and test_auc."""
+    return {name: epoch[name] for name in epoch if name.startswith(("train_", "test_")) and name != "train_loss"}
 
 
 def trained_rows(results: Mapping[str, Any]) -> dict[str, int]:

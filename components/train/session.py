@@ -15,10 +15,11 @@ from components.models import Model, ModelDefinition, build_model
 from components.progress import progress
 from components.records import prefetched
 from components.steps.catalog import WorkerParameters
+from components.tasks import TaskDefinition
 from components.train.data import TrainingData, open_data, tensors
 from components.train.memory import require_memory
 from components.train.ranks import Ranks
-from components.train.validation import Score, Scorer
+from components.train.validation import Scorer
 
 AUTOMATIC_PREFETCH = 4
 
@@ -33,6 +34,7 @@ class Session:
         data: the records.
         definition: of the model.
         model: with the weights to train, or to score with.
+        task: what the model is judged by.
         scorer: scores a split with the model.
         checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
     """
@@ -42,6 +44,7 @@ class Session:
     data: TrainingData
     definition: ModelDefinition
     model: Model
+    task: TaskDefinition
     scorer: Scorer
     checkpoint_saved: Callable[[str], None]
 
@@ -66,8 +69,8 @@ class Session:
     def test_batches(self) -> Iterator[dict[str, tf.Tensor]]:
         return prefetched(map(tensors, self.data.test_batches()), _ahead(self.parameters.prefetch_test_size))
 
-    def test_score(self) -> Score:
-        """AUC and log loss on the test split; every rank takes part and gets the result."""
+    def test_score(self) -> dict[str, float]:
+        """The task's metrics of the test split; every rank takes part and gets the result."""
         return self.scorer.score(self.test_batches())
 
 
@@ -97,8 +100,9 @@ def open_session(
     model = build_model(parameters, spec, seed=seed)
     data = open_data(folder, parameters, ranks, model.serving_features)
     signature = data.signature((data.label, *model.serving_features))
-    scorer = Scorer(model, ranks, signature, data.label, parameters.xla)
-    return Session(parameters, ranks, data, definition, model, scorer, checkpoint_saved)
+    task = registry.task(definition.task)
+    scorer = Scorer(model, task, ranks, signature, data.label, parameters.xla)
+    return Session(parameters, ranks, data, definition, model, task, scorer, checkpoint_saved)
 
 
 def _ahead(prefetch: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -48,28 +49,32 @@ class Standing:
 
 
 class StandingState(tf.train.experimental.PythonState):
-    """Carries a :class:`Standing` and this epoch's logit histogram inside a TensorFlow checkpoint."""
+    """Carries a :class:`Standing` and the totals of this epoch's metrics inside a TensorFlow checkpoint."""
 
     def __init__(self) -> None:
         self.standing: Standing | None = None
-        self.histogram: np.ndarray = np.zeros(0)
+        self.totals: list[np.ndarray] = []
 
     def serialize(self) -> str:
         assert self.standing is not None
-        occupied = np.flatnonzero(self.histogram)
-        packed = (
-            np.stack([occupied.astype(np.float64), self.histogram[occupied]]) if occupied.size else np.zeros((2, 0))
-        )
-        body = {
-            "standing": asdict(self.standing),
-            "bins": int(self.histogram.size),
-            "histogram": base64.b64encode(zlib.compress(packed.tobytes())).decode(),
-        }
-        return json.dumps(body)
+        return json.dumps({"standing": asdict(self.standing), "totals": [_packed(total) for total in self.totals]})
 
     def deserialize(self, string_value: str | bytes) -> None:
         body = json.loads(string_value)
-        packed = np.frombuffer(zlib.decompress(base64.b64decode(body["histogram"]))).reshape(2, -1)
         self.standing = Standing(**body["standing"])
-        self.histogram = np.zeros(body["bins"])
-        self.histogram[packed[0].astype(np.int64)] = packed[1]
+        self.totals = [_unpacked(total) for total in body["totals"]]
+
+
+def _packed(total: np.ndarray) -> dict[str, Any]:
+    """An array of which most entries are 0, as JSON."""
+    flat = total.reshape(-1).astype(np.float64)
+    occupied = np.flatnonzero(flat)
+    packed = np.stack([occupied.astype(np.float64), flat[occupied]])
+    return {"shape": list(total.shape), "entries": base64.b64encode(zlib.compress(packed.tobytes())).decode()}
+
+
+def _unpacked(body: Mapping[str, Any]) -> np.ndarray:
+    packed = np.frombuffer(zlib.decompress(base64.b64decode(body["entries"]))).reshape(2, -1)
+    flat = np.zeros(int(np.prod(body["shape"])))
+    flat[packed[0].astype(np.int64)] = packed[1]
+    return flat.reshape(body["shape"])

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from components import registry
 from components.artifacts import Artifact, open_input, publishing
 from components.artifacts.remote import fetch_artifact
 from components.errors import KfrecError
@@ -18,12 +19,13 @@ from components.steps.batch_size import require_divisible
 from components.steps.catalog import MPIJOB, LaunchParameters
 from components.steps.parameter import as_plain
 from components.storage import is_uri
+from components.tasks import TaskDefinition
 from components.tracking import TrackedRun, data_name, system_metrics, tracked_run
 from components.train.arguments import worker_arguments
 from components.train.kept import kept_on_failure
 from components.train.launch import STAGE, Launcher, LocalLauncher
 from components.train.results import CHECKPOINT, TRAINING, trained_rows
-from components.train.tracked import LAST, LOGGED, SCORES, track, track_start
+from components.train.tracked import LOGGED, came_to, track, track_start
 
 LOG = "worker.log"
 
@@ -68,7 +70,7 @@ def run(
         shutil.copyfile(kept.log, staging.path / LOG)
         staging.rows.update(trained_rows(results))
         track(tracked, parameters, staging.path)
-    return _returned(staging.rows, str(model), results)
+    return _returned(staging.rows, str(model), results, _task_of(parameters))
 
 
 def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: Launcher) -> Mapping[str, Any]:
@@ -90,7 +92,7 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
             )
         track(tracked, parameters, results)
         told = json.loads((results / TRAINING).read_text())
-    return _returned(trained.rows, parameters.model_uri, told)
+    return _returned(trained.rows, parameters.model_uri, told, _task_of(parameters))
 
 
 @contextmanager
@@ -102,9 +104,16 @@ def _tracked(parameters: LaunchParameters, data: Artifact) -> Iterator[TrackedRu
         yield tracked
 
 
-def _returned(rows: Mapping[str, int], place: str, results: Mapping[str, Any]) -> Mapping[str, Any]:
-    metrics = {name: results[name] for name in LAST}
-    scores = ", ".join(f"{told} {metrics[name]:.4f}" for name, told in SCORES.items() if metrics[name] is not None)
+def _task_of(parameters: LaunchParameters) -> TaskDefinition:
+    return registry.task(registry.model(parameters.model_type).task)
+
+
+def _returned(
+    rows: Mapping[str, int], place: str, results: Mapping[str, Any], task: TaskDefinition
+) -> Mapping[str, Any]:
+    metrics = came_to(results)
+    shown = {f"{split} {m.label}": f"{split}_{m.name}" for m in task.metrics for split in ("train", "test")}
+    scores = ", ".join(f"{told} {metrics[name]:.4f}" for told, name in shown.items() if metrics.get(name) is not None)
     told = f"{scores}, {metrics['train_samples_per_second']:,.0f} samples/s; the model is at {place}"
     return {**rows, "trained_model": place, "metrics": metrics, "told": told}
 

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from components.artifacts import Artifact
 from components.steps.catalog import LaunchParameters
 from components.steps.parameter import parameters_of, plain
 from components.tracking import TrackedRun, log_lineage, log_splits
 from components.train.log import read_log
-from components.train.results import LOG, TRAINING
+from components.train.results import LOG, TRAINING, scores_of
 
-_EPOCH_METRICS = ("train_loss", "train_auc", "test_auc", "test_logloss", "seconds", "samples_per_second")
-# What a training comes to, of its last epoch and over all.
-SCORES = {"train_auc": "train AUC", "test_auc": "test AUC", "test_logloss": "test log loss"}
-LAST = (*SCORES, "train_samples_per_second", "time_to_train")
+# What a training comes to, beside the scores of its last epoch.
+_SPEED = ("train_samples_per_second", "time_to_train")
 # Names in the log, and their names as a series in MLflow.
 _STEP_METRICS = {"loss": "loss", "samples/s": "samples_per_second", "step_time": "step_seconds"}
 # Files of the results that are read here.
@@ -53,13 +53,17 @@ def track(run: TrackedRun, parameters: LaunchParameters, folder: Path) -> None:
     run.log_parameters({"train_seed": results["seed"]})
     steps_per_epoch = results["steps"] // len(results["epochs"])
     run.log_series(_step_series(folder / LOG, steps_per_epoch, parameters.log_steps))
-    run.log_series([
-        (epoch["epoch"], {f"epoch_{name}": epoch[name] for name in _EPOCH_METRICS if epoch[name] is not None})
-        for epoch in results["epochs"]
-    ])  # fmt: skip
-    run.log_metrics({name: results[name] for name in LAST if results[name] is not None})
+    for epoch in results["epochs"]:
+        known = {name: value for name, value in epoch.items() if name != "epoch" and value is not None}
+        run.log_series([(epoch["epoch"], {f"epoch_{name}": value for name, value in known.items()})])
+    run.log_metrics({name: value for name, value in came_to(results).items() if value is not None})
     for name in LOGGED:
         run.log_artifact(folder / name, "training")
+
+
+def came_to(results: Mapping[str, Any]) -> dict[str, float | None]:
+    """What a training came to, from the content of training.json: scores of the last epoch, and speed over all."""
+    return scores_of(results["epochs"][-1]) | {name: results[name] for name in _SPEED}
 
 
 def _step_series(log: Path, steps_per_epoch: int, log_steps: int) -> list[tuple[int, dict[str, float]]]:

@@ -11,7 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.models.optimizers.groups import Optimizers
-from components.train.auc import LogitHistogram, auc_of
+from components.tasks import TaskDefinition
 from components.train.checkpoint import (
     Checkpoints,
     described,
@@ -47,7 +47,7 @@ class Training:
         groups = session.definition.optimizers(parameters, session.model, data.steps_per_epoch)
         self._optimizer = Optimizers(groups, session.model.trainable_variables)
         self._loss_scale = LossScale(parameters.amp)
-        self._histogram = LogitHistogram()
+        self._metrics = session.task.streaming(True)
         self._meter = Meter()
         self.standing = Standing(
             seed=seed,
@@ -65,7 +65,7 @@ class Training:
             session.model,
             self._optimizer,
             session.ranks,
-            self._histogram,
+            self._metrics,
             self._loss_scale,
             data.signature(data.training_features),
             label=data.label,
@@ -89,10 +89,10 @@ class Training:
         """Restores what was asked for on the first rank, then gives every rank the first one's state."""
         if self._parameters.load_checkpoint_path:
             restored = together(self._ranks, self._restore)
-            self.standing, counts = self._ranks.from_first(restored)
-            # The counts of all ranks go on in the first one; summed at the end of the epoch they are complete.
-            if self._session.is_first and counts.size:
-                self._histogram.counts.assign(counts)
+            self.standing, totals = self._ranks.from_first(restored)
+            # The totals of all ranks go on in the first one; summed at the end of the epoch they are complete.
+            if self._session.is_first and totals:
+                self._metrics.load(totals)
         elif self._parameters.warm_start_path:
             together(self._ranks, self._warm_start)
         for part in (self._session.model, self._optimizer, self._loss_scale):
@@ -104,17 +104,17 @@ class Training:
             carried = warm_start(place, scratch, self._session.model, self._data.spec)
             print(f"starting from the weights of {place}; {carried:,} rows of embeddings carried over", flush=True)
 
-    def _restore(self) -> tuple[Standing, np.ndarray]:
+    def _restore(self) -> tuple[Standing, list[np.ndarray]]:
         if not self._session.is_first:
-            return self.standing, np.zeros(0)
+            return self.standing, []
         prefix = find_checkpoint(self._parameters.load_checkpoint_path)
         standing = read_standing(prefix)
         require_same_model(prefix, standing, self._session.model)
         require_same_run(prefix, standing, self.standing, self._parameters.seed)
-        standing, histogram = self._checkpoints.restore(prefix)
+        standing, totals = self._checkpoints.restore(prefix)
         standing.steps_per_epoch = self.standing.steps_per_epoch
         standing.global_batch_size = self.standing.global_batch_size
-        return standing, histogram
+        return standing, totals
 
     def _epoch(self, log: TrainingLog) -> None:
         standing, every = self.standing, self._parameters.checkpoint_steps
@@ -159,16 +159,14 @@ class Training:
 
     def _finish_epoch(self, earlier: float, began: float, log: TrainingLog) -> None:
         standing = self.standing
-        train_auc = auc_of(self._summed_histogram())
-        score = self._session.test_score()
+        train = self._metrics.result(self._totals())
+        test = self._session.test_score()
         seconds = earlier + time.monotonic() - began
         result: dict[str, Any] = {
             "epoch": standing.epoch + 1,
             "train_loss": standing.loss_sum / standing.steps_per_epoch,
-            "train_auc": train_auc.value,
-            "test_auc": score.auc.value,
-            "test_logloss": score.logloss,
-            "auc_error_bound": max(train_auc.error_bound, score.auc.error_bound),
+            **{f"train_{name}": value for name, value in train.items()},
+            **{f"test_{name}": value for name, value in test.items()},
             "seconds": seconds,
             "samples_per_second": self._meter.mean_samples_per_second,
         }
@@ -177,31 +175,29 @@ class Training:
         standing.epochs.append(result)
         standing.seconds += seconds
         standing.epoch, standing.step, standing.loss_sum, standing.epoch_seconds = standing.epoch + 1, 0, 0.0, 0.0
-        self._histogram.reset()
+        self._metrics.reset()
         log.write([standing.epoch], {name: value for name, value in result.items() if name != "epoch"})
         log.flush()
         self._save()
         if self._session.is_first:
-            print(_told(result, self._parameters.epochs), flush=True)
+            print(_told(result, self._parameters.epochs, self._session.task), flush=True)
 
     def _save(self) -> None:
-        histogram = self._summed_histogram()
-        together(
-            self._ranks, lambda: self._checkpoints.save(self.standing, histogram) if self._session.is_first else None
-        )
+        totals = self._totals()
+        together(self._ranks, lambda: self._checkpoints.save(self.standing, totals) if self._session.is_first else None)
 
-    def _summed_histogram(self) -> np.ndarray:
-        (counts,) = self._ranks.sum([self._histogram.counts.value()], name="training_histogram")
-        return counts.numpy()
+    def _totals(self) -> list[np.ndarray]:
+        """The totals of this epoch's metrics, over all ranks."""
+        return [total.numpy() for total in self._ranks.sum(self._metrics.totals(), name="training_metrics")]
 
 
-def _told(result: dict[str, Any], epochs: int) -> str:
+def _told(result: dict[str, Any], epochs: int, task: TaskDefinition) -> str:
     """The line a person reads at the end of an epoch."""
-    shown = {
-        "train loss": result["train_loss"],
-        "train AUC": result["train_auc"],
-        "test AUC": result["test_auc"],
-        "test log loss": result["test_logloss"],
+    shown = {"train loss": result["train_loss"]} | {
+        f"{split} {metric.label}": result[f"{split}_{metric.name}"]
+        for metric in task.metrics
+        for split in ("train", "test")
+        if f"{split}_{metric.name}" in result
     }
     metrics = ", ".join(f"{name} {value:.4f}" for name, value in shown.items() if value is not None)
     return f"epoch {result['epoch']}/{epochs}: {metrics}, {result['samples_per_second']:,.0f} samples/s"

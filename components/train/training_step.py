@@ -14,7 +14,7 @@ import tensorflow as tf
 from components.models import Model
 from components.models.kernels.host import host_kernels
 from components.models.optimizers.groups import Optimizers
-from components.train.auc import LogitHistogram
+from components.tasks import Streaming
 from components.train.loss_scale import LossScale
 from components.train.ranks import Ranks
 from components.train.reduction import Gradient, sum_gradients
@@ -29,7 +29,7 @@ class TrainingStep:
         model: what to train (see components.models).
         optimizer: of all its variables.
         ranks: who trains together.
-        histogram: collects this rank's logits for the training AUC.
+        metrics: collects what this rank's samples say about the model while it trains.
         loss_scale: enabled under mixed precision.
         signature: feature name (and label) to [None] or [None, length], integers.
         label: name of the label feature.
@@ -41,14 +41,14 @@ class TrainingStep:
         model: Model,
         optimizer: Optimizers,
         ranks: Ranks,
-        histogram: LogitHistogram,
+        metrics: Streaming,
         loss_scale: LossScale,
         signature: Mapping[str, tf.TensorSpec],
         label: str,
         xla: bool,
     ) -> None:
         self._model, self._optimizer, self._ranks = model, optimizer, ranks
-        self._histogram, self._loss_scale, self._label = histogram, loss_scale, label
+        self._metrics, self._loss_scale, self._label = metrics, loss_scale, label
         self._variables = list(model.trainable_variables)
         self._xla = xla
         compiled = {"jit_compile": True} if xla else {}
@@ -68,7 +68,7 @@ class TrainingStep:
         with host_kernels():
             gradients, (loss,) = sum_gradients(self._ranks, gradients, [share], self._optimizer.keeps_sparse)
             self._loss_scale.apply(gradients, self._update)
-        self._histogram.update(labels, logits)
+        self._metrics.update(labels, logits)
         return loss
 
     def _term_counts(self, features: Features, labels: tf.Tensor) -> tf.Tensor:

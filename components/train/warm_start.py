@@ -69,7 +69,7 @@ def _carry_over(
 ) -> int:
     """Fills a variable with rows of its counterpart ``theirs``, table by table; returns how many."""
     features = tuple(name for name, table in model.tables.items() if table.variable is variable)
-    described = ExportedModel(folder, known, {}, features, lambda **_: {})
+    described = ExportedModel(folder, known, {}, features, "", lambda **_: {})
     lookups = translation(spec, described)
     ours = variable.numpy()
     if theirs.shape[1] != ours.shape[1]:

@@ -13,7 +13,7 @@ from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 from components.artifacts import open_artifact
 from components.errors import KfrecError
 from components.evaluate.step import run
-from components.steps.catalog import EvaluateParameters
+from components.steps.catalog import STEPS
 from components.steps.command import command
 from tests.fakes.small_shop import make_data, make_model
 
@@ -30,7 +30,7 @@ def evaluation(shop: tuple[Path, Path], database: Path, tmp_path_factory: pytest
     folder = tmp_path_factory.mktemp("evaluated") / "evaluation"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{database}")
-        parameters = EvaluateParameters(evaluation_batch_size=100, experiment="evaluated", run_id="pipeline-1")
+        parameters = STEPS["evaluate"].of(evaluation_batch_size=100, experiment="evaluated", run_id="pipeline-1")
         assert run(parameters, tfrecord=shop[0], model=shop[1], evaluation=folder)["test"] == 600
     return folder
 
@@ -136,7 +136,7 @@ def test_every_coordinate_of_the_charts_is_a_number(report: str) -> None:
 
 
 def test_text_from_outside_is_escaped(shop: tuple[Path, Path], store: str, tmp_path: Path) -> None:
-    parameters = EvaluateParameters(experiment="escaped", run_id="<script>alert(1)</script>")
+    parameters = STEPS["evaluate"].of(experiment="escaped", run_id="<script>alert(1)</script>")
     run(parameters, tfrecord=shop[0], model=shop[1], evaluation=tmp_path / "evaluation")
     assert "<script" not in (tmp_path / "evaluation" / "report.html").read_text()
 
@@ -154,7 +154,7 @@ def test_a_test_split_of_one_class_is_one_line_and_leaves_the_earlier_evaluation
 
 def test_a_failed_evaluation_is_failed_in_mlflow(shop: tuple[Path, Path], store: str, tmp_path: Path) -> None:
     data = make_data(tmp_path / "tfrecord", rows=0)
-    parameters = EvaluateParameters(experiment="empty", run_id="p")
+    parameters = STEPS["evaluate"].of(experiment="empty", run_id="p")
     with pytest.raises(KfrecError, match="split test has no samples"):
         run(parameters, tfrecord=data, model=shop[1], evaluation=tmp_path / "evaluation")
     client = MlflowClient(store)
@@ -164,12 +164,12 @@ def test_a_failed_evaluation_is_failed_in_mlflow(shop: tuple[Path, Path], store:
 
 
 def test_data_without_users_or_histories_is_evaluated_too() -> None:
-    from components.evaluate.measure import measure
-    from components.scoring import Scores
+    from components.tasks import Scores
+    from components.tasks.click.measure import measure
 
     random = np.random.default_rng(0)
     probabilities = random.random(200, dtype=np.float32)
     labels = (random.random(200) < probabilities).astype(np.int8)
-    metrics = measure(Scores(labels, probabilities, None, None), 10).metrics
+    metrics = measure(Scores(labels, probabilities), 10).metrics
     assert "test_grouped_auc" not in metrics
     assert "by_history_length" not in metrics

@@ -9,7 +9,11 @@ from components.evaluate.visualise import log_to_kfp
 
 @pytest.fixture
 def evaluation(tmp_path: Path) -> Path:
-    metrics = {"test_auc": 0.75, "test_grouped_auc": None, "confusion": {"threshold": 0.5, "matrix": [[3, 1], [2, 4]]}}
+    metrics = {
+        "test_auc": 0.75,
+        "test_grouped_auc": None,
+        "confusion": {"classes": ["not clicked", "clicked"], "matrix": [[3, 1], [2, 4]]},
+    }
     roc = {"false_positive_rate": [0, 0.2, 1], "true_positive_rate": [0, 0.7, 1], "threshold": [0.91, 0.5, 0.1]}
     folder = tmp_path / "evaluation"
     folder.mkdir()

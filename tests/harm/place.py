@@ -23,7 +23,6 @@ def build(folder: Path) -> None:
     from components.download.step import run as download
     from components.evaluate.step import run as evaluate
     from components.preprocess.step import run as preprocess
-    from components.steps.catalog import EvaluateParameters
     from components.tfrecord.step import run as tfrecord
     from tests.fakes.small_shop import make_data, make_model
 
@@ -37,7 +36,7 @@ def build(folder: Path) -> None:
         shutil.copytree(folder / "exported", staging.path, dirs_exist_ok=True)
         (staging.path / "_manifest.json").unlink(missing_ok=True)
     shutil.rmtree(folder / "exported")
-    evaluate(EvaluateParameters(), tfrecord=data, model=folder / MODEL, evaluation=folder / EVALUATION)
+    evaluate(STEPS["evaluate"].of(), tfrecord=data, model=folder / MODEL, evaluation=folder / EVALUATION)
     (folder / "documents").mkdir()
     (folder / "documents" / "thesis.txt").write_text("years of work")
 

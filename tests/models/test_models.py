@@ -9,7 +9,7 @@ from components.models import LossTerm, build_model, make_optimizer
 from components.models.inputs import trimmed_histories
 from components.models.loss import loss_of
 from components.models.sim import model as sim
-from components.train.auc import LogitHistogram
+from components.tasks.click.streaming import ClickMetrics
 
 MODELS = registry.names(registry.MODELS)
 
@@ -195,7 +195,7 @@ def test_ids_for_a_gpu_are_computed_with_on_the_gpu(model_type, spec, parameters
     model = build_model(parameters(model_type), spec)
     features, labels = make_batch(9)
     shapes = {name: tf.TensorSpec([None, *values.shape[1:]], tf.int64) for name, values in features.items()}
-    histogram = LogitHistogram()
+    histogram = ClickMetrics(with_loss=False)
 
     @tf.function(input_signature=[shapes, tf.TensorSpec([None])], autograph=False)
     def differentiate(features, labels):

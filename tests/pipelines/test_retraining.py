@@ -74,7 +74,7 @@ def test_night_after_night(tmp_path: Path) -> None:
     assert noted["data_version"] == "2026-11-10" and noted["reviews"] > registration(first)["reviews"]
     assert noted["vocabulary"] == "refitted" and noted["out_of_vocabulary_rate"] > 0.05
     assert "at least 1 reviews more than" in noted["occasion"]
-    assert noted["champion_auc"] > 0.4 and "on the same samples" in noted["reason"]
+    assert noted["champion_score"] > 0.4 and "on the same samples" in noted["reason"]
     log = (Path(second["artifacts"]["model"]) / "worker.log").read_text()
     assert "rows of embeddings carried over" in log
     client = MlflowClient(f"sqlite:///{workdir / 'mlflow.db'}", registry_uri=f"sqlite:///{workdir / 'mlflow.db'}")

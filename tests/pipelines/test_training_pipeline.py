@@ -76,5 +76,10 @@ def test_a_pipeline_asks_for_nothing_of_another_model() -> None:
 
 
 def test_the_train_step_is_told_the_model(compiled: dict) -> None:
-    told = compiled["root"]["dag"]["tasks"]["train"]["inputs"]["parameters"]["model_type"]
-    assert told == {"runtimeValue": {"constant": "sim"}}
+    tasks = compiled["root"]["dag"]["tasks"]
+    told = {
+        step: tasks[step]["inputs"]["parameters"][STEPS[step].chosen_by] for step in ("train", "evaluate", "register")
+    }
+    assert {step: value["runtimeValue"]["constant"] for step, value in told.items()} == {
+        "train": "sim", "evaluate": "click", "register": "click"
+    }  # fmt: skip

@@ -17,7 +17,7 @@ from components.errors import KfrecError
 from components.evaluate.step import run as evaluate
 from components.register.registry import Registry
 from components.register.step import run as register
-from components.steps.catalog import EvaluateParameters, RegisterParameters
+from components.steps.catalog import STEPS
 from tests.fakes.small_shop import NAMES, make_data, make_model, quality
 
 
@@ -39,14 +39,14 @@ class Shop:
 
     def model(self, name: str, belief: Callable[[str], float]) -> None:
         make_model(self.folder / name, self.data, belief=belief)
-        parameters = EvaluateParameters(experiment="shop", run_id=name)
+        parameters = STEPS["evaluate"].of(experiment="shop", run_id=name)
         evaluate(parameters, tfrecord=self.data, model=self.folder / name, evaluation=self.evaluation(name))
 
     def evaluation(self, name: str) -> Path:
         return self.folder / f"{name}-evaluation"
 
     def register(self, registered: str, name: str, run_id: str = "", **changed: Any) -> dict[str, Any]:
-        parameters = RegisterParameters(
+        parameters = STEPS["register"].of(
             registered_model=registered, experiment="shop", run_id=run_id or f"{registered}-{name}", **changed
         )
         out = self.folder / f"{registered}-registration"
@@ -88,7 +88,7 @@ def test_a_better_model_takes_over(shop: Shop, store: str) -> None:
     shop.register("better", "fair")
     result = shop.register("better", "good")
     assert (result["version"], result["alias"], result["champion_version_before"]) == (2, "champion", 1)
-    assert result["auc"] - result["champion_auc"] == pytest.approx(result["difference"])
+    assert result["score"] - result["champion_score"] == pytest.approx(result["difference"])
     assert 0 < result["confidence_interval"][0] < result["difference"] < result["confidence_interval"][1]
     assert alias(store, "better", "champion") == 2
 
@@ -168,13 +168,13 @@ def test_a_champion_of_older_data_is_scored_on_the_newer_test_set(shop: Shop, st
     newer = Shop(tmp_path, make_data(tmp_path / "tfrecord", rows=1500, names=names, seed=1))
     make_model(tmp_path / "fair", newer.data, names, belief=lambda n: ignorant(n) if n in NAMES else 0.5)
     evaluate(
-        EvaluateParameters(experiment="shop", run_id="newer"),
+        STEPS["evaluate"].of(experiment="shop", run_id="newer"),
         tfrecord=newer.data,
         model=tmp_path / "fair",
         evaluation=newer.evaluation("fair"),
     )
     result = newer.register("newer", "fair")
-    assert result["champion_auc"] > result["auc"] > 0.5
+    assert result["champion_score"] > result["score"] > 0.5
     assert alias(store, "newer", "champion") == 1
 
 
@@ -221,7 +221,7 @@ def test_an_evaluation_of_another_model_is_refused(shop: Shop, store: str, tmp_p
     shutil.copytree(shop.evaluation("good"), tmp_path / "evaluation")
     folders = dict(tfrecord=shop.data, model=shop.folder / "fair", evaluation=tmp_path / "evaluation")
     with pytest.raises(KfrecError, match=r"not an evaluation of model .*/fair; run the evaluate step again"):
-        register(RegisterParameters(experiment="shop"), **folders, registration=tmp_path / "registration")
+        register(STEPS["register"].of(experiment="shop"), **folders, registration=tmp_path / "registration")
 
 
 def test_an_evaluation_that_someone_else_wrote_is_refused(shop: Shop, store: str, tmp_path: Path) -> None:
@@ -229,7 +229,7 @@ def test_an_evaluation_that_someone_else_wrote_is_refused(shop: Shop, store: str
     adopt(tmp_path / "evaluation")
     folders = dict(tfrecord=shop.data, model=shop.folder / "good", evaluation=tmp_path / "evaluation")
     with pytest.raises(KfrecError, match="not an evaluation of tfrecord"):
-        register(RegisterParameters(experiment="shop"), **folders, registration=tmp_path / "registration")
+        register(STEPS["register"].of(experiment="shop"), **folders, registration=tmp_path / "registration")
 
 
 def test_the_mlflow_run_says_what_was_decided(shop: Shop, store: str) -> None:

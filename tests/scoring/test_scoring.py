@@ -7,11 +7,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from components import registry
 from components.artifacts import adopt
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
-from components.scoring import NotComparable, Scores, load_model, score_split, translation
+from components.scoring import NotComparable, load_model, score_split, translation
+from components.tasks import Scores
 from tests.fakes.small_shop import NAMES, make_data, make_model, quality
 
 # The same items after newer data: three are new, two are gone, all have other ids.
@@ -40,14 +42,18 @@ def newer_model(tmp_path_factory: pytest.TempPathFactory, newer: Path) -> Path:
 
 def scored(data: Path, model: Path, batch_size: int = 128) -> Scores:
     spec, exported = load_feature_spec(data), load_model(model)
-    return score_split(spec, exported, batch_size=batch_size, lookups=translation(spec, exported))
+    kept = registry.task("click").kept
+    return score_split(spec, exported, kept, batch_size=batch_size, lookups=translation(spec, exported))
 
 
 def test_scores_come_in_the_order_of_the_file_whatever_the_batch_size(data: Path, model: Path) -> None:
     small, large = scored(data, model, 7), scored(data, model, 10_000)
     assert len(small.labels) == 600
-    for name in ("labels", "probabilities", "users", "history_lengths"):
-        np.testing.assert_array_equal(getattr(small, name), getattr(large, name))
+    assert set(small.kept) == {"user", "history_length"}
+    np.testing.assert_array_equal(small.labels, large.labels)
+    np.testing.assert_array_equal(small.values, large.values)
+    for name in small.kept:
+        np.testing.assert_array_equal(small.kept[name], large.kept[name])
 
 
 @pytest.mark.parametrize("part", [599, 256, 1])
@@ -55,19 +61,19 @@ def test_parts_that_are_scored_side_by_side_come_back_in_order(
     data: Path, model: Path, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec, exported = load_feature_spec(data), load_model(model)
-    whole = score_split(spec, exported, batch_size=600).probabilities
+    whole = score_split(spec, exported, batch_size=600).values
     monkeypatch.setattr("components.scoring.model._PART", part)
-    in_parts = score_split(spec, exported, batch_size=600).probabilities
+    in_parts = score_split(spec, exported, batch_size=600).values
     np.testing.assert_array_equal(in_parts, whole)
 
 
 def test_a_model_that_knows_the_qualities_ranks_well(data: Path, model: Path) -> None:
     scores = scored(data, model)
-    assert roc_auc(scores.labels, scores.probabilities) > 0.75
+    assert roc_auc(scores.labels, scores.values) > 0.75
 
 
 def test_history_lengths_leave_out_the_padding(data: Path, model: Path) -> None:
-    lengths = scored(data, model).history_lengths
+    lengths = scored(data, model).kept["history_length"]
     assert lengths is not None
     assert (lengths.min(), lengths.max()) == (1, 6)
 
@@ -90,7 +96,7 @@ def test_unseen_ids_are_out_of_vocabulary_and_padding_stays(newer: Path, model: 
 
 
 def test_an_older_model_scores_newer_data_as_one_trained_on_it(newer: Path, model: Path, newer_model: Path) -> None:
-    old, new = scored(newer, model).probabilities, scored(newer, newer_model).probabilities
+    old, new = scored(newer, model).values, scored(newer, newer_model).values
     unseen = old == 0.5
     assert 0 < unseen.mean() < 0.2
     np.testing.assert_array_equal(old[~unseen], new[~unseen])

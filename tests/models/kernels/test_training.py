@@ -12,8 +12,8 @@ from components.models import build_model
 from components.models.kernels import host
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import TrainParameters
+from components.tasks.click.streaming import ClickMetrics
 from components.train import training_step
-from components.train.auc import LogitHistogram
 from components.train.loss_scale import LossScale
 from components.train.ranks import Alone
 from components.train.training_step import TrainingStep
@@ -30,7 +30,14 @@ def _step(parameters: TrainParameters, spec: FeatureSpec) -> TrainingStep:
         for name, feature in spec.features.items()
     }
     return TrainingStep(
-        model, optimizer, Alone(), LogitHistogram(), LossScale(parameters.amp), signature, "label", parameters.xla
+        model,
+        optimizer,
+        Alone(),
+        ClickMetrics(with_loss=False),
+        LossScale(parameters.amp),
+        signature,
+        "label",
+        parameters.xla,
     )
 
 

@@ -1,4 +1,4 @@
-"""ROC AUC without gathering a single logit: a histogram of logits by label, summed over steps and ranks.
+"""ROC AUC and log loss without gathering a single logit: a histogram of logits by label, summed over steps and ranks.
 
 Bins have a constant relative width of 2^-14 between 2^-12 and 64 on either side of zero, taken from the bits of the
 float32 itself, so they are as fine for a timid model as for a confident one. Samples that share a bin count as ties,
@@ -7,6 +7,7 @@ so the true AUC lies within sum over bins of positives * negatives / 2, divided 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,28 +30,54 @@ class Auc:
     error_bound: float
 
 
-class LogitHistogram(tf.Module):
-    """Counts of logits by label and bin, kept on the device.
+class ClickMetrics(tf.Module):
+    """Counts of logits by label and bin, and the sum of the log losses, kept on the device.
 
     Counts are float64: exact up to 2^53, and every device can add to them in place.
+
+    Args:
+        with_loss: whether the log loss is wanted.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, with_loss: bool) -> None:
         super().__init__()
         self.counts = tf.Variable(tf.zeros([2 * BINS], tf.float64), trainable=False, name="logit_histogram")
+        self.loss = tf.Variable(tf.zeros([1], tf.float64), trainable=False, name="logloss_sum") if with_loss else None
 
-    def update(self, labels: tf.Tensor, logits: tf.Tensor) -> None:
+    def update(self, labels: tf.Tensor, outputs: tf.Tensor) -> None:
         """Adds samples.
 
         Args:
             labels: [B] float32, 0 or 1.
-            logits: [B] float32.
+            outputs: [B] float32, logits.
         """
-        index = bins(logits) + BINS * tf.cast(labels > 0.5, tf.int64)
+        index = bins(outputs) + BINS * tf.cast(labels > 0.5, tf.int64)
         self.counts.scatter_add(tf.IndexedSlices(tf.ones_like(index, tf.float64), index))
+        if self.loss is not None:
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs)
+            self.loss.assign_add(tf.reduce_sum(tf.cast(losses, tf.float64), keepdims=True))
 
     def reset(self) -> None:
-        self.counts.assign(tf.zeros_like(self.counts))
+        for variable in self._sums():
+            variable.assign(tf.zeros_like(variable))
+
+    def totals(self) -> list[tf.Tensor]:
+        return [variable.value() for variable in self._sums()]
+
+    def load(self, totals: Sequence[np.ndarray]) -> None:
+        for variable, total in zip(self._sums(), totals, strict=True):
+            variable.assign(total)
+
+    def result(self, totals: Sequence[np.ndarray]) -> dict[str, float]:
+        """``auc`` with ``auc_error_bound``, the largest distance the exact one can have from it; and ``logloss``."""
+        auc, rows = auc_of(totals[0]), totals[0].sum()
+        found = {"auc": auc.value, "auc_error_bound": auc.error_bound}
+        if self.loss is not None:
+            found["logloss"] = float(totals[1][0]) / rows if rows else float("nan")
+        return found
+
+    def _sums(self) -> list[tf.Variable]:
+        return [self.counts] if self.loss is None else [self.counts, self.loss]
 
 
 def bins(logits: tf.Tensor) -> tf.Tensor:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from components.errors import KfrecError
 from components.metrics import (
+    CONFIDENCE,
     auc_by_bucket,
     auc_interval,
     average_precision,
@@ -20,40 +20,12 @@ from components.metrics import (
     roc_auc,
     roc_curve,
 )
-from components.scoring import Scores
+from components.tasks.definition import Measured, Scores
 
-CONFIDENCE = 0.95
 RESAMPLES = 500
 HISTORY_BOUNDS = (5, 10, 20, 50, 99)
 DECISION = 0.5
 _DENSITY_BINS = 40
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What one evaluation found.
-
-    Attributes:
-        metrics: the content of metrics.json.
-        curves: file name without .json to the curve it holds.
-    """
-
-    metrics: dict[str, Any]
-    curves: dict[str, dict[str, Any]]
-
-
-def check_both_classes(labels: np.ndarray, source: object) -> None:
-    """Refuses labels from which no AUC can be computed.
-
-    Raises:
-        KfrecError: all labels are equal.
-    """
-    positives = int(np.count_nonzero(labels))
-    if positives in (0, len(labels)):
-        raise KfrecError(
-            f"{source}: all {len(labels)} test samples have label {int(positives > 0)}, so nothing can be ranked; "
-            "give a test split with both classes"
-        )
 
 
 def measure(scores: Scores, bins: int) -> Measured:
@@ -63,8 +35,9 @@ def measure(scores: Scores, bins: int) -> Measured:
         scores: labels with both classes, and probabilities.
         bins: bins of the calibration curve.
     """
-    labels, p = scores.labels, scores.probabilities
-    interval = auc_interval(labels, p, samples=RESAMPLES, confidence=CONFIDENCE, clusters=scores.users)
+    labels, p = scores.labels, scores.values
+    users, lengths = scores.kept.get("user"), scores.kept.get("history_length")
+    interval = auc_interval(labels, p, samples=RESAMPLES, confidence=CONFIDENCE, clusters=users)
     calibrated = calibration(labels, p, bins)
     metrics: dict[str, Any] = {
         "test_auc": roc_auc(labels, p),
@@ -78,23 +51,32 @@ def measure(scores: Scores, bins: int) -> Measured:
         "test_positive_rate": float(labels.mean()),
         "test_rows": len(labels),
     }
-    if scores.users is not None:
-        grouped = grouped_auc(labels, p, scores.users)
+    if users is not None:
+        grouped = grouped_auc(labels, p, users)
         metrics |= {
             "test_grouped_auc": grouped.auc,
             "test_grouped_auc_users": grouped.groups,
             "test_grouped_auc_users_left_out": grouped.left_out,
         }
-    if scores.history_lengths is not None:
-        metrics["by_history_length"] = auc_by_bucket(labels, p, scores.history_lengths, HISTORY_BOUNDS)
-    metrics["confusion"] = {"threshold": DECISION, "matrix": _confusion(labels, p)}
+    if lengths is not None:
+        metrics["by_history_length"] = auc_by_bucket(labels, p, lengths, HISTORY_BOUNDS)
+    metrics["confusion"] = {
+        "threshold": DECISION,
+        "classes": ["not clicked", "clicked"],
+        "matrix": _confusion(labels, p),
+    }
     curves = {
         "roc": roc_curve(labels, p),
         "pr": precision_recall_curve(labels, p),
         "calibration": asdict(calibrated),
         "scores": _densities(labels, p),
     }
-    return Measured({name: _finite(value) for name, value in metrics.items()}, curves)
+    # A curve over the longest history of each bucket.
+    by_length = [
+        (each["to"], each["auc"]) for each in metrics.get("by_history_length") or () if each["auc"] is not None
+    ]
+    series = {"test_auc_by_history_length": by_length}
+    return Measured({name: _finite(value) for name, value in metrics.items()}, curves, series)
 
 
 def _confusion(labels: np.ndarray, probabilities: np.ndarray) -> list[list[int]]:

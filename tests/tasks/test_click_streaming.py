@@ -3,11 +3,11 @@ import pytest
 import tensorflow as tf
 
 from components.metrics import roc_auc
-from components.train.auc import BINS, LogitHistogram, auc_of, bins
+from components.tasks.click.streaming import BINS, ClickMetrics, auc_of, bins
 
 
 def histogram(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
-    counted = LogitHistogram()
+    counted = ClickMetrics(with_loss=False)
     counted.update(tf.constant(labels, tf.float32), tf.constant(logits, tf.float32))
     return counted.counts.numpy()
 

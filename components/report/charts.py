@@ -1,6 +1,6 @@
 """Charts as plain SVG: no script, no font, no network, readable in light and dark.
 
-Colours and line styles are CSS classes of :mod:`components.evaluate.style`.
+Colours and line styles are CSS classes of the page's style sheet.
 """
 
 from __future__ import annotations

@@ -1,0 +1,165 @@
+"""The page: what a task tells of an evaluation, how the training went, and where everything came from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.report.charts import Axis, Line, line_chart, spanning
+
+if TYPE_CHECKING:
+    from components.tasks.definition import Metric
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Card:
+    """A number at the top.
+
+    Attributes:
+        name: what it is.
+        value: the number; None shows a dash.
+        hint: a few words below.
+        main: the one that counts.
+    """
+
+    name: str
+    value: float | None
+    hint: str
+    main: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its title and a sentence; ``chart`` is SVG of :mod:`components.report.charts`."""
+
+    title: str
+    chart: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """Figures under a heading; one without figures is left out."""
+
+    title: str
+    text: str
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a task tells.
+
+    Attributes:
+        headline: the primary metric.
+        lead: what it means, in a sentence or two.
+        cards: numbers, the primary metric first.
+        sections: charts.
+        data: lines of the table about the data.
+    """
+
+    headline: str
+    lead: str
+    cards: Sequence[Card]
+    sections: Sequence[Section]
+    data: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the report says besides the measurements.
+
+    Attributes:
+        title: the model, such as "SIM".
+        run: id of the pipeline run or MLflow run.
+        parameters: how it was trained.
+        training: content of the model's training.json; empty where it has none.
+        data: lines of the table about the data.
+        origins: artifact name to its digest.
+    """
+
+    title: str
+    run: str
+    parameters: Mapping[str, Any]
+    training: Mapping[str, Any]
+    data: Mapping[str, Any]
+    origins: Mapping[str, str]
+
+
+def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
+    """The report as a complete HTML document.
+
+    Args:
+        story: what the task tells.
+        facts: what else there is to say.
+        metrics: of the task.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_HERE), autoescape=True)
+    environment.filters["number"] = _number
+    training = Section(
+        "Training",
+        "How the model got there. A gap that opens between the two lines is overfitting.",
+        _training_charts(facts.training, metrics),
+    )
+    return environment.get_template("page.html").render(
+        story=story,
+        facts=facts,
+        css=jinja2.utils.markupsafe.Markup((_HERE / "style.css").read_text()),
+        cards=[*story.cards, *_speed(facts.training)],
+        sections=[training, *story.sections],
+        data={**facts.data, **story.data},
+    )
+
+
+def _speed(training: Mapping[str, Any]) -> list[Card]:
+    if not training.get("train_samples_per_second"):
+        return []
+    seconds = training.get("time_to_train")
+    hint = f"samples/s; {_duration(seconds)} to train" if seconds else "samples/s in training"
+    return [Card("Speed", training["train_samples_per_second"], hint)]
+
+
+def _training_charts(training: Mapping[str, Any], metrics: Sequence[Metric]) -> list[Figure]:
+    """The primary metric and the losses by epoch."""
+    primary, losses = metrics[0], [metric for metric in metrics if metric.is_loss]
+    charts = [
+        (f"{primary.label} by epoch", primary.label, f"{'Higher' if primary.higher_is_better else 'Lower'} is better.",
+         [("train", f"train_{primary.name}", "two"), ("test", f"test_{primary.name}", "one")]),
+        ("Loss by epoch", "loss",
+         "Lower is better. The training loss includes every term that is minimised, such as SIM's auxiliary loss.",
+         [("train", "train_loss", "two"), *((f"test {m.label}", f"test_{m.name}", "one") for m in losses)]),
+    ]  # fmt: skip
+    epochs: Sequence[Mapping[str, Any]] = training.get("epochs") or ()
+    figures = []
+    for title, what, note, curves in charts:
+        lines = []
+        for label, key, style in curves:
+            points = [(float(e["epoch"]), float(e[key])) for e in epochs if e.get(key) is not None]
+            if points:
+                xs, ys = zip(*points, strict=True)
+                lines.append(Line(label, xs, ys, style, dots=True))
+        if lines:
+            values = [value for line in lines for value in line.y]
+            last = max(line.x[-1] for line in lines)
+            ticks = tuple(float(t) for t in range(1, int(last) + 1, max(1, int(last) // 8)))
+            axis = Axis("epoch", 0.8, last + 0.2, ticks)
+            figures.append(Figure(title, line_chart(lines, axis, spanning(what, values)), note))
+    return figures
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "–"
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.4f}"
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,5 @@
+"""What models are judged by: a package each, registered under the entry points ``kfrec.tasks``."""
+
+from components.tasks.definition import Kept, Measured, Metric, Scores, Streaming, TaskDefinition
+
+__all__ = ["Kept", "Measured", "Metric", "Scores", "Streaming", "TaskDefinition"]
