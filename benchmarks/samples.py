@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from components.artifacts import adopt
+from components.datasets.amazon_reviews.layout import ROW_GROUP, SAMPLE
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.parquet.writing import TableWriter
-from components.preprocess.layout import ROW_GROUP, SAMPLE
 
 USERS, ITEMS, CATEGORIES = 105_925, 1_209_081, 2_330
 LENGTH, NEGATIVES = 100, 10

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING, Any
 from components.errors import KfrecError
 
 if TYPE_CHECKING:
+    from components.datasets.definition import DatasetDefinition
     from components.models.definition import ModelDefinition
     from components.tasks.definition import TaskDefinition
 
-MODELS, TASKS = "kfrec.models", "kfrec.tasks"
-_KINDS = {MODELS: "model", TASKS: "task"}
+DATASETS, MODELS, TASKS = "kfrec.datasets", "kfrec.models", "kfrec.tasks"
+_KINDS = {DATASETS: "data set", MODELS: "model", TASKS: "task"}
 
 
 def model(name: str) -> ModelDefinition:
@@ -31,6 +32,15 @@ def model(name: str) -> ModelDefinition:
         KfrecError: no package brings it, or the package that does cannot be imported.
     """
     return _load(MODELS, name)
+
+
+def dataset(name: str) -> DatasetDefinition:
+    """The data set of that name.
+
+    Raises:
+        KfrecError: no package brings it, or the package that does cannot be imported.
+    """
+    return _load(DATASETS, name)
 
 
 def task(name: str) -> TaskDefinition:

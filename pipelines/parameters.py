@@ -13,12 +13,13 @@ from components.steps.parameter import Parameter, build, parameters_of, plain, u
 from pipelines.defaults import FOUND, PIPELINE_DEFAULTS, RETRAINING, Pipeline
 
 # Arguments that the pipeline itself, or the artifacts that a step is given, fill in.
-BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri", "model_type", "task")
+BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri", "model_type", "task", "dataset")
 
 
 def choices(model: str) -> dict[str, str]:
     """What the pipelines of a model say wherever a parameter chooses further ones."""
-    return {"model_type": model, "task": registry.model(model).task}
+    definition = registry.model(model)
+    return {"model_type": model, "task": definition.task, "dataset": definition.dataset}
 
 
 def step_parameters(step: Step, model: str) -> list[Parameter]:

@@ -36,7 +36,9 @@ def _function(step: Step, model: str) -> Any:
     arguments = {name: f"Input[{_TYPES.get(name, 'Artifact')}]" for name in step.inputs}
     arguments |= {name: f"Output[{_TYPES.get(name, 'Artifact')}]" for name in step.outputs}
     arguments |= {name: f"Output[{kind}]" for name, kind in step.shown.items()}
-    arguments |= {name: kind for name, kind in types.items() if name not in BOUND or name in ("run_id", step.chosen_by)}
+    arguments |= {
+        name: kind for name, kind in types.items() if name not in BOUND or name == "run_id" or name in choices(model)
+    }
     results = ", ".join(f"('{name}', {kind.__name__})" for name, kind in step.results.items())
     source = "".join(
         (

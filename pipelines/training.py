@@ -48,7 +48,7 @@ def task_of(name: str, model_type: str, values: Mapping[str, Any], **inputs: Any
     """
     step, made = STEPS[name], component(name, model_type)
     own = {parameter.name: values[parameter.pipeline_name] for parameter in step_parameters(step, model_type)}
-    own |= {key: value for key, value in choices(model_type).items() if key == step.chosen_by}
+    own |= {key: value for key, value in choices(model_type).items() if key in made.component_spec.inputs}
     if "run_id" in made.component_spec.inputs:
         own["run_id"] = dsl.PIPELINE_JOB_ID_PLACEHOLDER
     return made(**own, **inputs)

@@ -7,7 +7,7 @@ The file has four sections: ``feature_spec`` (features and their metadata), ``so
       train: {rows: 163156, prebatch_size: 0, rows_per_file: [...]}
       test: {rows: 10246, prebatch_size: 0, rows_per_file: [...]}
       vocabulary: {uid: vocabulary/uid.parquet, ...}
-      encoding: {vocabulary: kept, out_of_vocabulary_rate: 0.01, raw_reviews: 198502}
+      encoding: {vocabulary: kept, out_of_vocabulary_rate: 0.01, raw_rows: 198502}
 """
 
 from __future__ import annotations

@@ -15,13 +15,13 @@ class Known:
     Attributes:
         champion: version of the champion, None where there is none.
         data_version: of the champion's data, empty where it is not known.
-        reviews: of the champion's data, None where it is not known.
+        rows: of the champion's data, None where it is not known.
         tried: data versions that any registered model was trained on.
     """
 
     champion: int | None = None
     data_version: str = ""
-    reviews: int | None = None
+    rows: int | None = None
     tried: Collection[str] = ()
 
 
@@ -39,9 +39,9 @@ def decide(newest: str, known: Known, minimum_new: int, force: bool, count: Call
     Args:
         newest: its name.
         known: what the registry says.
-        minimum_new: reviews it must have more than the champion's data.
+        minimum_new: rows it must have more than the champion's data.
         force: train whatever it brings.
-        count: its reviews, counted up to the number it is given.
+        count: its rows, counted up to the number it is given.
     """
     if force:
         return Verdict(True, f"Data version {newest}: a training was asked for whatever it brings.")
@@ -55,18 +55,18 @@ def decide(newest: str, known: Known, minimum_new: int, force: bool, count: Call
         return Verdict(
             False, f"Nothing is new: the champion was trained on {known.data_version}, which is newer than {newest}."
         )
-    if known.reviews is None:
+    if known.rows is None:
         return Verdict(True, f"Data version {newest}: the champion's data is not known, so this counts as new.")
-    wanted = known.reviews + minimum_new
+    wanted = known.rows + minimum_new
     found = count(wanted)
     if found < wanted:
         return Verdict(
             False,
-            f"Too little is new: data version {newest} has {found:,} reviews, the champion's {known.data_version} had "
-            f"{known.reviews:,}, and at least {minimum_new:,} more are asked for.",
+            f"Too little is new: data version {newest} has {found:,} rows, the champion's {known.data_version} had "
+            f"{known.rows:,}, and at least {minimum_new:,} more are asked for.",
         )
     return Verdict(
         True,
-        f"Data version {newest} has at least {minimum_new:,} reviews more than the {known.reviews:,} of "
+        f"Data version {newest} has at least {minimum_new:,} rows more than the {known.rows:,} of "
         f"{known.data_version or 'the champion'}.",
     )

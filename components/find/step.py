@@ -9,15 +9,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components import registry
 from components.artifacts import publishing
 from components.errors import KfrecError
 from components.find.decision import Known, decide
-from components.find.versions import count_reviews, data_versions
+from components.find.versions import count_rows, data_versions
 from components.steps.catalog import FindParameters
 from components.steps.parameter import as_plain
 from components.tracking.champion import (
     DATA_VERSION,
-    REVIEWS,
+    ROWS,
     FilesGone,
     champion_of,
     download_version,
@@ -46,7 +47,8 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
 
     if not parameters.data_prefix:
         raise KfrecError("parameter data_prefix is empty; give the place that holds a folder for each data version")
-    versions, passed_over = data_versions(parameters.data_prefix)
+    dataset = registry.dataset(parameters.dataset)
+    versions, passed_over = data_versions(parameters.data_prefix, dataset.raw)
     for line in passed_over:
         print(line, flush=True)
     newest = versions[-1]
@@ -57,14 +59,14 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
         verdict = decide(
             newest.name,
             known,
-            parameters.minimum_new_reviews,
+            parameters.minimum_new_rows,
             parameters.force,
-            lambda enough: count_reviews(newest, enough),
+            lambda enough: count_rows(newest, enough),
         )
         print(verdict.occasion, flush=True)
         with publishing(champion, step="find", parameters=as_plain(parameters)) as staging:
             fetched = verdict.proceed and held is not None and _fetch(client, parameters, held.version, staging.path)
-            note = {"version": known.champion, "data_version": known.data_version, "reviews": known.reviews}
+            note = {"version": known.champion, "data_version": known.data_version, "rows": known.rows}
             (staging.path / NOTE).write_text(json.dumps(note, indent=2) + "\n")
             staging.rows["versions"] = len(versions)
     except MlflowException as error:
@@ -87,8 +89,8 @@ def _known(client: MlflowClient, name: str, held: Any) -> Known:
     tried = {version.tags[DATA_VERSION] for version in versions_of(client, name) if DATA_VERSION in version.tags}
     if held is None:
         return Known(tried=tried)
-    reviews = held.tags.get(REVIEWS, "")
-    return Known(int(held.version), held.tags.get(DATA_VERSION, ""), int(reviews) if reviews.isdigit() else None, tried)
+    rows = held.tags.get(ROWS, "")
+    return Known(int(held.version), held.tags.get(DATA_VERSION, ""), int(rows) if rows.isdigit() else None, tried)
 
 
 def _fetch(client: MlflowClient, parameters: FindParameters, version: str, folder: Path) -> bool:

@@ -7,11 +7,10 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from components.datasets import RawContract
 from components.errors import KfrecError
 from components.storage import Retry, Store, open_store
 
-_KINDS = ("reviews", "meta")
-_RAW = re.compile(r"(reviews|meta)_.+\.json(\.gz)?")
 _RETRY = Retry(5)
 
 
@@ -22,12 +21,12 @@ class DataVersion:
     Attributes:
         name: of its folder.
         uri: of its folder.
-        reviews: its reviews files.
+        files: those whose rows say how much data there is.
     """
 
     name: str
     uri: str
-    reviews: tuple[str, ...]
+    files: tuple[str, ...]
 
 
 def natural_order(name: str) -> list[tuple[int, int, str]]:
@@ -36,8 +35,8 @@ def natural_order(name: str) -> list[tuple[int, int, str]]:
     return [(1, int(part), "") if part.isdigit() else (0, 0, part) for part in parts if part]
 
 
-def data_versions(prefix: str) -> tuple[list[DataVersion], list[str]]:
-    """The versions under a prefix, oldest first, and a line for each folder that is none.
+def data_versions(prefix: str, contract: RawContract) -> tuple[list[DataVersion], list[str]]:
+    """The versions of a data set under a prefix, oldest first, and a line for each folder that is none.
 
     Raises:
         KfrecError: there is no such place, it cannot be listed, or it holds no version.
@@ -48,30 +47,29 @@ def data_versions(prefix: str) -> tuple[list[DataVersion], list[str]]:
         if name.startswith((".", "_")):
             continue
         uri = store.url(name)
-        there = _raw_files(open_store(uri))
-        lacking = [kind for kind in _KINDS if not any(file.startswith(f"{kind}_") for file in there)]
-        if lacking:
-            passed_over.append(f"{uri}: passed over, it has no {lacking[0]}_*.json[.gz]")
+        there = _names(open_store(uri))
+        if lacking := contract.lacking(there):
+            passed_over.append(f"{uri}: passed over, it has no {lacking.told}")
         else:
-            reviews = tuple(file for file in there if file.startswith("reviews_"))
-            versions.append(DataVersion(name, uri, reviews))
+            versions.append(DataVersion(name, uri, tuple(file for file in there if contract.kinds[0].matches(file))))
     if not versions:
         seen = f" ({passed_over[0]})" if passed_over else ""
         raise KfrecError(
-            f"{prefix}: no data version below{seen}; put each one into a folder of its own, with reviews_* and meta_*"
+            f"{prefix}: no data version below{seen}; put each one into a folder of its own, with "
+            + " and ".join(f"{kind.name}_*" for kind in contract.kinds)
         )
     return versions, passed_over
 
 
-def count_reviews(version: DataVersion, enough: int) -> int:
-    """Reviews of a version; counting stops where ``enough`` are found.
+def count_rows(version: DataVersion, enough: int) -> int:
+    """Rows of a version; counting stops where ``enough`` are found.
 
     Raises:
         KfrecError: a file is damaged or cannot be read.
     """
     store = open_store(version.uri)
     found = 0
-    for name in version.reviews:
+    for name in version.files:
         for block in _text(store, name):
             found += block.count(b"\n")
             if found >= enough:
@@ -79,8 +77,8 @@ def count_reviews(version: DataVersion, enough: int) -> int:
     return found
 
 
-def _raw_files(store: Store) -> list[str]:
-    return [name for name in _RETRY.call(store.uri, store.names) or () if _RAW.fullmatch(name)]
+def _names(store: Store) -> list[str]:
+    return list(_RETRY.call(store.uri, store.names) or ())
 
 
 def _text(store: Store, name: str) -> Iterator[bytes]:

@@ -89,7 +89,7 @@ def checked_scheduler(parameters: PreprocessParameters, settings: DaskSettings, 
     if not (parameters.scheduler or parameters.dask_workers):
         yield ""
         return
-    from components.preprocess.workers import check_workers
+    from components.workflows.workers import check_workers
 
     if parameters.scheduler:
         check_workers(parameters.scheduler, folder)

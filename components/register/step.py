@@ -88,7 +88,7 @@ def _origin(parameters: RegisterParameters, spec: FeatureSpec) -> dict[str, Any]
     known = {
         "data_version": parameters.data_version,
         "occasion": parameters.occasion,
-        "reviews": encoding.get("raw_reviews"),
+        "rows": encoding.get("raw_rows"),
         "vocabulary": encoding.get("vocabulary"),
         "out_of_vocabulary_rate": encoding.get("out_of_vocabulary_rate"),
     }

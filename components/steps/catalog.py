@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from components.errors import KfrecError
-from components.registry import model, task
+from components.registry import dataset, model, task
 from components.steps.batch_size import require_divisible
 from components.steps.parameter import LARGEST_SEED, joined, param
 
 # The source that stands for the built-in data set.
 SYNTHETIC = "synthetic"
 # What chooses whose parameters a step has beside its own.
+DATASET = param("amazon_reviews", "Data set: what the raw files are, and what becomes of them")
 MODEL = param("sim", "Model to train")
 TASK = param("click", "Task that judges the model")
 # The launcher that starts the workers of a training in a cluster.
@@ -58,8 +59,9 @@ class FindParameters:
         "last name in natural order is the newest",
     )
     registered_model: str = REGISTERED_MODEL
-    minimum_new_reviews: int = param(
-        1, "Reviews that a version must have more than the champion's data", unit="reviews", at_least=0
+    dataset: str = DATASET
+    minimum_new_rows: int = param(
+        1, "Rows, such as reviews, that a version must have more than the champion's data", unit="rows", at_least=0
     )
     force: bool = param(False, "Train on the newest version whatever it brings")
     keep_vocabulary: bool = param(True, "Encode with the champion's vocabulary, as far as out_of_vocabulary_limit lets")
@@ -69,58 +71,32 @@ class FindParameters:
 
 @dataclass(frozen=True)
 class DownloadParameters:
-    """Where the raw logs come from; the synthetic_* ones shape the built-in data set."""
+    """Where the raw files come from."""
 
+    dataset: str = DATASET
     source: str = param(
         SYNTHETIC,
         "Where the raw files are: a folder, an http(s):// prefix, gs://, s3://, or the word synthetic",
     )
     files: str = param(
         "",
-        "Names of the files to fetch, separated by commas; empty means every reviews_* and meta_* file there, "
-        "or the two Amazon Books 2014 files where the source cannot be listed",
+        "Names of the files to fetch, separated by commas; empty means every raw file there, or the data set's usual "
+        "ones where the source cannot be listed",
     )
     cache_dir: str = param("", "Folder that keeps fetched files between runs; empty keeps none")
     attempts: int = param(5, "Tries in a row that bring nothing before a file is given up", unit="tries", at_least=1)
     timeout: float = param(
         60.0, "Longest silence of a server before a try counts as failed", unit="seconds", at_least=1
     )
-    synthetic_users: int = param(2500, "Users of the synthetic data set", unit="users", at_least=1)
-    synthetic_items: int = param(3000, "Items of the synthetic data set", unit="items", at_least=2)
-    synthetic_categories: int = param(30, "Categories of the synthetic data set", unit="categories", at_least=1)
-    synthetic_reviews_per_user: int = param(
-        25, "Mean number of reviews a synthetic user writes", unit="reviews", at_least=1
-    )
-    synthetic_shuffled_labels: bool = param(
-        False, "Draw synthetic items without regard to the user, so that there is nothing to learn (a control)"
-    )
     data_version: str = DATA_VERSION
     seed: int = SEED
-
-    def check(self) -> None:
-        """Every synthetic category has an item."""
-        if self.source == SYNTHETIC and self.synthetic_items < self.synthetic_categories:
-            raise KfrecError(
-                f"parameter synthetic_items={self.synthetic_items} is below "
-                f"synthetic_categories={self.synthetic_categories}; a category needs at least one item"
-            )
 
 
 @dataclass(frozen=True)
 class PreprocessParameters:
-    """How reviews become training samples."""
+    """How and where raw files become training samples."""
 
-    max_sequence_length: int = param(100, "Longest positive history of a sample", unit="items", at_least=2)
-    negative_sequence_length: int = param(
-        10, "Length of the negative history, which stands beside the newest items", unit="items", at_least=1
-    )
-    shortest_sequence_for_user: int = param(20, "Users with fewer reviews are dropped", unit="reviews", at_least=2)
-    shortest_sequence_for_training: int = param(
-        1, "Training samples with a shorter history are dropped", unit="items", at_least=1
-    )
-    reviews_per_partition: int = param(
-        500_000, "Reviews held in memory at a time by one worker", unit="reviews", at_least=1
-    )
+    dataset: str = DATASET
     workers: int = param(
         0,
         "Dask workers on this machine; 0 means one per core",
@@ -140,7 +116,7 @@ class PreprocessParameters:
         "File with the cluster's settings of a Dask cluster; one that does not exist sets nothing",
     )
     malformed_limit: float = param(
-        0.01, "Largest accepted share of lines that are not valid reviews", at_least=0, at_most=1
+        0.01, "Largest accepted share of lines of a raw file that are not valid", at_least=0, at_most=1
     )
     workflow: str = param(
         "",
@@ -148,22 +124,16 @@ class PreprocessParameters:
         "empty fits a new one",
     )
     out_of_vocabulary_limit: float = param(
-        1.0, "Share of reviews of unknown items above which a new vocabulary is fitted after all", at_least=0, at_most=1
+        1.0, "Share of unknown values above which a new vocabulary is fitted after all", at_least=0, at_most=1
     )
     seed: int = SEED
 
     def check(self) -> None:
-        """One place to run; and the negative history stands beside the newest items of the positive one."""
+        """One place to run."""
         if self.scheduler and self.dask_workers:
             raise KfrecError(
                 f"parameter dask_workers={self.dask_workers} asks for a new Dask cluster and "
                 f"scheduler={self.scheduler} names one; give one of them"
-            )
-        if self.negative_sequence_length > self.max_sequence_length:
-            raise KfrecError(
-                f"parameter negative_sequence_length={self.negative_sequence_length} is above "
-                f"max_sequence_length={self.max_sequence_length}; it stands beside the newest items of the positive "
-                "history, so lower it, or raise the other"
             )
 
 
@@ -345,7 +315,7 @@ class Step:
         own: its dataclass of parameters.
         inputs: folders it reads, name to description.
         outputs: folders it writes, name to description.
-        rows: which of the counts it returns add up to the rows it made.
+        rows: which of the counts it returns add up to the rows it made; empty is the first one.
         results: what else it returns, name to type; outputs of its KFP component.
         shown: outputs of its KFP component that the UI draws, name to KFP's type; its module ``visualise`` fills them.
         chosen_by: the parameter that names what brings more parameters, such as model_type; empty where nothing does.
@@ -382,7 +352,7 @@ class Step:
         return self.parameters(values)(**values)
 
 
-RAW = "raw reviews_*.json[.gz] and meta_*.json[.gz]"
+RAW = "the data set's raw files"
 PARQUET = "samples in parquet, cardinalities, and the fitted workflow's vocabulary"
 TFRECORD = "record files with feature_spec.yaml"
 MODEL = "SavedModel, checkpoint, training log"
@@ -397,10 +367,11 @@ STEPS: dict[str, Step] = {
              FindParameters, {}, {"champion": CHAMPION}, ("versions",),
              {"proceed": bool, "occasion": str, "source": str, "data_version": str, "workflow": str,
               "warm_start_path": str}),
-        Step("download", "Fetch raw interaction logs, or generate synthetic ones.",
-             DownloadParameters, {}, {"raw": RAW}, ("reviews",)),
-        Step("preprocess", "Turn raw reviews into training samples with NVTabular.",
-             PreprocessParameters, {"raw": RAW}, {"parquet": PARQUET}, ("train", "test")),
+        Step("download", "Fetch raw files, or generate synthetic ones.",
+             DownloadParameters, {}, {"raw": RAW}, (), {}, {}, "dataset", lambda name: dataset(name).generation),
+        Step("preprocess", "Turn raw files into training samples with NVTabular.",
+             PreprocessParameters, {"raw": RAW}, {"parquet": PARQUET}, ("train", "test"),
+             {}, {}, "dataset", lambda name: dataset(name).sampling),
         Step("tfrecord", "Turn samples in parquet into shuffled TFRecord files.",
              TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}, ("train", "test")),
         Step("train", "Train a model with Horovod and export it.",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 CHAMPION = "champion"
 # Tags of a version: which data it was trained on, and how many reviews that had.
-DATA_VERSION, REVIEWS = "kfrec.data_version", "kfrec.reviews"
+DATA_VERSION, ROWS = "kfrec.data_version", "kfrec.rows"
 
 
 class FilesGone(KfrecError):

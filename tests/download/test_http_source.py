@@ -13,7 +13,7 @@ import pytest
 from components.artifacts import open_artifact
 from components.download.step import run
 from components.errors import KfrecError
-from components.steps.catalog import DownloadParameters
+from components.steps.catalog import STEPS
 from components.storage import Retry
 from tests.download.raw_files import META, REVIEWS, meta, reviews
 from tests.fakes.file_server import Fault, FileServer
@@ -37,7 +37,7 @@ def books(server: FileServer) -> FileServer:
 
 
 def download(server: FileServer, raw: Path, **parameters: object) -> dict[str, int]:
-    return dict(run(DownloadParameters(source=f"{server.url}/books", **parameters), raw=raw))  # type: ignore[arg-type]
+    return dict(run(STEPS["download"].of(source=f"{server.url}/books", **parameters), raw=raw))  # type: ignore[arg-type]
 
 
 def test_the_amazon_books_files_are_fetched_by_default(books: FileServer, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_source_that_states_nothing_is_fetched_again(books: FileServer, tmp_pa
 
 def test_a_file_as_source_asks_for_its_place(books: FileServer, tmp_path: Path) -> None:
     with pytest.raises(KfrecError, match="is a file; give the place that holds it as source"):
-        run(DownloadParameters(source=f"{books.url}{PATH}"), raw=tmp_path / "raw")
+        run(STEPS["download"].of(source=f"{books.url}{PATH}"), raw=tmp_path / "raw")
 
 
 def test_a_silent_server_fails_after_the_timeout(books: FileServer, tmp_path: Path) -> None:

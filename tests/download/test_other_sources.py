@@ -10,7 +10,7 @@ import pytest
 from components.artifacts import open_artifact
 from components.download.step import run
 from components.errors import KfrecError
-from components.steps.catalog import DownloadParameters
+from components.steps.catalog import STEPS
 from components.storage.gcs import GcsStore
 from components.storage.s3 import S3Store
 from tests.download.raw_files import META, REVIEWS, meta, reviews
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def download(source: object, raw: Path, **parameters: Any) -> dict[str, int]:
-    return dict(run(DownloadParameters(source=str(source), **parameters), raw=raw))
+    return dict(run(STEPS["download"].of(source=str(source), **parameters), raw=raw))
 
 
 def test_the_raw_files_of_a_folder_are_taken_and_no_others(folder: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import pytest
 from components.artifacts import open_artifact
 from components.download.step import run
 from components.errors import KfrecError
-from components.steps.catalog import DownloadParameters
+from components.steps.catalog import STEPS
 from components.steps.parameter import build
 
 RECENT = 10
@@ -63,7 +63,7 @@ class Shop:
 @cache
 def shop(**parameters: Any) -> Shop:
     with TemporaryDirectory() as folder:
-        run(DownloadParameters(**parameters), raw=Path(folder) / "raw")
+        run(STEPS["download"].of(**parameters), raw=Path(folder) / "raw")
         with gzip.open(Path(folder) / "raw" / "reviews_Synthetic.json.gz", "rt") as file:
             reviews = [json.loads(line) for line in file]
         with gzip.open(Path(folder) / "raw" / "meta_Synthetic.json.gz", "rt") as file:
@@ -115,7 +115,7 @@ def test_nearly_every_user_is_long_enough_and_some_are_not() -> None:
 
 
 def test_the_mean_number_of_reviews_is_the_parameter() -> None:
-    assert len(shop().reviews) == pytest.approx(25 * DownloadParameters().synthetic_users, rel=0.05)
+    assert len(shop().reviews) == pytest.approx(25 * STEPS["download"].of().synthetic_users, rel=0.05)
 
 
 def test_interests_drift() -> None:
@@ -142,23 +142,19 @@ def test_a_few_reviewed_items_have_no_metadata() -> None:
 
 def test_the_same_parameters_give_the_same_bytes(tmp_path: Path) -> None:
     for name in ("a", "b"):
-        run(DownloadParameters(synthetic_users=200), raw=tmp_path / name)
+        run(STEPS["download"].of(synthetic_users=200), raw=tmp_path / name)
     assert open_artifact(tmp_path / "a").digest == open_artifact(tmp_path / "b").digest
 
 
 def test_another_seed_gives_other_data(tmp_path: Path) -> None:
     for seed in (1, 2):
-        run(DownloadParameters(synthetic_users=200, seed=seed), raw=tmp_path / str(seed))
+        run(STEPS["download"].of(synthetic_users=200, seed=seed), raw=tmp_path / str(seed))
     assert open_artifact(tmp_path / "1").digest != open_artifact(tmp_path / "2").digest
 
 
 def test_fewer_items_than_categories_is_one_clear_line() -> None:
     with pytest.raises(KfrecError, match="synthetic_items=5 is below synthetic_categories=30"):
-        build(DownloadParameters, {"synthetic_items": 5})
-
-
-def test_sizes_of_the_synthetic_data_do_not_matter_to_another_source() -> None:
-    build(DownloadParameters, {"synthetic_items": 5, "source": "data/raw"})
+        build(STEPS["download"].parameters(), {"synthetic_items": 5})
 
 
 @pytest.mark.parametrize(
@@ -166,12 +162,12 @@ def test_sizes_of_the_synthetic_data_do_not_matter_to_another_source() -> None:
     [dict(users=1, items=2, categories=1, reviews_per_user=1), dict(users=3, items=30, categories=30)],
 )
 def test_the_smallest_sizes_work(sizes: dict[str, int], tmp_path: Path) -> None:
-    parameters = DownloadParameters(**{f"synthetic_{name}": value for name, value in sizes.items()})
+    parameters = STEPS["download"].of(**{f"synthetic_{name}": value for name, value in sizes.items()})
     assert run(parameters, raw=tmp_path / "raw")["reviews"] >= parameters.synthetic_users
 
 
 @pytest.mark.slow
 def test_a_million_reviews_take_seconds(tmp_path: Path) -> None:
     started = time.monotonic()
-    run(DownloadParameters(synthetic_users=40_000, synthetic_items=30_000), raw=tmp_path / "raw")
+    run(STEPS["download"].of(synthetic_users=40_000, synthetic_items=30_000), raw=tmp_path / "raw")
     assert time.monotonic() - started < 30

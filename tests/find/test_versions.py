@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from components.errors import KfrecError
-from components.find.versions import count_reviews, data_versions
+from components.datasets.amazon_reviews.raw_files import CONTRACT
+from components.find.versions import count_rows, data_versions
 from tests.fakes.object_stores import BUCKET
 
 
@@ -23,7 +24,7 @@ def test_versions_are_folders_with_a_whole_set_of_files(tmp_path: Path) -> None:
         put(tmp_path / name, 3)
     put(tmp_path / "v11", 3, meta=False)
     put(tmp_path / "_staging", 3)
-    versions, passed_over = data_versions(str(tmp_path))
+    versions, passed_over = data_versions(str(tmp_path), CONTRACT)
     assert [version.name for version in versions] == ["v2", "v9", "v10"]
     assert passed_over == [f"{tmp_path}/v11: passed over, it has no meta_*.json[.gz]"]
 
@@ -37,10 +38,10 @@ def test_versions_are_found_in_object_storage(scheme: str, request: pytest.Fixtu
                 client.blob(f"logs/{name}/{file}").upload_from_string(b"{}\n{}\n")
             else:
                 client.put_object(Bucket=BUCKET, Key=f"logs/{name}/{file}", Body=b"{}\n{}\n")
-    versions, _ = data_versions(f"{scheme}://{BUCKET}/logs")
+    versions, _ = data_versions(f"{scheme}://{BUCKET}/logs", CONTRACT)
     assert [version.name for version in versions] == ["2026-11-02", "2026-11-10"]
     assert versions[-1].uri == f"{scheme}://{BUCKET}/logs/2026-11-10"
-    assert count_reviews(versions[-1], 10) == 2
+    assert count_rows(versions[-1], 10) == 2
 
 
 def test_counting_stops_where_enough_is_found(tmp_path: Path) -> None:
@@ -49,23 +50,23 @@ def test_counting_stops_where_enough_is_found(tmp_path: Path) -> None:
         file.write(b"{}\n" * 7)
     with (tmp_path / "v1" / "reviews_B.json.gz").open("ab") as file:
         file.write(gzip.compress(b"{}\n" * 4))
-    ((version,), _) = data_versions(str(tmp_path))
-    assert count_reviews(version, 1000) == 16
-    assert count_reviews(version, 3) == 5
+    ((version,), _) = data_versions(str(tmp_path), CONTRACT)
+    assert count_rows(version, 1000) == 16
+    assert count_rows(version, 3) == 5
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     put(tmp_path / "v1", 5)
     (tmp_path / "v1" / "reviews_B.json.gz").write_bytes(b"not gzip")
-    ((version,), _) = data_versions(str(tmp_path))
+    ((version,), _) = data_versions(str(tmp_path), CONTRACT)
     with pytest.raises(KfrecError, match=r"v1/reviews_B\.json\.gz: not a valid gzip file"):
-        count_reviews(version, 1000)
+        count_rows(version, 1000)
 
 
 def test_a_prefix_without_versions_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(KfrecError, match="no data version below; put each one into a folder of its own"):
-        data_versions(str(tmp_path))
+        data_versions(str(tmp_path), CONTRACT)
     with pytest.raises(KfrecError, match="no such folder"):
-        data_versions(str(tmp_path / "none"))
+        data_versions(str(tmp_path / "none"), CONTRACT)
     with pytest.raises(KfrecError, match="cannot be listed; use a folder, gs://"):
-        data_versions("http://127.0.0.1:9/x")
+        data_versions("http://127.0.0.1:9/x", CONTRACT)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from components.artifacts import publishing
-from components.steps.catalog import STEPS, DownloadParameters, PreprocessParameters, TfrecordParameters
+from components.steps.catalog import STEPS, TfrecordParameters
 from components.steps.command import command
 
 # Artifacts by the name that steps give them; the small shop's data and model are what evaluate and register read.
@@ -26,9 +26,9 @@ def build(folder: Path) -> None:
     from components.tfrecord.step import run as tfrecord
     from tests.fakes.small_shop import make_data, make_model
 
-    small = DownloadParameters(synthetic_users=40, synthetic_items=60, synthetic_categories=5)
+    small = STEPS["download"].of(synthetic_users=40, synthetic_items=60, synthetic_categories=5)
     download(small, raw=folder / RAW)
-    preprocess(PreprocessParameters(workers=1), raw=folder / RAW, parquet=folder / PARQUET)
+    preprocess(STEPS["preprocess"].of(workers=1), raw=folder / RAW, parquet=folder / PARQUET)
     tfrecord(TfrecordParameters(workers=1), parquet=folder / PARQUET, tfrecord=folder / TFRECORD)
     data = make_data(folder / SHOP, rows=200)
     make_model(folder / "exported", data)

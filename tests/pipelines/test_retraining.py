@@ -13,7 +13,7 @@ import pytest
 from mlflow import MlflowClient
 
 from components.download.step import run as download
-from components.steps.catalog import DownloadParameters
+from components.steps.catalog import STEPS
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def registration(found: dict[str, Any]) -> dict[str, Any]:
 
 def test_night_after_night(tmp_path: Path) -> None:
     prefix, workdir = tmp_path / "logs", tmp_path / "runs"
-    download(DownloadParameters(synthetic_users=300, synthetic_items=300), raw=prefix / "2026-11-09")
+    download(STEPS["download"].of(synthetic_users=300, synthetic_items=300), raw=prefix / "2026-11-09")
     first = summary(retrain(prefix, workdir))
     assert set(first["steps"]) == {"find", "download", "preprocess", "tfrecord", "train", "evaluate", "register"}
     assert (first["registered"]["version"], first["registered"]["alias"]) == (1, "champion")
@@ -67,7 +67,7 @@ def test_night_after_night(tmp_path: Path) -> None:
 
     # Larger, and so many new items that the old vocabulary would say little: a new one is fitted, training starts from
     # the champion's weights for what both know, and champion and challenger are judged on the same new samples.
-    download(DownloadParameters(synthetic_users=380, synthetic_items=500), raw=prefix / "2026-11-10")
+    download(STEPS["download"].of(synthetic_users=380, synthetic_items=500), raw=prefix / "2026-11-10")
     second = summary(retrain(prefix, workdir, warm_start="true"))
     noted = registration(second)
     assert noted["version"] == 2 and noted["champion_version_before"] == 1

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from components.artifacts import adopt
 from components.preprocess.step import run
-from components.steps.catalog import PreprocessParameters
+from components.steps.catalog import STEPS
 from components.steps.parameter import build
 
 Review = tuple[str, str, int]
@@ -46,7 +46,7 @@ def random_reviews(users: int, items: int, seed: int, longest: int = 12) -> list
 def preprocess(raw: Path, output: Path, **parameters: Any) -> Mapping[str, int]:
     """Runs the step in this process, on histories of at most 4 unless told otherwise."""
     small = dict(max_sequence_length=4, negative_sequence_length=2, shortest_sequence_for_user=3, workers=1)
-    return run(build(PreprocessParameters, small | parameters), raw=raw, parquet=output)
+    return run(build(STEPS["preprocess"].parameters(), small | parameters), raw=raw, parquet=output)
 
 
 def samples(output: Path, split: str) -> list[dict[str, Any]]:

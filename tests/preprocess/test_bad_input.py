@@ -122,7 +122,9 @@ def test_users_that_differ_after_a_nul_are_quarantined_and_not_merged(tmp_path: 
 
 
 def test_two_users_of_one_hash_are_refused_and_not_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("components.preprocess.user_runs.user_keys", lambda users: np.zeros(len(users), np.int64))
+    monkeypatch.setattr(
+        "components.datasets.amazon_reviews.user_runs.user_keys", lambda users: np.zeros(len(users), np.int64)
+    )
     raw = raw_folder(tmp_path / "raw", [*REVIEWS, *(("eve", f"i{n}", n) for n in range(4))], CATEGORIES)
     message = error_of(raw, tmp_path / "parquet")
     assert "'ann'" in message and "'eve'" in message and "have the same 64-bit hash; rename one" in message
@@ -148,7 +150,7 @@ def test_metadata_without_any_category_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere:"])
 def test_an_unreachable_scheduler_is_named(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("components.preprocess.workers._CONNECT_SECONDS", 0.2)
+    monkeypatch.setattr("components.workflows.workers._CONNECT_SECONDS", 0.2)
     raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
     message = error_of(raw, tmp_path / "parquet", scheduler=address)
     assert message.startswith(f"scheduler {address}: no Dask scheduler answers")

@@ -25,7 +25,7 @@ from components.errors import KfrecError, WorkerCrashed
 from components.preprocess.dask_cluster import running
 from components.preprocess.dask_cluster.body import dask_cluster
 from components.preprocess.dask_settings import DaskSettings
-from components.preprocess.workers import dask_workers
+from components.workflows.workers import dask_workers
 from tests.fakes.dask_operator import DaskOperator
 from tests.fakes.kubernetes_api import NAMESPACE, KubernetesApi, write_kubeconfig
 from tests.preprocess.raw import preprocess, random_reviews, raw_folder

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from components.preprocess.items import parse_items
-from components.preprocess.raw_files import Block
+from components.datasets.amazon_reviews.items import parse_items
+from components.workflows.text_blocks import Block
 
 
 def parse(*lines: bytes) -> tuple[list[tuple[str, str | None]], list[str]]:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from components.preprocess.raw_files import Block, blocks
-from components.preprocess.reviews import parse_reviews
-from components.preprocess.user_runs import user_keys
+from components.datasets.amazon_reviews.reviews import parse_reviews
+from components.datasets.amazon_reviews.user_runs import user_keys
+from components.workflows.text_blocks import Block, blocks
 from tests.preprocess.raw import review_line
 
 

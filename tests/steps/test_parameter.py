@@ -1,7 +1,7 @@
 import pytest
 
 from components.errors import KfrecError
-from components.steps.catalog import STEPS, PreprocessParameters, worker_parameters
+from components.steps.catalog import STEPS, worker_parameters
 from components.steps.parameter import as_plain, build, parameters_of
 
 # Names and defaults of the public SIM documentation's parameter table; folders that differ by design are left out.
@@ -83,9 +83,9 @@ def test_a_bad_value_is_one_line_with_name_and_remedy(name: str, value: object, 
 
 
 def test_a_negative_history_longer_than_the_positive_one_names_both_parameters() -> None:
-    build(PreprocessParameters, {"negative_sequence_length": 100})
+    build(STEPS["preprocess"].parameters(), {"negative_sequence_length": 100})
     with pytest.raises(KfrecError) as raised:
-        build(PreprocessParameters, {"negative_sequence_length": 500})
+        build(STEPS["preprocess"].parameters(), {"negative_sequence_length": 500})
     assert "negative_sequence_length=500 is above max_sequence_length=100; " in str(raised.value)
     assert "\n" not in str(raised.value)
 

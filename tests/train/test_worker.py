@@ -97,7 +97,7 @@ def test_the_exported_model_scores_the_test_split_as_the_training_did(data: Path
         scores.append(serve(**{name: tf.constant(batch[name], tf.int64) for name in inputs})["probability"].numpy())
     training = json.loads((alone / "training.json").read_text())
     exact = roc_auc(np.concatenate(labels), np.concatenate(scores))
-    assert exact == pytest.approx(training["test_auc"], abs=training["epochs"][-1]["auc_error_bound"] + 1e-6)
+    assert exact == pytest.approx(training["test_auc"], abs=training["epochs"][-1]["test_auc_error_bound"] + 1e-6)
     assert (alone / "feature_spec.yaml").is_file() and (alone / "parameters.json").is_file()
 
 

@@ -36,7 +36,7 @@ _SCHEDULER_COMMAND = ["python", "-m", "distributed.cli.dask_scheduler"]
 # nanny and a limit of Dask's own: a worker that needs too much memory ends with its pod, whose status says so.
 _WORKER_COMMAND = [
     "python", "-m", "distributed.cli.dask_worker", "--no-nanny", "--nthreads=1", "--memory-limit=0", "--no-dashboard",
-    "--preload=components.preprocess.nvtabular_quiet",
+    "--preload=components.workflows.nvtabular_quiet",
 ]  # fmt: skip
 
 

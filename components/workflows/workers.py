@@ -18,9 +18,9 @@ from dask.delayed import Delayed
 
 from components.errors import KfrecError, WorkerCrashed
 from components.lifetime import Stopped
-from components.preprocess import fork_server
-from components.preprocess.nvtabular_quiet import cudf
 from components.steps.images import VERSION
+from components.workflows import fork_server
+from components.workflows.nvtabular_quiet import cudf
 
 _CONNECT_SECONDS = 10
 _SAME_IMAGE = "step, scheduler and workers have to run the same image"
@@ -206,5 +206,5 @@ def _local_cluster(workers: int) -> Any:
         # Even without a dashboard there is a port, which would be 8787 and a warning where that is taken.
         scheduler_kwargs={"dashboard_address": "localhost:0"},
         silence_logs=logging.CRITICAL,
-        preload=["components.preprocess.nvtabular_quiet"],
+        preload=["components.workflows.nvtabular_quiet"],
     )

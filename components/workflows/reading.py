@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from components.preprocess.quarantine import BadLine, Quarantine
-from components.preprocess.raw_files import Block, blocks
 from components.progress import progress
+from components.workflows.quarantine import BadLine, Quarantine
+from components.workflows.text_blocks import Block, blocks
 
 Parse = Callable[[Block], tuple[pa.Table, list[BadLine]]]
 

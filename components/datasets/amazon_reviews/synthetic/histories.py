@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from components.download.synthetic.catalogue import Catalogue
+from components.datasets.amazon_reviews.synthetic.catalogue import Catalogue
 
 INTERESTS = (2, 4)
 """Fewest and most interests that a user has at a time."""

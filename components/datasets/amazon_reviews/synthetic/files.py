@@ -6,13 +6,13 @@ import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from components.download.synthetic.catalogue import Catalogue, make_catalogue
-from components.download.synthetic.histories import Reviews, draw_reviews
+from components.datasets.amazon_reviews.synthetic.catalogue import Catalogue, make_catalogue
+from components.datasets.amazon_reviews.synthetic.histories import Reviews, draw_reviews
 from components.progress import progress
-from components.steps.catalog import DownloadParameters
 
 REVIEWS = "reviews_Synthetic.json.gz"
 META = "meta_Synthetic.json.gz"
@@ -20,7 +20,7 @@ _USERS_AT_A_TIME = 4096
 _LEVEL = 4
 
 
-def write_synthetic(parameters: DownloadParameters, folder: Path) -> None:
+def write_synthetic(parameters: Any, folder: Path) -> None:
     """Generates reviews_Synthetic.json.gz and meta_Synthetic.json.gz in ``folder``.
 
     The same parameters give the same bytes. A few thousand users are held in memory at a time.

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from components.datasets.amazon_reviews.layout import ROW_GROUP, SAMPLE
 from components.parquet.writing import TableWriter
-from components.preprocess.columns import data_frame
-from components.preprocess.layout import ROW_GROUP, SAMPLE
-from components.preprocess.nvtabular_quiet import Workflow, dispatch
+from components.workflows.columns import data_frame
+from components.workflows.nvtabular_quiet import Workflow, dispatch
 
 
 def write_samples(histories: Path, workflow: Workflow, output: Path) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from components.preprocess.nvtabular_quiet import cudf, cupy, dispatch
+from components.workflows.nvtabular_quiet import cudf, cupy, dispatch
 
 
 def data_frame(table: pa.Table) -> Any:

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from components.datasets.amazon_reviews.user_runs import UserRange
 from components.errors import KfrecError
-from components.preprocess.user_runs import UserRange
 
 NO_CATEGORY = "no_category"
 HISTORY = pa.schema(

@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from components.preprocess.reviews import REVIEW
+from components.datasets.amazon_reviews.reviews import REVIEW
 
 RUN_REVIEWS = 1 << 18
 RUN = REVIEW.insert(0, pa.field("user_key", pa.int64()))

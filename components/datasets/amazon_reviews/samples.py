@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from components.preprocess.columns import array_module, flat_lists, list_column
-from components.preprocess.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, ops
-from components.preprocess.popularity import load_popularity
-from components.preprocess.random_draws import draws
-from components.steps.catalog import PreprocessParameters
+from components.datasets.amazon_reviews.popularity import load_popularity
+from components.workflows.columns import array_module, flat_lists, list_column
+from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, ops
+from components.workflows.random_draws import draws
+
+if TYPE_CHECKING:
+    from components.datasets.amazon_reviews.parameters import PreprocessReviews
 
 TRAIN, TEST = 0, 1
 HISTORIES = Schema(
@@ -24,14 +26,14 @@ HISTORIES = Schema(
 )
 
 
-def train_samples(parameters: PreprocessParameters, popularity: Path) -> Workflow:
+def train_samples(parameters: PreprocessReviews, popularity: Path) -> Workflow:
     """Encoded histories to training samples: every item as target but a user's last one, which is the test target."""
     windows = SlidingWindows(parameters.max_sequence_length, parameters.shortest_sequence_for_training)
     negatives = SampleNegatives(popularity, parameters.negative_sequence_length, parameters.seed, TRAIN)
     return Workflow(HISTORIES.column_names >> windows >> negatives).fit_schema(HISTORIES)
 
 
-def test_samples(parameters: PreprocessParameters, popularity: Path) -> Workflow:
+def test_samples(parameters: PreprocessReviews, popularity: Path) -> Workflow:
     """Encoded histories to test samples: the last item of each user as target, after the newest items before it."""
     newest = ["item_list", "cat_list"] >> ops.ListSlice(-(parameters.max_sequence_length + 1))
     windows = SlidingWindows(parameters.max_sequence_length, last_only=True)

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from components.preprocess.names import check_name, decode
-from components.preprocess.quarantine import BadLine
-from components.preprocess.raw_files import Block
+from components.datasets.amazon_reviews.names import check_name, decode
+from components.workflows.quarantine import BadLine
+from components.workflows.text_blocks import Block
 
 REVIEW = pa.schema([("reviewerID", pa.string()), ("asin", pa.string()), ("unixReviewTime", pa.int64())])
 _PARSE = pj.ParseOptions(explicit_schema=REVIEW, unexpected_field_behavior="ignore")

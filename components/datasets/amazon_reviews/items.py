@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from components.preprocess.metadata_line import parse_item
-from components.preprocess.names import check_name, decode
-from components.preprocess.quarantine import BadLine
-from components.preprocess.raw_files import Block
+from components.datasets.amazon_reviews.metadata_line import parse_item
+from components.datasets.amazon_reviews.names import check_name, decode
+from components.workflows.quarantine import BadLine
+from components.workflows.text_blocks import Block
 
 ITEM = pa.schema([("asin", pa.string()), ("category", pa.dictionary(pa.int32(), pa.string()))])
 

@@ -24,8 +24,10 @@ from dask import dataframe
 
 from components.artifacts.folder import require_listed
 from components.artifacts.remote import fetch_artifact
+from components.datasets.amazon_reviews.popularity import PairCounts, count_pairs
 from components.errors import KfrecError
-from components.preprocess.nvtabular_quiet import (
+from components.storage import is_uri
+from components.workflows.nvtabular_quiet import (
     ColumnSchema,
     ColumnSelector,
     Schema,
@@ -33,9 +35,7 @@ from components.preprocess.nvtabular_quiet import (
     dispatch,
     ops,
 )
-from components.preprocess.popularity import PairCounts, count_pairs
-from components.preprocess.workers import Workers
-from components.storage import is_uri
+from components.workflows.workers import Workers
 
 NAMES = ("uid", "item", "cat")
 FIRST_ID = 3

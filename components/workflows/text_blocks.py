@@ -1,4 +1,4 @@
-"""Finding the raw files of a folder and streaming them in blocks of whole lines."""
+"""Text files, plain or gzip, streamed in blocks of whole lines."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from components.artifacts import Artifact
 from components.errors import KfrecError
 
 BLOCK_BYTES = 8 << 20
@@ -32,14 +31,6 @@ _ZEROS: dict[tuple[bool, ...], str] = {
 
 
 @dataclass(frozen=True)
-class RawFiles:
-    """The files of a raw folder, each kind sorted by name."""
-
-    reviews: tuple[Path, ...]
-    metadata: tuple[Path, ...]
-
-
-@dataclass(frozen=True)
 class Block:
     """Whole lines of a file.
 
@@ -52,27 +43,6 @@ class Block:
     text: bytes
     first_line: int
     consumed: int
-
-
-def find_raw_files(raw: Artifact) -> RawFiles:
-    """The reviews and metadata files of a raw artifact.
-
-    Raises:
-        KfrecError: a kind is missing, or the same file is there plain and compressed.
-    """
-    return RawFiles(_find(raw, "reviews"), _find(raw, "meta"))
-
-
-def _find(raw: Artifact, kind: str) -> tuple[Path, ...]:
-    found = sorted([*raw.paths(f"{kind}_*.json"), *raw.paths(f"{kind}_*.json.gz")])
-    if not found:
-        raise KfrecError(
-            f"{raw.path}: no {kind}_*.json or {kind}_*.json.gz here; put the raw files there, as download does"
-        )
-    for path in found:
-        if path.with_name(f"{path.name}.gz") in found:
-            raise KfrecError(f"{path}: is there a second time as {path.name}.gz; remove one of the two")
-    return tuple(found)
 
 
 def blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dask import delayed
 from dask.delayed import Delayed
 
+from components.datasets.amazon_reviews import encoding, samples
+from components.datasets.amazon_reviews.histories import Histories, write_histories
+from components.datasets.amazon_reviews.popularity import PairCounts, PopularityCounter
+from components.datasets.amazon_reviews.raw_files import RawFiles
+from components.datasets.amazon_reviews.sample_files import write_samples
+from components.datasets.amazon_reviews.user_runs import UserRange
 from components.errors import KfrecError
-from components.preprocess import encoding, samples
-from components.preprocess.histories import Histories, write_histories
-from components.preprocess.popularity import PairCounts, PopularityCounter
-from components.preprocess.raw_files import RawFiles
-from components.preprocess.sample_files import write_samples
-from components.preprocess.user_runs import UserRange
-from components.preprocess.workers import Workers
 from components.progress import progress
-from components.steps.catalog import PreprocessParameters
+from components.workflows.workers import Workers
+
+if TYPE_CHECKING:
+    from components.datasets.amazon_reviews.parameters import PreprocessReviews
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def select_histories(
     partitions: Sequence[UserRange],
     items: Path,
     files: RawFiles,
-    parameters: PreprocessParameters,
+    parameters: PreprocessReviews,
     scratch: Path,
 ) -> list[Histories]:
     """The histories of users with enough reviews; one file for each partition that has any.
@@ -136,9 +138,7 @@ def encode_histories(
     )
 
 
-def write_splits(
-    workers: Workers, encoded: EncodedData, parameters: PreprocessParameters, output: Path
-) -> dict[str, int]:
+def write_splits(workers: Workers, encoded: EncodedData, parameters: PreprocessReviews, output: Path) -> dict[str, int]:
     """Writes train/part.N.parquet and test/part.N.parquet below ``output``, N being the partition.
 
     Returns:

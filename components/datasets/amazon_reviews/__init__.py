@@ -1,0 +1,33 @@
+"""Amazon product reviews of 2014, as the public SIM uses them: who chose what and when, and each item's category."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from components.datasets.amazon_reviews.parameters import Generation, Sampling
+from components.datasets.amazon_reviews.raw_files import CONTRACT
+from components.datasets.definition import DatasetDefinition, PreprocessJob
+
+
+def _generate(parameters: Generation, folder: Path) -> None:
+    from components.datasets.amazon_reviews.synthetic import write_synthetic
+
+    write_synthetic(parameters, folder)
+
+
+def _preprocess(job: PreprocessJob) -> Mapping[str, int]:
+    from components.datasets.amazon_reviews.preprocess import preprocess
+
+    return preprocess(job)
+
+
+DATASET = DatasetDefinition(
+    name="amazon_reviews",
+    summary="Reviews of products: the next item of a user, with the items before it.",
+    raw=CONTRACT,
+    generation=Generation,
+    generate=_generate,
+    sampling=Sampling,
+    preprocess=_preprocess,
+)

@@ -1,0 +1,85 @@
+"""From reviews to samples.
+
+NVTabular takes two seconds to import: what needs it is imported in functions, after reading has begun.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from components.datasets.amazon_reviews.items import parse_items, write_items
+from components.datasets.amazon_reviews.raw_files import find_raw_files
+from components.datasets.amazon_reviews.reviews import parse_reviews
+from components.datasets.amazon_reviews.user_runs import UserRuns
+from components.datasets.definition import PreprocessJob
+from components.errors import KfrecError
+from components.workflows import fork_server
+from components.workflows.reading import RawReader
+
+if TYPE_CHECKING:
+    from components.datasets.amazon_reviews.encoding import Encoder
+
+
+def preprocess(job: PreprocessJob) -> Mapping[str, int]:
+    """Writes the samples of both splits.
+
+    Returns:
+        Counts: train and test samples, the users and reviews that were kept, and the lines that were left out.
+
+    Raises:
+        KfrecError: bad input.
+    """
+    parameters, scratch, scheduler = job.parameters, job.scratch, job.scheduler
+    files = find_raw_files(job.raw)
+    with ThreadPoolExecutor(1, thread_name_prefix="ahead") as ahead, UserRuns(scratch) as runs:
+        ahead.submit(import_module, "components.datasets.amazon_reviews.pipeline")
+        given = _given(parameters, scratch / "given")
+        reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
+        for reviews in reader.tables(files.reviews, parse_reviews, "reviews", "reading reviews"):
+            runs.add(reviews)
+            if runs.reviews / reader.share > parameters.reviews_per_partition:
+                fork_server.start_early(parameters.workers, scheduler)
+        partitions = runs.partitions(parameters.reviews_per_partition)
+        if not runs.reviews:
+            raise KfrecError(f"{files.reviews[0]}: no reviews in it; check what download fetched")
+        items = scratch / "items.arrow"
+        write_items(reader.tables(files.metadata, parse_items, "item metadata", "reading metadata"), items)
+
+        from components.datasets.amazon_reviews.pipeline import encode_histories, select_histories, write_splits
+        from components.workflows.workers import dask_workers
+
+        with dask_workers(parameters.workers, scheduler, len(partitions)) as workers:
+            histories = select_histories(workers, partitions, items, files, parameters, scratch)
+            encoded = encode_histories(
+                workers, histories, given, parameters.out_of_vocabulary_limit, job.folder, scratch
+            )
+            samples = write_splits(workers, encoded, parameters, job.output)
+
+        cardinalities = [{"name": name, "value": value} for name, value in encoded.cardinalities.items()]
+        noted = {
+            "vocabulary": encoded.vocabulary,
+            "out_of_vocabulary_rate": encoded.out_of_vocabulary_rate,
+            "raw_rows": job.raw.rows.get("reviews", runs.reviews),
+        }
+        metadata = {"cardinalities": cardinalities, "encoding": noted}
+        (job.folder / "metadata.json").write_text(json.dumps(metadata, indent=2) + "\n")
+        return {
+            **samples,
+            "users": sum(part.users for part in histories),
+            "reviews": sum(part.reviews for part in histories),
+            "malformed_lines": reader.malformed_lines,
+        }
+
+
+def _given(parameters: Any, scratch: Path) -> Encoder | None:
+    """The workflow to encode with, if one is named; here, before the long work, so that what is missing is told now."""
+    if not parameters.workflow:
+        return None
+    from components.datasets.amazon_reviews.encoding import earlier_encoder
+
+    return earlier_encoder(parameters.workflow, scratch)
