@@ -19,6 +19,7 @@ from components.steps.catalog import STEPS
 from components.steps.command import argument_parser
 from components.steps.images import VERSION
 from components.steps.settings_file import load_settings_file
+from components.train.mpijob.rights import RIGHTS
 from components.train.mpijob.settings import JobSettings
 from components.train.worker import _parser as worker_parser
 from pipelines.cluster.schedules import load_schedules
@@ -137,15 +138,13 @@ def test_the_train_step_has_exactly_the_rights_it_needs(overlay: str) -> None:
         for body in build(MANIFESTS / "overlays" / overlay)
         if body["kind"] == "Role" and body["metadata"]["name"] == "kfrec-mpijobs"
     ]
-    assert {(group, resource): rule["verbs"] for rule in role["rules"] for group in rule["apiGroups"]
-            for resource in rule["resources"]} == {
-        ("kubeflow.org", "mpijobs"): ["get", "list", "watch", "create", "patch", "delete"],
-        ("kubeflow.org", "mpijobs/status"): ["get"],
-        ("", "pods"): ["get", "list", "watch"],
-        ("", "pods/log"): ["get"],
-        ("", "events"): ["list"],
-        ("argoproj.io", "workflows"): ["get"],
-    }  # fmt: skip
+    granted = {
+        (group, resource): rule["verbs"]
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert granted == {(right.group, right.resource): list(right.verbs) for right in RIGHTS}
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
