@@ -15,6 +15,7 @@ from components.steps.catalog import STEPS
 from components.steps.parser import Parser
 from pipelines.defaults import MODEL, PIPELINES, RETRAINING, TRAINING, Pipeline, every_pipeline
 from pipelines.parameters import checked, parse_assignment, pipeline_parameters, step_parameters
+from pipelines.ports import UI_PORT, require_free
 
 WORKDIR = "runs"
 _LISTED = "kfrec parameters --model NAME lists what --set can set."
@@ -50,7 +51,7 @@ def _run(options: argparse.Namespace) -> int:
         values["workers"] = options.workers
     _use_store_of(options)
     start = {TRAINING: run, RETRAINING: run_retraining}[options.pipeline]
-    summary = start(options.model, values, Path(options.workdir or WORKDIR))
+    summary = start(options.model, values, _workdir(options))
     if summary is not None:
         print(summary)
     return 0
@@ -112,16 +113,26 @@ def _schedule(options: argparse.Namespace) -> int:
     return 0
 
 
-def _use_store_of(options: argparse.Namespace) -> None:
-    """Points MLflow to --tracking-uri, else to the folder that --workdir names, else leaves MLFLOW_TRACKING_URI."""
+def _workdir(options: argparse.Namespace) -> Path:
+    """The folder of runs.
+
+    Raises:
+        KfrecError: it is named by an empty text.
+    """
     if options.workdir is not None and not options.workdir.strip():
         raise KfrecError("--workdir is empty; name a folder (is a shell variable unset?)")
+    return Path(options.workdir or WORKDIR)
+
+
+def _use_store_of(options: argparse.Namespace) -> None:
+    """Points MLflow to --tracking-uri, else to the folder that --workdir names, else leaves MLFLOW_TRACKING_URI."""
+    workdir = _workdir(options)
     from pipelines.local import database_uri
 
     if options.tracking_uri:
         os.environ["MLFLOW_TRACKING_URI"] = options.tracking_uri
     elif options.workdir is not None:
-        os.environ["MLFLOW_TRACKING_URI"] = database_uri(Path(options.workdir))
+        os.environ["MLFLOW_TRACKING_URI"] = database_uri(workdir)
 
 
 def _ui(options: argparse.Namespace) -> int:
@@ -140,7 +151,7 @@ def _ui(options: argparse.Namespace) -> int:
     if not 1 <= options.port <= 65_535:
         raise KfrecError(f"--port {options.port} is no port; give one from 1 to 65535")
     if not options.print_only:
-        _require_free(options.port)
+        require_free(options.port)
     command = ["mlflow", "ui", "--backend-store-uri", uri, "--port", str(options.port)]
     print(f"http://localhost:{options.port}   (stop with Ctrl-C)\n{' '.join(command)}", flush=True)
     if not options.print_only:
@@ -150,15 +161,23 @@ def _ui(options: argparse.Namespace) -> int:
     return 0
 
 
-def _require_free(port: int) -> None:
-    import socket
+def _doctor(options: argparse.Namespace) -> int:
+    from pipelines.doctor.command import examine_cluster, examine_machine
 
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError as error:
-            raise KfrecError(f"--port {port} cannot be used ({error.strerror}); give another one") from None
+    if not options.cluster:
+        return examine_machine(_workdir(options), options.debug)
+    from pipelines.task_settings import load_settings
+
+    settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
+    return examine_cluster(
+        settings,
+        options.debug,
+        endpoint=options.endpoint,
+        namespace=options.namespace,
+        root=options.pipeline_root,
+        account=options.service_account,
+        registry=options.registry,
+    )
 
 
 def _parameters(options: argparse.Namespace) -> int:
@@ -238,8 +257,22 @@ def _parser() -> argparse.ArgumentParser:
     models = commands.add_parser("models", help="list the models that are installed")
     models.set_defaults(action=_models)
 
+    doctor = commands.add_parser("doctor", help="what this machine, or a cluster, has and lacks")
+    doctor.add_argument("--workdir", metavar="FOLDER", help=f"where runs are to be kept (default {WORKDIR})")
+    doctor.add_argument("--cluster", action="store_true", help="look at a cluster; the other options are for this")
+    doctor.add_argument("--pipeline-root", default="", metavar="URI", help="where artifacts go (default: KFP's)")
+    doctor.add_argument(
+        "--service-account",
+        default="",
+        metavar="NAME",
+        help="of the steps, whose rights are asked for (default: yours)",
+    )
+    _add_endpoint(doctor)
+    _add_settings(doctor)
+    doctor.set_defaults(action=_doctor)
+
     ui = commands.add_parser("ui", help="look at the runs in MLflow")
-    ui.add_argument("--port", type=int, default=5000, help="default %(default)s")
+    ui.add_argument("--port", type=int, default=UI_PORT, help="default %(default)s")
     ui.add_argument("--print-only", action="store_true", help="only say how, do not start the server")
     _add_workdir(ui)
     ui.set_defaults(action=_ui)

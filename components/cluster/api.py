@@ -1,7 +1,6 @@
 """The part of the Kubernetes API that steps need, through the official client, patient with a server that is away.
 
-The rights it takes: of the custom objects get, list, watch, create, patch, delete; pods get, list, watch; pods/log get;
-events list; workflows get.
+The rights that it takes stand in :mod:`components.cluster.rights`.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import yaml
 from kubernetes import client, config, watch
 from kubernetes.client.exceptions import ApiException
 from urllib3.exceptions import HTTPError
@@ -102,9 +102,7 @@ class Cluster:
     tell: Callable[[str], None] = print
 
     def __post_init__(self) -> None:
-        api = client.ApiClient()
-        api.configuration.retries = False
-        api.rest_client = client.rest.RESTClientObject(api.configuration)
+        api = impatient_client()
         self._host = api.configuration.host
         self._objects, self._core = client.CustomObjectsApi(api), client.CoreV1Api(api)
 
@@ -194,7 +192,7 @@ class Cluster:
         except ApiException as error:
             if error.status in (*_BUSY, 410):
                 raise Expired from error
-            raise _refused(error) from error
+            raise refused(error) from error
         except (HTTPError, ValueError) as error:  # a line cut in two is no JSON
             raise Expired from error
 
@@ -264,7 +262,7 @@ class Cluster:
             if rest:
                 yield rest.decode(errors="replace")
         except ApiException as error:
-            raise (Expired() if error.status in _BUSY else _refused(error)) from error
+            raise (Expired() if error.status in _BUSY else refused(error)) from error
         except HTTPError as error:
             raise Expired from error
 
@@ -298,7 +296,7 @@ class Cluster:
                 return answer
             except ApiException as error:
                 if error.status not in _BUSY or _over_quota(error):
-                    raise _refused(error) from error
+                    raise refused(error) from error
                 reason = f"answers {error.status}"
             except HTTPError as error:
                 reason = f"does not answer ({type(error).__name__})"
@@ -326,28 +324,55 @@ def connect(kind: Kind, namespace: str = "", **options: Any) -> Cluster:
     Raises:
         KfrecError: there is neither.
     """
-    own = _OWN_NAMESPACE.read_text().strip() if _OWN_NAMESPACE.is_file() else ""
+    try:
+        own = find_cluster()
+    except NoCluster as error:
+        raise KfrecError(
+            f"{kind.asked_by} needs a cluster, and there is none ({error}); run in a pod, set KUBECONFIG, or use "
+            f"{kind.instead}"
+        ) from None
+    return Cluster(kind, namespace or own or "default", **options)
+
+
+class NoCluster(Exception):
+    """This process is in no pod, and there is no kubeconfig; the text says what is wrong with it."""
+
+
+def find_cluster() -> str:
+    """Points the client to the cluster this pod runs in, or else to the one of the kubeconfig.
+
+    Returns:
+        The pod's own namespace, or that of the kubeconfig's context; empty where it names none.
+
+    Raises:
+        NoCluster: there is neither.
+    """
     try:
         config.load_incluster_config()
+        return _OWN_NAMESPACE.read_text().strip() if _OWN_NAMESPACE.is_file() else ""
     except config.ConfigException:
         try:
             file = os.environ.get("KUBECONFIG")  # the client itself reads the variable only when it is imported
             config.load_kube_config(file)
-            own = config.list_kube_config_contexts(file)[1]["context"].get("namespace", "")
-        except (config.ConfigException, TypeError, KeyError) as error:
-            reason = " ".join(str(error).split())
-            raise KfrecError(
-                f"{kind.asked_by} needs a cluster, and there is none ({reason}); run in a pod, set KUBECONFIG, or use "
-                f"{kind.instead}"
-            ) from None
-    return Cluster(kind, namespace or own or "default", **options)
+            return str(config.list_kube_config_contexts(file)[1]["context"].get("namespace", ""))
+        except (config.ConfigException, yaml.YAMLError, TypeError, KeyError, ValueError) as error:
+            raise NoCluster(" ".join(str(error).split())) from None
+
+
+def impatient_client() -> client.ApiClient:
+    """A client of the cluster that was found, which tries every request once."""
+    api = client.ApiClient()
+    api.configuration.retries = False
+    api.rest_client = client.rest.RESTClientObject(api.configuration)
+    return api
 
 
 def _over_quota(error: ApiException) -> bool:
     return error.status == 403 and "exceeded quota" in (error.body or "")
 
 
-def _refused(error: ApiException) -> Refused:
+def refused(error: ApiException) -> Refused:
+    """What the API server said with a status that is an error."""
     message = error.reason or ""
     with suppress(ValueError):
         message = json.loads(error.body or "{}").get("message") or message

@@ -30,7 +30,10 @@ def open_store(uri: str, timeout: float = 60.0) -> Store:
     Raises:
         KfrecError: an unknown scheme, a missing client library, a folder that does not exist.
     """
-    scheme = urlsplit(uri).scheme if "://" in uri else ""
+    try:
+        scheme = urlsplit(uri).scheme if "://" in uri else ""
+    except ValueError as error:
+        raise KfrecError(f"{uri}: is no address ({error}); correct it") from None
     if scheme not in _BACK_ENDS:
         raise KfrecError(f"{uri}: cannot read {scheme}:// ; use a folder, http(s)://, gs://, s3:// or minio://")
     module, name = _BACK_ENDS[scheme]

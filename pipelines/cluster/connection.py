@@ -6,7 +6,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,11 +36,9 @@ def connect(endpoint: str = "", namespace: str = "") -> Client:
     Raises:
         KfrecError: no endpoint, or it does not answer or refuses.
     """
-    host = (endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
-    if not host:
-        raise KfrecError(f"no KFP API to talk to; give --endpoint URL or set {ENDPOINT}")
+    host = _host(endpoint)
     token, path = os.environ.get(TOKEN, ""), os.environ.get(TOKEN_FILE, "")
-    _probe(host, token or _read_token(path))
+    ask(host)
     from kfp import Client
     from kfp.client import ServiceAccountTokenVolumeCredentials
 
@@ -56,6 +54,21 @@ def connect(endpoint: str = "", namespace: str = "") -> Client:
     return client
 
 
+def ask(endpoint: str = "", path: str = "healthz", timeout: tuple[float, float] = _TIMEOUT) -> dict[str, Any]:
+    """What the API server says at one path, asked once and without its client, which would try for half a minute.
+
+    Args:
+        endpoint: as for :func:`connect`; so is the token.
+        path: below ``/apis/v2beta1``.
+        timeout: to connect, to read; seconds.
+
+    Raises:
+        KfrecError: no endpoint, or it does not answer, refuses, or is not KFP's API.
+    """
+    host = _host(endpoint)
+    return _probe(host, os.environ.get(TOKEN, "") or _read_token(os.environ.get(TOKEN_FILE, "")), path, timeout)
+
+
 def server_version(client: Client) -> tuple[int, int] | None:
     """Major and minor version of the API server, or None where it does not say."""
     # The client's own method drops the field.
@@ -63,15 +76,26 @@ def server_version(client: Client) -> tuple[int, int] | None:
         "/apis/v2beta1/healthz", "GET", header_params={"Accept": "application/json"}, response_type="object",
         auth_settings=["Bearer"], _return_http_data_only=True,
     )  # fmt: skip
+    return version_in(health)
+
+
+def version_in(health: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Major and minor version in what the API server says of its health, or None where it does not say."""
     found = re.match(r"v?(\d+)\.(\d+)", str(health.get("tag_name", "")))
     return (int(found[1]), int(found[2])) if found else None
 
 
-def _probe(host: str, token: str) -> None:
-    """Asks whether anyone is there; the client itself would try for half a minute and show a traceback a try."""
+def _host(endpoint: str) -> str:
+    host = (endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
+    if not host:
+        raise KfrecError(f"no KFP API to talk to; give --endpoint URL or set {ENDPOINT}")
+    return host
+
+
+def _probe(host: str, token: str, path: str, timeout: tuple[float, float]) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        answer = requests.get(f"{host}/apis/v2beta1/healthz", headers=headers, timeout=_TIMEOUT, allow_redirects=False)
+        answer = requests.get(f"{host}/apis/v2beta1/{path}", headers=headers, timeout=timeout, allow_redirects=False)
     except requests.RequestException as error:
         raise KfrecError(f"{host}: does not answer ({type(error).__name__}); check the endpoint") from None
     if answer.status_code in (401, 403):
@@ -82,19 +106,23 @@ def _probe(host: str, token: str) -> None:
             "the address of KFP's API behind the login"
         )
     if not answer.ok:
-        raise KfrecError(f"{host}: answered {answer.status_code} to a look at its health; is this KFP's API?")
-    if not _is_json_object(answer.text):
+        looked = "its health" if path == "healthz" else path.partition("?")[0]
+        raise KfrecError(f"{host}: answered {answer.status_code} to a look at {looked}; is this KFP's API?")
+    said = _json_object(answer.text)
+    if said is None:
         raise KfrecError(
             f"{host}: answers with a page that is not KFP's API, perhaps one to log in; set {TOKEN}, or correct the "
             "endpoint"
         )
+    return said
 
 
-def _is_json_object(text: str) -> bool:
+def _json_object(text: str) -> dict[str, Any] | None:
     try:
-        return isinstance(json.loads(text), dict)
+        said = json.loads(text)
     except ValueError:
-        return False
+        return None
+    return said if isinstance(said, dict) else None
 
 
 def _not_allowed(host: str, status: int) -> KfrecError:

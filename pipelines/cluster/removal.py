@@ -20,7 +20,8 @@ from pipelines.cluster.submit import ENDED
 if TYPE_CHECKING:
     from kfp import Client
 
-_ORPHANS = (2, 16)  # the first version that can
+# The first version that can delete a recurring run without its runs.
+ORPHANS = (2, 16)
 _PAGE = 100
 # KFP answers 500 then, also to every later try; only deleting works.
 _NO_WORKFLOW = re.compile(r"scheduledworkflows?\.kubeflow\.org .*not found")
@@ -51,7 +52,7 @@ def switch(client: Client, identifier: str, enable: bool) -> Switched:
 
 def can_orphan(client: Client) -> bool:
     """Whether the server can delete a recurring run without its runs; False where it does not tell its version."""
-    return (server_version(client) or (0, 0)) >= _ORPHANS
+    return (server_version(client) or (0, 0)) >= ORPHANS
 
 
 def remove(client: Client, runs: list[RecurringRun], check: Callable[[], None]) -> int:

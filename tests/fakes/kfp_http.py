@@ -68,9 +68,7 @@ class Handler(QuietHandler):
 
     api: KfpApi
     client: str
-    # Head and body leave in one packet; in two, each answer would wait 40 ms for the client's acknowledgement.
     wbufsize = -1
-    disable_nagle_algorithm = True
 
     def _any(self) -> None:
         parts = urlsplit(self.path)

@@ -18,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import yaml
 
 from tests.fakes.handler import QuietHandler
+from tests.fakes.kubernetes_objects import REVIEWS, KubernetesObjects
 
 Json = dict[str, Any]
 NAMESPACE = "kubeflow"
@@ -54,6 +55,7 @@ class KubernetesApi:
         forget_before: watches from an older version get 410.
         drop_after: lines after which the next log streams break off, one number a stream.
         termination: seconds that pods take to end.
+        objects: what else there is in the cluster.
     """
 
     def __init__(self) -> None:
@@ -74,6 +76,7 @@ class KubernetesApi:
         self.forget_before = 0
         self.drop_after: list[int] = []
         self.termination = 0.3
+        self.objects = KubernetesObjects()
         self.changed = threading.Condition()
         self._version = 1
         self._history: list[tuple[int, str, Json]] = []
@@ -228,12 +231,15 @@ class _Handler(QuietHandler):
             items = [event for event in self.state.events if event["involvedObject"].get(field) == value]
             self._answer(200, {"kind": "EventList", "apiVersion": "v1", "metadata": {}, "items": items})
         else:
-            self._status(404, "NotFound", f"no such path {path}")
+            self._answer(*self.state.objects.get(path, query))
 
     def do_POST(self) -> None:
         if not self._enter():
             return
         body = self._body()
+        if self._path.startswith(REVIEWS):
+            self._answer(*self.state.objects.review(self._path, body, self.headers.get("Impersonate-User", "")))
+            return
         name, resource = body["metadata"]["name"], _resource(self._path)
         if resource in self.state.unknown:
             self._status(404, "", "404 page not found")
@@ -359,15 +365,16 @@ class _Handler(QuietHandler):
         self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
         self.wfile.flush()
 
-    def _answer(self, status: int, body: Json) -> None:
-        data = json.dumps(body).encode()
+    def _answer(self, status: int, body: Json | str) -> None:
+        is_text = isinstance(body, str)
+        data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
         if self.command in self.state.unanswered:
             self.state.unanswered.remove(self.command)
             self.state.down.wait(60)
             self.close_connection = True
             return
         self.send_response(status)
-        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Type", "text/plain" if is_text else "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)

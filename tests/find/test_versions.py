@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from components.errors import KfrecError
 from components.datasets.amazon_reviews.raw_files import CONTRACT
+from components.errors import KfrecError
 from components.find.versions import count_rows, data_versions
 from tests.fakes.object_stores import BUCKET
 

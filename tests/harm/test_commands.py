@@ -57,10 +57,13 @@ _NO_SETTINGS = {
 }
 
 
+@pytest.mark.parametrize("command", ["compile", "doctor --cluster"])
 @pytest.mark.parametrize("wrong", _NO_SETTINGS)
-def test_settings_of_a_cluster(wrong: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_settings_of_a_cluster(wrong: str, command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "settings.yaml").write_bytes(_NO_SETTINGS[wrong].encode("latin-1"))
-    outcome = run_here(["kfrec", "compile", "--settings", "../settings.yaml"], capfd)
+    if command != "compile" and wrong == "memory in millis":
+        return  # KFP itself refuses it, when a pipeline is compiled
+    outcome = run_here(["kfrec", *command.split(), "--settings", "../settings.yaml"], capfd)
     assert not outcome.surprise("settings.yaml")
 
 
@@ -173,11 +176,83 @@ def test_what_is_not_kfps_api(wrong: str, command: str, tmp_path: Path, capfd: p
     assert "uploaded" not in outcome.said
 
 
-@pytest.mark.parametrize(
-    "endpoint", ["", "http://127.0.0.1:9", "127.0.0.1", "ftp://here", "http://", "http://no such host"]
-)
+_NO_ENDPOINTS = ["", "http://127.0.0.1:9", "127.0.0.1", "ftp://here", "http://", "http://no such host", "http://[::1"]
+
+
+@pytest.mark.parametrize("endpoint", _NO_ENDPOINTS)
 def test_endpoints_that_are_none(endpoint: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert not run_here(["kfrec", "submit", f"--endpoint={endpoint}"], capfd).surprise()
+
+
+def _examined(words: list[str], capfd: pytest.CaptureFixture[str], subject: str) -> str:
+    """The line about a subject of a kfrec doctor that finds something missing and leaves everything as it was."""
+    outcome = run_here(["kfrec", "doctor", *words], capfd)
+    assert outcome.status == 1 and not outcome.changed
+    assert "Traceback" not in outcome.said and "this check failed" not in outcome.said, outcome.said
+    (line,) = [line for line in outcome.said.splitlines() if line[9:].startswith(f"{subject} ")]
+    assert line.startswith("missing ") and len(line) < 700
+    return line
+
+
+@pytest.mark.parametrize("wrong", _NO_KFP)
+def test_doctor_of_what_is_not_kfps_api(wrong: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with _NO_KFP[wrong]() as url:  # type: ignore[attr-defined]
+        assert url in _examined(["--cluster", f"--endpoint={url}"], capfd, "pipelines")
+
+
+@pytest.mark.parametrize("endpoint", _NO_ENDPOINTS)
+def test_doctor_of_endpoints_that_are_none(endpoint: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert endpoint.rstrip("/") in _examined(["--cluster", f"--endpoint={endpoint}"], capfd, "pipelines")
+
+
+@pytest.mark.parametrize(
+    "root", ["here", "ftp://here", "s3://", "gs://", "minio://b/p?wrong=1", "s3://[::1", "s3://a b"]
+)
+def test_doctor_of_pipeline_roots_that_are_none(
+    root: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", "http://127.0.0.1:9")
+    _examined(["--cluster", f"--pipeline-root={root}"], capfd, "object store")
+
+
+_NO_KUBECONFIG = {
+    "not yaml": "clusters: [",
+    "not text": "\xff\xfe",
+    "a list": "- a",
+    "text": "clusters",
+    "empty": "",
+    "no contexts": "apiVersion: v1\nkind: Config\n",
+    "an unknown context": "current-context: a\ncontexts: []\nclusters: []\nusers: []\n",
+    "no cluster of that name": "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n"
+    "clusters: []\nusers: []\n",
+    "a server that is none": "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n"
+    "clusters: [{name: c, cluster: {server: nonsense}}]\nusers: [{name: u, user: {}}]\n",
+    "a certificate that is none": "current-context: a\ncontexts: [{name: a, context: {cluster: c, user: u}}]\n"
+    "clusters: [{name: c, cluster: {server: 'https://127.0.0.1:9', certificate-authority-data: '!'}}]\n"
+    "users: [{name: u, user: {}}]\n",
+}
+
+
+@pytest.mark.parametrize("wrong", _NO_KUBECONFIG)
+def test_doctor_of_kubeconfigs(
+    wrong: str, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "kubeconfig").write_bytes(_NO_KUBECONFIG[wrong].encode("latin-1"))
+    monkeypatch.setenv("KUBECONFIG", str(tmp_path / "kubeconfig"))
+    _examined(["--cluster", "--endpoint=http://127.0.0.1:9"], capfd, "kubernetes")
+
+
+@pytest.mark.parametrize("folder", ["/proc/none", "/dev/null", "/dev/null/below", "x" * 300, "taken", "circle"])
+def test_doctor_of_folders(folder: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "work" / "taken").write_text("a file")
+    (tmp_path / "work" / "circle").symlink_to("circle")
+    _examined([f"--workdir={folder}"], capfd, "disk")
+
+
+@pytest.mark.parametrize("words", [["--workdir="], ["--clusster"], ["more"], ["--cluster", "--settings=none.yaml"]])
+def test_doctor(words: list[str], capfd: pytest.CaptureFixture[str]) -> None:
+    assert not run_here(["kfrec", "doctor", *words], capfd).surprise()
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from components.cluster.rights import RIGHTS
 from components.errors import KfrecError
 from components.preprocess.dask_cluster.body import OWN_LABELS
 from components.preprocess.dask_settings import DaskSettings
@@ -140,16 +141,13 @@ def test_the_steps_have_exactly_the_rights_they_need(overlay: str) -> None:
         for body in build(MANIFESTS / "overlays" / overlay)
         if body["kind"] == "Role" and body["metadata"]["name"] == "kfrec-mpijobs"
     ]
-    assert {(group, resource): rule["verbs"] for rule in role["rules"] for group in rule["apiGroups"]
-            for resource in rule["resources"]} == {
-        ("kubeflow.org", "mpijobs"): ["get", "list", "watch", "create", "patch", "delete"],
-        ("kubeflow.org", "mpijobs/status"): ["get"],
-        ("kubernetes.dask.org", "daskclusters"): ["get", "list", "create", "delete"],
-        ("", "pods"): ["get", "list", "watch"],
-        ("", "pods/log"): ["get"],
-        ("", "events"): ["list"],
-        ("argoproj.io", "workflows"): ["get"],
-    }  # fmt: skip
+    granted = {
+        (group, resource): rule["verbs"]
+        for rule in role["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    assert granted == {(right.group, right.resource): list(right.verbs) for right in RIGHTS}
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)

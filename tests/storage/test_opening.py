@@ -11,6 +11,11 @@ def test_an_unknown_scheme_lists_the_known_ones() -> None:
         open_store("ftp://host/data")
 
 
+def test_what_is_no_address_is_one_clear_line() -> None:
+    with pytest.raises(KfrecError, match=r"s3://\[::1: is no address \(Invalid IPv6 URL\); correct it"):
+        open_store("s3://[::1")
+
+
 def test_a_missing_folder_is_one_clear_line(tmp_path: Path) -> None:
     with pytest.raises(KfrecError, match=r"nowhere: no such folder; check the path"):
         open_store(str(tmp_path / "nowhere"))

@@ -1,0 +1,41 @@
+"""What steps do in Kubernetes: the rights of their service account.
+
+manifests/base/rights.yaml grants them, and ``kfrec doctor --cluster`` asks for them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Right:
+    """Verbs on one resource of a namespace.
+
+    Attributes:
+        group: API group; empty is the core group.
+        resource: in plural, with its subresource after a slash.
+        verbs: what is done with it.
+        without: what becomes of a training where it is refused; empty where there can be none.
+    """
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    without: str = ""
+
+
+RIGHTS = (
+    Right("kubeflow.org", "mpijobs", ("get", "list", "watch", "create", "patch", "delete")),
+    Right("kubeflow.org", "mpijobs/status", ("get",), "kfrec itself reads the status with the job"),
+    Right(
+        "kubernetes.dask.org",
+        "daskclusters",
+        ("get", "list", "create", "delete"),
+        "preprocess has no Dask cluster of its own (dask_workers)",
+    ),
+    Right("", "pods", ("get", "list", "watch"), "a lost worker may be noticed late"),
+    Right("", "pods/log", ("get",), "the workers' progress is not shown"),
+    Right("", "events", ("list",), "reasons why pods do not start are not shown"),
+    Right("argoproj.io", "workflows", ("get",), "an MPIJob belongs to the step's pod and goes with its node"),
+)

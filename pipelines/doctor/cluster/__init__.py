@@ -1,0 +1,1 @@
+"""What a cluster needs for ``kfrec submit`` and ``kfrec schedule``."""

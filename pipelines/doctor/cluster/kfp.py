@@ -1,0 +1,60 @@
+"""Kubeflow Pipelines: version, what that version can do, and whether it lets this user in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from pipelines.cluster.connection import ENDPOINT, ask, version_in
+from pipelines.cluster.removal import ORPHANS
+from pipelines.doctor.cluster.api import TIMEOUT
+from pipelines.doctor.cluster.place import Place
+from pipelines.doctor.cluster.services import seen_from_outside
+from pipelines.doctor.finding import Finding, missing, note, ok
+
+# Steps of an older server are all told the same literal text as the identifier of their run.
+_OLDEST = (2, 5)
+# The first version that can keep pipelines as Kubernetes objects.
+_NATIVE = (2, 17)
+_FORWARD = "give --endpoint http://localhost:8888"
+
+
+def look(place: Place) -> Iterator[Finding]:
+    if not place.endpoint:
+        yield missing("no address of KFP's API", f"give --endpoint URL or set {ENDPOINT}")
+        return
+    if (finding := seen_from_outside(place, place.endpoint, _FORWARD)) is not None:
+        yield finding
+        return
+    health = ask(place.endpoint, timeout=TIMEOUT)
+    several = bool(health.get("multi_user"))
+    yield _version(place.endpoint, health)
+    namespace = place.user or (place.kubernetes.namespace if place.kubernetes else "")
+    if several and not namespace:
+        yield missing("KFP serves several users here", "give --namespace NAME, the user's")
+        return
+    query = {"page_size": "1", **({"namespace": namespace} if several else {})}
+    ask(place.endpoint, f"experiments?{urlencode(query)}", TIMEOUT)
+    yield ok(f"KFP lets this user list experiments{f' of namespace {namespace}' if several else ''}")
+
+
+def _version(endpoint: str, health: Mapping[str, Any]) -> Finding:
+    version = version_in(health)
+    told = f"{health.get('tag_name') or 'no version'} at {endpoint}"
+    if version is None:
+        return note(
+            f"{told}: KFP does not tell its version",
+            "see that it is 2.5 or newer; a schedule that is replaced stays paused until its runs have ended",
+        )
+    if version < _OLDEST:
+        return missing(
+            f"{told}: KFP before 2.5 gives every run the same literal run id",
+            "upgrade Kubeflow Pipelines to 2.5 or newer",
+        )
+    if version < ORPHANS:
+        return ok(f"{told}; a schedule that is replaced stays paused until its runs have ended (at once from 2.16)")
+    if health.get("pipeline_store") == "kubernetes":
+        return ok(f"{told}; replaces schedules at once; keeps pipelines as Kubernetes objects")
+    native = "; can keep pipelines as Kubernetes objects" if version >= _NATIVE else ""
+    return ok(f"{told}; replaces schedules at once{native}")

@@ -1,0 +1,24 @@
+"""The Kubernetes API and the namespace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from components.cluster.api import Refused
+from pipelines.doctor.cluster.place import Place
+from pipelines.doctor.finding import MISSING, Finding, missing, ok
+
+
+def look(place: Place) -> Iterator[Finding]:
+    if place.kubernetes is None:
+        yield Finding(MISSING, place.unanswered)
+        return
+    namespace = place.kubernetes.namespace
+    try:
+        there = place.kubernetes.get(f"/api/v1/namespaces/{namespace}") is not None
+    except Refused:
+        there = True  # not everyone may look; what is in it is looked at next
+    if there:
+        yield ok(f"{place.version} at {place.kubernetes.host}, namespace {namespace}")
+    else:
+        yield missing(f"no namespace {namespace} at {place.kubernetes.host}", "give --namespace NAME")

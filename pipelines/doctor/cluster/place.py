@@ -1,0 +1,220 @@
+"""What the checks of a cluster are told: read once, from Kubernetes, from the settings and from the environment."""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import Any
+
+import yaml
+
+from components.cluster.api import NoCluster, Refused, find_cluster, impatient_client
+from components.errors import KfrecError
+from components.steps.catalog import LaunchParameters
+from components.steps.settings_file import checked
+from components.train.mpijob.settings import JobSettings
+from pipelines.doctor.cluster.api import Kubernetes
+from pipelines.task_settings import ClusterSettings
+
+CONFIG_MAP, SECRET = "config map", "secret"
+_PLURALS = {CONFIG_MAP: "configmaps", SECRET: "secrets"}
+# KFP's own: where artifacts go unless a run says otherwise, and what KFP takes where it says nothing.
+LAUNCHER, _ROOT = "kfp-launcher", "defaultPipelineRoot"
+_KFP_ROOT = "minio://mlpipeline/v2/artifacts"
+_STEPS_ACCOUNT = "kfrec-pipeline"
+# Where KFP is installed unless someone chose otherwise.
+_KFP_NAMESPACE = "kubeflow"
+# MLflow's client would try for minutes.
+_SHORT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
+
+
+@dataclass(frozen=True)
+class Held:
+    """A config map or a secret.
+
+    Attributes:
+        kind: CONFIG_MAP or SECRET.
+        name: its name.
+        values: key to value; None where it is not there, or may not be read.
+        refused: what the API server said where it may not be read.
+    """
+
+    kind: str
+    name: str
+    values: Mapping[str, str] | None
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Place:
+    """An installation.
+
+    Attributes:
+        kubernetes: its API; None where it does not answer.
+        unanswered: why it does not.
+        version: of Kubernetes.
+        settings: what the steps ask for.
+        job: what every MPIJob asks for.
+        job_mistake: what is wrong with the settings of MPIJobs; the defaults stand in then.
+        held: the config maps and secrets that the steps mount, and KFP's own config map.
+        endpoint: of KFP's API.
+        user: the namespace that KFP is asked for; empty where it serves one user.
+        root: where artifacts go.
+        account: whose rights are asked for; empty is the asking account's own.
+        registry: stands before the images' names.
+        environment: what the steps find in theirs.
+    """
+
+    kubernetes: Kubernetes | None
+    unanswered: str
+    version: str
+    settings: ClusterSettings
+    job: JobSettings
+    job_mistake: str
+    held: tuple[Held, ...]
+    endpoint: str
+    user: str
+    root: str
+    account: str
+    registry: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def api(self) -> Kubernetes:
+        """The Kubernetes API, for checks that are made only where it answers."""
+        assert self.kubernetes is not None
+        return self.kubernetes
+
+    @property
+    def scheme(self) -> str:
+        """Of the place where artifacts go; empty where that is no URI."""
+        scheme, separator, _ = self.root.partition("://")
+        return scheme if separator else ""
+
+    @property
+    def job_namespace(self) -> str:
+        return self.job.namespace or self.api.namespace
+
+    def accounts(self) -> Iterator[tuple[str, str]]:
+        """Namespace and name of the service accounts of steps and of MPIJobs."""
+        yield self.api.namespace, self.account or _STEPS_ACCOUNT
+        yield self.job_namespace, self.job.service_account
+
+    def get(self, kind: str, name: str) -> Held | None:
+        return next((held for held in self.held if (held.kind, held.name) == (kind, name)), None)
+
+
+def gather(
+    settings: ClusterSettings,
+    *,
+    endpoint: str = "",
+    namespace: str = "",
+    root: str = "",
+    account: str = "",
+    registry: str = "",
+) -> Place:
+    """Reads what all checks need; what cannot be read is said by the checks.
+
+    Args:
+        settings: what the steps ask for.
+        endpoint: of KFP's API; empty is what environment or cluster say.
+        namespace: where kfrec is installed; empty is the pod's own, or the one of the kubeconfig's context, or KFP's.
+        root: where artifacts go; empty is what KFP says.
+        account: whose rights are asked for.
+        registry: stands before the images' names; empty is what environment or cluster say.
+    """
+    kubernetes, unanswered, version = _find(namespace)
+    held = tuple(_read(kubernetes, settings)) if kubernetes else ()
+    environment: dict[str, str] = {}
+    for each in held:
+        if each.name != LAUNCHER:
+            environment |= {key: value for key, value in (each.values or {}).items() if key.isupper()}
+    environment |= os.environ
+    launcher = next((each.values or {} for each in held if each.name == LAUNCHER), {})
+    job, mistake = _job(settings, held)
+    return Place(
+        kubernetes=kubernetes,
+        unanswered=unanswered,
+        version=version,
+        settings=settings,
+        job=job,
+        job_mistake=mistake,
+        held=held,
+        endpoint=endpoint or environment.get("KFP_ENDPOINT", ""),
+        user=namespace,
+        root=root or launcher.get(_ROOT, "") or _KFP_ROOT,
+        account=account,
+        registry=registry or environment.get("KFREC_REGISTRY", ""),
+        environment=environment,
+    )
+
+
+@contextmanager
+def environment_of(place: Place) -> Iterator[None]:
+    """Gives this process what the steps find in their environment; what was set here already stays."""
+    earlier = dict(os.environ)
+    os.environ.update({**place.environment, **_SHORT})
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(earlier)
+
+
+def _find(namespace: str) -> tuple[Kubernetes | None, str, str]:
+    """The API, why there is none, and the version of Kubernetes."""
+    try:
+        own = find_cluster()
+    except NoCluster as error:
+        return None, f"no cluster ({error}); run in a pod, or set KUBECONFIG", ""
+    kubernetes = Kubernetes(impatient_client(), namespace or own or _KFP_NAMESPACE)
+    try:
+        version = str((kubernetes.get("/version") or {}).get("gitVersion", "of unknown version"))
+    except KfrecError as error:
+        return None, f"{error}; check KUBECONFIG and the way there", ""
+    except Refused as no:
+        return None, f"{kubernetes.host}: refused ({no}); log in to the cluster anew", ""
+    return kubernetes, "", version
+
+
+def _read(kubernetes: Kubernetes, settings: ClusterSettings) -> Iterator[Held]:
+    names = [(CONFIG_MAP, name) for step in settings.steps.values() for name in step.config_maps]
+    names += [(SECRET, name) for step in settings.steps.values() for name in step.secrets]
+    for kind, name in dict.fromkeys([*names, (CONFIG_MAP, LAUNCHER)]):
+        try:
+            body = kubernetes.object(_PLURALS[kind], name)
+        except (Refused, KfrecError) as error:
+            yield Held(kind, name, None, str(error))
+            continue
+        yield Held(kind, name, None if body is None else _values(kind, body))
+
+
+def _values(kind: str, body: Mapping[str, Any]) -> dict[str, str]:
+    data = body.get("data") or {}
+    if kind == CONFIG_MAP:
+        return dict(data)
+    return {key: base64.b64decode(value).decode(errors="replace").rstrip("\r\n") for key, value in data.items()}
+
+
+def _job(settings: ClusterSettings, held: tuple[Held, ...]) -> tuple[JobSettings, str]:
+    """The settings of MPIJobs, from the config map that the train step mounts, and what is wrong with them."""
+    file = PurePosixPath(LaunchParameters().job_settings)
+    maps = [
+        name for name, folder in settings.steps["train"].config_maps.items() if PurePosixPath(folder) == file.parent
+    ]
+    for each in held:
+        text = (each.values or {}).get(file.name)
+        if each.kind == CONFIG_MAP and each.name in maps and text is not None:
+            place = f"config map {each.name}: {file.name}"
+            try:
+                body = yaml.safe_load(text)
+                return JobSettings(**checked(place, {} if body is None else body, JobSettings)), ""
+            except yaml.YAMLError as error:
+                return JobSettings(), f"{place}: not YAML ({' '.join(str(error).split())}); correct it"
+            except KfrecError as error:
+                return JobSettings(), str(error)
+    return JobSettings(), ""

@@ -1,0 +1,80 @@
+"""Carries out checks side by side and shows what they found, in the order of their list."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from components.errors import KfrecError, explain_os_error
+from pipelines.doctor.finding import MISSING, Check, Finding, P, missing
+
+# A server that is there answers at once, also a busy one within some seconds.
+LONGEST = 60.0
+_SUBJECT_WIDTH = 13
+
+
+@dataclass
+class _Looking:
+    thread: threading.Thread
+    findings: list[Finding] = field(default_factory=list)
+    defects: list[Exception] = field(default_factory=list)
+
+
+def examine(checks: Sequence[Check[P]], place: P, debug: bool = False, longest: float = LONGEST) -> int:
+    """Prints a line for every finding and returns how many of them are MISSING.
+
+    A check that fails is a line like any other; so is one that takes too long.
+
+    Args:
+        checks: what to look at.
+        place: what the checks are told.
+        debug: raise what a defect of a check raised, after the last line.
+        longest: seconds until a check is given up.
+    """
+    begun, lacking = time.monotonic(), 0
+    looks = [_start(check, place) for check in checks]
+    for check, looking in zip(checks, looks, strict=True):
+        looking.thread.join(max(0.0, begun + longest - time.monotonic()))
+        findings = list(looking.findings)
+        if looking.thread.is_alive():
+            findings.append(missing(f"no answer within {longest:.0f} s", "see that what it asks is running"))
+        for finding in findings:
+            print(line(check.subject, finding), flush=True)
+            lacking += finding.state == MISSING
+    for defect in (defect for looking in looks for defect in looking.defects if debug):
+        raise defect
+    return lacking
+
+
+def line(subject: str, finding: Finding) -> str:
+    """State, subject, what was found, and the remedy."""
+    told = f"{finding.found}; {finding.remedy}" if finding.remedy else finding.found
+    return f"{finding.state:<7}  {subject:<{_SUBJECT_WIDTH}}  {' '.join(told.split())}"
+
+
+def _start(check: Check[P], place: P) -> _Looking:
+    def look() -> None:
+        try:
+            looking.findings.extend(check.look(place))
+        except KfrecError as error:
+            looking.findings.append(Finding(MISSING, str(error)))
+        except ModuleNotFoundError as error:
+            looking.findings.append(
+                missing(f"the package {error.name} is not installed", "install kfrec with all its extras (make setup)")
+            )
+        except Exception as error:
+            told = explain_os_error(error) if isinstance(error, OSError) else None
+            if told is not None:
+                looking.findings.append(Finding(MISSING, str(told)))
+                return
+            looking.defects.append(error)
+            looking.findings.append(
+                missing(f"this check failed ({type(error).__name__}: {error})", "see kfrec --debug doctor")
+            )
+
+    # The interpreter does not wait for a daemon thread that still waits for a server.
+    looking = _Looking(threading.Thread(target=look, daemon=True))
+    looking.thread.start()
+    return looking

@@ -1,0 +1,51 @@
+"""What a check found, and the checks' common form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+OK, MISSING, NOTE = "ok", "missing", "note"
+
+P = TypeVar("P")
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line.
+
+    Attributes:
+        state: OK; MISSING where kfrec cannot work so; NOTE where it can, but the reader should know.
+        found: what is there.
+        remedy: what to do about it; empty where nothing is to be done.
+    """
+
+    state: str
+    found: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Check(Generic[P]):
+    """One subject.
+
+    Attributes:
+        subject: a word or two that begin the line.
+        look: finds out, from what is known of the place; raises KfrecError where something is missing.
+    """
+
+    subject: str
+    look: Callable[[P], Iterable[Finding]]
+
+
+def ok(found: str) -> Finding:
+    return Finding(OK, found)
+
+
+def missing(found: str, remedy: str) -> Finding:
+    return Finding(MISSING, found, remedy)
+
+
+def note(found: str, remedy: str = "") -> Finding:
+    return Finding(NOTE, found, remedy)

@@ -1,0 +1,28 @@
+"""What the checks of a machine are told."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from pipelines.ports import UI_PORT
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine, and how kfrec will use it.
+
+    Attributes:
+        workdir: where runs are to be kept; need not exist.
+        port: of ``kfrec ui``.
+        prefix: root of the Python environment.
+        proc: where the kernel tells of the machine.
+        control_group: where it tells of this container's limits.
+    """
+
+    workdir: Path
+    port: int = UI_PORT
+    prefix: Path = Path(sys.prefix)
+    proc: Path = Path("/proc")
+    control_group: Path = Path("/sys/fs/cgroup")
