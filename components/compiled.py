@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import time
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,6 +12,10 @@ from typing import Any
 
 from numba import njit, types
 from numba.core.caching import IndexDataCacheFile
+
+
+# Seconds.
+_LONGEST_COMPILATION = 60
 
 
 def _checksum(paths: Iterable[Path]) -> int:
@@ -32,12 +39,54 @@ class _MachineCode(IndexDataCacheFile):
     Numba numbers the files of a function's signatures and names a file in its index before it writes it. So two ranks
     that compile different signatures at once exchange these, and one that starts after an upgrade may read the old
     version's machine code. Here a file is named by what it holds, and written first; at worst a process compiles again.
+
+    Ranks that start together would all compile the same kernels. One of them does; the others wait for its file, as
+    long as compiling may take.
     """
 
+    _lock: int | None = None
+
+    def load(self, key: Any) -> Any:
+        found = super().load(key)
+        if found is None and self._locked():
+            found = super().load(key)
+            if found is not None:
+                self._unlock()
+        return found
+
     def save(self, key: Any, data: Any) -> None:
-        name = self._data_name(zlib.crc32(repr((self._source_stamp, key)).encode()))
-        self._save_data(name, data)
-        self._save_index(self._load_index() | {key: name})
+        try:
+            name = self._data_name(zlib.crc32(repr((self._source_stamp, key)).encode()))
+            self._save_data(name, data)
+            self._save_index(self._load_index() | {key: name})
+        finally:
+            self._unlock()
+
+    def _locked(self) -> bool:
+        """Whether this process is the one to compile; held until the file is saved, or the process ends."""
+        if self._lock is not None:
+            return True
+        try:
+            lock = os.open(f"{self._index_path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError:
+            return False
+        until = time.monotonic() + _LONGEST_COMPILATION
+        while time.monotonic() < until:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                self._lock = lock
+                return True
+            except BlockingIOError:
+                time.sleep(0.05)
+            except OSError:  # a file system without locks
+                break
+        os.close(lock)
+        return False
+
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
 
 def _whatever_the_values(resolve: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,5 +1,6 @@
 """How often kernels are compiled, and their files, where several processes write them at once."""
 
+from concurrent.futures import ThreadPoolExecutor, TimeoutError
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +34,24 @@ def test_what_one_process_saves_another_loads(tmp_path: Path):
     _files(tmp_path, 1).save("floats", b"code")
     assert _files(tmp_path, 1).load("floats") == b"code"
     assert _files(tmp_path, 1).load("integers") is None
+
+
+def test_a_process_waits_for_one_that_compiles_the_same(tmp_path: Path):
+    first, second = _files(tmp_path, 1), _files(tmp_path, 1)
+    assert first.load("floats") is None  # and is now the one to compile
+    with ThreadPoolExecutor(1) as other:
+        loaded = other.submit(second.load, "floats")
+        with pytest.raises(TimeoutError):
+            loaded.result(0.3)
+        first.save("floats", b"code")
+        assert loaded.result(5) == b"code"
+
+
+def test_a_process_that_fails_to_compile_is_not_waited_for_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("components.compiled._LONGEST_COMPILATION", 0.2)
+    first = _files(tmp_path, 1)
+    assert first.load("floats") is None
+    assert _files(tmp_path, 1).load("floats") is None
 
 
 def test_processes_that_save_different_signatures_at_once_do_not_exchange_them(

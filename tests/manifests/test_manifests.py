@@ -191,7 +191,7 @@ def test_the_jobs_of_plain_kubectl_call_steps_as_they_are() -> None:
             for container in containers(template["spec"]):
                 module = container["command"][-1].removeprefix("components.")
                 if module in STEPS:
-                    argument_parser(STEPS[module]).parse_args(container["args"])
+                    argument_parser(STEPS[module], {}).parse_args(container["args"])
                     seen.add(module)
         if body["kind"] == "MPIJob":
             command = body["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"]
