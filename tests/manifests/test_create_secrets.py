@@ -48,7 +48,7 @@ def test_server_and_steps_get_the_same_password_and_nobody_chose_it(secrets: Pat
 
 def test_the_server_finds_its_accounts_in_the_database(secrets: Path) -> None:
     """A password with % in it, as the address of a database has it for special characters."""
-    uri = "postgresql://mlflow:p%40ss%2Fword@db.example.org:5432/mlflow"
+    uri = "postgresql+psycopg://mlflow:p%40ss%2Fword@db.example.org:5432/mlflow"
     assert create(secrets, DATABASE_URI=uri).returncode == 0
     config = configparser.ConfigParser()  # as mlflow.server.auth.config reads it
     config.read(secrets / "kfrec-mlflow-server" / "basic_auth.ini")
