@@ -46,9 +46,12 @@ def main() -> int:
 
 
 def pins(text: str) -> dict[str, str]:
-    """The lines of each requirement, by its name."""
-    blocks = re.findall(r"^[A-Za-z0-9].*(?:\n[ \t].*)*\n?", text.rstrip("\n") + "\n", re.M)
-    return {normal(re.split(r"[=\s;\[]", block, maxsplit=1)[0]): block for block in blocks}
+    """The lines of each package, by its name: one requirement, or one for each version of Python."""
+    found: dict[str, str] = {}
+    for block in re.findall(r"^[A-Za-z0-9].*(?:\n[ \t].*)*\n?", text.rstrip("\n") + "\n", re.M):
+        name = normal(re.split(r"[=\s;\[]", block, maxsplit=1)[0])
+        found[name] = found.get(name, "") + block
+    return found
 
 
 def install_lacking(

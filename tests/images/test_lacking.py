@@ -70,10 +70,10 @@ def test_a_base_that_has_everything_gets_kfrec(tmp_path: Path) -> None:
     assert target.calls == [set()]
 
 
-def test_an_exported_requirement_keeps_its_hashes() -> None:
-    text = (
-        "a_b==1.0 ; python_version < '4' \\\n    --hash=sha256:1 \\\n    --hash=sha256:3\nc==2 \\\n    --hash=sha256:5"
+def test_an_exported_requirement_keeps_its_hashes_and_its_versions_for_other_pythons() -> None:
+    old, other, new = (
+        "a_b==1.0 ; python_version < '3.11' \\\n    --hash=sha256:1 \\\n    --hash=sha256:3\n",
+        "c==2 \\\n    --hash=sha256:5\n",
+        "a-b==1.1 ; python_version >= '3.11' \\\n    --hash=sha256:2\n",
     )
-    found = pins(text)
-    assert list(found) == ["a-b", "c"]
-    assert "".join(found.values()) == text + "\n"
+    assert pins(old + other + new.rstrip()) == {"a-b": old + new, "c": other}
