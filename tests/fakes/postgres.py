@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
@@ -36,6 +37,18 @@ def postgres() -> Iterator[str]:
     binaries = programs()
     if binaries is None:
         pytest.skip("no PostgreSQL here; on Debian: apt-get install postgresql")
+    with running_postgres(binaries) as uri:
+        yield uri
+
+
+@contextmanager
+def running_postgres(binaries: Path, address: str = "127.0.0.1") -> Iterator[str]:
+    """Runs a server and yields the database's URI.
+
+    Args:
+        binaries: folder with its programs.
+        address: of this machine, where it listens.
+    """
     port = free_port()
     # It refuses to run as root, and another user reaches no folder of pytest's.
     someone = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
@@ -51,24 +64,26 @@ def postgres() -> Iterator[str]:
         capture_output=True, text=True, cwd=folder, **someone,
     )  # fmt: skip
     assert made.returncode == 0, made.stderr
-    options = ["-h", "127.0.0.1", "-p", str(port), "-k", str(folder), "-c", "fsync=off"]
+    with (folder / "data" / "pg_hba.conf").open("a") as file:
+        file.write("host all all samenet scram-sha-256\n")
+    options = ["-h", address, "-p", str(port), "-k", str(folder), "-c", "fsync=off"]
     with (folder / "log").open("w") as log:
         server = subprocess.Popen(
             [binaries / "postgres", "-D", data, *options], stdout=log, stderr=log, cwd=folder, **someone
         )
     try:
-        _make_database(port, server, folder / "log")
-        yield f"postgresql://{NAME}:{quote(PASSWORD, safe='')}@127.0.0.1:{port}/{NAME}"
+        _make_database(address, port, server, folder / "log")
+        yield f"postgresql://{NAME}:{quote(PASSWORD, safe='')}@{address}:{port}/{NAME}"
     finally:
         server.send_signal(signal.SIGINT)  # a fast shutdown
         server.wait(30)
         shutil.rmtree(folder)
 
 
-def _make_database(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
+def _make_database(address: str, port: int, server: subprocess.Popen[bytes], log: Path) -> None:
     import psycopg
 
-    account = {"host": "127.0.0.1", "port": port, "user": NAME, "password": PASSWORD}
+    account = {"host": address, "port": port, "user": NAME, "password": PASSWORD}
     until = time.monotonic() + _WAIT_SECONDS
     while True:
         assert server.poll() is None and time.monotonic() < until, log.read_text()

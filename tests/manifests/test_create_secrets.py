@@ -21,11 +21,16 @@ for word in "${@:5}"; do pair=${word#--from-literal=}; printf %s "${pair#*=}" > 
 
 @pytest.fixture
 def secrets(tmp_path: Path) -> Path:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "kubectl").write_text(KUBECTL)
-    (tmp_path / "bin" / "kubectl").chmod(0o755)
-    (tmp_path / "secrets").mkdir()
-    return tmp_path / "secrets"
+    return secrets_in(tmp_path)
+
+
+def secrets_in(folder: Path) -> Path:
+    """The folder where that kubectl keeps secrets."""
+    (folder / "bin").mkdir()
+    (folder / "bin" / "kubectl").write_text(KUBECTL)
+    (folder / "bin" / "kubectl").chmod(0o755)
+    (folder / "secrets").mkdir()
+    return folder / "secrets"
 
 
 def create(secrets: Path, **environment: str) -> subprocess.CompletedProcess[str]:
