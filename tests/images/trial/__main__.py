@@ -40,11 +40,11 @@ ROOT = Path(__file__).parents[3]
 UV = str(ROOT / ".uv" / "bin" / "uv")
 CPU, TRAIN = "localhost/kfrec-trial-cpu", "localhost/kfrec-trial-train"
 MLFLOW, ANCHOR = "kfrec-trial-mlflow", "kfrec-trial-anchor"
-EPOCHS = 8
+EPOCHS = 6
 VALUES = {
     "synthetic_users": 400, "synthetic_items": 300, "model_type": "din", "embedding_dim": 4, "global_batch_size": 512,
     "long_seq_length": 20, "max_sequence_length": 30, "epochs": EPOCHS, "checkpoint_steps": 5, "train_seed": 7,
-    "workers": 2, "gpus_per_worker": 0, "auc_floor": 0.3, "bootstrap_samples": 50,
+    "workers": 2, "gpus_per_worker": 0, "auc_floor": 0.3, "bootstrap_samples": 100,
 }  # fmt: skip
 _AGAIN = """
 from mlflow import MlflowClient
