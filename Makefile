@@ -1,7 +1,7 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast lint format compile manifests images reference bench bench-full ui clean
+.PHONY: help setup run test test-fast lint format compile manifests images images-test reference bench bench-full ui clean
 
 UV_VERSION := 0.13.8
 UV := .uv/bin/uv
@@ -64,6 +64,9 @@ reference: $(READY) ## write docs/parameters.md from the catalog
 
 images: $(READY) ## build the images: make images REGISTRY=... [IMAGES="cpu train"] [REVISION=...] [PUSH=1] [DRY_RUN=1]
 	@.venv/bin/python -m images.build --registry "$(REGISTRY)" --revision "$(REVISION)" $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run) $(IMAGES)
+
+images-test: $(READY) ## build the images on stand-ins of their bases and run them, with podman (a quarter of an hour, as root)
+	@.venv/bin/python -m tests.images.trial
 
 bench: $(READY) ## measure every stage against its reference (about 10 minutes)
 	@.venv/bin/python -m benchmarks

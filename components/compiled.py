@@ -13,7 +13,6 @@ from typing import Any
 from numba import njit, types
 from numba.core.caching import IndexDataCacheFile
 
-
 # Seconds.
 _LONGEST_COMPILATION = 60
 

@@ -14,6 +14,8 @@ done
 database=$(random)
 admin=$(random)
 uri=${DATABASE_URI:-postgresql://mlflow:$database@kfrec-postgres:5432/mlflow}
+# Which driver an address without one means depends on SQLAlchemy's version; the image has psycopg.
+case $uri in postgres://* | postgresql://*) uri=postgresql+psycopg://${uri#*://} ;; esac
 escaped=${uri//%/%%} # in an ini file, % starts a reference
 kubectl -n "$namespace" create secret generic kfrec-mlflow-server \
   --from-literal=POSTGRES_PASSWORD="$database" \

@@ -10,6 +10,7 @@ import time
 import uuid
 import warnings
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TextIO, cast
 
@@ -28,6 +29,15 @@ from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise
 from pipelines.temporary import temporary_folder
 
+# What the steps of a run here load that kfrec itself does not bring, by extra.
+_MODULES = {
+    "pipeline": ("kfp",),
+    "preprocess": ("nvtabular", "orjson"),
+    "records": ("numba",),
+    "tensorflow": ("tensorflow",),
+    "train": ("horovod",),
+    "tracking": ("mlflow",),
+}
 # Where the steps of a run here work: run, pipeline, step, and the hidden folder beside the output.
 _WORKING = "*/*/*/.*.partial"
 
@@ -45,6 +55,7 @@ def run(model: str, values: Mapping[str, Any], workdir: Path) -> Path:
     """
     started = time.monotonic()
     arguments = _arguments(Pipeline(TRAINING, model), values, workdir)
+    _check_installed(arguments)
     _check_launcher(model, arguments)
     with _place(workdir) as (folder, output):
         _train(model, arguments, folder, output)
@@ -65,6 +76,7 @@ def run_retraining(model: str, values: Mapping[str, Any], workdir: Path) -> Path
 
     started = time.monotonic()
     arguments = _arguments(Pipeline(RETRAINING, model), values, workdir)
+    _check_installed(arguments)
     _check_launcher(model, arguments)
     with _place(workdir) as (folder, output):
         with _kfp_local(folder, output):
@@ -83,6 +95,23 @@ def _arguments(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> 
     local = {**LOCAL_DEFAULTS, "cache_dir": str(workdir.absolute() / "cache")}
     known = pipeline_parameters(pipeline, local)
     return {name: parameter.plain_default for name, parameter in known.items()} | checked(values, pipeline, local)
+
+
+def _check_installed(arguments: Mapping[str, Any]) -> None:
+    """Finds out before the first step whether all steps can run in this environment.
+
+    Raises:
+        KfrecError: an extra is missing; each image has those of its own steps alone.
+    """
+    used = {name: modules for name, modules in _MODULES.items() if name != "train" or arguments["launcher"] != MPIJOB}
+    missing = {name: [module for module in modules if find_spec(module) is None] for name, modules in used.items()}
+    extras = [name for name, modules in missing.items() if modules]
+    if extras:
+        modules = ", ".join(module for name in extras for module in missing[name])
+        raise KfrecError(
+            f"kfrec run needs {modules}, which this environment lacks; install kfrec[{','.join(extras)}] into it, or "
+            "start the run on a cluster with kfrec submit, where each step has an image of its own"
+        )
 
 
 def _check_launcher(model: str, arguments: Mapping[str, Any]) -> None:

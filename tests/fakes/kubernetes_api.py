@@ -167,18 +167,18 @@ class KubernetesApi:
                 yield kind, job
 
     @contextmanager
-    def served(self) -> Iterator[str]:
-        """Answers at the URL it yields."""
+    def served(self, address: str = "127.0.0.1") -> Iterator[str]:
+        """Answers at the URL it yields, on this address of the machine."""
         api = self
 
         class Handler(_Handler):
             state = api
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        server = ThreadingHTTPServer((address, 0), Handler)
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
+            yield f"http://{address}:{server.server_address[1]}"
         finally:
             self.down.set()
             server.shutdown()

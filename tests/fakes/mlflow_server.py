@@ -36,9 +36,7 @@ class MlflowServer:
 @pytest.fixture(scope="module")
 def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowServer]:
     folder = tmp_path_factory.mktemp("server")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     (folder / "auth.ini").write_text(
         f"[mlflow]\ndefault_permission = READ\ndatabase_uri = sqlite:///{folder / 'auth.db'}\n"
         f"admin_username = {_ADMIN}\nadmin_password = {_PASSWORD}\n"
@@ -55,7 +53,7 @@ def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowSe
         process = subprocess.Popen(command, stdout=log, stderr=log, env=plain | own, start_new_session=True)
     uri = f"http://127.0.0.1:{port}"
     try:
-        _wait(uri, process, folder / "log")
+        wait_for_server(uri, process, folder / "log")
         account = {"MLFLOW_TRACKING_USERNAME": _ADMIN, "MLFLOW_TRACKING_PASSWORD": _PASSWORD}
         yield MlflowServer(uri, plain | account | {"MLFLOW_TRACKING_URI": uri})
     finally:
@@ -64,7 +62,16 @@ def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowSe
         process.wait(30)
 
 
-def _wait(uri: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def free_port() -> int:
+    """A port of this machine that nothing listens on."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port: int = free.getsockname()[1]
+        return port
+
+
+def wait_for_server(uri: str, process: subprocess.Popen[bytes], log: Path) -> None:
+    """Waits until a server says that it is healthy; a test whose server does not ends with its log."""
     started = time.monotonic()
     while time.monotonic() - started < _WAIT_SECONDS:
         assert process.poll() is None, log.read_text()

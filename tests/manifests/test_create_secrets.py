@@ -21,11 +21,16 @@ for word in "${@:5}"; do pair=${word#--from-literal=}; printf %s "${pair#*=}" > 
 
 @pytest.fixture
 def secrets(tmp_path: Path) -> Path:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "kubectl").write_text(KUBECTL)
-    (tmp_path / "bin" / "kubectl").chmod(0o755)
-    (tmp_path / "secrets").mkdir()
-    return tmp_path / "secrets"
+    return secrets_in(tmp_path)
+
+
+def secrets_in(folder: Path) -> Path:
+    """The folder where that kubectl keeps secrets."""
+    (folder / "bin").mkdir()
+    (folder / "bin" / "kubectl").write_text(KUBECTL)
+    (folder / "bin" / "kubectl").chmod(0o755)
+    (folder / "secrets").mkdir()
+    return folder / "secrets"
 
 
 def create(secrets: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -48,7 +53,7 @@ def test_server_and_steps_get_the_same_password_and_nobody_chose_it(secrets: Pat
 
 def test_the_server_finds_its_accounts_in_the_database(secrets: Path) -> None:
     """A password with % in it, as the address of a database has it for special characters."""
-    uri = "postgresql://mlflow:p%40ss%2Fword@db.example.org:5432/mlflow"
+    uri = "postgresql+psycopg://mlflow:p%40ss%2Fword@db.example.org:5432/mlflow"
     assert create(secrets, DATABASE_URI=uri).returncode == 0
     config = configparser.ConfigParser()  # as mlflow.server.auth.config reads it
     config.read(secrets / "kfrec-mlflow-server" / "basic_auth.ini")

@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,22 @@ def test_a_bad_parameter_stops_the_run_before_anything_is_written(
     status = main(["run", "--workdir", str(tmp_path / "runs"), "--set", assignment])
     assert status == 2
     assert capsys.readouterr().err.startswith(line)
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("pipeline", ["training", "retraining"])
+def test_an_environment_without_some_steps_says_which_extras_are_needed(
+    pipeline: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in the image kfrec-cpu."""
+    absent = ("nvtabular", "orjson", "horovod")
+    monkeypatch.setattr("pipelines.local.find_spec", lambda name: None if name in absent else find_spec(name))
+    assert main(["run", "--pipeline", pipeline, "--workdir", str(tmp_path / "runs")]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "error: kfrec run needs nvtabular, orjson, horovod, which this environment lacks; install "
+        "kfrec[preprocess,train] into it, or start the run on a cluster with kfrec submit, where each step has an "
+        "image of its own"
+    ]
     assert not (tmp_path / "runs").exists()
 
 

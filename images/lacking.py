@@ -1,0 +1,108 @@
+"""Installs kfrec and what a base image lacks for it: ``python lacking.py SOURCE REQUIREMENTS TARGET``.
+
+A package that the base has in a version that is good enough stays the base's: what is in TARGET comes before it on the
+PYTHONPATH, and the base's own packages were built and tried together with the base's versions.
+
+SOURCE is kfrec's; REQUIREMENTS are all that it needs in this image, pinned and with hashes. An image's build runs this
+with the base's Python.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+
+try:
+    from packaging.requirements import Requirement
+except ImportError:  # every pip carries it
+    from pip._vendor.packaging.requirements import Requirement
+
+_KFREC = "kfrec"
+
+
+def main() -> int:
+    source, requirements, target = sys.argv[1:]
+    pinned = pins(Path(requirements).read_text())
+
+    def install(names: Iterable[str]) -> None:
+        # Into an empty folder: pip merges no package into a namespace, such as google, that lies there already.
+        shutil.rmtree(target, ignore_errors=True)
+        pip = [sys.executable, "-m", "pip", "install", "--no-cache-dir", "--no-deps", "--target", target]
+        with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+            file.write("".join(pinned[name] for name in sorted(names)))
+            file.flush()
+            subprocess.run([*pip, "--require-hashes", "-r", file.name], check=True)
+        subprocess.run([*pip, source], check=True)
+
+    base = {normal(found.metadata["Name"]): found.version for found in distributions()}
+    install_lacking(pinned, base, install, lambda: distributions(path=[target]))
+    return 0
+
+
+def pins(text: str) -> dict[str, str]:
+    """The lines of each package, by its name: one requirement, or one for each version of Python."""
+    found: dict[str, str] = {}
+    for block in re.findall(r"^[A-Za-z0-9].*(?:\n[ \t].*)*\n?", text.rstrip("\n") + "\n", re.M):
+        name = normal(re.split(r"[=\s;\[]", block, maxsplit=1)[0])
+        found[name] = found.get(name, "") + block
+    return found
+
+
+def install_lacking(
+    pinned: Mapping[str, str],
+    base: Mapping[str, str],
+    install: Callable[[Iterable[str]], None],
+    installed: Callable[[], Iterable[Distribution]],
+) -> set[str]:
+    """Installs what the base has not, and then what it has in a version that the packages installed so far refuse.
+
+    Args:
+        pinned: what may be installed, by name.
+        base: version of each package of the base.
+        install: installs kfrec and the packages of these names, and nothing else.
+        installed: gives the distributions that this brought.
+
+    Returns:
+        The names of what was installed.
+    """
+    done: set[str] = set()
+    missing = set(pinned) - set(base)
+    while True:
+        done |= missing
+        install(done)
+        missing = _refused(base, installed()) & set(pinned) - done
+        if not missing:
+            break
+    kept = sorted(set(pinned) & set(base) - done)
+    print(f"kept of the base: {' '.join(f'{name}=={base[name]}' for name in kept)}")
+    return done
+
+
+def _refused(base: Mapping[str, str], installed: Iterable[Distribution]) -> set[str]:
+    """The base's packages whose version does not do."""
+    refused = set()
+    for distribution in installed:
+        # Of kfrec's extras those count whose packages are pinned; others' extras are asked for by nobody.
+        own = normal(distribution.metadata["Name"]) == _KFREC
+        for text in distribution.requires or ():
+            requirement = Requirement(text)
+            name = normal(requirement.name)
+            applies = requirement.marker is None or own or requirement.marker.evaluate({"extra": ""})
+            if applies and name in base and not requirement.specifier.contains(base[name], prereleases=True):
+                refused.add(name)
+    return refused
+
+
+def normal(name: str) -> str:
+    """A package's name as the index writes it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

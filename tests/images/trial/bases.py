@@ -1,0 +1,75 @@
+"""Stand-ins for the bases of kfrec's images: Debian by debootstrap, and for training what NVIDIA's image has."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import distribution
+from pathlib import Path
+
+from packaging.requirements import Requirement
+
+from images.build import Image
+
+SUITE, PYTHON = "bookworm", (3, 11)
+MIRROR = "http://deb.debian.org/debian"
+PACKAGES = "python3,python3-venv,python3-pip,python-is-python3,ca-certificates,apt-utils"
+# Where the stand-in has TensorFlow, Horovod and Open MPI: where no shell and no loader looks by itself.
+PREFIX = "/opt/base"
+SITE = f"{PREFIX}/lib/python3.11/site-packages"
+CPU, TRAIN = "localhost/kfrec-trial-base-cpu", "localhost/kfrec-trial-base-train"
+_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
+
+
+def exists(image: str) -> bool:
+    return subprocess.run(["podman", "image", "exists", image]).returncode == 0
+
+
+def make_cpu_base() -> None:
+    """A slim Python 3.11; this machine's certificates are in it, since the build goes to the same package index."""
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "root"
+        command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, str(root), MIRROR]
+        _run(command)
+        shutil.copy(_CERTIFICATES, root / _CERTIFICATES.relative_to("/"))
+        for archive in (root / "var/cache/apt/archives").glob("*.deb"):
+            archive.unlink()
+        _run(["sh", "-c", f"tar -C {root} -c . | podman import -q - {CPU}"])
+
+
+def make_train_base(made: Image, uv: str) -> None:
+    """The packages that the train image's base provides, with all that only these need, from this environment."""
+    if sys.version_info[:2] != PYTHON:
+        raise RuntimeError(f"the environment has Python {sys.version_info[0]}.{sys.version_info[1]}, {SUITE} has 3.11")
+    everything = _names(dataclasses.replace(made, provided=()), uv)
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder) / "root"
+        for name in everything - _names(made, uv):
+            found = distribution(name)
+            for file in found.files or ():
+                source, target = Path(str(found.locate_file(file))), root / os.path.normpath(f".{SITE}/{file}")
+                if source.is_file():
+                    target.parent.mkdir(parents=True, exist_ok=True)
+                    shutil.copy(source, target, follow_symlinks=False)
+        (Path(folder) / "Dockerfile").write_text(
+            f"FROM {CPU}\nCOPY root /\nENV PATH={PREFIX}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin "
+            f"PYTHONPATH={SITE} LD_LIBRARY_PATH={PREFIX}/lib OPAL_PREFIX={PREFIX}\n"
+        )
+        _run(["podman", "build", "-q", "-t", TRAIN, folder])
+
+
+def _names(made: Image, uv: str) -> set[str]:
+    command, root = made.export_command(uv), Path(__file__).parents[3]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    requirements = [Requirement(line.rstrip(" \\")) for line in done.stdout.splitlines() if line[:1].strip()]
+    return {made.name for made in requirements if made.marker is None or made.marker.evaluate()}
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command[:2])}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
