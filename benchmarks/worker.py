@@ -15,15 +15,15 @@ from pathlib import Path
 
 from components.steps.catalog import worker_parameters
 from components.steps.parameter import build
-from components.train.runtime import configure, quiet_tensorflow
+from components.train.loop.runtime import configure, quiet_tensorflow
 
 
 def main(address: str, dataset: str, samples_a_rank: int) -> None:
     quiet_tensorflow()
-    from components.train.benchmark import timed_steps
-    from components.train.ranks import connect
-    from components.train.session import open_session
-    from components.train.training import Training
+    from components.train.loop.benchmark import timed_steps
+    from components.train.loop.ranks import connect
+    from components.train.loop.session import open_session
+    from components.train.loop.training import Training
 
     # Workers stand still while others are measured, for longer than Gloo would wait for an answer.
     os.environ["HOROVOD_GLOO_TIMEOUT_SECONDS"] = "3600"

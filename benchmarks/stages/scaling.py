@@ -22,7 +22,7 @@ from components.models.loss import loss_of
 from components.models.optimizers.rows import sum_by_row
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
-from components.train.launch import LocalLauncher
+from components.train.launching.launch import LocalLauncher
 
 # A rank's share of the published batch of 131,072 on eight GPUs.
 BATCH_A_RANK = 16_384

@@ -19,9 +19,9 @@ from components.models import build_model
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import worker_parameters
 from components.tasks.click.streaming import ClickMetrics
-from components.train.loss_scale import LossScale
-from components.train.ranks import Alone
-from components.train.training_step import TrainingStep
+from components.train.loop.loss_scale import LossScale
+from components.train.loop.ranks import Alone
+from components.train.loop.training_step import TrainingStep
 
 SIZE, LAZY_SIZES = 16_384, (4096, 16_384)
 CURVE_SIZE, CURVE_RUNS, CURVE_RUN_STEPS = 4096, 5, 20

@@ -12,7 +12,7 @@ import tensorflow as tf
 from components.models import Model
 from components.models.inputs import trimmed_histories
 from components.tasks import TaskDefinition
-from components.train.disk import disk_errors
+from components.train.checkpoints.disk import disk_errors
 
 SIGNATURE = "serving_default"
 

@@ -10,11 +10,15 @@ from typing import Any
 from components.models import Model
 from components.steps.catalog import WorkerParameters
 from components.steps.parameter import as_plain
-from components.train.benchmark import Benchmark, benchmark_inference, benchmark_training
-from components.train.checkpoint import find_checkpoint, read_standing, require_same_model, restore_weights
+from components.train.checkpoints.checkpoint import find_checkpoint, read_standing, require_same_model, restore_weights
+from components.train.checkpoints.state import state_of
 from components.train.export import export
-from components.train.log import PARAMETER, TrainingLog
-from components.train.ranks import Ranks, together
+from components.train.loop.benchmark import Benchmark, benchmark_inference, benchmark_training
+from components.train.loop.log import PARAMETER, TrainingLog
+from components.train.loop.ranks import Ranks, together
+from components.train.loop.runtime import drawn_seed
+from components.train.loop.session import Session, open_session
+from components.train.loop.training import Training
 from components.train.results import (
     PARAMETERS,
     SAVED_MODEL,
@@ -24,10 +28,6 @@ from components.train.results import (
     training_results,
     write_json,
 )
-from components.train.runtime import drawn_seed
-from components.train.session import Session, open_session
-from components.train.state import state_of
-from components.train.training import Training
 
 
 def run_training(

@@ -12,10 +12,10 @@ from components.artifacts.folder import listed_paths
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
-from components.train.log import is_training_log
+from components.train.loop.log import is_training_log
 
 if TYPE_CHECKING:
-    from components.train.standing import Standing
+    from components.train.checkpoints.standing import Standing
 
 PARAMETERS = "parameters.json"
 TRAINING = "training.json"

@@ -35,9 +35,9 @@ from components.records.lanes import needed_files
 from components.steps.catalog import WorkerParameters
 from components.steps.parameter import as_plain
 from components.storage import below, is_uri
-from components.train.data import TRAIN
-from components.train.outbox import LIST, LOG, CheckpointOutbox, fetch_checkpoint
-from components.train.ranks import Ranks, together
+from components.train.checkpoints.outbox import LIST, LOG, CheckpointOutbox, fetch_checkpoint
+from components.train.loop.data import TRAIN
+from components.train.loop.ranks import Ranks, together
 from components.train.results import CHECKPOINT, TRAINING, trained_rows
 
 STEP = "train"

@@ -21,9 +21,9 @@ from components.steps.parameter import as_plain
 from components.storage import is_uri
 from components.tasks import TaskDefinition
 from components.tracking import TrackedRun, data_name, system_metrics, tracked_run
-from components.train.arguments import worker_arguments
-from components.train.kept import kept_on_failure
-from components.train.launch import STAGE, Launcher, LocalLauncher
+from components.train.checkpoints.kept import kept_on_failure
+from components.train.launching.arguments import worker_arguments
+from components.train.launching.launch import STAGE, Launcher, LocalLauncher
 from components.train.results import CHECKPOINT, TRAINING, trained_rows
 from components.train.tracked import LOGGED, came_to, track, track_start
 

@@ -11,7 +11,7 @@ from components.artifacts import Artifact
 from components.steps.catalog import LaunchParameters
 from components.steps.parameter import parameters_of, plain
 from components.tracking import TrackedRun, log_lineage, log_splits
-from components.train.log import read_log
+from components.train.loop.log import read_log
 from components.train.results import LOG, TRAINING, scores_of
 
 # What a training comes to, beside the scores of its last epoch.

@@ -18,10 +18,10 @@ from components.progress import emit
 from components.steps.catalog import STEPS, WorkerParameters, worker_parameters
 from components.steps.parameter import build, parameters_of
 from components.steps.parser import Parser, add_argument, chosen
-from components.train.runtime import quiet_tensorflow
+from components.train.loop.runtime import quiet_tensorflow
 
 if TYPE_CHECKING:
-    from components.train.ranks import Ranks
+    from components.train.loop.ranks import Ranks
 
 BAD_INPUT, ABANDONED = 2, 3
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Only now: importing TensorFlow takes seconds, and --help must not.
     import tensorflow as tf
 
-    from components.train.ranks import SharedError, connect
+    from components.train.loop.ranks import SharedError, connect
 
     ranks = connect()
     try:
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parameters(given: Mapping[str, str]) -> WorkerParameters:
-    from components.train.ranks import SharedError
+    from components.train.loop.ranks import SharedError
 
     try:
         parameters: WorkerParameters = build(worker_parameters(given["model_type"]), given)
@@ -75,7 +75,7 @@ def _parameters(given: Mapping[str, str]) -> WorkerParameters:
 
 def _run(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> None:
     from components.train.job import run_inference, run_training
-    from components.train.runtime import configure
+    from components.train.loop.runtime import configure
     from components.train.staging import staged
 
     configure(parameters, ranks)

@@ -19,7 +19,7 @@ from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
-from components.train.mpi import mpi_environment
+from components.train.launching.mpi import mpi_environment
 from tests.fakes.kubernetes_api import JOB_LABEL, NAMESPACE, KubernetesApi, now
 
 Json = dict[str, Any]

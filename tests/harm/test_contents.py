@@ -351,7 +351,7 @@ def test_records_and_their_specification(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     # Threads and cores are set for a whole process, and this one has used TensorFlow already.
-    monkeypatch.setattr("components.train.runtime.configure", lambda *_: None)
+    monkeypatch.setattr("components.train.loop.runtime.configure", lambda *_: None)
     shutil.copytree(records, tmp_path / "records")
     (tmp_path / "out").mkdir()
     damage, named = SPEC_DAMAGES[wrong]
@@ -367,7 +367,7 @@ def test_results_folders_of_others(
     place: str, records: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("components.train.runtime.configure", lambda *_: None)
+    monkeypatch.setattr("components.train.loop.runtime.configure", lambda *_: None)
     (tmp_path / "documents" / "saved_model").mkdir(parents=True)
     (tmp_path / "documents" / "thesis.txt").write_text("years of work")
     outcome = run_here(["worker", *WORKER, f"--dataset_dir={records}", f"--results_dir={place}"], capfd)
@@ -408,7 +408,7 @@ def trained(records: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     out = tmp_path_factory.mktemp("trained")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("components.train.runtime.configure", lambda *_: None)
+        patch.setattr("components.train.loop.runtime.configure", lambda *_: None)
         assert worker.main([*WORKER, f"--dataset_dir={records}", f"--results_dir={out}"]) == 0
     return out / "checkpoint"
 
@@ -419,7 +419,7 @@ def test_checkpoints(
     capfd: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("components.train.runtime.configure", lambda *_: None)
+    monkeypatch.setattr("components.train.loop.runtime.configure", lambda *_: None)
     shutil.copytree(records, tmp_path / "records")
     shutil.copytree(trained, tmp_path / "earlier")
     (tmp_path / "out").mkdir()

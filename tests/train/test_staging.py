@@ -18,8 +18,8 @@ from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.steps.catalog import TfrecordParameters, WorkerParameters
 from components.tfrecord.step import run as convert
-from components.train.launch import LocalLauncher
-from components.train.log import read_log
+from components.train.launching.launch import LocalLauncher
+from components.train.loop.log import read_log
 from components.train.staging import stage_records
 from tests.fakes.object_stores import BUCKET
 from tests.train.dataset import write_dataset

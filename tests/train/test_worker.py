@@ -17,8 +17,8 @@ from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
 from components.records import Records
-from components.train.launch import LocalLauncher
-from components.train.log import read_log
+from components.train.launching.launch import LocalLauncher
+from components.train.loop.log import read_log
 from tests.train.dataset import LONG, write_dataset
 
 pytestmark = pytest.mark.slow

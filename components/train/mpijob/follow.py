@@ -10,8 +10,8 @@ from types import TracebackType
 
 from components.cluster.api import Cluster, Expired, Refused
 from components.errors import KfrecError
+from components.train.launching.relay import Relay
 from components.train.mpijob.job import LAUNCHER, ROLE_LABEL
-from components.train.relay import Relay
 
 # Of reading the log of a job that has ended.
 _LAST_TRIES = 5

@@ -20,7 +20,7 @@ from components.cluster.restricted import container_security, pod_security
 from components.errors import KfrecError
 from components.progress.events import VARIABLE as EVENTS
 from components.steps.catalog import LaunchParameters
-from components.train.launch import MODULE, STAGE
+from components.train.launching.launch import MODULE, STAGE
 from components.train.mpijob.settings import JobSettings
 
 DIGEST = "kfrec.io/spec-digest"

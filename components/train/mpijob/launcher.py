@@ -24,20 +24,20 @@ from components.errors import KfrecError
 from components.lifetime import stopping_in_order
 from components.steps.catalog import LaunchParameters
 from components.steps.settings_file import load_settings_file
+from components.train.launching.relay import Relay
 from components.train.mpijob.attempts import Attempts
 from components.train.mpijob.follow import LogFollower
 from components.train.mpijob.job import KIND, mpijob, training_name
 from components.train.mpijob.reasons import bad_input, condition, failed_pod, outcome, why_failed
 from components.train.mpijob.settings import JobSettings
 from components.train.mpijob.watcher import Clock, GivenUp, Gone, JobWatcher, Lost, Pace
-from components.train.relay import Relay
 
 Json = dict[str, Any]
 _TAIL_LINES = 25
 
 
 class MpiJobLauncher:
-    """See :class:`components.train.launch.Launcher`.
+    """See :class:`components.train.launching.launch.Launcher`.
 
     Args:
         cluster: where jobs run.
@@ -64,7 +64,7 @@ class MpiJobLauncher:
         self._told: set[str] = set()
 
     def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
-        """See :class:`components.train.launch.Launcher`; failures are told in one line.
+        """See :class:`components.train.launching.launch.Launcher`; failures are told in one line.
 
         Raises:
             KfrecError: what a worker said about bad input, or why the job could not run or failed.

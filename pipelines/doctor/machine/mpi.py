@@ -7,7 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 
-from components.train.mpi import LIBRARY, mpi_environment
+from components.train.launching.mpi import LIBRARY, mpi_environment
 from pipelines.doctor.finding import Finding, note, ok
 from pipelines.doctor.machine.place import Machine
 

@@ -13,10 +13,10 @@ from components.models.kernels import host
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import TrainParameters
 from components.tasks.click.streaming import ClickMetrics
-from components.train import training_step
-from components.train.loss_scale import LossScale
-from components.train.ranks import Alone
-from components.train.training_step import TrainingStep
+from components.train.loop import training_step
+from components.train.loop.loss_scale import LossScale
+from components.train.loop.ranks import Alone
+from components.train.loop.training_step import TrainingStep
 
 CALL = "PyFuncStateless"
 

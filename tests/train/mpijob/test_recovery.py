@@ -13,7 +13,7 @@ import pytest
 import tensorflow as tf
 
 from components.artifacts.remote import fetch_artifact, publish_remote
-from components.train.log import read_log
+from components.train.loop.log import read_log
 from tests.fakes.object_stores import BUCKET
 from tests.train.dataset import write_dataset
 from tests.train.mpijob.conftest import TRAINING, Place

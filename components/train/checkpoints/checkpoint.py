@@ -17,11 +17,11 @@ import tensorflow as tf
 from components.errors import KfrecError
 from components.models import Model
 from components.models.optimizers.groups import Optimizers
-from components.train.disk import disk_errors
-from components.train.loss_scale import LossScale
+from components.train.checkpoints.disk import disk_errors
+from components.train.checkpoints.standing import Standing, StandingState
+from components.train.checkpoints.state import state_of
+from components.train.loop.loss_scale import LossScale
 from components.train.results import CHECKPOINT
-from components.train.standing import Standing, StandingState
-from components.train.state import state_of
 
 KEEP = 3
 _STATE_KEY = "state/.ATTRIBUTES/py_state"

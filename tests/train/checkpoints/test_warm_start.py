@@ -15,9 +15,9 @@ from components.errors import KfrecError
 from components.feature_spec import Channel, Chunk, Feature, FeatureSpec
 from components.models import build_model
 from components.steps.catalog import WorkerParameters, worker_parameters
+from components.train.checkpoints.warm_start import warm_start
 from components.train.export import export
 from components.train.results import SAVED_MODEL
-from components.train.warm_start import warm_start
 
 PARAMETERS = worker_parameters("sim")(
     embedding_dim=2, long_seq_length=3, stage_one_mlp_dims=(4,), stage_two_mlp_dims=(4,), aux_mlp_dims=(4,)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from components.train.reduction import Gradient
+from components.train.loop.reduction import Gradient
 
 INITIAL = 2.0**15
 GROWTH_STEPS = 2000

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.train.data import id_type, tensors
+from components.train.loop.data import id_type, tensors
 
 
 @pytest.mark.parametrize(("gpus", "kind"), [([], tf.int32), (["gpu"], tf.int64)])

@@ -15,9 +15,9 @@ import components
 from components.errors import KfrecError, WorkerCrashed
 from components.lifetime import as_parent
 from components.progress.events import VARIABLE as EVENTS
-from components.train.mpi import mpi_environment
-from components.train.process import run_process
-from components.train.relay import Relay
+from components.train.launching.mpi import mpi_environment
+from components.train.launching.process import run_process
+from components.train.launching.relay import Relay
 
 MODULE = "components.train.worker"
 # Where a pod that trains has its disk.

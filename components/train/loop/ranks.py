@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from components.errors import KfrecError, explain_os_error
 from components.models.optimizers.rows import sum_by_row
-from components.train.mpi import make_mpi_loadable
+from components.train.launching.mpi import make_mpi_loadable
 
 T = TypeVar("T")
 

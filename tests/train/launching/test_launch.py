@@ -10,10 +10,10 @@ import pytest
 from components.errors import KfrecError
 from components.steps.batch_size import require_divisible
 from components.steps.catalog import STEPS
-from components.train.arguments import worker_arguments
-from components.train.launch import LocalLauncher
-from components.train.mpi import mpi_environment
-from components.train.process import run_process
+from components.train.launching.arguments import worker_arguments
+from components.train.launching.launch import LocalLauncher
+from components.train.launching.mpi import mpi_environment
+from components.train.launching.process import run_process
 
 WORKER = ["/env/bin/python", "-m", "components.train.worker", "--lr=0.5"]
 
@@ -79,7 +79,7 @@ def test_a_terminated_step_takes_its_workers_with_it(tmp_path: Path) -> None:
     grandchild = "import time, os; print(os.getpid(), flush=True); time.sleep(60)"
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {grandchild!r}])"
     step = (
-        "import os, sys\nfrom components.train.process import run_process\n"
+        "import os, sys\nfrom components.train.launching.process import run_process\n"
         f"run_process([sys.executable, '-c', {child!r}], os.environ, lambda name, line: print(line, flush=True))"
     )
     process = subprocess.Popen([sys.executable, "-c", step], stdout=subprocess.PIPE, text=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from components.steps.catalog import WorkerParameters
-    from components.train.ranks import Ranks
+    from components.train.loop.ranks import Ranks
 
 
 def quiet_tensorflow() -> None:
@@ -21,7 +21,7 @@ def configure(parameters: WorkerParameters, ranks: Ranks) -> None:
     """Binds this rank to its cores and its GPU, and sets threads."""
     import tensorflow as tf
 
-    from components.train.affinity import bind
+    from components.train.loop.affinity import bind
 
     bind(parameters.affinity, ranks.local_rank, ranks.local_size)
     tf.config.threading.set_inter_op_parallelism_threads(parameters.inter_op_parallelism)

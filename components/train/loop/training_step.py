@@ -15,9 +15,9 @@ from components.models import Model
 from components.models.kernels.host import host_kernels
 from components.models.optimizers.groups import Optimizers
 from components.tasks import Streaming
-from components.train.loss_scale import LossScale
-from components.train.ranks import Ranks
-from components.train.reduction import Gradient, sum_gradients
+from components.train.loop.loss_scale import LossScale
+from components.train.loop.ranks import Ranks
+from components.train.loop.reduction import Gradient, sum_gradients
 
 Features = Mapping[str, tf.Tensor]
 

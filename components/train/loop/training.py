@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from components.models.optimizers.groups import Optimizers
 from components.tasks import TaskDefinition
-from components.train.checkpoint import (
+from components.train.checkpoints.checkpoint import (
     Checkpoints,
     described,
     find_checkpoint,
@@ -20,16 +20,16 @@ from components.train.checkpoint import (
     require_same_model,
     require_same_run,
 )
-from components.train.log import TrainingLog
-from components.train.loss_scale import LossScale
-from components.train.meter import Meter
-from components.train.ranks import SharedError, together
+from components.train.checkpoints.standing import Standing
+from components.train.checkpoints.state import state_of
+from components.train.checkpoints.warm_start import warm_start
+from components.train.loop.log import TrainingLog
+from components.train.loop.loss_scale import LossScale
+from components.train.loop.meter import Meter
+from components.train.loop.ranks import SharedError, together
+from components.train.loop.session import Session
+from components.train.loop.training_step import TrainingStep
 from components.train.results import CHECKPOINT
-from components.train.session import Session
-from components.train.standing import Standing
-from components.train.state import state_of
-from components.train.training_step import TrainingStep
-from components.train.warm_start import warm_start
 
 
 class Training:

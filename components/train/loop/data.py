@@ -17,8 +17,8 @@ from components.records.files import rows_per_file
 from components.records.lanes import needed_files
 from components.steps.batch_size import require_divisible
 from components.steps.catalog import TrainParameters
-from components.train.memory import cache_bytes
-from components.train.ranks import Ranks
+from components.train.loop.memory import cache_bytes
+from components.train.loop.ranks import Ranks
 
 TRAIN, TEST = "train", "test"
 

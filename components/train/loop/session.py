@@ -16,10 +16,10 @@ from components.progress import progress
 from components.records import prefetched
 from components.steps.catalog import WorkerParameters
 from components.tasks import TaskDefinition
-from components.train.data import TrainingData, open_data, tensors
-from components.train.memory import require_memory
-from components.train.ranks import Ranks
-from components.train.validation import Scorer
+from components.train.loop.data import TrainingData, open_data, tensors
+from components.train.loop.memory import require_memory
+from components.train.loop.ranks import Ranks
+from components.train.loop.validation import Scorer
 
 AUTOMATIC_PREFETCH = 4
 
@@ -91,7 +91,7 @@ def open_session(
         checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
 
     Raises:
-        KfrecError: see :func:`components.train.data.open_data`; or the model does not fit into memory.
+        KfrecError: see :func:`components.train.loop.data.open_data`; or the model does not fit into memory.
     """
     spec = load_feature_spec(folder, parameters.feature_spec)
     definition = registry.model(parameters.model_type)

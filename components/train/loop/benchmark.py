@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import tensorflow as tf
 
-from components.train.session import Session
+from components.train.loop.session import Session
 
 Batch = dict[str, tf.Tensor]
 

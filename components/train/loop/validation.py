@@ -9,7 +9,7 @@ import tensorflow as tf
 from components.models import Model
 from components.models.kernels.host import host_kernels
 from components.tasks import TaskDefinition
-from components.train.ranks import Ranks
+from components.train.loop.ranks import Ranks
 
 
 class Scorer:

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from components.train.ranks import Ranks
+from components.train.loop.ranks import Ranks
 
 Gradient = Any  # tf.Tensor or tf.IndexedSlices
 
