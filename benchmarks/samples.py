@@ -9,9 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from components.artifacts import adopt
-from components.datasets.amazon_reviews.layout import ROW_GROUP, SAMPLE
+from components.datasets.amazon_reviews.layout import SAMPLE, sample_writer
 from components.feature_spec import Channel, Feature, FeatureSpec
-from components.parquet.writing import TableWriter
 
 USERS, ITEMS, CATEGORIES = 105_925, 1_209_081, 2_330
 LENGTH, NEGATIVES = 100, 10
@@ -57,8 +56,8 @@ def write_samples(folder: Path, train: int, test: int, seed: int = 1) -> Path:
             arrays = [
                 pa.array(columns[f.name]) if columns[f.name].ndim == 1 else _lists(columns[f.name]) for f in SAMPLE
             ]
-            with TableWriter(folder / split / f"part.{part}.parquet", SAMPLE, ROW_GROUP) as writer:
-                writer.write(pa.table(arrays, schema=SAMPLE))
+            with sample_writer(folder / split / f"part.{part}.parquet") as writer:
+                writer.write_table(pa.table(arrays, schema=SAMPLE))
     cardinalities = {"uid": USERS, "item": ITEMS, "cat": CATEGORIES}
     body = {"cardinalities": [{"name": name, "value": value} for name, value in cardinalities.items()]}
     (folder / "metadata.json").write_text(json.dumps(body))

@@ -47,7 +47,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     values = alternated(2 * plan.runs, **jobs)
     for name in ("plain", "prebatched"):
         report.add(
-            Figure("tfrecord", f"{name}, {ROWS:,} rows", "rows/s", values[name], values["reference"], 200_000, 40)
+            Figure("tfrecord", f"{name}, {ROWS:,} rows", "rows/s", values[name], values["reference"], 150_000, 20)
         )
     peaks = [(ROWS, parquet)]
     if plan.full:

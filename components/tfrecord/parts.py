@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,8 +13,6 @@ import pyarrow.parquet as pq
 from components.artifacts import Artifact
 from components.errors import KfrecError
 from components.feature_spec import Channel
-from components.parquet.lists import read_lists
-from components.parquet.pages import Unusual
 from components.tfrecord.schema import METADATA, Column
 
 _BATCH_ROWS = 8192
@@ -48,35 +45,17 @@ class RowGroup:
         Raises:
             KfrecError: the file is corrupt.
         """
-        names = list(columns or self.names)
+        left = self.rows
         try:
-            with (
-                pq.ParquetFile(self.path, buffer_size=_READ_BUFFER, pre_buffer=False) as file,
-                self.path.open("rb", buffering=0) as pages,
-            ):
-                arrays = [self._arrays(file, pages.fileno(), self.names.index(name), rows) for name in names]
-                left = self.rows
-                for batch in zip(*arrays, strict=False):  # arrays of different lengths make no batch
-                    left -= len(batch[0])
-                    if left < 0:
-                        break
-                    yield pa.RecordBatch.from_arrays(list(batch), names)
-                if left:
-                    raise pa.ArrowInvalid(f"row group {self.index} does not hold the {self.rows} rows of its footer")
+            with pq.ParquetFile(self.path, buffer_size=_READ_BUFFER, pre_buffer=False) as file:
+                # Without threads of Arrow's own: each of the step's threads reads a row group.
+                for batch in file.iter_batches(rows, [self.index], columns and list(columns), use_threads=False):
+                    left -= batch.num_rows
+                    yield batch
+            if left:
+                raise pa.ArrowInvalid(f"row group {self.index} does not hold the {self.rows} rows of its footer")
         except (pa.ArrowException, OSError) as error:
             raise _corrupt(self.path, error) from None
-
-    def _arrays(self, file: pq.ParquetFile, pages: int, column: int, rows: int) -> Iterator[pa.Array]:
-        """A column, ``rows`` at a time; by the general reader from where the fast one has to give up."""
-        chunk, leaf = file.metadata.row_group(self.index).column(column), file.metadata.schema.column(column)
-        given = 0
-        try:
-            for array in read_lists(pages, chunk, leaf, self.rows, rows):
-                yield array
-                given += 1
-        except Unusual:
-            batches = file.iter_batches(rows, [self.index], [self.names[column]], use_threads=False)
-            yield from (batch.column(0) for batch in islice(batches, given, None))
 
 
 def row_groups(parquet: Artifact, split: str, columns: Sequence[Column]) -> list[RowGroup]:

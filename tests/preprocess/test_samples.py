@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.preprocess.raw import named, preprocess, raw_folder, samples, vocabulary
+from tests.preprocess.raw import named, preprocess, random_reviews, raw_folder, samples, vocabulary
 
 REVIEWS = [
     # Time decides, then the asin; ann's last two are of the same second.
@@ -121,3 +121,16 @@ def test_a_review_written_twice_counts_twice(tmp_path: Path) -> None:
     raw = raw_folder(tmp_path / "raw", [("ann", "i1", 1), ("ann", "i1", 1), ("ann", "i2", 2)], CATEGORIES)
     preprocess(raw, tmp_path / "parquet")
     assert positives(tmp_path / "parquet", "test", "ann") == [([None, None, "i1", "i1"], "i2")]
+
+
+def test_samples_of_any_number_of_users_fill_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = raw_folder(tmp_path / "raw", random_reviews(120, 9, seed=2), CATEGORIES)
+    preprocess(raw, tmp_path / "one")
+    monkeypatch.setattr("components.datasets.amazon_reviews.sample_files.ROW_GROUP", 64)
+    preprocess(raw, tmp_path / "many")
+    for split in ("train", "test"):
+        assert samples(tmp_path / "one", split) == samples(tmp_path / "many", split)
+        metadata = pq.read_metadata(tmp_path / "many" / split / "part.0.parquet")
+        sizes = [metadata.row_group(index).num_rows for index in range(metadata.num_row_groups)]
+        assert len(sizes) > 1
+        assert all(32 <= size < 128 for size in sizes[:-1])

@@ -1,8 +1,11 @@
-"""The columns of samples in parquet, in the published order."""
+"""Samples in parquet: their columns, in the published order, and how they are stored."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 ROW_GROUP = 32_768
 _LIST = pa.list_(pa.field("element", pa.int32(), nullable=False))
@@ -13,3 +16,12 @@ SAMPLE = pa.schema(
         *(pa.field(f"{name}_sequence", _LIST, nullable=False) for name in ("item", "cat", "neg_item", "neg_cat")),
     ]
 )
+
+
+def sample_writer(path: Path) -> pq.ParquetWriter:
+    """A writer of tables of the schema ``SAMPLE``; each table is a row group.
+
+    LZ4 takes a third of the time of Zstandard to read. With dictionaries a sample takes 2.7 us to write instead of
+    1.6, and two thirds of the room.
+    """
+    return pq.ParquetWriter(path, SAMPLE, compression="lz4", use_dictionary=False, write_statistics=False)

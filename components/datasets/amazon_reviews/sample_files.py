@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from components.datasets.amazon_reviews.layout import ROW_GROUP, SAMPLE
-from components.parquet.writing import TableWriter
+from components.datasets.amazon_reviews.layout import ROW_GROUP, SAMPLE, sample_writer
 from components.workflows.columns import data_frame
 from components.workflows.nvtabular_quiet import Workflow, dispatch
 
@@ -28,15 +27,29 @@ def write_samples(histories: Path, workflow: Workflow, output: Path) -> int:
     Returns:
         Samples written.
     """
-    tables = (_samples(users, workflow) for users in _chunks(pq.read_table(histories)))
-    with_rows = (table for table in tables if table.num_rows)
-    first = next(with_rows, None)
+    groups = _row_groups(_samples(users, workflow) for users in _chunks(pq.read_table(histories)))
+    first = next(groups, None)
     if first is None:
         return 0
-    with TableWriter(output, SAMPLE, ROW_GROUP) as writer:
-        for table in chain([first], with_rows):
-            writer.write(table)
-    return writer.rows
+    rows = 0
+    with sample_writer(output) as writer:
+        for group in chain([first], groups):
+            writer.write_table(group)
+            rows += group.num_rows
+    return rows
+
+
+def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """Joins small tables, as those of test samples are; one that is about a row group goes on alone."""
+    held, rows = [], 0
+    for table in tables:
+        held.append(table)
+        rows += table.num_rows
+        if rows >= ROW_GROUP // 2:
+            yield pa.concat_tables(held)
+            held, rows = [], 0
+    if rows:
+        yield pa.concat_tables(held)
 
 
 def _chunks(histories: pa.Table) -> Iterator[pa.Table]:
