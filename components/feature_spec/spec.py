@@ -23,8 +23,9 @@ from components.artifacts.folder import require_listed
 from components.errors import KfrecError
 
 FILENAME = "feature_spec.yaml"
-# What a feature may be declared as; records carry all of them as int64 lists.
-DTYPES = ("int64", "int32", "int16", "int8", "uint8", "bool")
+FLOAT = "float32"
+# What a feature may be declared as; records carry floats as float lists, and all others as int64 lists.
+DTYPES = ("int64", "int32", "int16", "int8", "uint8", "bool", FLOAT)
 # Ids are int32, and a table has a row for padding besides.
 LARGEST_ID = 2**31 - 1
 
@@ -45,7 +46,7 @@ class Feature:
 
     Attributes:
         name: key in the records.
-        dtype: one of DTYPES; all travel as int64 lists.
+        dtype: one of DTYPES.
         cardinality: largest id (0 is padding), None where the feature is not categorical.
         length: values a sample holds, None for a single one; shorter lists are left-padded with 0.
     """
@@ -54,6 +55,11 @@ class Feature:
     dtype: str
     cardinality: int | None = None
     length: int | None = None
+
+    @property
+    def is_float(self) -> bool:
+        """Whether its values are numbers, rather than ids, counts or labels."""
+        return self.dtype == FLOAT
 
     def to_dict(self) -> dict[str, Any]:
         body: dict[str, Any] = {"dtype": self.dtype}
@@ -203,7 +209,11 @@ def _feature(path: Path, name: str, entry: Any) -> Feature:
         )
     dtype = entry.get("dtype", "int64")
     if dtype not in DTYPES:
-        raise KfrecError(f"{path}: feature {name} has dtype {dtype!r}; records hold whole numbers: {', '.join(DTYPES)}")
+        raise KfrecError(f"{path}: feature {name} has dtype {dtype!r}; give one of {', '.join(DTYPES)}")
+    if dtype == FLOAT and cardinality is not None:
+        raise KfrecError(
+            f"{path}: feature {name} is {FLOAT} and has a cardinality; remove one, only ids have the other"
+        )
     return Feature(name, dtype, cardinality, dimensions[0] if dimensions else None)
 
 

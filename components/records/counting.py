@@ -15,14 +15,16 @@ _WINDOW = 32 << 20
 
 
 @kernel
-def _count_values(data, offsets, keys, key_ends, room, limit, scratch, start, found, counts, problem):  # type: ignore[no-untyped-def]
+def _count_values(data, offsets, keys, key_ends, room, limit, floats, scratch, start, found, counts, problem):  # type: ignore[no-untyped-def]
     """Counts the values of the one feature in ``keys`` in each frame of ``data``; whether all have it."""
     for record in range(len(counts)):
         problem[1] = record
         begin = offsets[record] - offsets[0] + HEADER
         end = offsets[record + 1] - offsets[0] - FOOTER
         found[0] = ABSENT
-        problem[0] = example(data, begin, end, 1, keys, key_ends, room, limit, scratch, start, 0, found, problem)
+        problem[0] = example(
+            data, begin, end, 1, keys, key_ends, room, limit, floats, scratch, start, 0, found, problem
+        )
         if problem[0] == 0 and found[0] == ABSENT:
             problem[0] = MISSING
         if problem[0] != 0:
@@ -57,7 +59,7 @@ def count_samples(path: Path, offsets: np.ndarray, layout: Layout) -> np.ndarray
             part = np.array(offsets[begin : end + 1])
             data = read_range(file.fileno(), path, int(part[0]), int(part[-1] - part[0]))
             key = (layout.keys, layout.key_ends)
-            space = (room, unlimited, scratch, start, found)
+            space = (room, unlimited, layout.floats, scratch, start, found)
             if not _count_values(data, part, *key, *space, counts[begin:end], problem):
                 raise explain(path, begin, layout, problem)
             begin = end

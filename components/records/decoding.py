@@ -1,9 +1,9 @@
-"""From framed tf.train.Example records to int32 arrays, checking every value on the way.
+"""From framed tf.train.Example records to arrays, checking every value on the way.
 
-Any Example of int64 lists will do: features in any order, packed or not, unknown ones skipped. A record holds one
-sample, or several with each feature flattened (prebatched). Lists shorter than the specification's length are padded
-with 0 on the left. The values of a feature end up side by side: the flat output holds, feature after feature, all
-samples of that feature.
+Any Example of int64 and float lists will do: features in any order, packed or not, unknown ones skipped. A record
+holds one sample, or several with each feature flattened (prebatched). Lists shorter than the specification's length are
+padded with 0 on the left. The values of a feature end up side by side: the flat output holds, feature after feature,
+all samples of that feature. It is an array of int32; a float32 stands in it by its bits.
 """
 
 from __future__ import annotations
@@ -22,16 +22,20 @@ from components.records.varint import LARGEST, MALFORMED, TOO_MANY, read_packed,
 from components.records.words import load_u64
 
 # What a record can have wrong; problems.py puts it into words.
-FRAME, CHECKSUM, NOT_AN_EXAMPLE, MISSING, NOT_INT64, TOO_LONG, WRONG_COUNT, OUT_OF_RANGE = range(1, 9)
+FRAME, CHECKSUM, NOT_AN_EXAMPLE, MISSING, OTHER_TYPE, TOO_LONG, WRONG_COUNT, OUT_OF_RANGE = range(1, 9)
 
 ABSENT = -1
 GRAIN = ALIGNMENT // 4
 _FRAME_BYTES = HEADER + FOOTER
-_INT64_LIST = np.uint64(3 << 3 | 2)
-_OTHER_LISTS = (np.uint64(1 << 3 | 2), np.uint64(2 << 3 | 2))
+_FLOAT_LIST, _INT64_LIST = np.uint64(2 << 3 | 2), np.uint64(3 << 3 | 2)
+_LISTS = (np.uint64(1 << 3 | 2), _FLOAT_LIST, _INT64_LIST)
 _FIRST_BYTES = np.uint64(1 << 3 | 2)
 _SECOND_BYTES = np.uint64(2 << 3 | 2)
 _FIRST_VARINT = np.uint64(1 << 3)
+_FIRST_FIXED32 = np.uint64(1 << 3 | 5)
+_LOW_HALF = np.uint64(0xFFFFFFFF)
+# The exponent of a float32 that is infinite or not a number.
+_NOT_FINITE = np.uint64(0x7F800000)
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Layout:
         lengths: values a sample has of each.
         padded: whether the feature is a list, which may be shorter than its length.
         limits: largest accepted value of each.
+        floats: whether the feature is of float32.
     """
 
     features: tuple[Feature, ...]
@@ -53,10 +58,11 @@ class Layout:
     lengths: np.ndarray
     padded: np.ndarray
     limits: np.ndarray
+    floats: np.ndarray
 
     @property
     def width(self) -> int:
-        """int32 values in one sample."""
+        """Values in one sample."""
         return int(self.lengths.sum())
 
     def starts(self, rows: int) -> np.ndarray:
@@ -79,18 +85,19 @@ def layout_of(spec: FeatureSpec, names: Sequence[str]) -> Layout:
         np.array([f.length or 1 for f in features], np.int64),
         np.array([f.length is not None for f in features]),
         np.array(limits, np.int64),
+        np.array([f.is_float for f in features]),
     )
 
 
 @kernel
-def decode(data, offsets, samples, keys, key_ends, lengths, padded, limits, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
+def decode(data, offsets, samples, keys, key_ends, lengths, padded, limits, floats, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
     """Decodes the records of ``data`` to ``out``, the first sample to ``row``.
 
     Args:
         data: uint8, consecutive frames, with words.SLACK bytes behind them.
         offsets: int64 [records + 1], where each frame begins, ascending; the first is that of ``data[0]``.
         samples: int64 [records], samples in each record.
-        keys, key_ends, lengths, padded, limits: the :class:`Layout`.
+        keys, key_ends, lengths, padded, limits, floats: the :class:`Layout`.
         out: int32, flat.
         starts: where each feature starts in ``out``.
         row: sample index in ``out`` of the first record.
@@ -114,7 +121,20 @@ def decode(data, offsets, samples, keys, key_ends, lengths, padded, limits, out,
             return False
         found[:] = ABSENT
         kind = example(
-            data, at, at + size, samples[record], keys, key_ends, lengths, limits, out, starts, row, found, problem
+            data,
+            at,
+            at + size,
+            samples[record],
+            keys,
+            key_ends,
+            lengths,
+            limits,
+            floats,
+            out,
+            starts,
+            row,
+            found,
+            problem,
         )
         if kind == 0:
             kind = _complete(samples[record], lengths, padded, out, starts, row, found, problem)
@@ -141,7 +161,7 @@ def copy_samples(source, source_starts, begin, end, lengths, out, starts, row): 
 
 
 @kernel
-def example(data, at, end, samples, keys, key_ends, lengths, limits, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
+def example(data, at, end, samples, keys, key_ends, lengths, limits, floats, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
     """Decodes Example { Features features = 1; }; ``found`` gets the number of values of each feature."""
     while at < end:
         tag, first, at = _field(data, at, end)
@@ -155,7 +175,20 @@ def example(data, at, end, samples, keys, key_ends, lengths, limits, out, starts
                     return NOT_AN_EXAMPLE
                 if tag == _FIRST_BYTES:
                     kind = _entry(
-                        data, entry, inner, samples, keys, key_ends, lengths, limits, out, starts, row, found, problem
+                        data,
+                        entry,
+                        inner,
+                        samples,
+                        keys,
+                        key_ends,
+                        lengths,
+                        limits,
+                        floats,
+                        out,
+                        starts,
+                        row,
+                        found,
+                        problem,
                     )
                     if kind != 0:
                         return kind
@@ -163,7 +196,7 @@ def example(data, at, end, samples, keys, key_ends, lengths, limits, out, starts
 
 
 @kernel
-def _entry(data, at, end, samples, keys, key_ends, lengths, limits, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
+def _entry(data, at, end, samples, keys, key_ends, lengths, limits, floats, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
     """Entry { string key = 1; Feature value = 2; }"""
     key = key_end = value = value_end = 0
     while at < end:
@@ -185,10 +218,15 @@ def _entry(data, at, end, samples, keys, key_ends, lengths, limits, out, starts,
         tag, first, value = _field(data, value, value_end)
         if value < 0:
             return NOT_AN_EXAMPLE
-        if tag == _OTHER_LISTS[0] or tag == _OTHER_LISTS[1]:
-            return NOT_INT64
-        if tag == _INT64_LIST:
-            read, outside = _int64_list(data, first, value, out, to + count, room - count, np.uint64(limits[feature]))
+        is_list = tag == _LISTS[0] or tag == _LISTS[1] or tag == _LISTS[2]
+        if is_list and tag != (_FLOAT_LIST if floats[feature] else _INT64_LIST):
+            return OTHER_TYPE
+        if is_list:
+            if floats[feature]:
+                read, outside = _float_list(data, first, value, out, to + count, room - count)
+            else:
+                limit = np.uint64(limits[feature])
+                read, outside = _int64_list(data, first, value, out, to + count, room - count, limit)
             if read == MALFORMED:
                 return NOT_AN_EXAMPLE
             if read == TOO_MANY:
@@ -221,6 +259,31 @@ def _int64_list(data, at, end, out, to, room, limit):  # type: ignore[no-untyped
             single = read_varint(data, begin + 1)[0]
             out[to + count] = saturated(single)
             outside += single > limit
+            count += 1
+    return count, outside
+
+
+@kernel
+def _float_list(data, at, end, out, to, room):  # type: ignore[no-untyped-def]
+    """FloatList { repeated float value = 1 [packed = true]; }, packed or not; those that are not finite are outside."""
+    count = outside = 0
+    while at < end:
+        begin = at
+        tag, first, at = _field(data, at, end)
+        if at < 0:
+            return MALFORMED, outside
+        if tag == _FIRST_FIXED32:
+            first = begin + 1
+        elif tag != _FIRST_BYTES:
+            continue
+        if (at - first) % 4:
+            return MALFORMED, outside
+        if count + (at - first) // 4 > room:
+            return TOO_MANY, outside
+        for place in range(first, at, 4):
+            bits = load_u64(data, place) & _LOW_HALF
+            outside += bits & _NOT_FINITE == _NOT_FINITE
+            out[np.uint64(to + count)] = np.int32(np.uint32(bits))
             count += 1
     return count, outside
 

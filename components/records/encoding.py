@@ -1,7 +1,7 @@
 """From packed samples to framed tf.train.Example records, without a Python object a row.
 
-Any TensorFlow program reads the records: each is an Example of packed int64 lists, one list a feature. A prebatched
-record holds several samples, each feature flattened over them.
+Any TensorFlow program reads the records: each is an Example of packed int64 and float lists, one list a feature. A
+prebatched record holds several samples, each feature flattened over them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _TAG = 1  # bytes of every tag used here
 _LONGEST_LENGTH = 5  # bytes of a varint that holds a length
 _EXAMPLE_FEATURES = _FEATURES_ENTRY = _ENTRY_KEY = _PACKED_VALUES = 1 << 3 | 2
 _ENTRY_VALUE = 2 << 3 | 2
-_INT64_LIST = 3 << 3 | 2
+_FLOAT_LIST, _INT64_LIST = 2 << 3 | 2, 3 << 3 | 2
 
 
 def records_room(layout: Layout, packed: int, samples: int, samples_per_record: int) -> int:
@@ -53,12 +53,13 @@ def encode_samples(
     payloads = np.empty(features, np.int64)
     ends = np.empty(-(-samples // samples_per_record), np.int64)
     keys = np.concatenate((layout.keys, np.zeros(SLACK, np.uint8)))
-    _encode(packed, starts, samples_per_record, keys, layout.key_ends, cursors, payloads, out, ends)
+    lists = np.where(layout.floats, _FLOAT_LIST, _INT64_LIST).astype(np.uint8)
+    _encode(packed, starts, samples_per_record, keys, layout.key_ends, lists, cursors, payloads, out, ends)
     return out[: ends[-1] if len(ends) else 0], ends
 
 
 @kernel
-def _encode(packed, starts, samples_per_record, keys, key_ends, cursors, payloads, out, ends):  # type: ignore[no-untyped-def]
+def _encode(packed, starts, samples_per_record, keys, key_ends, lists, cursors, payloads, out, ends):  # type: ignore[no-untyped-def]
     features = len(payloads)
     at = 0
     for record in range(len(ends)):
@@ -76,7 +77,9 @@ def _encode(packed, starts, samples_per_record, keys, key_ends, cursors, payload
         begin = at
         at = _begin(out, at + HEADER, _EXAMPLE_FEATURES, total)
         for feature in range(features):
-            at = _write_wrapping(out, at, keys, key_ends[feature], key_ends[feature + 1], payloads[feature])
+            at = _write_wrapping(
+                out, at, keys, key_ends[feature], key_ends[feature + 1], lists[feature], payloads[feature]
+            )
             for i in range(len(samples)):
                 end = cursors[i] + feature_size(packed, samples[i], feature)
                 at = copy_bytes(packed, cursors[i], end, out, at)
@@ -104,7 +107,7 @@ def _begin(out, at, tag, size):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _write_wrapping(out, at, keys, key, key_end, payload):  # type: ignore[no-untyped-def]
+def _write_wrapping(out, at, keys, key, key_end, list_tag, payload):  # type: ignore[no-untyped-def]
     """Everything of an entry before its packed values."""
     values = _wrapped(payload)
     wrapped = _wrapped(values)
@@ -112,5 +115,5 @@ def _write_wrapping(out, at, keys, key, key_end, payload):  # type: ignore[no-un
     at = _begin(out, at, _ENTRY_KEY, key_end - key)
     at = copy_bytes(keys, key, key_end, out, at)
     at = _begin(out, at, _ENTRY_VALUE, wrapped)
-    at = _begin(out, at, _INT64_LIST, values)
+    at = _begin(out, at, list_tag, values)
     return _begin(out, at, _PACKED_VALUES, payload)

@@ -61,7 +61,7 @@ class RecordFile:
         except FileNotFoundError:
             raise KfrecError(f"{self.path}: missing; run the tfrecord step again, or restore the file") from None
         problem = np.zeros(5, np.int64)
-        checks = (layout.keys, layout.key_ends, layout.lengths, layout.padded, layout.limits)
+        checks = (layout.keys, layout.key_ends, layout.lengths, layout.padded, layout.limits, layout.floats)
         found = np.empty(len(layout.features), np.int64)
         if not decode(data, offsets, samples, *checks, out, starts, row, found, problem):
             raise explain(self.path, begin, layout, problem)

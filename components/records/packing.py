@@ -1,4 +1,4 @@
-"""Samples as varints on their way to their records: encoded once, moved as bytes from then on.
+"""Samples on their way to their records: values encoded once, as varints or floats, moved as bytes from then on.
 
 A packed sample is its place (uint32), the bytes of each feature (uint32 each), and the varints of each feature. Only
 what wraps them in a record is missing.
@@ -24,6 +24,8 @@ _LONGEST_VALUE = 5
 _WORD = 4
 _ZEROS = np.uint64(0)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
+# The exponent of a float32 that is infinite or not a number.
+_NOT_FINITE = np.uint64(0x7F800000)
 
 
 def varints_room(values: int) -> int:
@@ -73,6 +75,32 @@ def write_lists(values, offsets, limit, length, out, at, ends):  # type: ignore[
             at = write_varint(out, at, value)
         ends[i + 1] = at
     return excess >= 0
+
+
+@kernel
+def write_floats(values, offsets, length, out, at, ends):  # type: ignore[no-untyped-def]
+    """Writes the lists of one feature as float32, each padded with 0 on the left; as :func:`write_lists`.
+
+    Args:
+        values: uint32, the bits of the floats of all lists.
+        offsets, length, out, at, ends: see :func:`write_lists`.
+
+    Returns:
+        Whether all values are finite.
+    """
+    good = True
+    ends[0] = at
+    for i in range(len(offsets) - 1):
+        for _ in range(length - (offsets[i + 1] - offsets[i])):
+            store_u64(out, at, _ZEROS)
+            at += _WORD
+        for j in range(offsets[i], offsets[i + 1]):
+            bits = np.uint64(values[np.uint64(j)])
+            good &= bits & _NOT_FINITE != _NOT_FINITE
+            store_u64(out, at, bits)
+            at += _WORD
+        ends[i + 1] = at
+    return good
 
 
 @kernel

@@ -38,8 +38,11 @@ def explain(path: Path, first_record: int, layout: Layout, problem: np.ndarray) 
             f"{where}: has no feature {feature.name}; write it, or take it out of feature_spec and channel_spec in "
             f"{FILENAME}"
         )
-    if kind == decoding.NOT_INT64:
-        return KfrecError(f"{where}: feature {feature.name} is a bytes or float list; write it as an int64 list")
+    if kind == decoding.OTHER_TYPE:
+        wanted = "a float list" if feature.is_float else "an int64 list"
+        return KfrecError(
+            f"{where}: feature {feature.name} is not {wanted}; write it as one, or correct its dtype in {FILENAME}"
+        )
     if kind == decoding.TOO_LONG:
         return KfrecError(
             f"{where}: feature {feature.name} has more than {feature.length or 1} values; correct its dimensions in "
@@ -55,6 +58,8 @@ def explain(path: Path, first_record: int, layout: Layout, problem: np.ndarray) 
 
 def _outside(layout: Layout, index: int, value: int, count: int) -> str:
     feature = layout.features[index]
+    if feature.is_float:
+        return f"{count} {_plural(count, 'value')} that are not finite; correct the records"
     limit = int(layout.limits[index])
     first = "beyond 32 bits" if value == LARGEST else str(value)
     if value < 0:

@@ -129,7 +129,7 @@ class Records:
             drop_remainder: leave out a last batch that is not full.
 
         Yields:
-            Feature name to int32 array: [n] for single values, [n, length] for lists, left-padded with 0.
+            Feature name to int32 or float32 array: [n] for single values, [n, length] for lists, left-padded with 0.
 
         Raises:
             KfrecError: a record that is corrupt or breaks the specification.
@@ -224,6 +224,7 @@ class Records:
         batch = {}
         for index, feature in enumerate(self._layout.features):
             values = out[starts[index] :][: rows * (feature.length or 1)]
+            values = values.view(np.float32) if feature.is_float else values
             batch[feature.name] = values if feature.length is None else values.reshape(rows, feature.length)
         return batch
 

@@ -1,4 +1,4 @@
-"""How long the histories are: each channel's ``dimensions`` is its longest list in the data, over all splits."""
+"""How long the lists are: the ``dimensions`` of each group of them are its longest in the data, over all splits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from components.tfrecord.schema import Column
 
 
 def length_by_footers(groups: Sequence[RowGroup], columns: Sequence[Column]) -> dict[str, int] | None:
-    """The lengths, if the footers suggest that all lists of a channel are equally long; nothing is read.
+    """The lengths, if the footers suggest that all lists of a group are equally long; nothing is read.
 
     Footers know only how many values a row group has, so a longer list may still turn up among shorter ones.
     """
@@ -23,15 +23,15 @@ def length_by_footers(groups: Sequence[RowGroup], columns: Sequence[Column]) -> 
             means = {group.values[column.index] / group.rows for group in groups if group.rows}
             if len(means) != 1 or not (mean := means.pop()).is_integer():
                 return None
-            lengths[column.channel] = int(mean)
+            lengths[column.group] = int(mean)
     return lengths
 
 
 def length_by_reading(groups: Sequence[RowGroup], columns: Sequence[Column], workers: int) -> dict[str, int]:
-    """The lengths, by looking at every list of one feature of each channel.
+    """The lengths, by looking at every list of one feature of each group.
 
     Raises:
-        KfrecError: a history is empty in every row.
+        KfrecError: a list is empty in every row.
     """
     lengths: dict[str, int] = {}
     with progress("measuring histories", sum(group.rows for group in groups), "samples") as bar:

@@ -62,7 +62,7 @@ def row_groups(parquet: Artifact, split: str, columns: Sequence[Column]) -> list
     """The row groups of a split; part files count in the order of the numbers in their names.
 
     Raises:
-        KfrecError: no part files, no rows, a corrupt file, or columns that do not fit metadata.json.
+        KfrecError: no part files, no rows, a corrupt file, or columns that do not fit their description.
     """
     paths = sorted(parquet.paths(f"{split}/*.parquet"), key=_numeric)
     if not paths:
@@ -75,11 +75,12 @@ def row_groups(parquet: Artifact, split: str, columns: Sequence[Column]) -> list
                 metadata, schema = file.metadata, file.schema_arrow
         except (pa.ArrowException, OSError) as error:
             raise _corrupt(path, error) from None
-        _check(path, schema, columns, groups[0].names if groups else None)
+        names = _check(path, schema, columns, groups[0].names if groups else None)
+        places = {name: number for number, name in enumerate(schema.names)}
         for index in range(metadata.num_row_groups):
             group = metadata.row_group(index)
-            values = tuple(group.column(column.index).num_values for column in columns)
-            groups.append(RowGroup(path, tuple(schema.names), index, first_row, group.num_rows, values))
+            values = tuple(group.column(places[name]).num_values for name in names)
+            groups.append(RowGroup(path, names, index, first_row, group.num_rows, values))
             first_row += group.num_rows
     if not first_row:
         raise KfrecError(f"{parquet.path / split}: its files hold no samples; check what wrote them")
@@ -91,7 +92,39 @@ def _numeric(path: Path) -> list[tuple[int, str]]:
     return [(int(piece), "") if piece.isdigit() else (0, piece) for piece in re.split(r"(\d+)", path.name)]
 
 
-def _check(path: Path, schema: pa.Schema, columns: Sequence[Column], names: Sequence[str] | None) -> None:
+def _check(path: Path, schema: pa.Schema, columns: Sequence[Column], earlier: Sequence[str] | None) -> tuple[str, ...]:
+    """The names of the columns in a file, in the order of ``columns``, which they fit."""
+    by_name = columns[0].described_in != METADATA
+    if by_name:
+        names = tuple(column.feature for column in columns)
+        if absent := [name for name in names if name not in schema.names]:
+            raise KfrecError(f"{path}: has no column {absent[0]}, which {columns[0].described_in} describes; add it")
+    else:
+        names = _by_position(path, schema, columns, earlier)
+    for column, name in zip(columns, names, strict=True):
+        kind = schema.field(name).type
+        value = kind.value_type if _is_list(kind) else kind
+        fits = _is_list(kind) == column.is_list and _holds(value, column)
+        if not fits:
+            wanted = ("lists of " if column.is_list else "") + ("numbers" if column.is_float else "integers")
+            what = "" if by_name else f", but column {column.index + 1} is {column.channel} and"
+            raise KfrecError(
+                f"{path}: column {name} is of type {kind}{what or ', but it'} must hold {wanted}; check "
+                + (columns[0].described_in if by_name else "the order of the columns")
+            )
+    return names
+
+
+def _holds(value: pa.DataType, column: Column) -> bool:
+    if column.is_float:
+        return pa.types.is_floating(value) or pa.types.is_integer(value)
+    is_label = column.channel == Channel.LABEL and not column.is_list
+    return pa.types.is_integer(value) or (is_label and pa.types.is_boolean(value))
+
+
+def _by_position(
+    path: Path, schema: pa.Schema, columns: Sequence[Column], earlier: Sequence[str] | None
+) -> tuple[str, ...]:
     if len(schema) != len(columns):
         counts = [sum(column.channel == channel for column in columns) for channel in _CHANNELS]
         raise KfrecError(
@@ -99,23 +132,12 @@ def _check(path: Path, schema: pa.Schema, columns: Sequence[Column], names: Sequ
             f"{len(columns)} (label, {counts[1]} user, {counts[2]} target item, {counts[3]} positive history, "
             f"{counts[4]} negative history); correct one of them"
         )
-    if names is not None and list(schema.names) != list(names):
+    if earlier is not None and list(schema.names) != list(earlier):
         raise KfrecError(
-            f"{path}: its columns are {', '.join(schema.names)}, those of the first part {', '.join(names)}; "
+            f"{path}: its columns are {', '.join(schema.names)}, those of the first part {', '.join(earlier)}; "
             f"write all parts with the same columns in the same order"
         )
-    for column, field in zip(columns, schema, strict=True):
-        if column.is_list:
-            fits = _is_list(field.type) and pa.types.is_integer(field.type.value_type)
-        else:
-            label = column.channel == Channel.LABEL
-            fits = pa.types.is_integer(field.type) or (label and pa.types.is_boolean(field.type))
-        if not fits:
-            wanted = "lists of integers" if column.is_list else "integers"
-            raise KfrecError(
-                f"{path}: column {field.name} is of type {field.type}, but column {column.index + 1} is "
-                f"{column.channel} and must hold {wanted}; check the order of the columns"
-            )
+    return tuple(schema.names)
 
 
 _CHANNELS = (Channel.LABEL, Channel.USER, Channel.TARGET, Channel.POSITIVE, Channel.NEGATIVE)

@@ -9,9 +9,10 @@ import pyarrow as pa
 
 from components.errors import KfrecError
 from components.feature_spec import Channel
-from components.records.packing import write_lists
+from components.feature_spec.spec import LARGEST_ID
+from components.records.packing import write_floats, write_lists
 from components.tfrecord.parts import RowGroup
-from components.tfrecord.schema import METADATA, Column
+from components.tfrecord.schema import Column
 
 
 class LongerList(Exception):
@@ -31,47 +32,52 @@ def write_varints(
     Args:
         batch: rows of ``group``.
         columns: what its columns mean.
-        lengths: values a sample has in each history channel.
+        lengths: values a sample has in each group of lists.
         group: named in errors.
         varints: uint8, with room for all values.
         ends: int64 [columns, at least rows + 1], gets where the values of each row begin and end in ``varints``.
 
     Raises:
-        KfrecError: a null, an id out of range (0, which is padding, in histories only), a label that is not 0 or 1, or
-            features of a history that differ in length.
+        KfrecError: a null, an id out of range (0, which is padding, in lists only), a label that is not 0 or 1, a float
+            that is not finite, or features of a history that differ in length.
         LongerList: a list has more values than ``lengths`` says.
     """
     at = 0
     histories: dict[str, np.ndarray] = {}
     for column, name, array in zip(columns, group.names, batch.columns, strict=True):
-        length = lengths.get(column.channel, 1)
+        length = lengths[column.group] if column.is_list else 1
         values, offsets = _values_and_offsets(array, column, name, group)
         if column.is_list:
             sizes = np.diff(offsets)
             # First, because the length of a channel is known from its first feature alone.
-            _check_sizes(sizes, histories.setdefault(column.channel, sizes), column, columns, group)
+            _check_sizes(sizes, histories.setdefault(column.group, sizes), column, columns, group)
             if sizes.max() > length:
-                raise LongerList(column.channel)
-        elif column.channel != Channel.LABEL and not values.all():
+                raise LongerList(column.group)
+        elif not column.has_zeros and not values.all():
             raise _outside(group, column, name)
-        if not write_lists(values, offsets, column.cardinality, length, varints, at, ends[column.index]):
+        if column.is_float:
+            good = write_floats(values, offsets, length, varints, at, ends[column.index])
+        else:
+            limit = LARGEST_ID if column.cardinality is None else column.cardinality
+            good = write_lists(values, offsets, limit, length, varints, at, ends[column.index])
+        if not good:
             raise _outside(group, column, name)
         at = int(ends[column.index, batch.num_rows])
 
 
 def longest_list(group: RowGroup, columns: Sequence[Column]) -> dict[str, int]:
-    """The longest list of each history channel in a row group, by reading one feature of each channel."""
-    firsts = {column.channel: group.names[column.index] for column in reversed(columns) if column.is_list}
+    """The longest list of each group in a row group of the files, by reading one feature of each."""
+    firsts = {column.group: group.names[column.index] for column in reversed(columns) if column.is_list}
     longest = dict.fromkeys(firsts, 0)
     for batch in group.batches(list(firsts.values())):
-        for channel, name in firsts.items():
+        for key, name in firsts.items():
             offsets = _offsets(batch.column(batch.schema.get_field_index(name)))
-            longest[channel] = max(longest[channel], int(np.diff(offsets).max()))
+            longest[key] = max(longest[key], int(np.diff(offsets).max()))
     return longest
 
 
 def _values_and_offsets(array: pa.Array, column: Column, name: str, group: RowGroup) -> tuple[np.ndarray, np.ndarray]:
-    """Integer values, and where each row's begin and end among them."""
+    """Whole numbers, or the bits of floats, and where each row's begin and end among them."""
     nulls = array.null_count
     if column.is_list:
         offsets = _offsets(array)
@@ -84,6 +90,10 @@ def _values_and_offsets(array: pa.Array, column: Column, name: str, group: RowGr
         raise KfrecError(
             f"{group.path}: column {name} has {nulls} nulls in rows {group.first_row} and on; give missing values an id"
         )
+    if column.is_float:
+        floats = leaves.cast(pa.float32()).to_numpy(zero_copy_only=False).view(np.uint32)
+        floats.flags.writeable = False
+        return floats, offsets
     if pa.types.is_boolean(leaves.type):
         leaves = leaves.cast(pa.int8())
     values = leaves.to_numpy(zero_copy_only=True)
@@ -105,21 +115,28 @@ def _check_sizes(
 ) -> None:
     differing = int((sizes != expected).sum())
     if differing:
-        first = next(group.names[other.index] for other in columns if other.channel == column.channel)
+        first = next(group.names[other.index] for other in columns if other.group == column.group)
         raise KfrecError(
             f"{group.path}: column {group.names[column.index]} has {differing} lists that are not as long as those of "
-            f"{first}; every feature of the {column.channel} needs one value an item"
+            f"{first}; every feature of the {column.group} needs one value an item"
         )
 
 
 def _outside(group: RowGroup, column: Column, name: str) -> KfrecError:
     """Counts what is wrong with a column of a row group."""
+    if column.is_float:
+        batches = (_values_and_offsets(batch.column(0), column, name, group)[0] for batch in group.batches([name]))
+        wrong = sum(int((~np.isfinite(values.view(np.float32))).sum()) for values in batches)
+        return KfrecError(
+            f"{group.path}: column {name} has {wrong} values that are not finite; give missing values a number"
+        )
+    limit = LARGEST_ID if column.cardinality is None else column.cardinality
     below = above = zeros = 0
     for batch in group.batches([name]):
         values, _ = _values_and_offsets(batch.column(0), column, name, group)
         below += int((values < 0).sum())
         zeros += int((values == 0).sum())
-        above += int((values > column.cardinality).sum())
+        above += int((values > limit).sum())
     if column.channel == Channel.LABEL:
         return KfrecError(f"{group.path}: column {name} has {below + above} labels that are not 0 or 1; correct them")
     if below:
@@ -132,6 +149,6 @@ def _outside(group: RowGroup, column: Column, name: str) -> KfrecError:
             "ids start at 1, and 0 is padding: encode it again"
         )
     return KfrecError(
-        f"{group.path}: column {name} has {above} ids above the cardinality {column.cardinality} in {METADATA}; "
+        f"{group.path}: column {name} has {above} ids above the cardinality {limit} in {column.described_in}; "
         f"correct the cardinality, or encode the data again"
     )

@@ -1,7 +1,8 @@
-"""What the columns of a parquet data set mean: by position, as in the public bring-your-own layout.
+"""What the columns of a parquet data set mean: by name, as feature_spec.yaml beside them says, or by position.
 
-label, the user features, the features of the target item, one list a feature for the positive history, and one for the
-negative history. metadata.json names the user and item features and their cardinalities, in the same order.
+By position is the public bring-your-own layout: label, the user features, the features of the target item, one list a
+feature for the positive history, and one for the negative history. metadata.json names the user and item features and
+their cardinalities, in the same order.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import KfrecError
-from components.feature_spec import Channel, Feature
-from components.feature_spec.spec import LARGEST_ID, is_id
+from components.feature_spec import Channel, Feature, load_feature_spec
+from components.feature_spec.spec import FILENAME, FLOAT, LARGEST_ID, is_id
 
 METADATA = "metadata.json"
 _BOOL_OR_NOT = 1
@@ -25,29 +26,71 @@ class Column:
     """One column.
 
     Attributes:
-        index: position in the parquet files.
-        feature: name in the records.
+        index: place among the columns.
+        feature: name in the records, and of the column where it goes by name.
         channel: what it is used for.
-        cardinality: largest id; 1 for the label.
+        cardinality: largest id, 1 for a label; None where any whole number or any float may stand.
+        is_list: whether it holds a list a row, which is padded to the longest of its group.
+        group: lists of one group are equally long in each row; the channel, where the layout is positional.
+        dtype: of the feature in the records.
+        described_in: the file that says so.
     """
 
     index: int
     feature: str
     channel: str
-    cardinality: int
+    cardinality: int | None
+    is_list: bool = False
+    group: str = ""
+    dtype: str = "int64"
+    described_in: str = METADATA
 
     @property
-    def is_list(self) -> bool:
-        return self.channel in (Channel.POSITIVE, Channel.NEGATIVE)
+    def is_float(self) -> bool:
+        return self.dtype == FLOAT
+
+    @property
+    def has_zeros(self) -> bool:
+        """Whether 0 may stand in it: in lists it is padding, and of other values only ids begin at 1."""
+        return self.is_list or self.cardinality is None or self.channel == Channel.LABEL
 
     def to_feature(self, lengths: Mapping[str, int]) -> Feature:
-        """Its entry in the feature specification, given the length of each history channel."""
-        if self.channel == Channel.LABEL:
-            return Feature(self.feature, "bool")
-        return Feature(self.feature, "int64", self.cardinality, lengths.get(self.channel))
+        """Its entry in the feature specification, given the length of each group of lists."""
+        cardinality = None if self.channel == Channel.LABEL else self.cardinality
+        return Feature(self.feature, self.dtype, cardinality, lengths[self.group] if self.is_list else None)
 
 
 def read_columns(folder: Path, number_of_user_features: int) -> tuple[Column, ...]:
+    """The columns that feature_spec.yaml describes, where there is one, or else metadata.json.
+
+    Raises:
+        KfrecError: neither is there, or it is malformed.
+    """
+    return _by_name(folder) if (folder / FILENAME).is_file() else _by_position(folder, number_of_user_features)
+
+
+def is_by_name(folder: Path) -> bool:
+    """Whether columns are found by their names."""
+    return (folder / FILENAME).is_file()
+
+
+def _by_name(folder: Path) -> tuple[Column, ...]:
+    """Each feature of the specification is a column of its name, in the first channel that names it."""
+    spec = load_feature_spec(folder)
+    columns = []
+    for index, feature in enumerate(spec.features.values()):
+        channel = next((name for name, listed in spec.channels.items() if feature.name in listed), "")
+        is_label = channel == Channel.LABEL
+        limit = 1 if is_label and not feature.is_float else feature.cardinality
+        # Lists of one channel need not be equally long: only histories, read side by side, are.
+        side_by_side = channel in (Channel.POSITIVE, Channel.NEGATIVE)
+        group = channel if side_by_side else feature.name
+        dtype = "bool" if is_label and not feature.is_float else feature.dtype
+        columns.append(Column(index, feature.name, channel, limit, feature.length is not None, group, dtype, FILENAME))
+    return tuple(columns)
+
+
+def _by_position(folder: Path, number_of_user_features: int) -> tuple[Column, ...]:
     """The columns that metadata.json describes.
 
     Raises:
@@ -86,10 +129,25 @@ def read_columns(folder: Path, number_of_user_features: int) -> tuple[Column, ..
     for name in features:
         if features.count(name) > 1:
             raise KfrecError(f"{path}: two features would be called {name} in the records; rename one")
-    return tuple(Column(index, name, channel, value) for index, (name, channel, value) in enumerate(named))
+    histories = (Channel.POSITIVE, Channel.NEGATIVE)
+    return tuple(
+        Column(
+            index,
+            name,
+            channel,
+            value,
+            is_list=channel in histories,
+            group=channel if channel in histories else "",
+            dtype="bool" if channel == Channel.LABEL else "int64",
+        )
+        for index, (name, channel, value) in enumerate(named)
+    )
 
 
 def read_encoding(folder: Path) -> Mapping[str, Any]:
-    """What preprocessing noted about the vocabulary in metadata.json; empty in data that was made elsewhere."""
-    noted = json.loads((folder / METADATA).read_text()).get("encoding")
+    """What preprocessing noted about the vocabulary; empty in data that was made elsewhere."""
+    if is_by_name(folder):
+        noted = load_feature_spec(folder).metadata.get("encoding")
+    else:
+        noted = json.loads((folder / METADATA).read_text()).get("encoding")
     return noted if isinstance(noted, dict) else {}

@@ -35,8 +35,10 @@ def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Map
     Raises:
         KfrecError: the parquet folder is unfinished, or its samples break metadata.json.
     """
-    source = open_input(parquet, steps=("preprocess",), reads=(METADATA, _VOCABULARY, *SPLITS))
-    columns = read_columns(source.file(METADATA).parent, parameters.number_of_user_features)
+    source = open_input(parquet, steps=("preprocess",), reads=(METADATA, FILENAME, _VOCABULARY, *SPLITS))
+    for name in (METADATA, FILENAME):
+        source.file(name)
+    columns = read_columns(source.path, parameters.number_of_user_features)
     groups = {split: row_groups(source, split, columns) for split in SPLITS}
     workers = parameters.workers or len(os.sched_getaffinity(0))
     every_group = [group for split in SPLITS for group in groups[split]]
@@ -62,7 +64,7 @@ def _write(
     folder: Path,
     workers: int,
 ) -> None:
-    width = sum(lengths.get(column.channel, 1) for column in columns)
+    width = sum(lengths[column.group] if column.is_list else 1 for column in columns)
     prebatch = {"train": parameters.prebatch_train_size, "test": parameters.prebatch_test_size}
     plans = {
         split: plan_shards(
@@ -94,7 +96,8 @@ def _specification(
     names = tuple(column.feature for column in columns)
     channels: dict[str, tuple[str, ...]] = {}
     for column in columns:
-        channels[column.channel] = (*channels.get(column.channel, ()), column.feature)
+        if column.channel:
+            channels[column.channel] = (*channels.get(column.channel, ()), column.feature)
     sources = {
         split: Chunk(names, tuple(f"{split}/part_{number}.tfrecord" for number in range(plan.shards)))
         for split, plan in plans.items()

@@ -229,7 +229,7 @@ def without(samples: list[dict[str, object]], record: int, name: str) -> list[di
         (lambda s: broken(s, 2, uid=-3), "record 2: feature uid has 1 value below 0"),
         (lambda s: broken(s, 2, label=2), "record 2: feature label has 1 value above 1, the first is 2"),
         (lambda s: broken(s, 4, item_pos=[1] * 8), "record 4: feature item_pos has more than 7 values"),
-        (lambda s: broken(s, 4, uid=[0.5]), "record 4: feature uid is a bytes or float list"),
+        (lambda s: broken(s, 4, uid=[0.5]), "record 4: feature uid is not an int64 list"),
         (lambda s: without(s, 3, "item_pos"), "record 3: has no feature item_pos"),
     ],
 )
