@@ -23,15 +23,11 @@ from components.artifacts.folder import (
 )
 from components.errors import KfrecError
 from components.progress import progress
-from components.storage import Changed, Checksum, ObjectInfo, Retry, Store, Unavailable, below, open_store
+from components.storage import Changed, Checksum, Damaged, Retry, Store, below, fetch_file, open_store
 
 ATTEMPTS, THREADS = 6, 8
 # Stands where an artifact is being written; the manifest itself comes last.
 PARTIAL = f"{MANIFEST}.partial"
-
-
-class _Damaged(Exception):
-    """What arrived is not what the manifest says."""
 
 
 def read_remote(uri: str, name: str) -> bytes | None:
@@ -183,32 +179,14 @@ def require_room(folder: Path, size: int) -> None:
 
 
 def _fetch(store: Store, retry: Retry, entry: FileEntry, target: Path, advance: Callable[[int], None]) -> None:
-    """Fetches one file under a temporary name, going on where a try broke off; checks it, and gives it its name."""
+    """Fetches one file under a temporary name, checks it, and gives it its name."""
     partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    url = store.url(entry.path)
-    info: ObjectInfo | None = None
-    failures = 0
+    partial.unlink(missing_ok=True)  # a killed container's first process had this number too
     try:
-        while True:
-            before = partial.stat().st_size if info else 0
-            try:
-                info = info or store.stat(entry.path)
-                with partial.open("ab" if before else "wb") as file:
-                    for block in store.read(info, before):
-                        file.write(block)
-                _check(partial, entry)
-                partial.replace(target)
-                advance(entry.size)
-                return
-            except Unavailable as error:
-                got_further = partial.is_file() and partial.stat().st_size > before
-                failures = 1 if got_further else failures + 1
-                retry.after_failure(failures, url, error)
-            except (Changed, _Damaged) as error:
-                info = None
-                failures += 1
-                retry.after_failure(failures, url, error)
+        info = retry.call(store.url(entry.path), lambda: store.stat(entry.path))
+        fetch_file(store, retry, info, partial, lambda info: _check(partial, entry), advance)
+        partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
 
@@ -216,9 +194,9 @@ def _fetch(store: Store, retry: Retry, entry: FileEntry, target: Path, advance: 
 def _check(path: Path, entry: FileEntry) -> None:
     size = path.stat().st_size
     if size != entry.size:
-        raise _Damaged(f"{size} bytes arrived, {MANIFEST} says {entry.size}")
+        raise Damaged(f"{size} bytes arrived, {MANIFEST} says {entry.size}")
     if crc32c_of(path) != entry.crc32c:
-        raise _Damaged(f"what arrived has another checksum than {MANIFEST} says")
+        raise Damaged(f"what arrived has another checksum than {MANIFEST} says")
 
 
 def _is_here(path: Path, entry: FileEntry) -> bool:

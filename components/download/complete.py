@@ -7,15 +7,11 @@ from pathlib import Path
 
 from components.errors import KfrecError
 from components.progress import progress
-from components.storage import ObjectInfo
+from components.storage import Damaged, ObjectInfo
 
 _BLOCK = 1 << 20
 _GZIP = 16 + zlib.MAX_WBITS
 _MAGIC = b"\x1f\x8b"
-
-
-class Damaged(Exception):
-    """What arrived is not what the source says it holds."""
 
 
 def check_arrived(path: Path, info: ObjectInfo) -> None:

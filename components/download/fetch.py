@@ -8,11 +8,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from components.artifacts.copying import copy_file
-from components.download.complete import Damaged, check_arrived, count_lines
+from components.download.complete import check_arrived, count_lines
 from components.download.shelf import CacheShelf, EarlierOutput, is_current, origin_of
 from components.errors import KfrecError
 from components.progress import progress
-from components.storage import Changed, ObjectInfo, Retry, Store, Unavailable
+from components.storage import Damaged, ObjectInfo, Retry, Store, fetch_file
 
 
 @dataclass(frozen=True)
@@ -70,49 +70,27 @@ class Fetcher:
         return self.earlier.find(local, url, info)
 
     def _fetch(self, info: ObjectInfo, advance: Callable[[int], None]) -> tuple[ObjectInfo, Path]:
-        """Fetches one file, going on after failures where the last try ended."""
+        """Fetches one file; what an earlier run left of this version is not fetched again."""
         url, local = self.store.url(info.name), PurePosixPath(info.name).name
         partial = self.shelf.partial(local)
-        shown = 0
+        info = fetch_file(
+            self.store,
+            self.retry,
+            info,
+            partial,
+            check=lambda info: _check(partial, info, url),
+            advance=advance,
+            begin=lambda info: self.shelf.begin(partial, origin_of(url, info)),
+        )
+        return info, self.shelf.finish(local)
 
-        def show(size: int) -> None:
-            nonlocal shown
-            advance(size - shown)
-            shown = size
 
-        failures = 0
-        while True:
-            before = self.shelf.begin(partial, origin_of(url, info))
-            show(before)
-            try:
-                self._receive(info, partial, before, show)
-                self._check(info, partial, url)
-                return info, self.shelf.finish(local)
-            except Unavailable as error:
-                failures = 0 if partial.stat().st_size > before else failures
-                failures += 1
-                self.retry.after_failure(failures, url, error)
-            except (Changed, Damaged) as error:
-                partial.unlink()
-                failures += 1
-                self.retry.after_failure(failures, url, error)
-                info = self._stat(info.name)
-
-    def _check(self, info: ObjectInfo, partial: Path, url: str) -> None:
-        check_arrived(partial, info)
-        if info.size is not None:
-            return
-        # The source did not say how long the file is: only its end shows whether all of it arrived.
-        try:
-            count_lines(partial, url)
-        except KfrecError as error:
-            raise Damaged(str(error)) from error
-
-    def _receive(self, info: ObjectInfo, partial: Path, offset: int, show: Callable[[int], None]) -> None:
-        if offset == info.size:
-            return
-        with partial.open("ab") as file:
-            for block in self.store.read(info, offset):
-                file.write(block)
-                offset += len(block)
-                show(offset)
+def _check(partial: Path, info: ObjectInfo, url: str) -> None:
+    check_arrived(partial, info)
+    if info.size is not None:
+        return
+    # The source did not say how long the file is: only its end shows whether all of it arrived.
+    try:
+        count_lines(partial, url)
+    except KfrecError as error:
+        raise Damaged(str(error)) from error

@@ -82,14 +82,12 @@ class CacheShelf:
     def partial(self, name: str) -> Path:
         return self.folder / f"{name}.partial"
 
-    def begin(self, path: Path, origin: Mapping[str, Any]) -> int:
-        """Makes ``path`` ready to receive the version ``origin`` and returns how many bytes of it are there already."""
+    def begin(self, path: Path, origin: Mapping[str, Any]) -> None:
+        """Notes that ``path`` receives the version ``origin``; it keeps only bytes of this one."""
         resumable = bool(origin["version"] or origin["checksum"])
         if not (resumable and path.is_file() and self.origin(path) == origin):
             path.unlink(missing_ok=True)
             _note(path).write_text(json.dumps(origin, indent=2) + "\n")
-            path.touch()
-        return path.stat().st_size
 
     def finish(self, name: str) -> Path:
         """Turns the partial file into the finished one; an older one is replaced."""

@@ -1,8 +1,21 @@
 """Object storage behind one small interface: a folder, http(s)://, gs://, s3:// and minio://."""
 
 from components.storage.checksum import Checksum
+from components.storage.fetching import Damaged, fetch_file
 from components.storage.opening import below, is_uri, open_store
 from components.storage.retry import Retry
 from components.storage.store import Changed, ObjectInfo, Store, Unavailable
 
-__all__ = ["Changed", "Checksum", "ObjectInfo", "Retry", "Store", "Unavailable", "below", "is_uri", "open_store"]
+__all__ = [
+    "Changed",
+    "Checksum",
+    "Damaged",
+    "ObjectInfo",
+    "Retry",
+    "Store",
+    "Unavailable",
+    "below",
+    "fetch_file",
+    "is_uri",
+    "open_store",
+]

@@ -134,6 +134,30 @@ def test_a_service_that_is_busy_is_asked_again(
     assert files(tmp_path / "fetched") == CONTENT
 
 
+def test_a_connection_that_breaks_is_continued_where_it_ended(
+    artifact: Path, gcs_bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish_remote(artifact, f"gs://{BUCKET}/a")
+    read, offsets = GcsStore.read, []
+
+    def breaking(self: GcsStore, info: Any, offset: int = 0) -> Any:
+        content = b"".join(read(self, info, offset))
+        if info.name != "train/part_0.tfrecord":
+            yield content
+            return
+        offsets.append(offset)
+        yield content[:1_000_000]
+        if offset < 2_000_000:
+            raise Unavailable("the connection broke off")
+
+    monkeypatch.setattr(GcsStore, "read", breaking)
+    monkeypatch.setattr("components.storage.retry.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("components.artifacts.remote.ATTEMPTS", 2)
+    fetch_artifact(f"gs://{BUCKET}/a", tmp_path / "fetched")
+    assert offsets == [0, 1_000_000, 2_000_000]
+    assert files(tmp_path / "fetched") == CONTENT
+
+
 def test_a_disk_that_is_too_small_is_told_before_anything_is_fetched(
     artifact: Path, gcs_bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -66,6 +66,14 @@ def test_progress_between_failures_resets_the_tries(books: FileServer, tmp_path:
     assert (tmp_path / "raw" / REVIEWS).read_bytes() == reviews()
 
 
+def test_a_file_that_never_comes_further_is_given_up(books: FileServer, tmp_path: Path) -> None:
+    books.etags = False  # so that every try has to begin anew
+    books.faults[PATH] = [Fault(drop_after=9000) for _ in range(20)]
+    with pytest.raises(KfrecError, match=rf"{PATH}: gave up after 3 tries \(the connection broke off"):
+        download(books, tmp_path / "raw", attempts=3)
+    assert len(books.gets(PATH)) == 3
+
+
 def test_a_file_replaced_during_the_download_is_not_spliced(books: FileServer, tmp_path: Path) -> None:
     newer = reviews(2500)
     books.faults[PATH] = [Fault(drop_after=9000, then=lambda: books.files.update({PATH: newer}))]
