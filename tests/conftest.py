@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,16 @@ def _folder_from(variable: str) -> Path:
 def real_data() -> Path:
     """Folder with amazon_beauty/ and amazon_digital_music/."""
     return _folder_from("KFREC_DATA")
+
+
+@pytest.fixture(autouse=True)
+def tracking_uri_stays() -> Iterator[None]:
+    """What a command that runs in this process makes of MLflow's address is forgotten after the test."""
+    before = os.environ.get("MLFLOW_TRACKING_URI")
+    yield
+    os.environ.pop("MLFLOW_TRACKING_URI", None)
+    if before is not None:
+        os.environ["MLFLOW_TRACKING_URI"] = before
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from typing import Any
 import tensorflow as tf
 from tensorflow import keras
 
-from components.models.sim import Sim
+from components.models.sim.model import Sim
 
 LONG, SHORT, FOUND = 90, 10, 50
 ITEM_FEATURES = ("item", "cat")

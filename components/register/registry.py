@@ -42,7 +42,9 @@ class Registry:
         from mlflow.exceptions import MlflowException
 
         use_store_of(self.client)
-        inputs = {name: np.asarray(example[name], np.int64) for name in model.inputs}
+        inputs: dict[str, np.ndarray] = {
+            name: np.asarray(example[name], _type_of(model, name)) for name in model.inputs
+        }
         paths = (model.folder / name for name in MODEL_FILES)
         with mlflow.start_run(run_id=self.run.id), warnings.catch_warnings():
             # The signature says what the model reads; type hints could not say it better.
@@ -102,12 +104,16 @@ class Registry:
             self.client.delete_registered_model_alias(self.name, CHALLENGER)
 
 
+def _type_of(model: ExportedModel, name: str) -> type:
+    return np.float32 if model.spec.features[name].is_float else np.int64
+
+
 def _signature(inputs: Mapping[str, np.ndarray], model: ExportedModel):  # type: ignore[no-untyped-def]
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema, TensorSpec
 
     specs: list[ColSpec | TensorSpec] = [
-        TensorSpec(np.dtype(np.int64), (-1, *ids.shape[1:]), name) for name, ids in inputs.items()
+        TensorSpec(values.dtype, (-1, *values.shape[1:]), name) for name, values in inputs.items()
     ]
     return ModelSignature(Schema(specs), Schema([TensorSpec(np.dtype(np.float32), (-1,), model.output)]))
 

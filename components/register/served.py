@@ -19,8 +19,10 @@ class ServedModel(PythonModel):
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
         import tensorflow as tf
 
-        ids = {name: tf.constant(np.asarray(values), tf.int64) for name, values in model_input.items()}
-        found = self.model.signatures["serving_default"](**ids)
+        serve = self.model.signatures["serving_default"]
+        kinds = serve.structured_input_signature[1]
+        read = {name: tf.constant(np.asarray(values), kinds[name].dtype) for name, values in model_input.items()}
+        found = serve(**read)
         return {name: values.numpy().reshape(-1) for name, values in found.items()}
 
 

@@ -62,11 +62,12 @@ class ExportedModel:
         import tensorflow as tf
 
         rows = len(batch[self.inputs[0]])
+        kinds = {name: tf.float32 if self.spec.features[name].is_float else tf.int64 for name in self.inputs}
         part = rows if tf.config.get_visible_devices("GPU") else _PART
 
         def score(first: int) -> np.ndarray:
-            ids = {name: tf.constant(batch[name][first : first + part], tf.int64) for name in self.inputs}
-            return np.asarray(self.signature(**ids)[self.output], np.float32).reshape(-1)
+            read = {name: tf.constant(batch[name][first : first + part], kinds[name]) for name in self.inputs}
+            return np.asarray(self.signature(**read)[self.output], np.float32).reshape(-1)
 
         parts = _threads().map(score, range(0, rows, part))
 

@@ -64,7 +64,7 @@ def score_split(
             bar.advance(len(ordered))
 
         for batch in prefetched(records.batches(batch_size), _READ_AHEAD):
-            labels.append(batch[label].astype(np.int8))
+            labels.append(batch[label] if spec.features[label].is_float else batch[label].astype(np.int8))
             for column, feature in columns.items():
                 values = batch[feature]
                 kept[column.name].append(

@@ -302,7 +302,14 @@ def worker_parameters(model_type: str) -> type:
     Raises:
         KfrecError: there is no such model.
     """
-    return joined(model(model_type).parameters, WorkerParameters)
+    return _joined_by("model_type", model_type, lambda name: model(name).parameters, WorkerParameters)
+
+
+def _joined_by(parameter: str, name: str, brought: Callable[[str], type], own: type) -> type:
+    try:
+        return joined(brought(name), own)
+    except KfrecError as error:
+        raise KfrecError(f"parameter {parameter}={name!r}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -345,7 +352,7 @@ class Step:
         if self.brought is None:
             return self.own
         default = next(field.default for field in dataclasses.fields(self.own) if field.name == self.chosen_by)
-        return joined(self.brought(str((chosen or {}).get(self.chosen_by, default))), self.own)
+        return _joined_by(self.chosen_by, str((chosen or {}).get(self.chosen_by, default)), self.brought, self.own)
 
     def of(self, **values: Any) -> Any:
         """Its parameters with these values, which are not checked."""

@@ -32,8 +32,8 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
         model: what to export.
         task: says what its outputs are served as.
         shapes: serving features by name, [None] or [None, length].
-        folder: the SavedModel's folder. Its signature ``serving_default`` takes every feature as int64 and returns
-            {task.output: [None] float32}.
+        folder: the SavedModel's folder. Its signature ``serving_default`` takes ids as int64 and floats as float32, and
+            returns {task.output: [None] float32}.
     """
 
     @tf.function(autograph=False)
@@ -41,7 +41,10 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
         with trimmed_histories():
             return {task.output: task.serve(model.logits(features, training=False))}
 
-    signature = {name: tf.TensorSpec(spec.shape, tf.int64, name=name) for name, spec in shapes.items()}
+    signature = {
+        name: tf.TensorSpec(spec.shape, spec.dtype if spec.dtype.is_floating else tf.int64, name=name)
+        for name, spec in shapes.items()
+    }
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
     served = _Served(tuple(model.variables))
     with disk_errors(folder):

@@ -3,7 +3,7 @@ import pytest
 import tensorflow as tf
 
 from components.models import build_model
-from components.models.dien import Dien
+from components.models.dien.model import Dien
 
 
 @pytest.fixture

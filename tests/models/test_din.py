@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models.din import Din
+from components.models.din.model import Din
 
 
 def _softmax(x):
@@ -12,7 +12,7 @@ def _softmax(x):
 
 @pytest.mark.parametrize("interaction", ["dot", "activation_unit"])
 def test_the_logits_are_those_of_the_description(spec, parameters, make_batch, interaction):
-    model = Din(parameters("din"), spec, 1, interaction)
+    model = Din(parameters("din"), spec, 1, interaction=interaction)
     features, _ = make_batch(9)
     items, categories, users = (model.inputs.embedding.table(i).numpy() for i in range(3))
     rows = []

@@ -71,9 +71,9 @@ def test_night_after_night(tmp_path: Path) -> None:
     second = summary(retrain(prefix, workdir, warm_start="true"))
     noted = registration(second)
     assert noted["version"] == 2 and noted["champion_version_before"] == 1
-    assert noted["data_version"] == "2026-11-10" and noted["reviews"] > registration(first)["reviews"]
+    assert noted["data_version"] == "2026-11-10" and noted["rows"] > registration(first)["rows"]
     assert noted["vocabulary"] == "refitted" and noted["out_of_vocabulary_rate"] > 0.05
-    assert "at least 1 reviews more than" in noted["occasion"]
+    assert "at least 1 rows more than" in noted["occasion"]
     assert noted["champion_score"] > 0.4 and "on the same samples" in noted["reason"]
     log = (Path(second["artifacts"]["model"]) / "worker.log").read_text()
     assert "rows of embeddings carried over" in log

@@ -69,7 +69,7 @@ def test_models_are_tracked_registered_and_judged_through_a_server(
     assert (first["version"], first["alias"]) == (1, "champion")
     # To judge the second, the first was fetched back from the server and scored on the same test set.
     assert (second["version"], second["alias"], second["champion_version_before"]) == (2, "champion", 1)
-    assert second["confidence_interval"][0] > 0 and second["score"] > second["champion_auc"]
+    assert second["confidence_interval"][0] > 0 and second["score"] > second["champion_score"]
     champion = json.loads(done.stdout.strip().splitlines()[-1])
     assert champion["version"] == 2 and champion["inputs"]
     assert champion["tags"]["kfrec.alias"] == "champion"

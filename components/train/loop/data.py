@@ -83,11 +83,15 @@ class TrainingData:
         return self.test.batches(self.parameters.global_batch_size, rank=self.ranks.rank, size=self.ranks.size)
 
     def signature(self, records_features: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
-        """Shapes of a batch with these features, of :func:`id_type`, rows unknown."""
-        lengths = {name: self.spec.features[name].length for name in records_features}
+        """Shapes of a batch with these features, floats or ids of :func:`id_type`, rows unknown."""
+        features = {name: self.spec.features[name] for name in records_features}
         return {
-            name: tf.TensorSpec((None,) if length is None else (None, length), id_type(), name=name)
-            for name, length in lengths.items()
+            name: tf.TensorSpec(
+                (None,) if feature.length is None else (None, feature.length),
+                tf.float32 if feature.is_float else id_type(),
+                name=name,
+            )
+            for name, feature in features.items()
         }
 
     @property
@@ -107,8 +111,9 @@ def id_type() -> tf.DType:
 
 def tensors(batch: Mapping[str, np.ndarray]) -> dict[str, tf.Tensor]:
     """A batch as the step takes it, on the device that computes; without a GPU in the memory of the arrays."""
-    kind = id_type()
-    return {name: tf.cast(_tensor(values, kind), kind) for name, values in batch.items()}
+    ids = id_type()
+    kinds = {name: tf.float32 if values.dtype == np.float32 else ids for name, values in batch.items()}
+    return {name: tf.cast(_tensor(values, kinds[name]), kinds[name]) for name, values in batch.items()}
 
 
 def _tensor(values: np.ndarray, wanted: tf.DType) -> tf.Tensor:

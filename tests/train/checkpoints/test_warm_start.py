@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from components import registry
 from components.errors import KfrecError
 from components.feature_spec import Channel, Chunk, Feature, FeatureSpec
 from components.models import build_model
@@ -55,7 +56,7 @@ def exported(spec: FeatureSpec, parameters: WorkerParameters = PARAMETERS) -> An
         )
         for name in model.serving_features
     }
-    export(model, shapes, spec.folder / SAVED_MODEL)
+    export(model, registry.task("click"), shapes, spec.folder / SAVED_MODEL)
     return model
 
 

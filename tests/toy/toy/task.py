@@ -1,0 +1,101 @@
+"""The task toy_hit: how often the model is right."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from components.metrics import Interval
+from components.report import Card, Story
+from components.steps.parameter import param
+from components.tasks import Measured, Metric, Scores, Streaming, TaskDefinition
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Of the evaluate step."""
+
+    threshold: float = param(0.5, "Scores from here on count as a hit", at_least=0, at_most=1)
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Of the register step."""
+
+    hit_floor: float = param(0.55, "A first model has to be right more often than this", at_least=0, at_most=1)
+
+
+def _streaming(training: bool) -> Streaming:
+    import tensorflow as tf
+
+    class Hits(tf.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.right_and_all = tf.Variable(tf.zeros([2], tf.float64), trainable=False)
+
+        def update(self, labels: tf.Tensor, outputs: tf.Tensor) -> None:
+            right = tf.cast(tf.equal(labels > 0.5, outputs > 0), tf.float64)
+            self.right_and_all.assign_add(tf.stack([tf.reduce_sum(right), tf.cast(tf.size(labels), tf.float64)]))
+
+        def reset(self) -> None:
+            self.right_and_all.assign(tf.zeros([2], tf.float64))
+
+        def totals(self) -> list[tf.Tensor]:
+            return [self.right_and_all.value()]
+
+        def load(self, totals: Sequence[np.ndarray]) -> None:
+            self.right_and_all.assign(totals[0])
+
+        def result(self, totals: Sequence[np.ndarray]) -> dict[str, float]:
+            right, every = totals[0].tolist()
+            return {"hit_rate": right / every if every else float("nan")}
+
+    return Hits()
+
+
+def _serve(outputs):  # type: ignore[no-untyped-def]
+    import tensorflow as tf
+
+    return tf.sigmoid(outputs)
+
+
+def _hits(scores: Scores, threshold: float = 0.5) -> np.ndarray:
+    return (scores.values >= threshold) == (scores.labels > 0)
+
+
+def _measure(scores: Scores, parameters: Evaluation) -> Measured:
+    return Measured({"test_hit_rate": float(_hits(scores, parameters.threshold).mean())}, {})
+
+
+def _story(measured: Measured) -> Story:
+    rate = measured.metrics["test_hit_rate"]
+    return Story(f"Right {rate:.1%}", "How often the model is right.", [Card("Hit rate", rate, "", main=True)], [])
+
+
+def _difference(scores: Scores, rival: np.ndarray, samples: int, confidence: float, seed: int) -> Interval:
+    gain = _hits(scores).astype(float) - _hits(Scores(scores.labels, rival))
+    random = np.random.default_rng(seed)
+    drawn = [gain[random.integers(0, len(gain), len(gain))].mean() for _ in range(samples)]
+    tail = (1 - confidence) / 2
+    return Interval(float(gain.mean()), *np.quantile(drawn, [tail, 1 - tail]).tolist())
+
+
+TASK = TaskDefinition(
+    name="toy_hit",
+    summary="How often the model is right.",
+    metrics=(Metric("hit_rate", "hit rate"),),
+    evaluation=Evaluation,
+    decision=Decision,
+    kept=(),
+    output="chance",
+    serve=_serve,
+    streaming=_streaming,
+    require=lambda labels, source: None,
+    measure=_measure,
+    story=_story,
+    value=lambda scores: float(_hits(scores).mean()),
+    difference=_difference,
+    floor=lambda parameters: parameters.hit_floor,
+)
