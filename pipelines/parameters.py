@@ -87,11 +87,10 @@ def _check_histories(values: Mapping[str, Any]) -> None:
     Raises:
         KfrecError: no short history is left, or the negative one is shorter.
     """
-    if "long_seq_length" not in values:
+    names = ("max_sequence_length", "long_seq_length", "negative_sequence_length")
+    if any(name not in values for name in names):
         return
-    longest, long, negative = (
-        values[name] for name in ("max_sequence_length", "long_seq_length", "negative_sequence_length")
-    )
+    longest, long, negative = (values[name] for name in names)
     short = longest - long
     if short < 1:
         raise KfrecError(

@@ -45,13 +45,14 @@ class RowGroup:
         Raises:
             KfrecError: the file is corrupt.
         """
-        left = self.rows
+        left, names = self.rows, list(columns or self.names)
         try:
             with pq.ParquetFile(self.path, buffer_size=_READ_BUFFER, pre_buffer=False) as file:
                 # Without threads of Arrow's own: each of the step's threads reads a row group.
-                for batch in file.iter_batches(rows, [self.index], columns and list(columns), use_threads=False):
+                for batch in file.iter_batches(rows, [self.index], names, use_threads=False):
                     left -= batch.num_rows
-                    yield batch
+                    # They come in the order of the file.
+                    yield batch if batch.schema.names == names else batch.select(names)
             if left:
                 raise pa.ArrowInvalid(f"row group {self.index} does not hold the {self.rows} rows of its footer")
         except (pa.ArrowException, OSError) as error:

@@ -1,4 +1,4 @@
-"""A package beside kfrec brings a data set with floats and lists, a model with two optimizers, and a task of its own."""
+"""A package beside kfrec brings a data set with floats and lists, a model with two optimizers, and its own task."""
 
 from __future__ import annotations
 
