@@ -27,7 +27,7 @@ from tests.manifests.pods import containers, pod_templates, violations
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
-OVERLAYS = ("standalone", "standalone-minio", "kubeflow", "gke")  # with KFP
+OVERLAYS = ("standalone", "standalone-minio", "kubeflow", "gke", "eks")  # with KFP
 # plain is for a cluster without KFP; the jobs run in its namespace.
 BUILDS = (*(f"overlays/{name}" for name in OVERLAYS), "overlays/plain", "jobs")
 OLDEST, NEWEST = "1.29.0", "1.34.0"
