@@ -25,6 +25,7 @@ def setting(
     one_of: tuple[Any, ...] = (),
     keys: tuple[str, ...] = (),
     has: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
 ) -> Any:
     """Declares a setting as a dataclass field that :func:`checked` looks at more closely.
 
@@ -35,8 +36,9 @@ def setting(
         one_of: the accepted values.
         keys: that each mapping in a list may have.
         has: keys that each mapping in a list must have.
+        names: that a mapping may have.
     """
-    metadata = dict(is_quantity=is_quantity, at_least=at_least, one_of=one_of, keys=keys, has=has)
+    metadata = dict(is_quantity=is_quantity, at_least=at_least, one_of=one_of, keys=keys, has=has, names=names)
     if isinstance(default, dict):
         return dataclasses.field(default_factory=default.copy, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
@@ -105,6 +107,8 @@ def _check_closely(place: str, value: Any, declared: Mapping[str, Any]) -> None:
         raise KfrecError(f"{place}: {value} must be at least {least}; correct it")
     if (accepted := declared.get("one_of")) and value not in accepted:
         raise KfrecError(f"{place}: {value!r} must be one of {', '.join(map(str, accepted))}; correct it")
+    if names := declared.get("names"):
+        require_mapping(place, value, names)
     keys, has = declared.get("keys"), declared.get("has")
     for number, entry in enumerate(value, 1) if keys or has else ():
         require_mapping(f"{place}: entry {number}", entry, keys or None)

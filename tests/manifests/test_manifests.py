@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -198,19 +198,57 @@ def test_the_jobs_of_plain_kubectl_call_steps_as_they_are() -> None:
     assert seen == set(STEPS) - {"find"}
 
 
+@pytest.fixture
+def beside(tmp_path: Path) -> Callable[..., list[Json]]:
+    """What the base gives with some components."""
+
+    def make(*chosen: str) -> list[Json]:
+        copy = shutil.copytree(MANIFESTS, tmp_path / "manifests", ignore=shutil.ignore_patterns("pipelines"))
+        folder = copy / "overlays" / "own"
+        folder.mkdir()
+        body = {"resources": ["../../base"], "components": [f"../../components/{name}" for name in chosen]}
+        (folder / "kustomization.yaml").write_text(yaml.safe_dump(body))
+        found = build(folder)
+        for body in found:
+            if (body["apiVersion"], body["kind"]) not in FOREIGN:
+                kubernetes_validate.validate(body, NEWEST, strict=True)
+        return found
+
+    return make
+
+
 @pytest.mark.parametrize(
     "chosen", [[], ["kueue"], ["postgres", "kueue", "object-store", "pipeline-runner", "launcher-s3"]]
 )
-def test_components_combine_as_one_likes(chosen: list[str], tmp_path: Path) -> None:
-    copy = shutil.copytree(MANIFESTS, tmp_path / "manifests", ignore=shutil.ignore_patterns("pipelines"))
-    folder = copy / "overlays" / "own"
-    folder.mkdir()
-    body = {"resources": ["../../base"], "components": [f"../../components/{name}" for name in chosen]}
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(body))
-    kinds = {(body["kind"], body["metadata"]["name"]) for body in build(folder)}
+def test_components_combine_as_one_likes(chosen: list[str], beside: Callable[..., list[Json]]) -> None:
+    kinds = {(body["kind"], body["metadata"]["name"]) for body in beside(*chosen)}
     assert (("StatefulSet", "kfrec-postgres") in kinds) == ("postgres" in chosen)
     assert (("LocalQueue", "default") in kinds) == ("kueue" in chosen)
     assert (("ConfigMap", "kfp-launcher") in kinds) == ("launcher-s3" in chosen)
+
+
+def test_a_private_registry_is_open_to_every_pod(beside: Callable[..., list[Json]]) -> None:
+    found = beside("postgres", "pull-secret")
+    accounts = {b["metadata"]["name"]: b.get("imagePullSecrets") for b in found if b["kind"] == "ServiceAccount"}
+    used = {template["spec"]["serviceAccountName"] for body in found for template in pod_templates(body)}
+    # Steps and MPIJobs run as these two.
+    assert used | {"kfrec-pipeline", "kfrec-worker"} == set(accounts)
+    assert all(secrets == [{"name": "kfrec-pull"}] for secrets in accounts.values())
+
+
+def test_servers_and_reconciler_have_a_class_and_a_place(beside: Callable[..., list[Json]]) -> None:
+    found = beside("postgres", "placement")
+    classes = {body["metadata"]["name"] for body in found if body["kind"] == "PriorityClass"}
+    templates = [template["spec"] for body in found for template in pod_templates(body)]
+    assert len(templates) == 3
+    for spec in templates:
+        assert spec["priorityClassName"] in classes and spec["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
+
+
+def test_pods_ask_for_room_on_the_disk_where_nothing_else_says_so(beside: Callable[..., list[Json]]) -> None:
+    (limits,) = [body["spec"]["limits"] for body in beside("ephemeral-storage") if body["kind"] == "LimitRange"]
+    # A limit would be the container's, on top of that of its volumes.
+    assert limits == [{"type": "Container", "defaultRequest": {"ephemeral-storage": "10Gi"}}]
 
 
 def test_no_secret_is_in_the_manifests() -> None:
