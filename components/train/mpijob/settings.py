@@ -98,4 +98,6 @@ class JobSettings:
                 raise ValueError(f"volume_mounts: {mount['name']} is none of the volumes {', '.join(sorted(names))}")
         paths = Counter([*PLACES.values(), *(str(mount["mountPath"]).rstrip("/") for mount in self.volume_mounts)])
         for path in (path for path, often in paths.items() if often > 1):
-            raise ValueError(f"volume_mounts: {path} is mounted twice; name the volume of that place in volumes instead")
+            raise ValueError(
+                f"volume_mounts: {path} is mounted twice; name the volume of that place in volumes instead"
+            )
