@@ -120,10 +120,15 @@ def _check_closely(place: str, value: Any, declared: Mapping[str, Any]) -> None:
 def load_settings_file(path: Path, kind: type[S]) -> S:
     """The dataclass ``kind`` with what the file sets; one that does not exist sets nothing.
 
+    What stands in files beside it whose name is longer by a part, such as mpijob.kueue.yaml beside mpijob.yaml,
+    replaces what stands in it, setting by setting: several parts of an installation may each add theirs.
+
     Raises:
         KfrecError: see :func:`checked`; or the settings do not go together, for which ``kind`` raises ValueError.
     """
-    values = checked(str(path), read_yaml(path), kind) if path.exists() else {}
+    values: dict[str, Any] = {}
+    for file in (path, *sorted(path.parent.glob(f"{path.stem}.*{path.suffix}"))):
+        values |= checked(str(file), read_yaml(file), kind) if file.exists() else {}
     try:
         return kind(**values)
     except ValueError as error:

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from datetime import datetime, timezone
@@ -51,6 +51,7 @@ class KubernetesApi:
         forget_before: watches from an older version get 410.
         drop_after: lines after which the next log streams break off, one number a stream.
         termination: seconds that pods take to end.
+        webhooks: change a job before it is created.
     """
 
     def __init__(self) -> None:
@@ -69,6 +70,7 @@ class KubernetesApi:
         self.forget_before = 0
         self.drop_after: list[int] = []
         self.termination = 0.3
+        self.webhooks: list[Callable[[Json], None]] = []
         self.changed = threading.Condition()
         self._version = 1
         self._history: list[tuple[int, str, Json]] = []
@@ -90,6 +92,8 @@ class KubernetesApi:
     def create_job(self, body: Json) -> Json:
         job = deepcopy(body)
         job["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
+        for webhook in self.webhooks:
+            webhook(job)
         return self.put_job(job, "ADDED")
 
     def delete_job(self, name: str) -> None:

@@ -15,10 +15,11 @@ import pytest
 import yaml
 
 from components.errors import KfrecError
-from components.steps.catalog import STEPS
+from components.steps.catalog import STEPS, LaunchParameters
 from components.steps.command import argument_parser
 from components.steps.images import VERSION
 from components.steps.settings_file import load_settings_file
+from components.train.mpijob.job import mpijob
 from components.train.mpijob.settings import JobSettings
 from components.train.worker import _parser as worker_parser
 from pipelines.cluster.schedules import load_schedules
@@ -35,6 +36,8 @@ OLDEST, NEWEST = "1.29.0", "1.34.0"
 FOREIGN = {
     ("security.istio.io/v1", "AuthorizationPolicy"): ("selector", "action", "rules"),
     ("kueue.x-k8s.io/v1beta2", "LocalQueue"): ("clusterQueue",),
+    ("kueue.x-k8s.io/v1beta2", "ClusterQueue"): ("namespaceSelector", "resourceGroups"),
+    ("kueue.x-k8s.io/v1beta2", "ResourceFlavor"): (),
 }
 # What others install (KFP, Kubeflow), or the user makes: manifests/create-secrets.sh and docs/install-on-a-cluster.md.
 MADE_BY_OTHERS = {
@@ -210,8 +213,11 @@ def beside(tmp_path: Path) -> Callable[..., list[Json]]:
         (folder / "kustomization.yaml").write_text(yaml.safe_dump(body))
         found = build(folder)
         for body in found:
-            if (body["apiVersion"], body["kind"]) not in FOREIGN:
+            wanted = FOREIGN.get((body["apiVersion"], body["kind"]))
+            if wanted is None:
                 kubernetes_validate.validate(body, NEWEST, strict=True)
+            else:
+                assert set(body.get("spec", {})) == set(wanted)
         return found
 
     return make
@@ -223,7 +229,7 @@ def beside(tmp_path: Path) -> Callable[..., list[Json]]:
 def test_components_combine_as_one_likes(chosen: list[str], beside: Callable[..., list[Json]]) -> None:
     kinds = {(body["kind"], body["metadata"]["name"]) for body in beside(*chosen)}
     assert (("StatefulSet", "kfrec-postgres") in kinds) == ("postgres" in chosen)
-    assert (("LocalQueue", "default") in kinds) == ("kueue" in chosen)
+    assert (("LocalQueue", "kfrec") in kinds) == ("kueue" in chosen)
     assert (("ConfigMap", "kfp-launcher") in kinds) == ("launcher-s3" in chosen)
 
 
@@ -243,6 +249,27 @@ def test_servers_and_reconciler_have_a_class_and_a_place(beside: Callable[..., l
     assert len(templates) == 3
     for spec in templates:
         assert spec["priorityClassName"] in classes and spec["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
+
+
+def test_with_the_component_kueue_every_mpijob_names_a_queue_that_can_admit_it(
+    beside: Callable[..., list[Json]], tmp_path: Path
+) -> None:
+    found = {(body["kind"], body["metadata"]["name"]): body for body in beside("postgres", "kueue")}
+    for name, content in found["ConfigMap", "kfrec-mpijob"]["data"].items():
+        (tmp_path / name).write_text(content)
+    settings = load_settings_file(tmp_path / "mpijob.yaml", JobSettings)
+    assert settings.service_account == "kfrec-worker", "what the base sets stays"
+    queue = found["LocalQueue", settings.queue]
+    quota = found["ClusterQueue", queue["spec"]["clusterQueue"]]["spec"]
+    (group,) = quota["resourceGroups"]
+    (flavor,) = group["flavors"]
+    assert ("ResourceFlavor", flavor["name"]) in found
+    assert [resource["name"] for resource in flavor["resources"]] == group["coveredResources"]
+    job = mpijob("j", 1, "ns", LaunchParameters(workers=4), settings, [])
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == settings.queue
+    for template in pod_templates(job):
+        for container in containers(template["spec"]):
+            assert set(container["resources"]["requests"]) <= set(group["coveredResources"])
 
 
 def test_pods_ask_for_room_on_the_disk_where_nothing_else_says_so(beside: Callable[..., list[Json]]) -> None:

@@ -19,7 +19,7 @@ _MOUNT = ("name", "mountPath", "subPath", "readOnly", "mountPropagation")
 
 @dataclass(frozen=True)
 class JobSettings:
-    """Settings of every MPIJob, from the YAML file that the parameter job_settings names.
+    """Settings of every MPIJob, from the YAML file that the parameter job_settings names, and those beside it.
 
     Attributes:
         namespace: where jobs run; empty is the namespace of the step's own pod.

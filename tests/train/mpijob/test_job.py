@@ -310,5 +310,15 @@ def test_a_mistake_in_the_settings_is_one_line(tmp_path: Path, text: str, told: 
     assert str(file) in str(error.value) and told in str(error.value) and "\n" not in str(error.value)
 
 
+def test_another_part_of_the_installation_adds_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "mpijob.yaml").write_text("image: x\nqueue: a\n")
+    (tmp_path / "mpijob.kueue.yaml").write_text("queue: b\n")
+    (tmp_path / "schedules.yaml").write_text("none: of these\n")
+    assert load_settings_file(tmp_path / "mpijob.yaml", JobSettings) == JobSettings(image="x", queue="b")
+    (tmp_path / "mpijob.kueue.yaml").write_text("queu: b\n")
+    with pytest.raises(KfrecError, match=r"mpijob\.kueue\.yaml: unknown parameter queu: did you mean queue"):
+        load_settings_file(tmp_path / "mpijob.yaml", JobSettings)
+
+
 def test_settings_that_do_not_exist_set_nothing(tmp_path: Path) -> None:
     assert load_settings_file(tmp_path / "none.yaml", JobSettings) == JobSettings()
