@@ -1,32 +1,38 @@
 #!/usr/bin/env bash
 # Makes the secrets of an installation, with passwords nobody chose: manifests/create-secrets.sh NAMESPACE
 # Where the database is elsewhere: DATABASE_URI=postgresql://user:password@host/mlflow manifests/create-secrets.sh NAMESPACE
+# Where only kfrec-mlflow is missing, it is made alone: the MLflow server gives the steps' account that password at its
+# next start.
 set -euo pipefail
 namespace=${1:?the namespace is missing: manifests/create-secrets.sh NAMESPACE}
 random() { head -c 24 /dev/urandom | base64 | tr -d '/+=\n'; }
-for secret in kfrec-mlflow-server kfrec-mlflow; do
-  if kubectl -n "$namespace" get secret "$secret" >/dev/null 2>&1; then
-    # New passwords would not fit: database and server keep those of their first start.
-    echo "secret $secret exists in $namespace; nothing was changed" >&2
-    exit 2
-  fi
-done
-database=$(random)
-admin=$(random)
-uri=${DATABASE_URI:-postgresql://mlflow:$database@kfrec-postgres:5432/mlflow}
-# Which driver an address without one means depends on SQLAlchemy's version; the image has psycopg.
-case $uri in postgres://* | postgresql://*) uri=postgresql+psycopg://${uri#*://} ;; esac
-escaped=${uri//%/%%} # in an ini file, % starts a reference
-kubectl -n "$namespace" create secret generic kfrec-mlflow-server \
-  --from-literal=POSTGRES_PASSWORD="$database" \
-  --from-literal=MLFLOW_BACKEND_STORE_URI="$uri" \
-  --from-literal=MLFLOW_FLASK_SERVER_SECRET_KEY="$(random)" \
-  --from-literal=MLFLOW_AUTH_ADMIN_PASSWORD="$admin" \
-  --from-literal=basic_auth.ini="[mlflow]
+exists() { kubectl -n "$namespace" get secret "$1" >/dev/null 2>&1; }
+if exists kfrec-mlflow; then
+  # New passwords would not fit: database and server keep those of their first start.
+  echo "secret kfrec-mlflow exists in $namespace; nothing was changed" >&2
+  exit 2
+fi
+if exists kfrec-mlflow-server; then
+  echo "secret kfrec-mlflow-server exists in $namespace and is kept; afterwards:" \
+    "kubectl -n $namespace rollout restart deployment/kfrec-mlflow" >&2
+else
+  database=$(random)
+  uri=${DATABASE_URI:-postgresql://mlflow:$database@kfrec-postgres:5432/mlflow}
+  # Which driver an address without one means depends on SQLAlchemy's version; the image has psycopg.
+  case $uri in postgres://* | postgresql://*) uri=postgresql+psycopg://${uri#*://} ;; esac
+  escaped=${uri//%/%%} # in an ini file, % starts a reference
+  kubectl -n "$namespace" create secret generic kfrec-mlflow-server \
+    --from-literal=POSTGRES_PASSWORD="$database" \
+    --from-literal=MLFLOW_BACKEND_STORE_URI="$uri" \
+    --from-literal=MLFLOW_FLASK_SERVER_SECRET_KEY="$(random)" \
+    --from-literal=MLFLOW_AUTH_ADMIN_PASSWORD="$(random)" \
+    --from-literal=basic_auth.ini="[mlflow]
 default_permission = READ
 database_uri = $escaped
 admin_username = admin
 authorization_function = mlflow.server.auth:authenticate_request_basic_auth
 "
+fi
+# Steps mount this one, and it opens no more than they need.
 kubectl -n "$namespace" create secret generic kfrec-mlflow \
-  --from-literal=MLFLOW_TRACKING_USERNAME=admin --from-literal=MLFLOW_TRACKING_PASSWORD="$admin"
+  --from-literal=MLFLOW_TRACKING_USERNAME=kfrec --from-literal=MLFLOW_TRACKING_PASSWORD="$(random)"

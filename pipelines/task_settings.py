@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 DEFAULTS = Path(__file__).with_suffix(".yaml")
 _EVERY, _STEPS = "every_step", "steps"
 _TOLERATION = ("key", "operator", "value", "effect", "toleration_seconds")
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+_EMPTY_DIR, _EPHEMERAL = "emptyDir", "ephemeral"
+_SCRATCH = {"volume_name": "scratch", "mount_path": "/tmp"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,16 +34,21 @@ class TaskSettings:
     gpu_resource: str = "nvidia.com/gpu"
     node_selector: Mapping[str, str] = dataclasses.field(default_factory=dict)
     tolerations: tuple[Mapping[str, str], ...] = setting((), keys=_TOLERATION)
+    node_affinity: Mapping[str, Any] = setting({}, names=(_REQUIRED, _PREFERRED))
     retries: int = setting(0, at_least=0)
     retry_wait: int = setting(60, at_least=1)
     timeout: int = setting(21_600, at_least=1)
     cache: bool = True
     scratch: str = setting("20Gi", is_quantity=True)
+    scratch_volume: str = setting(_EMPTY_DIR, one_of=(_EMPTY_DIR, _EPHEMERAL))
+    scratch_class: str = ""
+    image_pull_secrets: tuple[str, ...] = ()
     config_maps: Mapping[str, str] = dataclasses.field(default_factory=dict)
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
     claims: Mapping[str, str] = dataclasses.field(default_factory=dict)
     pod_fields: Mapping[str, str] = dataclasses.field(default_factory=dict)
     labels: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    annotations: Mapping[str, str] = dataclasses.field(default_factory=dict)
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def apply(self, task: PipelineTask) -> None:
@@ -55,7 +64,18 @@ class TaskSettings:
             task.set_env_variable(name, value)
         kubernetes.set_timeout(task, self.timeout)
         kubernetes.set_image_pull_policy(task, "IfNotPresent")
-        kubernetes.empty_dir_mount(task, "scratch", "/tmp", size_limit=self.scratch)
+        if self.scratch_volume == _EPHEMERAL:
+            kubernetes.add_ephemeral_volume(
+                task,
+                **_SCRATCH,
+                access_modes=["ReadWriteOnce"],
+                size=self.scratch,
+                storage_class_name=self.scratch_class or None,
+            )
+        else:
+            kubernetes.empty_dir_mount(task, **_SCRATCH, size_limit=self.scratch)
+        if self.image_pull_secrets:
+            kubernetes.set_image_pull_secrets(task, list(self.image_pull_secrets))
         for label, value in self.node_selector.items():
             kubernetes.add_node_selector(task, label, value)
         for toleration in self.tolerations:
@@ -70,6 +90,11 @@ class TaskSettings:
             kubernetes.use_field_path_as_env(task, name, field)
         for label, value in self.labels.items():
             kubernetes.add_pod_label(task, label, value)
+        for name, value in self.annotations.items():
+            kubernetes.add_pod_annotation(task, name, value)
+        if terms := _node_affinity_terms(self.node_affinity):
+            # This SDK has the field and no function for it; KFP's driver reads it since 2.14.
+            task.platform_config["kubernetes"]["nodeAffinity"] = terms
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,6 +124,26 @@ class ClusterSettings:
         """The same, but no step takes the outputs of an earlier run."""
         steps = {name: dataclasses.replace(settings, cache=False) for name, settings in self.steps.items()}
         return dataclasses.replace(self, steps=steps)
+
+
+def _node_affinity_terms(affinity: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """A pod's nodeAffinity as the terms of KFP's platform specification; those with a weight are preferences.
+
+    Raises:
+        ValueError: it has not the form that Kubernetes gives it.
+    """
+    from google.protobuf import json_format
+    from kfp.kubernetes import kubernetes_executor_config_pb2 as kfp
+
+    try:
+        terms = list(affinity.get(_REQUIRED, {}).get("nodeSelectorTerms", ()))
+        for entry in affinity.get(_PREFERRED, ()):
+            terms.append({**entry["preference"], "weight": entry["weight"]})
+        for term in terms:
+            json_format.ParseDict(term, kfp.NodeAffinityTerm())
+    except (json_format.ParseError, AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"node_affinity: {affinity!r} is no nodeAffinity of a pod ({error})") from None
+    return terms
 
 
 def load_settings(file: Path | None = None, registry: str = "") -> ClusterSettings:

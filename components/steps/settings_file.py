@@ -24,17 +24,23 @@ def setting(
     at_least: int | None = None,
     one_of: tuple[Any, ...] = (),
     keys: tuple[str, ...] = (),
+    has: tuple[str, ...] = (),
+    names: tuple[str, ...] = (),
 ) -> Any:
     """Declares a setting as a dataclass field that :func:`checked` looks at more closely.
 
     Args:
         default: value where the file says nothing; its type is that of the setting.
-        is_quantity: whether text is a quantity as Kubernetes writes it.
+        is_quantity: whether text, or each value of a mapping, is a quantity as Kubernetes writes it.
         at_least: smallest accepted number.
         one_of: the accepted values.
-        keys: of each mapping in a list.
+        keys: that each mapping in a list may have.
+        has: keys that each mapping in a list must have.
+        names: that a mapping may have.
     """
-    metadata = dict(is_quantity=is_quantity, at_least=at_least, one_of=one_of, keys=keys)
+    metadata = dict(is_quantity=is_quantity, at_least=at_least, one_of=one_of, keys=keys, has=has, names=names)
+    if isinstance(default, dict):
+        return dataclasses.field(default_factory=default.copy, metadata=metadata)
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -95,20 +101,35 @@ def checked(place: str, values: Any, kind: type) -> dict[str, Any]:
 
 def _check_closely(place: str, value: Any, declared: Mapping[str, Any]) -> None:
     if declared.get("is_quantity"):
-        check_quantity(place, value)
+        for name, quantity in value.items() if isinstance(value, Mapping) else (("", value),):
+            check_quantity(f"{place}: {name}" if name else place, str(quantity))
     if (least := declared.get("at_least")) is not None and value < least:
         raise KfrecError(f"{place}: {value} must be at least {least}; correct it")
     if (accepted := declared.get("one_of")) and value not in accepted:
         raise KfrecError(f"{place}: {value!r} must be one of {', '.join(map(str, accepted))}; correct it")
-    if keys := declared.get("keys"):
-        for number, entry in enumerate(value, 1):
-            require_mapping(f"{place}: entry {number}", entry, keys)
+    if names := declared.get("names"):
+        require_mapping(place, value, names)
+    keys, has = declared.get("keys"), declared.get("has")
+    for number, entry in enumerate(value, 1) if keys or has else ():
+        require_mapping(f"{place}: entry {number}", entry, keys or None)
+        for name in has or ():
+            if name not in entry:
+                raise KfrecError(f"{place}: entry {number}: has no {name}; add it")
 
 
 def load_settings_file(path: Path, kind: type[S]) -> S:
     """The dataclass ``kind`` with what the file sets; one that does not exist sets nothing.
 
+    What stands in files beside it whose name is longer by a part, such as mpijob.kueue.yaml beside mpijob.yaml,
+    replaces what stands in it, setting by setting: several parts of an installation may each add theirs.
+
     Raises:
-        KfrecError: see :func:`checked`.
+        KfrecError: see :func:`checked`; or the settings do not go together, for which ``kind`` raises ValueError.
     """
-    return kind(**checked(str(path), read_yaml(path), kind)) if path.exists() else kind()
+    values: dict[str, Any] = {}
+    for file in (path, *sorted(path.parent.glob(f"{path.stem}.*{path.suffix}"))):
+        values |= checked(str(file), read_yaml(file), kind) if file.exists() else {}
+    try:
+        return kind(**values)
+    except ValueError as error:
+        raise KfrecError(f"{path}: {error}") from None

@@ -6,7 +6,7 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from datetime import datetime, timezone
@@ -56,6 +56,7 @@ class KubernetesApi:
         drop_after: lines after which the next log streams break off, one number a stream.
         termination: seconds that pods take to end.
         objects: what else there is in the cluster.
+        webhooks: change a job before it is created.
     """
 
     def __init__(self) -> None:
@@ -77,6 +78,7 @@ class KubernetesApi:
         self.drop_after: list[int] = []
         self.termination = 0.3
         self.objects = KubernetesObjects()
+        self.webhooks: list[Callable[[Json], None]] = []
         self.changed = threading.Condition()
         self._version = 1
         self._history: list[tuple[int, str, Json]] = []
@@ -99,6 +101,8 @@ class KubernetesApi:
     def create_job(self, body: Json) -> Json:
         job = deepcopy(body)
         job["metadata"] |= {"uid": str(uuid.uuid4()), "creationTimestamp": now()}
+        for webhook in self.webhooks:
+            webhook(job)
         return self.put_job(job, "ADDED")
 
     def delete_job(self, name: str) -> None:

@@ -17,6 +17,15 @@ import pytest
 import requests
 
 _ADMIN, _PASSWORD = "admin", "only for these tests"  # the account that the server makes at its first start
+_STEPS, _THEIRS = "kfrec", "the password of steps"  # the account that manifests/base/mlflow.yaml makes before
+OLDER = "older"  # an experiment and a registered model that were there before that account
+_MAKE_OLDER = """
+import sys
+from mlflow import MlflowClient
+client = MlflowClient(sys.argv[1], sys.argv[1])
+client.create_experiment(sys.argv[2])
+client.create_registered_model(sys.argv[2])
+"""
 _WAIT_SECONDS = 150
 
 
@@ -26,11 +35,13 @@ class MlflowServer:
 
     Attributes:
         uri: its address.
-        environment: what a client process is given to use it.
+        environment: what a client process is given to use it as the steps' account.
+        admin: the same, as the admin.
     """
 
     uri: str
     environment: dict[str, str]
+    admin: dict[str, str]
 
 
 @pytest.fixture(scope="module")
@@ -42,20 +53,34 @@ def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowSe
         f"admin_username = {_ADMIN}\nadmin_password = {_PASSWORD}\n"
         "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
     )
+    store = f"sqlite:///{folder / 'mlflow.db'}"
     command = [
         *(sys.executable, "-m", "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"),
-        *("--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}", "--app-name", "basic-auth"),
+        *("--backend-store-uri", store, "--app-name", "basic-auth"),
         *("--artifacts-destination", str(folder / "artifacts")),
     ]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    account = {"MLFLOW_TRACKING_USERNAME": _STEPS, "MLFLOW_TRACKING_PASSWORD": _THEIRS}
     own = {"MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"), "MLFLOW_FLASK_SERVER_SECRET_KEY": "for the tests"}
+    subprocess.run([sys.executable, "-c", _MAKE_OLDER, store, OLDER], check=True, capture_output=True, env=plain)
+    make_account = [sys.executable, "-m", "components.tracking.account"]
+    done = subprocess.run(
+        make_account,
+        capture_output=True,
+        text=True,
+        env=plain
+        | account
+        | {"MLFLOW_AUTH_CONFIG_PATH": own["MLFLOW_AUTH_CONFIG_PATH"], "MLFLOW_BACKEND_STORE_URI": store},
+    )
+    assert (done.returncode, done.stdout) == (0, f"made account {_STEPS}\n"), done.stderr
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=plain | own, start_new_session=True)
     uri = f"http://127.0.0.1:{port}"
     try:
         wait_for_server(uri, process, folder / "log")
-        account = {"MLFLOW_TRACKING_USERNAME": _ADMIN, "MLFLOW_TRACKING_PASSWORD": _PASSWORD}
-        yield MlflowServer(uri, plain | account | {"MLFLOW_TRACKING_URI": uri})
+        admin = {"MLFLOW_TRACKING_USERNAME": _ADMIN, "MLFLOW_TRACKING_PASSWORD": _PASSWORD}
+        client = plain | {"MLFLOW_TRACKING_URI": uri}
+        yield MlflowServer(uri, client | account, client | admin)
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)

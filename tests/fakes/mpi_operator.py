@@ -1,7 +1,8 @@
 """What mpi-operator does with an MPIJob, on this machine: the launcher's command really runs, with this mpirun.
 
 It is as unkind as the real one: a worker that failed is never replaced, only the first launcher waits for the workers,
-an evicted job keeps its pods, and the condition that says a job is done need not be the last one.
+an evicted job keeps its pods, a suspended one loses them at any time, and the condition that says a job is done need
+not be the last one.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class MpiOperator:
         program: what a launcher runs instead of mpirun, given the number of the try.
 
     Attributes:
-        suspend: while set, jobs are held back as Kueue holds them.
+        suspend: while set, jobs are held back; so is a job whose runPolicy says so.
         unschedulable: message of a scheduler that finds no node; empty finds one.
         image_trouble: message of a kubelet that cannot pull; empty pulls.
         pod_quota: message of a quota that refuses pods; empty lets them in.
@@ -104,25 +105,36 @@ class MpiOperator:
 
     def _run(self, name: str, uid: str) -> None:
         self._condition(name, "Created")
+        while self._run_until_suspended(name, uid):
+            pass
+
+    def _run_until_suspended(self, name: str, uid: str) -> bool:
+        """Runs a job to its end; True where it was suspended before, and is to be run again."""
         if not self._started(name, uid):
-            return
+            return False
         job = self.api.jobs[name]
         policy = job["spec"]["runPolicy"]
         workers = [f"{name}-worker-{n}" for n in range(job["spec"]["mpiReplicaSpecs"]["Worker"]["replicas"])]
         if not self._workers_ready(name, uid, workers):
-            return
+            return False
         self._open_sshd(time.monotonic() + self.ssh_delay)
         limit = policy["activeDeadlineSeconds"] if self.enforces_deadlines else 1e9
         deadline = time.monotonic() + limit
         for number in range(policy["backoffLimit"] + 1):
             # Kubernetes never gives a launcher the name of one before it, not even of a deleted job.
-            status = self._launch(name, uid, f"{name}-launcher-{uid}-{number}", deadline)
+            pod = f"{name}-launcher-{uid}-{self.tries}-{number}"
+            status = self._launch(name, uid, pod, deadline)
             if status is None:  # the job is gone
-                return
+                return False
+            if self._is_suspended(name):
+                for gone in (pod, *workers):
+                    self.api.pods.pop(gone, None)
+                self._condition(name, "Running", status="False")
+                return True
             evicted = [w for w in workers if self.api.pods[w]["status"].get("reason") == "Evicted"]
             if evicted:
                 self._condition(name, "Failed", "MPIJobEvicted", f"1/{len(workers)} workers are evicted")
-                return  # and its pods stay
+                return False  # and its pods stay
             if status == 0:
                 self._condition(name, "Succeeded")
                 break
@@ -134,11 +146,12 @@ class MpiOperator:
         for pod in workers:  # cleanPodPolicy Running
             if self.api.pods.get(pod, {}).get("status", {}).get("phase") == "Running":
                 del self.api.pods[pod]
+        return False
 
     def _started(self, name: str, uid: str) -> bool:
         """Waits while the job is suspended."""
         suspended = False
-        while self.suspend.is_set():
+        while self._is_suspended(name):
             if not suspended:
                 self._condition(name, "Suspended")
                 suspended = True
@@ -148,6 +161,10 @@ class MpiOperator:
         if suspended:
             self._condition(name, "Suspended", status="False")
         return self._alive(name, uid)
+
+    def _is_suspended(self, name: str) -> bool:
+        policy = self.api.jobs[name]["spec"]["runPolicy"] if name in self.api.jobs else {}
+        return self.suspend.is_set() or bool(policy.get("suspend"))
 
     def _workers_ready(self, name: str, uid: str, workers: Sequence[str]) -> bool:
         """Makes the workers and waits until they are ready, for ever where one has failed."""
@@ -217,7 +234,7 @@ class MpiOperator:
         reader = threading.Thread(target=self._read, args=(pod, process), daemon=True)
         reader.start()
         while process.poll() is None:
-            if not self._alive(name, uid) or time.monotonic() >= deadline or self._closed.is_set():
+            if not self._alive(name, uid) or time.monotonic() >= deadline or self._is_suspended(name):
                 self._kill()
             time.sleep(0.02)
         reader.join(10)

@@ -44,11 +44,18 @@ def value(secrets: Path, secret: str, key: str) -> str:
     return (secrets / secret / key).read_text()
 
 
-def test_server_and_steps_get_the_same_password_and_nobody_chose_it(secrets: Path) -> None:
+def test_steps_do_not_get_the_password_of_the_admin_and_nobody_chose_one(secrets: Path) -> None:
     assert create(secrets).returncode == 0
-    password = value(secrets, "kfrec-mlflow", "MLFLOW_TRACKING_PASSWORD")
-    assert password == value(secrets, "kfrec-mlflow-server", "MLFLOW_AUTH_ADMIN_PASSWORD") and len(password) >= 20
-    assert value(secrets, "kfrec-mlflow-server", "POSTGRES_PASSWORD") != password
+    passwords = {
+        value(secrets, "kfrec-mlflow", "MLFLOW_TRACKING_PASSWORD"),
+        value(secrets, "kfrec-mlflow-server", "MLFLOW_AUTH_ADMIN_PASSWORD"),
+        value(secrets, "kfrec-mlflow-server", "POSTGRES_PASSWORD"),
+    }
+    assert len(passwords) == 3 and all(len(password) >= 20 for password in passwords)
+    config = configparser.ConfigParser()
+    config.read(secrets / "kfrec-mlflow-server" / "basic_auth.ini")
+    assert value(secrets, "kfrec-mlflow", "MLFLOW_TRACKING_USERNAME") != config["mlflow"]["admin_username"]
+    assert config["mlflow"]["default_permission"] == "READ"
 
 
 def test_the_server_finds_its_accounts_in_the_database(secrets: Path) -> None:
@@ -61,9 +68,17 @@ def test_the_server_finds_its_accounts_in_the_database(secrets: Path) -> None:
     assert "admin_password" not in config["mlflow"]
 
 
-@pytest.mark.parametrize("existing", ["kfrec-mlflow-server", "kfrec-mlflow"])
-def test_what_exists_is_kept_and_nothing_is_half_made(secrets: Path, existing: str) -> None:
-    (secrets / existing).mkdir()
+def test_what_exists_is_kept(secrets: Path) -> None:
+    (secrets / "kfrec-mlflow").mkdir()
     done = create(secrets)
-    assert (done.returncode, done.stderr) == (2, f"secret {existing} exists in kfrec; nothing was changed\n")
-    assert [folder.name for folder in secrets.iterdir()] == [existing]
+    assert (done.returncode, done.stderr) == (2, "secret kfrec-mlflow exists in kfrec; nothing was changed\n")
+    assert [folder.name for folder in secrets.iterdir()] == ["kfrec-mlflow"]
+
+
+def test_a_new_account_for_the_steps_of_a_server_that_is_there(secrets: Path) -> None:
+    """After an upgrade from the admin's, a new password, or a first try that was cut short."""
+    (secrets / "kfrec-mlflow-server").mkdir()
+    done = create(secrets)
+    assert done.returncode == 0 and "rollout restart deployment/kfrec-mlflow" in done.stderr
+    assert list((secrets / "kfrec-mlflow-server").iterdir()) == []
+    assert value(secrets, "kfrec-mlflow", "MLFLOW_TRACKING_USERNAME") == "kfrec"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,11 @@ from components.cluster.rights import RIGHTS
 from components.errors import KfrecError
 from components.preprocess.dask_cluster.body import OWN_LABELS
 from components.preprocess.dask_settings import DaskSettings
-from components.steps.catalog import STEPS
+from components.steps.catalog import STEPS, LaunchParameters
 from components.steps.command import argument_parser
 from components.steps.images import VERSION
 from components.steps.settings_file import load_settings_file
+from components.train.mpijob.job import mpijob
 from components.train.mpijob.settings import JobSettings
 from components.train.worker import _parser as worker_parser
 from pipelines.cluster.schedules import load_schedules
@@ -31,7 +32,7 @@ from tests.manifests.pods import containers, pod_templates, violations
 Json = dict[str, Any]
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
-OVERLAYS = ("standalone", "standalone-minio", "kubeflow", "gke")  # with KFP
+OVERLAYS = ("standalone", "standalone-minio", "kubeflow", "gke", "eks")  # with KFP
 # plain is for a cluster without KFP; the jobs run in its namespace.
 BUILDS = (*(f"overlays/{name}" for name in OVERLAYS), "overlays/plain", "jobs")
 OLDEST, NEWEST = "1.29.0", "1.34.0"
@@ -39,6 +40,8 @@ OLDEST, NEWEST = "1.29.0", "1.34.0"
 FOREIGN = {
     ("security.istio.io/v1", "AuthorizationPolicy"): ("selector", "action", "rules"),
     ("kueue.x-k8s.io/v1beta2", "LocalQueue"): ("clusterQueue",),
+    ("kueue.x-k8s.io/v1beta2", "ClusterQueue"): ("namespaceSelector", "resourceGroups"),
+    ("kueue.x-k8s.io/v1beta2", "ResourceFlavor"): (),
 }
 # What others install (KFP, Kubeflow), or the user makes: manifests/create-secrets.sh and docs/install-on-a-cluster.md.
 MADE_BY_OTHERS = {
@@ -200,18 +203,35 @@ def test_the_jobs_of_plain_kubectl_call_steps_as_they_are() -> None:
     assert seen == set(STEPS) - {"find"}
 
 
+@pytest.fixture
+def beside(tmp_path: Path) -> Callable[..., list[Json]]:
+    """What the base gives with some components."""
+
+    def make(*chosen: str) -> list[Json]:
+        copy = shutil.copytree(MANIFESTS, tmp_path / "manifests", ignore=shutil.ignore_patterns("pipelines"))
+        folder = copy / "overlays" / "own"
+        folder.mkdir()
+        body = {"resources": ["../../base"], "components": [f"../../components/{name}" for name in chosen]}
+        (folder / "kustomization.yaml").write_text(yaml.safe_dump(body))
+        found = build(folder)
+        for body in found:
+            wanted = FOREIGN.get((body["apiVersion"], body["kind"]))
+            if wanted is None:
+                kubernetes_validate.validate(body, NEWEST, strict=True)
+            else:
+                assert set(body.get("spec", {})) == set(wanted)
+        return found
+
+    return make
+
+
 @pytest.mark.parametrize(
     "chosen", [[], ["kueue"], ["dask"], ["postgres", "kueue", "object-store", "pipeline-runner", "launcher-s3"]]
 )
-def test_components_combine_as_one_likes(chosen: list[str], tmp_path: Path) -> None:
-    copy = shutil.copytree(MANIFESTS, tmp_path / "manifests", ignore=shutil.ignore_patterns("pipelines"))
-    folder = copy / "overlays" / "own"
-    folder.mkdir()
-    body = {"resources": ["../../base"], "components": [f"../../components/{name}" for name in chosen]}
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(body))
-    kinds = {(body["kind"], body["metadata"]["name"]) for body in build(folder)}
+def test_components_combine_as_one_likes(chosen: list[str], beside: Callable[..., list[Json]]) -> None:
+    kinds = {(body["kind"], body["metadata"]["name"]) for body in beside(*chosen)}
     assert (("StatefulSet", "kfrec-postgres") in kinds) == ("postgres" in chosen)
-    assert (("LocalQueue", "default") in kinds) == ("kueue" in chosen)
+    assert (("LocalQueue", "kfrec") in kinds) == ("kueue" in chosen)
     assert (("ConfigMap", "kfp-launcher") in kinds) == ("launcher-s3" in chosen)
     assert (("NetworkPolicy", "kfrec-dask") in kinds) == ("dask" in chosen)
 
@@ -229,6 +249,51 @@ def test_the_preprocess_step_and_its_dask_cluster_share_a_volume_that_is_made() 
     policy = yaml.safe_load((folder / "network.yaml").read_text())
     assert policy["spec"]["podSelector"]["matchLabels"].items() <= OWN_LABELS.items()
     assert load_settings().steps["preprocess"].config_maps["kfrec-dask"] == "/etc/kfrec/dask"
+
+
+def test_a_private_registry_is_open_to_every_pod(beside: Callable[..., list[Json]]) -> None:
+    found = beside("postgres", "pull-secret")
+    accounts = {b["metadata"]["name"]: b.get("imagePullSecrets") for b in found if b["kind"] == "ServiceAccount"}
+    used = {template["spec"]["serviceAccountName"] for body in found for template in pod_templates(body)}
+    # Steps and MPIJobs run as these two.
+    assert used | {"kfrec-pipeline", "kfrec-worker"} == set(accounts)
+    assert all(secrets == [{"name": "kfrec-pull"}] for secrets in accounts.values())
+
+
+def test_servers_and_reconciler_have_a_class_and_a_place(beside: Callable[..., list[Json]]) -> None:
+    found = beside("postgres", "placement")
+    classes = {body["metadata"]["name"] for body in found if body["kind"] == "PriorityClass"}
+    templates = [template["spec"] for body in found for template in pod_templates(body)]
+    assert len(templates) == 3
+    for spec in templates:
+        assert spec["priorityClassName"] in classes and spec["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
+
+
+def test_with_the_component_kueue_every_mpijob_names_a_queue_that_can_admit_it(
+    beside: Callable[..., list[Json]], tmp_path: Path
+) -> None:
+    found = {(body["kind"], body["metadata"]["name"]): body for body in beside("postgres", "kueue")}
+    for name, content in found["ConfigMap", "kfrec-mpijob"]["data"].items():
+        (tmp_path / name).write_text(content)
+    settings = load_settings_file(tmp_path / "mpijob.yaml", JobSettings)
+    assert settings.service_account == "kfrec-worker", "what the base sets stays"
+    queue = found["LocalQueue", settings.queue]
+    quota = found["ClusterQueue", queue["spec"]["clusterQueue"]]["spec"]
+    (group,) = quota["resourceGroups"]
+    (flavor,) = group["flavors"]
+    assert ("ResourceFlavor", flavor["name"]) in found
+    assert [resource["name"] for resource in flavor["resources"]] == group["coveredResources"]
+    job = mpijob("j", 1, "ns", LaunchParameters(workers=4), settings, [])
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == settings.queue
+    for template in pod_templates(job):
+        for container in containers(template["spec"]):
+            assert set(container["resources"]["requests"]) <= set(group["coveredResources"])
+
+
+def test_pods_ask_for_room_on_the_disk_where_nothing_else_says_so(beside: Callable[..., list[Json]]) -> None:
+    (limits,) = [body["spec"]["limits"] for body in beside("ephemeral-storage") if body["kind"] == "LimitRange"]
+    # A limit would be the container's, on top of that of its volumes.
+    assert limits == [{"type": "Container", "defaultRequest": {"ephemeral-storage": "10Gi"}}]
 
 
 def test_no_secret_is_in_the_manifests() -> None:

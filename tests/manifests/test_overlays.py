@@ -53,6 +53,24 @@ def test_artifacts_go_to_gcs_where_workers_have_no_other_key() -> None:
         assert "iam.gke.io/gcp-service-account" in there["ServiceAccount", account]["metadata"]["annotations"]
 
 
+def test_artifacts_go_to_s3_as_a_role_and_without_a_key() -> None:
+    there = objects("eks")
+    launcher, config = (there["ConfigMap", name]["data"] for name in ("kfp-launcher", "kfrec-config"))
+    assert launcher["defaultPipelineRoot"].startswith("s3://BUCKET/")
+    assert config["MLFLOW_ARTIFACTS_DESTINATION"].startswith("s3://BUCKET/") and "AWS_ENDPOINT_URL" not in config
+    default = yaml.safe_load(launcher["providers"])["s3"]["default"]
+    assert default["credentials"] == {"fromEnv": True} and default["region"] in default["endpoint"]
+    assert config["AWS_DEFAULT_REGION"] == default["region"]
+    job = yaml.safe_load(there["ConfigMap", "kfrec-mpijob"]["data"]["mpijob.yaml"])
+    assert "secret_environment" not in job and job["environment"]["AWS_DEFAULT_REGION"] == default["region"]
+    # sshd gives the ranks none of what EKS puts into their pods.
+    assert set(job["forwarded"]) == {"AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"}
+    for account in ("kfrec-pipeline", "kfrec-worker", "kfrec-mlflow"):
+        annotations = there["ServiceAccount", account]["metadata"]["annotations"]
+        assert annotations == {"eks.amazonaws.com/role-arn": "arn:aws:iam::ACCOUNT:role/ROLE"}
+    assert "annotations" not in there["ServiceAccount", "kfrec-schedule"]["metadata"]
+
+
 @pytest.mark.parametrize(
     ("overlay", "store"), [("standalone", KFP_STORE), ("standalone-minio", "http://minio-service.kubeflow:9000")]
 )

@@ -7,6 +7,8 @@ from typing import Any
 import jsonschema
 import pytest
 import yaml
+from google.protobuf import json_format
+from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
 
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
@@ -73,6 +75,69 @@ def test_each_step_has_retries_a_timeout_scratch_space_and_optional_mounts(docum
             "kfrec-mlflow",
         }
         assert all(entry["optional"] for entry in mounted)
+
+
+def executors_with(tmp_path: Path, text: str) -> dict[str, Any]:
+    (tmp_path / "cluster.yaml").write_text(text)
+    _, platform = yaml.safe_load_all(compiled("training", load_settings(tmp_path / "cluster.yaml")))
+    # As KFP's API server and driver read it; they refuse what they do not know.
+    executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    for executor in executors.values():
+        json_format.ParseDict(executor, KubernetesExecutorConfig())
+    return executors
+
+
+def test_what_a_cluster_sets_reaches_the_pods_of_the_steps(tmp_path: Path) -> None:
+    executors = executors_with(
+        tmp_path,
+        """
+every_step:
+  image_pull_secrets: [kfrec-pull]
+  annotations: {karpenter.sh/do-not-disrupt: "true", team: ads}
+steps:
+  train:
+    node_affinity:
+      requiredDuringSchedulingIgnoredDuringExecution:
+        nodeSelectorTerms:
+          - matchExpressions: [{key: pool, operator: In, values: [cpu, spare]}]
+      preferredDuringSchedulingIgnoredDuringExecution:
+        - weight: 10
+          preference: {matchExpressions: [{key: spot, operator: DoesNotExist}]}
+""",
+    )
+    for executor in executors.values():
+        assert [secret["secretName"] for secret in executor["imagePullSecret"]] == ["kfrec-pull"]
+        assert executor["podMetadata"]["annotations"] == {"karpenter.sh/do-not-disrupt": "true", "team": "ads"}
+        assert executor["podMetadata"]["labels"]["app.kubernetes.io/part-of"] == "kfrec"
+    assert executors["exec-train"]["nodeAffinity"] == [
+        {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["cpu", "spare"]}]},
+        {"matchExpressions": [{"key": "spot", "operator": "DoesNotExist"}], "weight": 10},
+    ]
+    assert [name for name, executor in executors.items() if "nodeAffinity" in executor] == ["exec-train"]
+
+
+def test_an_affinity_that_is_none_is_one_line(tmp_path: Path) -> None:
+    text = "steps: {train: {node_affinity: {preferredDuringSchedulingIgnoredDuringExecution: [{weight: 1}]}}}"
+    with pytest.raises(KfrecError, match=r"cluster\.yaml: settings of the step train: node_affinity: .* correct them"):
+        executors_with(tmp_path, text)
+
+
+def test_a_step_may_have_a_volume_of_a_storage_class_as_its_disk(tmp_path: Path) -> None:
+    executors = executors_with(
+        tmp_path,
+        """
+every_step: {scratch_volume: ephemeral}
+steps:
+  download: {scratch: 1Ti, scratch_class: local-ssd}
+  train: {scratch_volume: emptyDir}
+""",
+    )
+    (volume,) = executors["exec-download"]["genericEphemeralVolume"]
+    assert (volume["mountPath"], volume["size"], volume["storageClassName"]) == ("/tmp", "1Ti", "local-ssd")
+    assert volume["accessModes"] == ["ReadWriteOnce"] and "emptyDirMounts" not in executors["exec-download"]
+    (volume,) = executors["exec-tfrecord"]["genericEphemeralVolume"]
+    assert volume["defaultStorageClass"] is True
+    assert "genericEphemeralVolume" not in executors["exec-train"] and executors["exec-train"]["emptyDirMounts"]
 
 
 def test_a_step_that_fails_at_the_end_of_its_time_is_retried_and_the_last_retry_has_all_its_time(

@@ -32,6 +32,8 @@ def test_a_file_replaces_what_it_names_and_nothing_else(tmp_path: Path) -> None:
         ("steps: {train: {memmory: 4Gi}}", "train: unknown parameter memmory: did you mean memory?"),
         ("every_step: {retries: three}", "retries: 'three' is not a whole number"),
         ("every_step: {cpu: 4}", "cpu: 4 is not text"),
+        ("every_step: {scratch_volume: hostPath}", "scratch_volume: 'hostPath' must be one of emptyDir, ephemeral"),
+        ("every_step: {node_affinity: {required: {}}}", "node_affinity: unknown parameter required"),
         ("steps: [train]", "is not a mapping"),
         ("steps: {train: ", "not YAML"),
     ],

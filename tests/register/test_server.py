@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.mlflow_server import MlflowServer, mlflow_server  # noqa: F401
+from tests.fakes.mlflow_server import OLDER, MlflowServer, mlflow_server  # noqa: F401
 from tests.fakes.small_shop import make_data, make_model, quality
 
 pytestmark = pytest.mark.slow
@@ -37,6 +37,48 @@ model = mlflow.pyfunc.load_model("models:/over-the-wire@champion")
 run = client.get_run(champion.run_id)
 print(json.dumps({"version": int(champion.version), "inputs": model.metadata.signature.inputs.input_names(),
                   "tags": run.data.tags, "metrics": run.data.metrics}))
+"""
+
+# What the account of the steps may do beside that: go on with what was there before, not write what others own.
+_AS_THE_STEPS = """
+import json, sys
+import mlflow
+from mlflow.exceptions import RestException
+from mlflow.server import get_app_client
+
+older, others = sys.argv[1:]
+client = mlflow.MlflowClient()
+run = client.create_run(client.get_experiment_by_name(older).experiment_id)
+client.log_metric(run.info.run_id, "auc", 0.5)
+version = client.create_model_version(older, run.info.artifact_uri, run.info.run_id)
+client.set_registered_model_alias(older, "challenger", version.version)
+client.delete_registered_model_alias(older, "challenger")
+their = client.get_experiment_by_name(others)
+accounts = get_app_client("basic-auth", mlflow.get_tracking_uri())
+refused = {}
+for name, call in {
+    "write": lambda: client.create_run(their.experiment_id),
+    "delete": lambda: client.delete_experiment(their.experiment_id),
+    "their champion": lambda: client.set_registered_model_alias(others, "champion", 1),
+    "accounts": lambda: accounts.create_user("another", "a long password"),
+    "admin": lambda: accounts.update_user_admin("kfrec", True),
+}.items():
+    try:
+        call()
+        refused[name] = None
+    except RestException as error:
+        refused[name] = error.get_http_status_code()
+    except mlflow.MlflowException as error:
+        refused[name] = 403 if "403" in str(error) else str(error)
+print(json.dumps({"reads": their.name, "refused": refused}))
+"""
+_AS_THE_ADMIN = """
+import sys
+import mlflow
+client = mlflow.MlflowClient()
+run = client.create_run(client.create_experiment(sys.argv[1]))
+client.create_registered_model(sys.argv[1])
+client.create_model_version(sys.argv[1], run.info.artifact_uri, run.info.run_id)
 """
 
 
@@ -74,6 +116,19 @@ def test_models_are_tracked_registered_and_judged_through_a_server(
     assert champion["version"] == 2 and champion["inputs"]
     assert champion["tags"]["kfrec.alias"] == "champion"
     assert champion["metrics"]["test_auc"] == pytest.approx(second["score"])
+
+
+def test_the_account_of_the_steps_may_do_what_they_need_and_no_more(
+    mlflow_server: MlflowServer,  # noqa: F811
+) -> None:
+    done = python(mlflow_server.admin, "-c", _AS_THE_ADMIN, "others")
+    assert done.returncode == 0, done.stderr
+    done = python(mlflow_server.environment, "-c", _AS_THE_STEPS, OLDER, "others")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout.strip().splitlines()[-1])
+    assert told["reads"] == "others"
+    refused = dict.fromkeys(("write", "delete", "their champion", "accounts", "admin"), 403)
+    assert told["refused"] == refused
 
 
 def test_a_wrong_password_is_one_line_and_leaves_nothing(

@@ -20,8 +20,8 @@ from components.cluster.restricted import container_security, pod_security
 from components.errors import KfrecError
 from components.progress.events import VARIABLE as EVENTS
 from components.steps.catalog import LaunchParameters
-from components.train.launching.launch import MODULE, STAGE
-from components.train.mpijob.settings import JobSettings
+from components.train.launching.launch import MODULE
+from components.train.mpijob.settings import PLACES, SHARED_MEMORY, STAGING, TEMPORARY, JobSettings
 
 DIGEST = "kfrec.io/spec-digest"
 TRAINING_LABEL, ATTEMPT_LABEL = "kfrec.io/training", "kfrec.io/attempt"
@@ -145,13 +145,17 @@ def _launcher(parameters: LaunchParameters, settings: JobSettings, arguments: Se
         "command": [*command, "python", "-m", MODULE, *arguments],
         "env": environment,
         "resources": _resources({"cpu": settings.launcher_cpu}, {"memory": settings.launcher_memory}),
-        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+        "volumeMounts": [{"name": TEMPORARY, "mountPath": PLACES[TEMPORARY]}],
     }
-    return _template(settings, container, [{"name": "tmp", "emptyDir": {}}])
+    placed = {
+        "nodeSelector": dict(settings.launcher_node_selector),
+        "tolerations": [dict(toleration) for toleration in settings.launcher_tolerations],
+    }
+    return _template(settings, container, [{"name": TEMPORARY, "emptyDir": {}}], placed)
 
 
 def _worker(parameters: LaunchParameters, settings: JobSettings) -> dict[str, Any]:
-    limits = {"memory": parameters.pod_memory}
+    limits = {"memory": parameters.pod_memory, **{name: str(amount) for name, amount in settings.resources.items()}}
     if gpus := parameters.gpus_per_worker * parameters.workers_per_pod:
         limits[settings.gpu_resource] = str(gpus)
     container = {
@@ -161,16 +165,19 @@ def _worker(parameters: LaunchParameters, settings: JobSettings) -> dict[str, An
         "readinessProbe": {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2, "timeoutSeconds": 2},
         "resources": _resources({"cpu": parameters.pod_cpu}, limits),
         "volumeMounts": [
-            {"name": "shared-memory", "mountPath": "/dev/shm"},
-            {"name": "stage", "mountPath": STAGE},
-            {"name": "tmp", "mountPath": "/tmp"},
+            *({"name": name, "mountPath": place} for name, place in PLACES.items()),
+            *(dict(mount) for mount in settings.volume_mounts),
         ],
     }
-    volumes = [
-        {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": parameters.shared_memory}},
-        {"name": "stage", "emptyDir": {"sizeLimit": settings.stage_size}},
-        {"name": "tmp", "emptyDir": {}},
-    ]
+    if settings.capabilities:
+        container["securityContext"]["capabilities"]["add"] = list(settings.capabilities)
+    own: dict[str, Mapping[str, Any]] = {
+        SHARED_MEMORY: {"emptyDir": {"medium": "Memory", "sizeLimit": parameters.shared_memory}},
+        STAGING: {"emptyDir": {"sizeLimit": settings.stage_size}},
+        TEMPORARY: {"emptyDir": {}},
+    }
+    given = {volume["name"]: volume for volume in settings.volumes}
+    volumes = [{"name": name, **given.pop(name, volume)} for name, volume in own.items()] + list(given.values())
     tolerations = [dict(toleration) for toleration in settings.tolerations]
     if gpus:
         tolerations.append({"key": settings.gpu_resource, "operator": "Exists", "effect": "NoSchedule"})

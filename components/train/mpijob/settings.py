@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from components.steps.images import WORKER_IMAGE
 from components.steps.settings_file import setting
+from components.train.launching.launch import STAGE
+
+# Volumes of every worker, and where they are mounted.
+SHARED_MEMORY, STAGING, TEMPORARY = "shared-memory", "stage", "tmp"
+PLACES = {SHARED_MEMORY: "/dev/shm", STAGING: STAGE, TEMPORARY: "/tmp"}
+_MOUNT = ("name", "mountPath", "subPath", "readOnly", "mountPropagation")
 
 
 @dataclass(frozen=True)
 class JobSettings:
-    """Settings of every MPIJob, from the YAML file that the parameter job_settings names.
+    """Settings of every MPIJob, from the YAML file that the parameter job_settings names, and those beside it.
 
     Attributes:
         namespace: where jobs run; empty is the namespace of the step's own pod.
@@ -23,6 +30,8 @@ class JobSettings:
         node_selector: label: value of the workers' nodes.
         tolerations: of the workers, beside the one for GPU nodes.
         affinity: of the workers, as in a pod.
+        launcher_node_selector: label: value of the launcher's node.
+        launcher_tolerations: of the launcher.
         priority_class: of the pods.
         queue: LocalQueue of Kueue that admits the job; empty is none.
         scheduler: name of the scheduler, such as volcano; empty is the cluster's default.
@@ -36,6 +45,14 @@ class JobSettings:
         launcher_cpu: request of the launcher.
         launcher_memory: request and limit of the launcher.
         gpu_resource: name of the GPU resource.
+        resources: what else a worker asks for, as its request and its limit: network devices for RDMA
+            (vpc.amazonaws.com/efa, rdma/hca), hugepages-2Mi, ephemeral-storage.
+        capabilities: that a worker's container keeps, such as IPC_LOCK. They serve a process of root only: Kubernetes
+            hands none on to another user, so what locks memory for RDMA needs nodes whose limit on locked memory is
+            lifted.
+        volumes: more volumes of the workers, as in a pod. One named stage, shared-memory or tmp stands in the place of
+            the one that a worker has anyway, such as a node's SSD for stage.
+        volume_mounts: where the workers have them, as in a container.
         ssh_seconds: how long a launcher waits until every worker's name resolves and its sshd answers.
         stage_size: disk of a worker for records and results.
         ttl_seconds_after_finished: how long a finished job is kept.
@@ -49,6 +66,8 @@ class JobSettings:
     node_selector: Mapping[str, str] = field(default_factory=dict)
     tolerations: tuple[Mapping[str, Any], ...] = ()
     affinity: Mapping[str, Any] = field(default_factory=dict)
+    launcher_node_selector: Mapping[str, str] = field(default_factory=dict)
+    launcher_tolerations: tuple[Mapping[str, Any], ...] = ()
     priority_class: str = ""
     queue: str = ""
     scheduler: str = ""
@@ -61,6 +80,24 @@ class JobSettings:
     launcher_cpu: str = setting("1", is_quantity=True)
     launcher_memory: str = setting("2Gi", is_quantity=True)
     gpu_resource: str = "nvidia.com/gpu"
+    resources: Mapping[str, str] = setting({}, is_quantity=True)
+    capabilities: tuple[str, ...] = ()
+    volumes: tuple[Mapping[str, Any], ...] = setting((), has=("name",))
+    volume_mounts: tuple[Mapping[str, Any], ...] = setting((), keys=_MOUNT, has=("name", "mountPath"))
     ssh_seconds: int = setting(600, at_least=1)
     stage_size: str = setting("200Gi", is_quantity=True)
     ttl_seconds_after_finished: int = setting(86_400, at_least=0)
+
+    def __post_init__(self) -> None:
+        for name in ("cpu", "memory", self.gpu_resource):
+            if name in self.resources:
+                raise ValueError(f"resources: {name} is a parameter of the train step; take it out here")
+        names = {volume["name"] for volume in self.volumes} | set(PLACES)
+        for mount in self.volume_mounts:
+            if mount["name"] not in names:
+                raise ValueError(f"volume_mounts: {mount['name']} is none of the volumes {', '.join(sorted(names))}")
+        paths = Counter([*PLACES.values(), *(str(mount["mountPath"]).rstrip("/") for mount in self.volume_mounts)])
+        for path in (path for path, often in paths.items() if often > 1):
+            raise ValueError(
+                f"volume_mounts: {path} is mounted twice; name the volume of that place in volumes instead"
+            )

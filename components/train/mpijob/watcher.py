@@ -148,6 +148,8 @@ class JobWatcher:
         """Counts the time, and ends what is over."""
         if job["metadata"].get("deletionTimestamp"):
             raise Gone
+        if _suspended(job):
+            self._workers = {}  # the operator deletes them, and it may be resumed before the next look
         self._clock.see(running=condition(job, "Running") is not None and not _suspended(job))
         if self._clock.seconds > self._deadline + self._pace.grace:
             raise GivenUp(f"not done after the deadline of {self._deadline} s; raise deadline")
@@ -161,7 +163,6 @@ class JobWatcher:
             Why its workers can no longer train together, or an empty text.
         """
         if _suspended(job):
-            self._workers = {}  # the operator deletes them
             queue = f", waiting in queue {self._queue}" if self._queue else ""
             self._say(f"MPIJob {self._name} is suspended{queue}")
             return ""

@@ -156,6 +156,17 @@ image_pull_secrets: [pull]
 node_selector: {cloud.google.com/gke-accelerator: nvidia-h100-80gb}
 tolerations: [{key: team, operator: Equal, value: ads, effect: NoSchedule}]
 affinity: {podAffinity: {preferredDuringSchedulingIgnoredDuringExecution: []}}
+launcher_node_selector: {kubernetes.io/arch: amd64}
+launcher_tolerations: [{key: team, operator: Exists}]
+resources: {vpc.amazonaws.com/efa: 4, rdma/hca: "1", hugepages-2Mi: 5120Mi, ephemeral-storage: 300Gi}
+capabilities: [IPC_LOCK]
+volumes:
+  - name: stage
+    ephemeral:
+      volumeClaimTemplate:
+        spec: {accessModes: [ReadWriteOnce], storageClassName: local-ssd, resources: {requests: {storage: 1Ti}}}
+  - {name: infiniband, hostPath: {path: /dev/infiniband}}
+volume_mounts: [{name: infiniband, mountPath: /dev/infiniband}]
 priority_class: batch
 queue: gpus
 scheduler: volcano
@@ -188,12 +199,34 @@ def test_what_a_cluster_sets_reaches_the_pods(tmp_path: Path) -> None:
         assert {"name": "NCCL_DEBUG", "value": "WARN"} in container["env"]
         key = {"name": "kfrec-object-store", "key": "AWS_ACCESS_KEY_ID", "optional": True}
         assert {"name": "AWS_ACCESS_KEY_ID", "valueFrom": {"secretKeyRef": key}} in container["env"]
-    assert "nodeSelector" not in templates["Launcher"]["spec"]
+    assert templates["Launcher"]["spec"]["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
+    assert templates["Launcher"]["spec"]["tolerations"] == [{"key": "team", "operator": "Exists"}]
     assert templates["Worker"]["spec"]["nodeSelector"] == {"cloud.google.com/gke-accelerator": "nvidia-h100-80gb"}
     assert [t["key"] for t in templates["Worker"]["spec"]["tolerations"]] == ["team", "nvidia.com/gpu"]
     command = templates["Launcher"]["spec"]["containers"][0]["command"]
     exported = {command[i + 1] for i, word in enumerate(command) if word == "-x"}
     assert {"NCCL_DEBUG", "AWS_ACCESS_KEY_ID", "AWS_ROLE_ARN"} <= exported
+
+
+def test_workers_get_devices_for_rdma_and_the_launcher_none(tmp_path: Path) -> None:
+    job = mpijob("j", 1, "ns", LaunchParameters(), everything(tmp_path), ARGUMENTS)
+    specs = {kind: replica["template"]["spec"] for kind, replica in job["spec"]["mpiReplicaSpecs"].items()}
+    (launcher,), (worker,) = (specs[kind]["containers"] for kind in ("Launcher", "Worker"))
+    asked = {"vpc.amazonaws.com/efa": "4", "rdma/hca": "1", "hugepages-2Mi": "5120Mi", "ephemeral-storage": "300Gi"}
+    for kind in ("requests", "limits"):
+        assert asked.items() <= worker["resources"][kind].items()
+        assert asked.keys().isdisjoint(launcher["resources"][kind])
+    assert worker["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
+    assert launcher["securityContext"] == SECURITY
+    volumes = {volume["name"]: volume for volume in specs["Worker"]["volumes"]}
+    assert list(volumes) == ["shared-memory", "stage", "tmp", "infiniband"]
+    claim = volumes["stage"]["ephemeral"]["volumeClaimTemplate"]["spec"]
+    assert claim["storageClassName"] == "local-ssd" and "emptyDir" not in volumes["stage"]
+    mounts = {mount["mountPath"]: mount["name"] for mount in worker["volumeMounts"]}
+    assert mounts == {
+        "/dev/shm": "shared-memory", "/stage": "stage", "/tmp": "tmp", "/dev/infiniband": "infiniband",
+    }  # fmt: skip
+    assert [volume["name"] for volume in specs["Launcher"]["volumes"]] == ["tmp"]
 
 
 def test_a_cluster_without_gpus_asks_for_none() -> None:
@@ -263,6 +296,11 @@ def test_another_specification_has_another_digest() -> None:
         ("tolerations: {key: x}", "is not a list"),
         ("ttl_seconds_after_finished: soon", "is not a whole number"),
         ("- image", "is not a mapping"),
+        ("resources: {rdma/hca: one}", "resources: rdma/hca='one' is not a quantity"),
+        ("resources: {memory: 1Gi}", "resources: memory is a parameter of the train step"),
+        ("volumes: [{emptyDir: {}}]", "volumes: entry 1: has no name; add it"),
+        ("volume_mounts: [{name: data, mountPath: /data}]", "volume_mounts: data is none of the volumes"),
+        ("volume_mounts: [{name: tmp, mountPath: /stage/}]", "volume_mounts: /stage is mounted twice"),
     ],
 )
 def test_a_mistake_in_the_settings_is_one_line(tmp_path: Path, text: str, told: str) -> None:
@@ -271,6 +309,16 @@ def test_a_mistake_in_the_settings_is_one_line(tmp_path: Path, text: str, told: 
     with pytest.raises(KfrecError) as error:
         load_settings_file(file, JobSettings)
     assert str(file) in str(error.value) and told in str(error.value) and "\n" not in str(error.value)
+
+
+def test_another_part_of_the_installation_adds_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "mpijob.yaml").write_text("image: x\nqueue: a\n")
+    (tmp_path / "mpijob.kueue.yaml").write_text("queue: b\n")
+    (tmp_path / "schedules.yaml").write_text("none: of these\n")
+    assert load_settings_file(tmp_path / "mpijob.yaml", JobSettings) == JobSettings(image="x", queue="b")
+    (tmp_path / "mpijob.kueue.yaml").write_text("queu: b\n")
+    with pytest.raises(KfrecError, match=r"mpijob\.kueue\.yaml: unknown parameter queu: did you mean queue"):
+        load_settings_file(tmp_path / "mpijob.yaml", JobSettings)
 
 
 def test_settings_that_do_not_exist_set_nothing(tmp_path: Path) -> None:

@@ -1,0 +1,102 @@
+"""The account that the steps write as, in the MLflow server's database: ``python -m components.tracking.account``.
+
+Runs before the server starts. The account is no admin: it may create experiments and registered models, which are its
+own then, and it reads those of others. What was there when the account was made, such as written by an admin before,
+it may go on with.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from components.errors import KfrecError
+from components.tracking.failures import unusable
+
+_NAME, _PASSWORD, _STORE = "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_BACKEND_STORE_URI"
+_DEFAULT_EXPERIMENT = "0"
+
+
+def make_account(name: str, password: str, store: str) -> str:
+    """Makes the account, or gives it the password; what it has been granted since then is kept.
+
+    Args:
+        name: of the account.
+        password: of the account.
+        store: address of the database of runs and models; MLFLOW_AUTH_CONFIG_PATH names that of the accounts.
+
+    Returns:
+        What was done, in a line.
+
+    Raises:
+        KfrecError: a database cannot be used, or MLflow does not take the password.
+    """
+    from mlflow.exceptions import MlflowException
+    from mlflow.server.auth.config import read_auth_config
+    from mlflow.server.auth.sqlalchemy_store import SqlAlchemyStore
+    from sqlalchemy.exc import SQLAlchemyError
+
+    config = read_auth_config()
+    if name == config.admin_username:
+        return (
+            f"{_NAME}={name} is the server's admin, so steps may do anything there; delete the secret that has it and "
+            "run manifests/create-secrets.sh again for an account of their own"
+        )
+    accounts = SqlAlchemyStore()
+    try:
+        accounts.init_db(config.database_uri)
+        if accounts.has_user(name):
+            if accounts.authenticate_user(name, password):
+                return f"account {name} is as it was"
+            accounts.update_user(name, password=password)
+            return f"account {name} has a new password"
+        granted = list(_existing(store))
+        accounts.create_user(name, password)
+        for kind, key, permission in granted:
+            accounts.grant_user_permission(name, kind, key, permission)
+        return f"made account {name}"
+    except (MlflowException, SQLAlchemyError) as error:
+        raise unusable(config.database_uri, error) from error
+
+
+def _existing(store: str) -> Iterator[tuple[str, str, str]]:
+    """Kind, key and needed permission of every experiment and registered model."""
+    from mlflow import MlflowClient
+    from mlflow.entities import ViewType
+
+    client = MlflowClient(store, store)
+    for experiment in _pages(lambda token: client.search_experiments(ViewType.ALL, page_token=token)):
+        if experiment.experiment_id != _DEFAULT_EXPERIMENT:
+            yield "experiment", experiment.experiment_id, "EDIT"
+    for model in _pages(lambda token: client.search_registered_models(page_token=token)):
+        # Taking an alias away counts as deleting.
+        yield "registered_model", model.name, "MANAGE"
+
+
+def _pages(page: Callable[[str | None], Any]) -> Iterator[Any]:
+    token: str | None = None
+    while True:
+        found = page(token)
+        yield from found
+        token = found.token
+        if not token:
+            return
+
+
+def main() -> int:
+    try:
+        values = [os.environ.get(name, "") for name in (_NAME, _PASSWORD, _STORE)]
+        for name, value in zip((_NAME, _PASSWORD, _STORE), values, strict=True):
+            if not value:
+                raise KfrecError(f"{name} is not set; set it to that of the steps' account")
+        print(make_account(*values), flush=True)
+    except KfrecError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

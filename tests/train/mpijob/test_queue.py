@@ -1,0 +1,67 @@
+"""A training in a queue of Kueue: it waits for as long as it takes, and an admission may be taken back."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from components.errors import KfrecError
+from components.train.mpijob.settings import JobSettings
+from tests.fakes.kueue import FLAVOR, Kueue
+from tests.train.mpijob.conftest import NAME, Place
+from tests.train.mpijob.test_launcher import Make, in_background, python, wait_for
+
+pytestmark = pytest.mark.slow
+
+
+def queued(here: Place) -> Kueue:
+    here.settings = JobSettings(queue="kfrec")
+    return Kueue(here.api)
+
+
+def changed_by_the_step(here: Place) -> set[str]:
+    return {method for method, _ in here.api.requests} & {"PATCH", "PUT"}
+
+
+def test_a_job_waits_in_the_queue_beyond_its_deadline_and_runs_when_it_is_admitted(place: Make) -> None:
+    here = place(python("print('[1,0]<stdout>:trained')"))
+    kueue = queued(here)
+    joined = in_background(lambda: here.run(deadline=1))
+    wait_for(lambda: f"MPIJob {NAME} is suspended, waiting in queue kfrec" in here.told)
+    time.sleep(2.5)
+    assert here.operator.tries == 0 and here.api.pods == {}
+    kueue.admit(NAME)
+    assert joined() is None
+    assert (here.folder / "worker.log").read_text() == "[0] trained\n"
+    assert here.api.live_jobs() == [NAME] and not changed_by_the_step(here)
+    worker = here.api.jobs[NAME]["spec"]["mpiReplicaSpecs"]["Worker"]["template"]["spec"]
+    assert FLAVOR.items() <= worker["nodeSelector"].items()
+
+
+def test_a_job_that_loses_its_place_and_gets_it_back_at_once_goes_on_as_the_same_job(place: Make) -> None:
+    """Without a restart, of which there is none here: its workers were deleted by the operator, not lost."""
+    here = place(python("print(f'[1,0]<stdout>:try {tries}'); time.sleep((60, 2.5)[tries])"))
+    kueue = queued(here)
+    here.operator.ssh_delay = 0.5  # the resumed launcher does not wait for the workers by itself
+    joined = in_background(lambda: here.run(deadline=20, restarts=0))
+    wait_for(lambda: NAME in here.api.jobs)
+    kueue.admit(NAME)
+    wait_for(lambda: here.operator.tries == 1)
+    time.sleep(2.5)  # the step has seen the workers
+    kueue.evict(NAME)
+    wait_for(lambda: not here.api.pods)
+    kueue.admit(NAME)
+    assert joined() is None
+    assert (here.folder / "worker.log").read_text() == "[0] try 0\n[0] try 1\n"
+    assert here.api.live_jobs() == [NAME] and not changed_by_the_step(here)
+
+
+def test_a_step_that_ends_in_the_queue_takes_its_job_along(place: Make) -> None:
+    here = place(python("print('[1,0]<stdout>:trained')"))
+    queued(here)
+    joined = in_background(here.run)
+    wait_for(lambda: here.told)
+    here.api.delete_job(NAME)
+    assert isinstance(joined(), KfrecError)
+    assert here.operator.tries == 0 and here.api.live_jobs() == []
