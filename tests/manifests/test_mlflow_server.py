@@ -36,7 +36,12 @@ def pod() -> Json:
 
 def environment_of(container: Json, secrets: Path, config: Mapping[str, str]) -> dict[str, str]:  # noqa: F811
     """What the kubelet gives to a container, beside the image's own."""
-    given = dict(config) if container.get("envFrom") else {}
+    given: dict[str, str] = {}
+    for source in container.get("envFrom", ()):
+        if "configMapRef" in source:
+            given |= config
+        elif (folder := secrets / source["secretRef"]["name"]).is_dir():
+            given |= {file.name: file.read_text() for file in folder.iterdir()}
     for entry in container["env"]:
         reference = entry.get("valueFrom", {}).get("secretKeyRef")
         given[entry["name"]] = value(secrets, reference["name"], reference["key"]) if reference else entry["value"]
@@ -65,24 +70,32 @@ class Server:
         self._config, self._plain = config, plain | path
         self.uri = f"http://localhost:{self._port}"
 
-    def migrate(self) -> None:
-        (container,) = pod()["initContainers"]
-        environment = environment_of(container, self._secrets, self._config)
-        command = command_of(container, environment)
-        done = subprocess.run(command, env=self._plain | environment, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
+    def prepare(self) -> str:
+        """Runs what the pod runs before its server, and returns what that said."""
+        said = ""
+        for container in pod()["initContainers"]:
+            environment = environment_of(container, self._secrets, self._config) | self._mounted(container)
+            command = command_of(container, environment)
+            done = subprocess.run(command, env=self._plain | environment, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr
+            said += done.stdout
+        return said
+
+    def _mounted(self, container: Json) -> dict[str, str]:
+        accounts = str(self._secrets / "kfrec-mlflow-server" / "basic_auth.ini")
+        named = any(entry["name"] == "MLFLOW_AUTH_CONFIG_PATH" for entry in container["env"])
+        return {"MLFLOW_AUTH_CONFIG_PATH": accounts} if named else {}
 
     @contextmanager
     def running(self) -> Iterator[None]:
         (container,) = pod()["containers"]
-        environment = environment_of(container, self._secrets, self._config)
-        mounted = {"MLFLOW_AUTH_CONFIG_PATH": str(self._secrets / "kfrec-mlflow-server" / "basic_auth.ini")}
+        environment = environment_of(container, self._secrets, self._config) | self._mounted(container)
         command = command_of(container, environment)
         command[command.index("--port") + 1] = str(self._port)
         log = self._folder / "log"
         with log.open("w") as file:
             process = subprocess.Popen(
-                command, env=self._plain | environment | mounted, stdout=file, stderr=file, start_new_session=True,
+                command, env=self._plain | environment, stdout=file, stderr=file, start_new_session=True,
                 cwd=self._folder,
             )  # fmt: skip
         try:
@@ -142,7 +155,7 @@ def test_the_server_keeps_accounts_runs_and_models_in_postgresql(
     client = MlflowClient(tracking_uri=server.uri, registry_uri=server.uri)
     search = f"{server.uri}/api/2.0/mlflow/registered-models/search"
 
-    server.migrate()
+    assert "made account kfrec" in server.prepare()
     assert {"alembic_version", "runs", "model_versions"} <= set(sqlalchemy.inspect(database).get_table_names())
     with server.running():
         register(client)
@@ -151,7 +164,7 @@ def test_the_server_keeps_accounts_runs_and_models_in_postgresql(
             assert requests.get(search, timeout=60, auth=account).status_code == 401
     assert {"alembic_version_auth", "users"} <= set(sqlalchemy.inspect(database).get_table_names())
 
-    server.migrate()  # of the next pod: there is nothing to do
+    assert "account kfrec is as it was" in server.prepare()  # of the next pod: there is nothing to do
     with server.running():
         assert found(client, tmp_path) == (1, 0.83, "weights")
     database.dispose()

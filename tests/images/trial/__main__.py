@@ -174,19 +174,19 @@ class Trial:
     def _start_mlflow(self, migrate: bool) -> None:
         spec = pod()
         config = {file.name: file.read_text() for file in self._config.iterdir()}
-        (upgrade,), (server,) = spec["initContainers"], spec["containers"]
+        (server,) = spec["containers"]
         options = [f"--network={NETWORK}", *RESTRICTED]
-        if migrate:
-            environment = environment_of(upgrade, self._secrets, config)
-            tmp = f"--volume={empty_dir(self._folder / 'migrate')}:/tmp"
-            done = self._podman.try_run(
-                CPU, *command_of(upgrade, environment), options=[*options, tmp, *environment_options(environment)]
-            )
+        accounts = f"--volume={self._secrets / 'kfrec-mlflow-server'}:/etc/mlflow:ro"
+        for container in spec["initContainers"] if migrate else ():
+            environment = environment_of(container, self._secrets, config)
+            volumes = [f"--volume={empty_dir(self._folder / container['name'])}:/tmp", accounts]
+            given = [*options, *volumes, *environment_options(environment)]
+            done = self._podman.try_run(CPU, *command_of(container, environment), options=given)
             assert done.returncode == 0, done.stderr
         environment = environment_of(server, self._secrets, config) | self._store
         volumes = [
             f"--volume={empty_dir(self._folder / f'mlflow-{time.monotonic_ns()}')}:/tmp",
-            f"--volume={self._secrets / 'kfrec-mlflow-server'}:/etc/mlflow:ro",
+            accounts,
         ]
         named = [f"--name={MLFLOW}", "--network-alias=kfrec-mlflow", "--detach"]
         given = [*named, *options, *volumes, *environment_options(environment)]
