@@ -13,7 +13,7 @@ from components.artifacts.notes import read_notes
 from components.evaluate.predictions import write_predictions
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.metrics import CONFIDENCE
-from components.report import Facts, render
+from components.report.page import Facts, render
 from components.scoring import load_model, open_test_split, open_trained, score_split, translation
 from components.steps.catalog import EvaluateParameters
 from components.steps.parameter import as_plain

@@ -1,18 +1,16 @@
-"""report.html: what it is made of, and how it looks."""
+"""report.html: what it is made of; :mod:`components.report.page` puts it together."""
 
 from components.report.charts import Axis, Line, bar_chart, line_chart, spanning
-from components.report.page import Card, Facts, Figure, Section, Story, render
+from components.report.parts import Card, Figure, Section, Story
 
 __all__ = [
     "Axis",
     "Card",
-    "Facts",
     "Figure",
     "Line",
     "Section",
     "Story",
     "bar_chart",
     "line_chart",
-    "render",
     "spanning",
 ]

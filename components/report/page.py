@@ -3,70 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
 
 from components.report.charts import Axis, Line, line_chart, spanning
-
-if TYPE_CHECKING:
-    from components.tasks.definition import Metric
+from components.report.parts import Card, Figure, Section, Story
+from components.tasks.definition import Metric
 
 _HERE = Path(__file__).parent
-
-
-@dataclass(frozen=True)
-class Card:
-    """A number at the top.
-
-    Attributes:
-        name: what it is.
-        value: the number; None shows a dash.
-        hint: a few words below.
-        main: the one that counts.
-    """
-
-    name: str
-    value: float | None
-    hint: str
-    main: bool = False
-
-
-@dataclass(frozen=True)
-class Figure:
-    """A chart with its title and a sentence; ``chart`` is SVG of :mod:`components.report.charts`."""
-
-    title: str
-    chart: str
-    note: str
-
-
-@dataclass(frozen=True)
-class Section:
-    """Figures under a heading; one without figures is left out."""
-
-    title: str
-    text: str
-    figures: Sequence[Figure]
-
-
-@dataclass(frozen=True)
-class Story:
-    """What a task tells.
-
-    Attributes:
-        headline: the primary metric.
-        lead: what it means, in a sentence or two.
-        cards: numbers, the primary metric first.
-        sections: charts.
-        data: lines of the table about the data.
-    """
-
-    headline: str
-    lead: str
-    cards: Sequence[Card]
-    sections: Sequence[Section]
-    data: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -98,8 +46,6 @@ def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
         facts: what else there is to say.
         metrics: of the task.
     """
-    import jinja2
-
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_HERE), autoescape=True)
     environment.filters["number"] = _number
     training = Section(
@@ -110,7 +56,7 @@ def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
     return environment.get_template("page.html").render(
         story=story,
         facts=facts,
-        css=jinja2.utils.markupsafe.Markup((_HERE / "style.css").read_text()),
+        css=Markup((_HERE / "style.css").read_text()),
         cards=[*story.cards, *_speed(facts.training)],
         sections=[training, *story.sections],
         data={**facts.data, **story.data},

@@ -99,7 +99,8 @@ class MpiOperator:
             for job in list(self.api.jobs.values()):
                 if job["metadata"]["uid"] not in known:
                     known.add(job["metadata"]["uid"])
-                    if "completionTime" not in job.get("status", {}):
+                    done = {c["type"] for c in job.get("status", {}).get("conditions", ()) if c["status"] == "True"}
+                    if not done & {"Succeeded", "Failed"}:
                         self._run(job["metadata"]["name"], job["metadata"]["uid"])
             time.sleep(0.02)
 

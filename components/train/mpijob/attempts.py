@@ -13,7 +13,7 @@ from components.cluster.owner import Owner
 from components.cluster.pods import diagnosed
 from components.errors import KfrecError
 from components.train.mpijob.job import ATTEMPT_LABEL, DIGEST, TRAINING_LABEL, digest
-from components.train.mpijob.reasons import outcome
+from components.train.mpijob.reasons import condition, outcome
 from components.train.mpijob.watcher import Pace
 
 Json = dict[str, Any]
@@ -161,8 +161,12 @@ def _number(job: Json) -> int:
 
 
 def _is_expired(job: Json, now: datetime) -> bool:
-    ended = job.get("status", {}).get("completionTime")
-    if outcome(job) is None or not ended:
+    kind = outcome(job)
+    if kind is None:
+        return False
+    # The operator gives a job whose worker was evicted no time of completion.
+    ended = job["status"].get("completionTime") or (condition(job, kind) or {}).get("lastTransitionTime")
+    if not ended:
         return False
     age = now - datetime.fromisoformat(ended[:19]).replace(tzinfo=timezone.utc)
     return age.total_seconds() > job["spec"]["runPolicy"].get("ttlSecondsAfterFinished", 0)

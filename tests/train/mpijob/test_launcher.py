@@ -410,6 +410,14 @@ def test_finished_jobs_are_deleted_when_their_time_is_over(place: Make) -> None:
         metadata = {"name": name, "uid": name, "labels": labels}
         spec = {"runPolicy": {"ttlSecondsAfterFinished": 3600}}
         here.api.put_job({"metadata": metadata, "spec": spec, "status": {**done, "completionTime": ended}})
+    evicted = {
+        "type": "Failed",
+        "status": "True",
+        "reason": "MPIJobEvicted",
+        "lastTransitionTime": "2020-01-01T00:00:00Z",
+    }
+    metadata = {"name": "evicted", "uid": "evicted", "labels": {"kfrec.io/training": "other"}}
+    here.api.put_job({"metadata": metadata, "spec": spec, "status": {"conditions": [evicted]}})
     here.run()
     assert here.api.live_jobs() == ["recent", "foreign", NAME]
 

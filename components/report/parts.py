@@ -1,0 +1,60 @@
+"""What a report is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Card:
+    """A number at the top.
+
+    Attributes:
+        name: what it is.
+        value: the number; None shows a dash.
+        hint: a few words below.
+        main: the one that counts.
+    """
+
+    name: str
+    value: float | None
+    hint: str
+    main: bool = False
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its title and a sentence; ``chart`` is SVG of :mod:`components.report.charts`."""
+
+    title: str
+    chart: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """Figures under a heading; one without figures is left out."""
+
+    title: str
+    text: str
+    figures: Sequence[Figure]
+
+
+@dataclass(frozen=True)
+class Story:
+    """What a task tells.
+
+    Attributes:
+        headline: the primary metric.
+        lead: what it means, in a sentence or two.
+        cards: numbers, the primary metric first.
+        sections: charts.
+        data: lines of the table about the data.
+    """
+
+    headline: str
+    lead: str
+    cards: Sequence[Card]
+    sections: Sequence[Section]
+    data: Mapping[str, str] = field(default_factory=dict)
