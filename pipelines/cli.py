@@ -26,7 +26,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         with stopping_in_order(with_descendants=True):
-            return int(options.action(options))
+            status = int(options.action(options))
+            sys.stdout.flush()
+            return status
     except BrokenPipeError:  # the reader, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0

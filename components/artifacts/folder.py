@@ -72,7 +72,7 @@ class Artifact:
         """
         listed = self._listed()
         for path in sorted(self.path.glob(pattern)):
-            if path.is_file() and path.relative_to(self.path).as_posix() not in listed:
+            if path.is_file() and path.relative_to(self.path).as_posix() not in {MANIFEST, *listed}:
                 print(f"{path}: not listed in {MANIFEST}, so it is not read; {self._remedy()}", flush=True)
         return [self.path / path for path in sorted(listed) if _matches(path, pattern)]
 

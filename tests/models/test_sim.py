@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models import build_model, sim
+from components.models import build_model
 from components.models.layers.classifier import Classifier
+from components.models.sim import model as sim
 
 SHORT, FOUND = 3, 2
 

@@ -79,7 +79,7 @@ def test_each_step_has_retries_a_timeout_scratch_space_and_optional_mounts(docum
 
 def executors_with(tmp_path: Path, text: str) -> dict[str, Any]:
     (tmp_path / "cluster.yaml").write_text(text)
-    _, platform = yaml.safe_load_all(compiled("training", load_settings(tmp_path / "cluster.yaml")))
+    _, platform = yaml.safe_load_all(compiled(Pipeline(), load_settings(tmp_path / "cluster.yaml")))
     # As KFP's API server and driver read it; they refuse what they do not know.
     executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
     for executor in executors.values():

@@ -6,6 +6,7 @@ import yaml
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from pipelines.compilation import compiled
+from pipelines.defaults import Pipeline
 from pipelines.task_settings import load_settings
 
 
@@ -48,7 +49,7 @@ def test_a_mistake_in_the_file_is_one_line_that_names_it(tmp_path: Path, text: s
 
 def test_a_claim_is_mounted_where_the_settings_say(tmp_path: Path) -> None:
     (tmp_path / "cluster.yaml").write_text("steps: {preprocess: {claims: {kfrec-shared: /shared}}}\n")
-    _, platform = yaml.safe_load_all(compiled("training", load_settings(tmp_path / "cluster.yaml")))
+    _, platform = yaml.safe_load_all(compiled(Pipeline(), load_settings(tmp_path / "cluster.yaml")))
     executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
     (mounted,) = executors["exec-preprocess"]["pvcMount"]
     assert (mounted["constant"], mounted["mountPath"]) == ("kfrec-shared", "/shared")

@@ -61,6 +61,7 @@ class Installation:
     def settings_of_jobs(self, **settings: object) -> None:
         whole = {"image": f"{REGISTRY}/kfrec-train:{VERSION}", **settings}
         self.objects.put("configmaps", "kfrec-mpijob", data={"mpijob.yaml": yaml.safe_dump(whole)})
+        self.objects.put("configmaps", "kfrec-dask", data={"dask.yaml": "{}"})
 
     def configure(self, **values: str) -> None:
         """Changes the config map kfrec-config; an empty value takes the key out."""
