@@ -84,9 +84,10 @@ class CheckpointOutbox:
                 self._write(file.name, file)
         except FileNotFoundError:
             return  # newer ones have replaced it meanwhile
-        self._write_text(LOG, log)
+        # The log belongs to this checkpoint alone: one that ends between the two uploads must not go with another.
+        self._write_text(f"{prefix.name}.{LOG}", log)
         self._write_text(LIST, _listed(prefix.name))
-        earlier, self._sent = self._sent, [file.name for file in files]
+        earlier, self._sent = self._sent, [*(file.name for file in files), f"{prefix.name}.{LOG}"]
         for name in earlier:
             if name not in self._sent:
                 self._retry.call(self._store.url(name), lambda name=name: self._store.remove(name))  # type: ignore[misc]
@@ -112,12 +113,13 @@ def fetch_checkpoint(uri: str, folder: Path) -> None:
     if LIST not in names:
         raise KfrecError(f"{uri}: no checkpoint here; give a folder that a training wrote them to")
     newest = _read(store, retry, LIST).decode().split('"')[1]
-    wanted = [name for name in names if name.startswith(f"{newest}.") or name == LOG]
+    wanted = [name for name in names if name.startswith(f"{newest}.")]
     infos = [retry.call(store.url(name), lambda name=name: store.stat(name)) for name in wanted]  # type: ignore[misc]
     require_room(folder, sum(info.size or 0 for info in infos))
     folder.mkdir(parents=True, exist_ok=True)
     for name in wanted:
-        (folder / name).write_bytes(_read(store, retry, name))
+        local = LOG if name == f"{newest}.{LOG}" else name
+        (folder / local).write_bytes(_read(store, retry, name))
     (folder / LIST).write_bytes(_listed(newest))
 
 
