@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Mapping
-from pathlib import Path
+import fnmatch
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path, PurePath
 from typing import Any, TypeVar
 
 import yaml
@@ -44,6 +45,19 @@ def setting(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def parse_yaml(place: str, text: str) -> dict[str, Any]:
+    """The mapping in the text of a YAML file; an empty one is an empty mapping.
+
+    Raises:
+        KfrecError: the text is not YAML or holds something else; ``place`` (the file) begins the line.
+    """
+    try:
+        body = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise KfrecError(f"{place}: not YAML ({' '.join(str(error).split())}); correct it") from None
+    return require_mapping(place, {} if body is None else body)
+
+
 def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping in a YAML file; an empty file is an empty mapping.
 
@@ -51,13 +65,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
         KfrecError: the file cannot be read, is not YAML or holds something else.
     """
     try:
-        body = yaml.safe_load(path.read_text())
+        text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not text"
         raise KfrecError(f"{path}: cannot be read ({reason}); give an existing YAML file") from None
-    except yaml.YAMLError as error:
-        raise KfrecError(f"{path}: not YAML ({' '.join(str(error).split())}); correct it") from None
-    return require_mapping(f"{path}", {} if body is None else body)
+    return parse_yaml(f"{path}", text)
 
 
 def require_mapping(place: str, body: Any, names: Collection[str] | None = None) -> dict[str, Any]:
@@ -118,18 +130,41 @@ def _check_closely(place: str, value: Any, declared: Mapping[str, Any]) -> None:
 
 
 def load_settings_file(path: Path, kind: type[S]) -> S:
-    """The dataclass ``kind`` with what the file sets; one that does not exist sets nothing.
+    """The dataclass ``kind`` with what the file and its additions set; a file that does not exist sets nothing.
 
-    What stands in files beside it whose name is longer by a part, such as mpijob.kueue.yaml beside mpijob.yaml,
-    replaces what stands in it, setting by setting: several parts of an installation may each add theirs.
+    Raises:
+        KfrecError: see :func:`merge`.
+    """
+    files = [path.with_name(name) for name in with_additions(path, (file.name for file in path.parent.glob("*")))]
+    return merge({str(file): read_yaml(file) for file in files}, kind)
+
+
+def with_additions(file: PurePath, present: Iterable[str]) -> list[str]:
+    """The file's name and those of its additions, as they are merged, of the names that are present.
+
+    An addition's name is longer by a part, such as mpijob.kueue.yaml beside mpijob.yaml: several parts of an
+    installation may each add theirs.
+    """
+    names = set(present)
+    return [
+        name for name in (file.name, *sorted(fnmatch.filter(names, f"{file.stem}.*{file.suffix}"))) if name in names
+    ]
+
+
+def merge(bodies: Mapping[str, Mapping[str, Any]], kind: type[S]) -> S:
+    """The dataclass ``kind`` with what several mappings set; a later one replaces an earlier one, setting by setting.
+
+    Args:
+        bodies: place, for messages, to the mapping in it; the first is the file that the others add to.
+        kind: see :func:`checked`.
 
     Raises:
         KfrecError: see :func:`checked`; or the settings do not go together, for which ``kind`` raises ValueError.
     """
     values: dict[str, Any] = {}
-    for file in (path, *sorted(path.parent.glob(f"{path.stem}.*{path.suffix}"))):
-        values |= checked(str(file), read_yaml(file), kind) if file.exists() else {}
+    for place, body in bodies.items():
+        values |= checked(place, body, kind)
     try:
         return kind(**values)
     except ValueError as error:
-        raise KfrecError(f"{path}: {error}") from None
+        raise KfrecError(f"{next(iter(bodies))}: {error}") from None

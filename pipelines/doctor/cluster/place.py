@@ -10,12 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-import yaml
-
 from components.cluster.api import NoCluster, Refused, find_cluster, impatient_client
 from components.errors import KfrecError
 from components.steps.catalog import LaunchParameters
-from components.steps.settings_file import checked
+from components.steps.settings_file import merge, parse_yaml, with_additions
 from components.train.mpijob.settings import JobSettings
 from pipelines.doctor.cluster.api import Kubernetes
 from pipelines.task_settings import ClusterSettings
@@ -203,18 +201,14 @@ def _values(kind: str, body: Mapping[str, Any]) -> dict[str, str]:
 def _job(settings: ClusterSettings, held: tuple[Held, ...]) -> tuple[JobSettings, str]:
     """The settings of MPIJobs, from the config map that the train step mounts, and what is wrong with them."""
     file = PurePosixPath(LaunchParameters().job_settings)
-    maps = [
-        name for name, folder in settings.steps["train"].config_maps.items() if PurePosixPath(folder) == file.parent
-    ]
-    for each in held:
-        text = (each.values or {}).get(file.name)
-        if each.kind == CONFIG_MAP and each.name in maps and text is not None:
-            place = f"config map {each.name}: {file.name}"
-            try:
-                body = yaml.safe_load(text)
-                return JobSettings(**checked(place, {} if body is None else body, JobSettings)), ""
-            except yaml.YAMLError as error:
-                return JobSettings(), f"{place}: not YAML ({' '.join(str(error).split())}); correct it"
-            except KfrecError as error:
-                return JobSettings(), str(error)
-    return JobSettings(), ""
+    mounted = settings.steps["train"].config_maps
+    texts = {
+        f"config map {each.name}: {name}": each.values[name]
+        for each in held
+        if each.kind == CONFIG_MAP and each.values and PurePosixPath(mounted.get(each.name, "")) == file.parent
+        for name in with_additions(file, each.values)
+    }
+    try:
+        return merge({place: parse_yaml(place, text) for place, text in texts.items()}, JobSettings), ""
+    except KfrecError as error:
+        return JobSettings(), str(error)

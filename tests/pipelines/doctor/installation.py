@@ -63,6 +63,10 @@ class Installation:
         self.objects.put("configmaps", "kfrec-mpijob", data={"mpijob.yaml": yaml.safe_dump(whole)})
         self.objects.put("configmaps", "kfrec-dask", data={"dask.yaml": "{}"})
 
+    def add_settings_of_jobs(self, name: str, text: str) -> None:
+        """Adds a file to the settings of jobs, as a component of the installation does."""
+        self.objects.core["configmaps", "kubeflow", "kfrec-mpijob"]["data"][name] = text
+
     def configure(self, **values: str) -> None:
         """Changes the config map kfrec-config; an empty value takes the key out."""
         held = self.objects.core["configmaps", "kubeflow", "kfrec-config"]["data"]

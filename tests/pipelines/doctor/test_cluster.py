@@ -154,6 +154,12 @@ _LACKS: dict[str, tuple[Callable[[Installation], object], str, str, str]] = {
         "gang",
         "queue gpus of mpijob.yaml: there is no Kueue",
     ),
+    "no kueue for the component kueue": (
+        lambda here: here.add_settings_of_jobs("mpijob.kueue.yaml", "queue: kfrec"),
+        "missing",
+        "gang",
+        "queue kfrec of mpijob.yaml: there is no Kueue",
+    ),
     "no queue": (
         _queue("v1beta2"),
         "missing",
@@ -204,6 +210,18 @@ _LACKS: dict[str, tuple[Callable[[Installation], object], str, str, str]] = {
         "note",
         "settings",
         "mpijob.yaml takes AWS_SESSION_TOKEN from it, which it lacks",
+    ),
+    "wrong settings of a component": (
+        lambda here: here.add_settings_of_jobs("mpijob.kueue.yaml", "queu: kfrec"),
+        "missing",
+        "settings",
+        "config map kfrec-mpijob: mpijob.kueue.yaml: unknown parameter queu: did you mean queue",
+    ),
+    "job settings that do not go together": (
+        lambda here: here.settings_of_jobs(resources={"cpu": "1"}),
+        "missing",
+        "settings",
+        "config map kfrec-mpijob: mpijob.yaml: resources: cpu is a parameter of the train step",
     ),
     "no account of mlflow": (
         _gone("secrets", "kfrec-mlflow"),
