@@ -44,6 +44,9 @@ _handling = threading.Lock()
 def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
     """Turns SIGTERM and Ctrl-C into :class:`Stopped`; a second signal does not disturb the cleaning up.
 
+    After a signal, :class:`Stopped` is the one exception that leaves the block. A signal may arrive in the middle of
+    a library's native code, such as an import of pydantic's, which then raises an error of its own in its place.
+
     Signal handlers exist in the main thread only: in another thread, and within another such block, this does nothing.
 
     Args:
@@ -55,6 +58,7 @@ def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
     numbers = (signal.SIGTERM, signal.SIGINT)
 
     asked: list[int] = []
+    requests: list[Stopped] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in numbers:
@@ -62,11 +66,16 @@ def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
         if with_descendants:
             asked.extend(descendants(os.getpid()))
             _send(asked, signal.SIGTERM)
-        raise Stopped(number)
+        requests.append(Stopped(number))
+        raise requests[0]
 
     earlier = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield
+    except Exception as error:
+        if requests:
+            raise requests[0] from error
+        raise
     finally:
         _await_end(asked)
         for number, handler in earlier.items():

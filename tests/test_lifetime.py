@@ -112,3 +112,23 @@ def test_a_stopped_process_cleans_up_undisturbed_and_ends_its_descendants(
     assert process.stdout.readline() == "clean\n"
     assert process.wait() == 128 + number
     assert all(gone(child) for child in children) and bool(children) == (which == "all")
+
+
+_REPLACED = """
+import sys, time
+from components.lifetime import stopping_in_order
+with stopping_in_order():
+    try:
+        print("up", flush=True)
+        time.sleep(60)
+    except BaseException as stopped:  # as native code does in the middle of a call
+        raise RuntimeError("cannot build the class") from (stopped if sys.argv[1] == "told" else None)
+"""
+
+
+@pytest.mark.parametrize("cause", ["told", "lost"])
+def test_an_error_in_place_of_a_request_to_stop_is_that_request(cause: str) -> None:
+    process = subprocess.Popen([sys.executable, "-c", _REPLACED, cause], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "up\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() == 128 + signal.SIGTERM

@@ -189,19 +189,9 @@ def _guarded(step: Step, job: Callable[[], Any], debug: bool) -> int:
         if debug:
             raise
         return _fail(step, str(error), 1)
-    except (Stopped, Exception) as error:
-        stopped = _stopped_by(error)
-        if stopped is None:
-            raise
+    except Stopped as stopped:
         line = f"{stopped}; its processes were ended, and no unfinished output was published"
         return _fail(step, line, 128 + stopped.number)
-
-
-def _stopped_by(error: BaseException | None) -> Stopped | None:
-    """The request to stop behind an error; Python before 3.12 wraps one that comes while a class is being made."""
-    while error is not None and not isinstance(error, Stopped):
-        error = error.__cause__ or error.__context__
-    return error
 
 
 def _fail(step: Step, message: str, status: int) -> int:

@@ -1,13 +1,11 @@
 import errno
 import re
-import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from components.lifetime import Stopped
 from components.steps.catalog import STEPS
 from components.steps.command import command
 from components.steps.parameter import parameters_of
@@ -86,18 +84,3 @@ def test_a_bad_parameter_is_one_line_and_status_2(tmp_path: Path, capsys: pytest
     status = command("download", ["--raw", str(tmp_path / "raw"), "--attempts", "none"])
     assert status == 2
     assert "parameter attempts='none' is not a whole number" in capsys.readouterr().err
-
-
-def test_a_request_to_stop_is_known_inside_another_error(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def run(*_: object, **__: object) -> None:
-        try:
-            raise Stopped(signal.SIGTERM)
-        except Stopped as stopped:  # as Python does it where a class is being made
-            raise RuntimeError("Error calling __set_name__") from stopped
-
-    monkeypatch.setattr("components.download.step.run", run)
-    assert command("download", ["--raw", str(tmp_path / "raw")]) == 128 + signal.SIGTERM
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith("error: download: stopped by SIGTERM")
