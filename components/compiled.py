@@ -28,7 +28,7 @@ _HERE = Path(__file__).parent
 _SHARED_KERNELS = [
     Path(__file__),
     _HERE / "processor.py",
-    *(path for folder in ("records", "models/kernels") for path in sorted((_HERE / folder).glob("*.py"))),
+    *(path for folder in ("records", "models/ops/host") for path in sorted((_HERE / folder).glob("*.py"))),
 ]
 
 
@@ -60,6 +60,14 @@ class _MachineCode(IndexDataCacheFile):
             self._save_index(self._load_index() | {key: name})
         finally:
             self._unlock()
+
+    def _load_index(self) -> Any:
+        # The types in an old version's index may be of a module that has moved: it is read before the versions are
+        # compared.
+        try:
+            return super()._load_index()
+        except (ImportError, AttributeError):
+            return {}
 
     def _locked(self) -> bool:
         """Whether this process is the one to compile; held until the file is saved, or the process ends."""
@@ -98,7 +106,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
 
     Numba keeps it beside the source or, where that is read-only, in the user's cache folder. By itself it would notice
     only edits of the file the function stands in; but kernels call those of components.records and
-    components.models.kernels, so the cache is keyed by the content of all these.
+    components.models.ops.host, so the cache is keyed by the content of all these.
 
     Kernels allocate nothing: that lets Numba leave out reference counts, whose atomic operations around every call
     cost more here than the work itself. A product and the sum it goes into may be one instruction.

@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from components import arrays
-from components.models.kernels import host
+from components.models.ops.host import host
 
 SIZE = 12_347  # of no other array
 

@@ -1,7 +1,9 @@
 """How often kernels are compiled, and their files, where several processes write them at once."""
 
+import sys
 from concurrent.futures import ThreadPoolExecutor, TimeoutError
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -82,3 +84,14 @@ def test_an_upgraded_process_never_loads_the_code_of_the_old_version(tmp_path: P
     new.save("floats", b"new")
     assert seen == [None, None]
     assert reader.load("floats") == b"new"
+
+
+def test_types_of_a_module_that_has_moved_are_not_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    moved = ModuleType("moved")
+    exec("class Vector: pass", moved.__dict__)
+    with monkeypatch.context() as old:
+        old.setitem(sys.modules, "moved", moved)
+        _files(tmp_path, 1).save(("vectors", moved.Vector), b"code")
+    assert _files(tmp_path, 2).load("floats") is None
+    _files(tmp_path, 2).save("floats", b"code")
+    assert _files(tmp_path, 2).load("floats") == b"code"

@@ -19,7 +19,7 @@ from benchmarks.measuring import Figure, Plan, Report, alternated
 from benchmarks.samples import write_samples
 from benchmarks.stages.step import our_step, tensors
 from components.models.loss import loss_of
-from components.models.optimizers.rows import sum_by_row
+from components.models.ops.rows import sum_by_row
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
 from components.train.launching.launch import LocalLauncher

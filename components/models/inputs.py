@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
 from components.feature_spec import Feature
 from components.models.channels import SequenceChannels
-from components.models.kernels import search
 from components.models.layers.embedding import FusedEmbedding
 from components.models.layers.weights import Weights
 
-LongHistory = Literal["embedded", "searchable", "none"]
 _trims = ContextVar("trims_histories", default=False)
 
 
@@ -38,10 +36,7 @@ class EmbeddedBatch(NamedTuple):
     Attributes:
         target: ``[B, D]``.
         user: ``[B, width of a user]``.
-        long: the oldest items, ``[B, L, D]``; at padding it holds whatever the padding's row holds. L is 0 where they
-            are searched by name, or not wanted, and unknown where histories are trimmed.
-        named_long: where they are searched by name, the oldest items as places ``[B, L, F]`` in ``rows``; else L is 0.
-        rows: of the embedding tables, ``[R, width]``.
+        long: the oldest items as rows of the embedding tables, ``[B, L, F]``; L is unknown where histories are trimmed.
         long_mask: bool ``[B, L]``, false at padding.
         short: the newest items, ``[S, B, D]``. Time comes before the batch, so that a step of a recurrence is a
             contiguous block.
@@ -53,8 +48,6 @@ class EmbeddedBatch(NamedTuple):
     target: tf.Tensor
     user: tf.Tensor
     long: tf.Tensor
-    named_long: tf.Tensor
-    rows: tf.Tensor
     long_mask: tf.Tensor
     short: tf.Tensor
     short_mask: tf.Tensor
@@ -62,7 +55,7 @@ class EmbeddedBatch(NamedTuple):
 
 
 class SequenceInputs(tf.Module):
-    """Splits the history into a long and a short one and embeds everything with one lookup.
+    """Splits the history into a long and a short one and embeds all but the long one, which is by far the largest.
 
     Args:
         weights: source of fresh weights.
@@ -98,50 +91,37 @@ class SequenceInputs(tf.Module):
         self.item_width = embedding_dim * len(channels.target)
         self.user_width = embedding_dim * len(channels.user)
 
-    def __call__(
-        self, features: Mapping[str, tf.Tensor], *, long: LongHistory = "embedded", negatives: bool = False
-    ) -> EmbeddedBatch:
+    def __call__(self, features: Mapping[str, tf.Tensor], *, negatives: bool = False) -> EmbeddedBatch:
         """Embeds a batch.
 
         Args:
             features: ids by name, ``[B]`` or ``[B, length]``, all of one integer type.
-            long: how the long history is wanted: embedded, as names of rows where a kernel can search these (else
-                embedded), or not at all.
             negatives: whether the negative history is wanted.
         """
         channels = self._channels
-        target = self._rows(features, channels.target)
         history = self._trimmed(features) if _trims.get() else features
         any_history = history[channels.positive[0].name]
         boundary = (any_history.shape[1] or tf.shape(any_history)[1]) - self._short_length
-        long_rows = self._rows(history, channels.positive, slice(0, 0 if long == "none" else boundary))
-        short_rows = self._rows(history, channels.positive, slice(boundary, None), time_first=True)
-        short_rows.set_shape([self._short_length, None, None])
-        following = [short_rows[1:]]
+        long = self._rows(history, channels.positive, slice(0, boundary))
+        short = self._rows(history, channels.positive, slice(boundary, None), time_first=True)
+        short.set_shape([self._short_length, None, None])
+        following = [short[1:]]
         if negatives:
             newest = slice((channels.negative[0].length or 0) - self._short_length + 1, None)
             following.append(self._rows(features, channels.negative, newest, time_first=True))
+        target = self.embedding(self._rows(features, channels.target))
         if channels.user:
-            user = self._rows(features, channels.user, first_table=len(channels.target))
+            user = self.embedding(self._rows(features, channels.user, first_table=len(channels.target)))
         else:
             user = tf.zeros([tf.shape(target)[0], 0], target.dtype)
-        groups = [long_rows, short_rows, tf.stack(following), target, user]
-        rows, (named_long, *rest) = self.embedding.narrowed(groups)
-        none = named_long[:, :0]
-        searchable = long == "searchable" and search.fits(rows, self._dtype)
-        to_embed, named = (none, named_long) if searchable else (named_long, none)
-        embedded, rows = self.embedding.embed(rows, [to_embed, *rest], again=searchable)
-        embedded_long, short, candidates, embedded_target, embedded_user = embedded
         return EmbeddedBatch(
-            target=embedded_target,
-            user=embedded_user,
-            long=embedded_long,
-            named_long=named,
-            rows=rows,
-            long_mask=long_rows[..., 0] > 0,
-            short=short,
-            short_mask=tf.transpose(short_rows[..., 0]) > 0,
-            candidates=candidates,
+            target=target,
+            user=user,
+            long=long,
+            long_mask=long[..., 0] > 0,
+            short=self.embedding(short),
+            short_mask=tf.transpose(short[..., 0]) > 0,
+            candidates=self.embedding(tf.stack(following)),
         )
 
     def _trimmed(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

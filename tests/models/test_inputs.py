@@ -25,7 +25,7 @@ def test_a_history_splits_into_the_oldest_and_the_newest_items(inputs, make_batc
     features, _ = make_batch(5)
     batch = inputs(features)
     history = _embed(inputs, features["item_pos"], features["cat_pos"])
-    np.testing.assert_array_equal(batch.long, history[:, :-SHORT])
+    np.testing.assert_array_equal(inputs.embedding(batch.long), history[:, :-SHORT])
     np.testing.assert_array_equal(batch.short, history[:, -SHORT:].swapaxes(0, 1))
 
 

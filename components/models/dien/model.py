@@ -54,12 +54,12 @@ class Dien(tf.Module):
         )
 
     def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
-        return self._forward(self.inputs(features, long="none"), training)[0]
+        return self._forward(self.inputs(features), training)[0]
 
     def loss_terms(
         self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
     ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-        batch = self.inputs(features, long="none", negatives=True)
+        batch = self.inputs(features, negatives=True)
         logits, states = self._forward(batch, training)
         return logits, {
             "cross_entropy": cross_entropy(labels, logits),

@@ -12,10 +12,10 @@ from components.models.channels import read_channels
 from components.models.din.parameters import DinParameters
 from components.models.inputs import SequenceInputs
 from components.models.layers.activation_unit import ActivationUnit
-from components.models.layers.attention import dot_scores, masked_softmax, pool
 from components.models.layers.classifier import Classifier
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm, cross_entropy
+from components.models.ops.attention import dot_scores, masked_softmax, pool
 
 
 class Din(tf.Module):
@@ -60,12 +60,13 @@ class Din(tf.Module):
 
     def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
         batch = self.inputs(features)
+        items = self.inputs.embedding(batch.long)
         if self.unit is None:
-            scores = dot_scores(batch.long, batch.target)
+            scores = dot_scores(items, batch.target)
         else:
-            scores = self.unit(batch.long, batch.target[:, tf.newaxis])
+            scores = tf.transpose(self.unit(tf.transpose(items, [1, 0, 2]), batch.target))
         attention = masked_softmax(scores, batch.long_mask)
-        interest = pool(attention[:, tf.newaxis], batch.long)[:, 0]
+        interest = pool(attention[:, tf.newaxis], items)[:, 0]
         return self.classifier(tf.concat([batch.target, interest, batch.user], -1), training)
 
     def loss_terms(

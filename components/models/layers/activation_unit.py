@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from components.models.kernels import scored
-from components.models.layers.dense import Dense, project
+from components.models.layers.dense import Dense
 from components.models.layers.weights import Weights
+from components.models.ops.dense import project
+from components.models.ops.pairs import score_pairs
 
 FIRST, SECOND = 80, 40
 
@@ -39,19 +40,14 @@ class ActivationUnit(tf.Module):
         """Scores items.
 
         Args:
-            items: ``[..., width]``.
-            target: the same, with 1 for the axis of time.
+            items: ``[T, B, width]``; time comes first.
+            target: ``[B, width]``.
 
         Returns:
-            float32 ``[...]``, one score an item, before any softmax.
+            float32 ``[T, B]``, one score an item, before any softmax.
         """
         of_item, of_target, of_difference, of_product = tf.split(self.kernel, 4)
         share = project(target, of_target - of_difference, self.bias)
-        if target.shape[0] == 1 and target.shape[1] != 1 and scored.fits(items):  # time comes first
-            layers = self.second.kernel, self.second.bias, self.output.kernel, self.output.bias
-            return scored.scores(
-                items, *(tf.squeeze(x, 0) for x in (target, share)), of_item + of_difference, of_product, *layers
-            )
-        first = project(items, of_item + of_difference) + share + project(items * target, of_product)
-        hidden = tf.sigmoid(self.second(tf.sigmoid(tf.reshape(first, [-1, FIRST]))))
-        return tf.cast(tf.reshape(self.output(hidden), tf.shape(first)[:-1]), tf.float32)
+        layers = self.second.kernel, self.second.bias, self.output.kernel, self.output.bias
+        products = (items * target)[tf.newaxis]
+        return score_pairs(items, products, share, of_item + of_difference, of_product, *layers)[0]

@@ -5,28 +5,7 @@ from __future__ import annotations
 import tensorflow as tf
 
 from components.models.layers.weights import Weights
-
-
-def project(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> tf.Tensor:
-    """``inputs @ kernel + bias`` over the last axis, as one matrix product however many axes come before.
-
-    The bias is added to the product itself, before it gets its axes back: so TensorFlow makes one operation of both.
-
-    Args:
-        inputs: ``[..., I]``.
-        kernel: ``[I, O]``, cast to the type of the inputs.
-        bias: ``[O]``, cast to the type of the inputs, or None.
-
-    Returns:
-        ``[..., O]``.
-    """
-    kernel = tf.cast(kernel, inputs.dtype)
-    rows = tf.matmul(inputs if inputs.shape.rank == 2 else tf.reshape(inputs, [-1, kernel.shape[0]]), kernel)
-    if bias is not None:
-        rows = tf.nn.bias_add(rows, tf.cast(bias, inputs.dtype))
-    if inputs.shape.rank == 2:
-        return rows
-    return tf.reshape(rows, tf.concat([tf.shape(inputs)[:-1], [kernel.shape[1]]], 0))
+from components.models.ops.dense import project
 
 
 class Dense(tf.Module):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import tensorflow as tf
 
 from components.models.layers.activation_unit import ActivationUnit
-from components.models.layers.attention import masked_softmax
 from components.models.layers.dense import Dense
 from components.models.layers.prelu import PReLU, rectified_layers
 from components.models.layers.recurrence import GatedRecurrence
 from components.models.layers.weights import Weights
+from components.models.ops.attention import masked_softmax
 
 # Units a float of one feature's embedding, as in the authors' code.
 UNITS_PER_EMBEDDING = 6
@@ -47,8 +47,7 @@ class InterestEvolution(tf.Module):
             The last state of the AUGRU, ``[B, units]``, and the state of the GRU after each step, ``[T, B, units]``.
         """
         present = tf.cast(tf.transpose(mask), items.dtype)
-        attended, followed, states = self.extraction.states(items, present=present, uses=3)
+        states = self.extraction.states(items * present[..., tf.newaxis])
         wanted = rectified_layers(target, [(self.target, self.target_activation)])
-        scores = self.attention(attended, wanted[tf.newaxis])
-        attention = masked_softmax(tf.transpose(scores), mask)
-        return self.evolution.last_state(followed, tf.transpose(attention)), states
+        attention = masked_softmax(tf.transpose(self.attention(states, wanted)), mask)
+        return self.evolution.last_state(states, tf.transpose(attention)), states

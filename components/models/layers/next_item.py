@@ -7,10 +7,10 @@ from itertools import pairwise
 
 import tensorflow as tf
 
-from components.models.kernels import scored
-from components.models.layers.dense import Dense, project
+from components.models.layers.dense import Dense
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm, next_item_loss
+from components.models.ops.pairs import score_pairs
 
 
 class NextItemNetwork(tf.Module):
@@ -47,16 +47,8 @@ class NextItemNetwork(tf.Module):
             Logits, float32 ``[N, T, B]``.
         """
         of_state, of_item = self.kernel[: self._state], self.kernel[self._state :]
-        if len(self.rest) == 2 and scored.fits(states, candidates):
-            layers = [weights for layer in self.rest for weights in (layer.kernel, layer.bias)]
-            return scored.scores(states, candidates, self.bias, of_state, of_item, *layers)
-        # A split, because the gradient of a slice over the first axis is many times slower.
-        before, _ = tf.split(states, [candidates.shape[1], -1])
-        hidden = project(before, of_state, self.bias) + project(candidates, of_item)
-        rows = tf.reshape(hidden, [-1, hidden.shape[-1]])
-        for layer in self.rest:
-            rows = layer(tf.sigmoid(rows))
-        return tf.cast(tf.reshape(rows, tf.shape(hidden)[:-1]), tf.float32)
+        layers = [weights for layer in self.rest for weights in (layer.kernel, layer.bias)]
+        return score_pairs(states, candidates, self.bias, of_state, of_item, *layers)
 
     def loss(self, states: tf.Tensor, candidates: tf.Tensor, mask: tf.Tensor) -> LossTerm:
         """The auxiliary loss of a short history.

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from components.models.kernels import rectified
 from components.models.layers.dense import Dense
 from components.models.layers.weights import Weights
+from components.models.ops import dense as ops
 
 
 class PReLU(tf.Module):
@@ -26,17 +26,10 @@ class PReLU(tf.Module):
         super().__init__()
         self.alpha = weights.constant("alpha", (units,), 0.1)
 
-    def __call__(self, inputs: tf.Tensor) -> tf.Tensor:
-        return tf.nn.relu(inputs) - tf.cast(self.alpha, inputs.dtype) * tf.nn.relu(-inputs)
-
 
 def rectified_layers(
     inputs: tf.Tensor, layers: Sequence[tuple[Dense, PReLU]], output: Dense | None = None
 ) -> tf.Tensor:
     """Dense layers, each followed by its rectifier, over ``[B, width]``; then an output of one unit, in float32."""
-    if layers and rectified.fits(inputs):
-        weights = [tensor for dense, prelu in layers for tensor in (dense.kernel, dense.bias, prelu.alpha)]
-        return rectified.layers(inputs, *weights, *((output.kernel, output.bias) if output else ()))
-    for dense, prelu in layers:
-        inputs = prelu(dense(inputs))
-    return output(tf.cast(inputs, tf.float32)) if output else inputs
+    weights = [tensor for dense, prelu in layers for tensor in (dense.kernel, dense.bias, prelu.alpha)]
+    return ops.rectified_layers(inputs, *weights, *((output.kernel, output.bias) if output else ()))

@@ -2,210 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import tensorflow as tf
 
-from components.models.kernels import gated
-from components.models.layers.dense import project
 from components.models.layers.weights import Weights
+from components.models.ops import recurrence
 
 
 class GatedRecurrence(tf.Module):
-    """A GRU, or given attention a an AUGRU, over a short sequence.
-
-        u = sigmoid(x Wu + h Uu + bu)           update gate
-        r = sigmoid(x Wr + h Ur + br)           reset gate
-        c = tanh(x Wc + r * (h Uc) + bc)        candidate
-        u' = (1 - a) * u
-        h' = c + u' * (h - c)
-
-    Without attention u' is u. Time comes first, so that a step is a contiguous block.
-
-    Forward, a gate reads [x, h] by one product, to which TensorFlow adds the bias and the sigmoid without a pass of
-    their own; the candidate's inputs are projected by one product for all steps. Gates have products of their own,
-    because slicing a joint one costs a copy; the first step, whose state is 0, reads x alone. Backward, which is
-    written out here, the gradients of the three gates stand side by side, so that each product with them is one.
+    """A GRU, or given attention an AUGRU, over a short sequence; see :mod:`components.models.ops.recurrence`.
 
     Args:
         weights: source of fresh weights; W starts Glorot uniform, U orthogonal, the candidate's bias at 0.
         inputs: width of x.
         units: width of h.
         gate_bias: start of both gates' biases.
-
-    References:
-        Cho et al. 2014, https://arxiv.org/abs/1406.1078; Zhou et al., Deep Interest Evolution Network,
-        https://arxiv.org/abs/1809.03672
     """
 
     def __init__(self, weights: Weights, inputs: int, units: int, gate_bias: float = 0.0) -> None:
         super().__init__()
-        self._units = units
         self.kernels = weights.glorot("kernels", (3, inputs, units))
         self.recurrent_kernels = weights.orthogonal("recurrent_kernels", (3, units, units))
         self.gate_biases = weights.constant("gate_biases", (2, units), gate_bias)
         self.candidate_bias = weights.constant("candidate_bias", (units,))
 
-    def states(
-        self,
-        inputs: tf.Tensor,
-        attention: tf.Tensor | None = None,
-        *,
-        present: tf.Tensor | None = None,
-        uses: int = 1,
-    ) -> list[tf.Tensor]:
-        """Runs over time.
+    def states(self, inputs: tf.Tensor) -> tf.Tensor:
+        """The state of the GRU after each step, ``[T, B, units]``, for inputs ``[T, B, I]`` of known T."""
+        return recurrence.gru(inputs, *self._weights(inputs.dtype))
+
+    def last_state(self, inputs: tf.Tensor, attention: tf.Tensor) -> tf.Tensor:
+        """The state of the AUGRU after the last step, ``[B, units]``.
 
         Args:
             inputs: ``[T, B, I]``, T known.
-            attention: ``[T, B]`` in 0..1, or None for a plain GRU.
-            present: ``[T, B]``, 0 at padding, whose inputs count as zeros, and else 1; None where nothing is padding.
-            uses: how often the states are wanted, so that their gradients need no sum of their own.
-
-        Returns:
-            The state after each step, ``[T, B, units]``, once for each use.
+            attention: ``[T, B]`` in 0..1.
         """
-        if gated.fits(inputs, self._units):
-            return gated.all_states(uses, present, *self._arguments(inputs, attention))
-        if present is not None:
-            inputs *= present[..., tf.newaxis]
-        return [_all_states(*self._arguments(inputs, attention))] * uses
+        return recurrence.augru(inputs, tf.cast(attention, inputs.dtype), *self._weights(inputs.dtype))
 
-    def last_state(self, inputs: tf.Tensor, attention: tf.Tensor | None = None) -> tf.Tensor:
-        """The state after the last step, ``[B, units]``."""
-        compute = gated.last_state if gated.fits(inputs, self._units) else _last_state
-        return compute(*self._arguments(inputs, attention))
-
-    def _arguments(self, inputs: tf.Tensor, attention: tf.Tensor | None) -> list[tf.Tensor]:
+    def _weights(self, dtype: tf.DType) -> list[tf.Tensor]:
         biases = tf.concat([self.gate_biases, self.candidate_bias[tf.newaxis]], 0)
-        carries = [] if attention is None else [1.0 - attention]
-        return [inputs, *(tf.cast(x, inputs.dtype) for x in (self.kernels, self.recurrent_kernels, biases, *carries))]
-
-
-class _Step(NamedTuple):
-    """What the backward pass needs of one step, each ``[B, units]``; the first step has no state before it."""
-
-    update: tf.Tensor
-    candidate: tf.Tensor
-    kept: tf.Tensor  # u'
-    change: tf.Tensor  # h - c
-    reset: tf.Tensor | None
-    recalled: tf.Tensor | None  # h Uc
-
-
-Gradient = Callable[[tf.Tensor], list[tf.Tensor]]
-
-
-@tf.custom_gradient
-def _all_states(inputs: tf.Tensor, *rest: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    states, saved = _forward(inputs, *rest)
-
-    def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-        return _backward(tf.unstack(upstream, num=len(states)), states, saved, inputs, *rest)
-
-    return tf.stack(states), gradient
-
-
-@tf.custom_gradient
-def _last_state(inputs: tf.Tensor, *rest: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    states, saved = _forward(inputs, *rest)
-
-    def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-        none: list[tf.Tensor | None] = [None] * (len(states) - 1)
-        return _backward([*none, upstream], states, saved, inputs, *rest)
-
-    return states[-1], gradient
-
-
-def _forward(
-    inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor, carry: tf.Tensor | None = None
-) -> tuple[list[tf.Tensor], list[_Step]]:
-    of_update, of_reset, of_candidate = tf.unstack(kernels)
-    update_bias, reset_bias, candidate_bias = tf.unstack(biases)
-    recalls_update, recalls_reset, recalls_candidate = tf.unstack(recurrent)
-    gate_kernels = tf.concat([of_update, recalls_update], 0), tf.concat([of_reset, recalls_reset], 0)
-    steps = tf.unstack(inputs), tf.unstack(project(inputs, of_candidate, candidate_bias))
-    carries = [None] * inputs.shape[0] if carry is None else tf.unstack(carry[..., tf.newaxis])
-    states: list[tf.Tensor] = []
-    saved: list[_Step] = []
-    for inputs_now, candidate, carried in zip(*steps, carries, strict=True):
-        reset = recalled = None
-        if states:
-            read = tf.concat([inputs_now, states[-1]], -1)
-            update, reset = (
-                tf.sigmoid(project(read, kernel, bias))
-                for kernel, bias in zip(gate_kernels, (update_bias, reset_bias), strict=True)
-            )
-            recalled = tf.matmul(states[-1], recalls_candidate)
-            candidate += reset * recalled
-        else:
-            update = tf.sigmoid(project(inputs_now, of_update, update_bias))
-        candidate = tf.tanh(candidate)
-        kept = update if carried is None else carried * update
-        change = states[-1] - candidate if states else -candidate
-        saved.append(_Step(update, candidate, kept, change, reset, recalled))
-        states.append(candidate + kept * change)
-    return states, saved
-
-
-def _backward(
-    upstream: list[tf.Tensor | None],
-    states: list[tf.Tensor],
-    saved: list[_Step],
-    inputs: tf.Tensor,
-    kernels: tf.Tensor,
-    recurrent: tf.Tensor,
-    biases: tf.Tensor,
-    carry: tf.Tensor | None = None,
-) -> list[tf.Tensor]:
-    """Gradients of everything :func:`_forward` takes.
-
-    Args:
-        upstream: the gradient of each step's state, None where nothing depends on it directly.
-        states, saved: of the forward pass.
-    """
-    kernel, recurrent_kernel = (tf.concat(tf.unstack(gates), 1) for gates in (kernels, recurrent))
-    carries = [None] * len(saved) if carry is None else tf.unstack(carry[..., tf.newaxis])
-    steps = list(zip(tf.unstack(inputs), [None, *states[:-1]], saved, upstream, carries, strict=True))
-    # Newest step first.
-    of_inputs, of_kernel, of_recurrent, of_bias, of_carry = [], [], [], [], []
-    later: list[tf.Tensor] = []
-    for inputs_now, before, step, own, carried in reversed(steps):
-        total = tf.add_n([*later, *([] if own is None else [own])])
-        held = total * step.kept
-        candidate = tf.raw_ops.TanhGrad(y=step.candidate, dy=total - held)
-        kept = total * step.change
-        if carried is not None:
-            of_carry.append(tf.reduce_sum(kept * step.update, -1))
-            kept *= carried
-        update = tf.raw_ops.SigmoidGrad(y=step.update, dy=kept)
-        if before is None:
-            reset = tf.zeros_like(update)
-        else:
-            reset = tf.raw_ops.SigmoidGrad(y=step.reset, dy=candidate * step.recalled)
-            recalls = tf.concat([update, reset, candidate * step.reset], -1)
-            of_recurrent.append(_outer(before, recalls))
-            later = [held, tf.matmul(recalls, recurrent_kernel, transpose_b=True)]
-        gates = tf.concat([update, reset, candidate], -1)
-        of_inputs.append(tf.matmul(gates, kernel, transpose_b=True))
-        of_kernel.append(_outer(inputs_now, gates))
-        of_bias.append(tf.raw_ops.BiasAddGrad(out_backprop=gates)[tf.newaxis])
-    gradients = [
-        tf.stack(of_inputs[::-1]),
-        _by_gate(of_kernel),
-        _by_gate(of_recurrent) if of_recurrent else tf.zeros_like(recurrent),
-        tf.squeeze(_by_gate(of_bias), 1),
-    ]
-    return gradients if carry is None else [*gradients, tf.stack(of_carry[::-1])]
-
-
-def _outer(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-    """The sum over samples of the products of ``[B, I]`` and ``[B, O]``: ``[I, O]``."""
-    return tf.matmul(left, right, transpose_a=True)
-
-
-def _by_gate(of_steps: list[tf.Tensor]) -> tf.Tensor:
-    """The sum of what the steps give, ``[I, 3 * units]``, as ``[3, I, units]``; added up in float32."""
-    total = tf.add_n([tf.cast(value, tf.float32) for value in of_steps])
-    return tf.cast(tf.stack(tf.split(total, 3, -1)), of_steps[0].dtype)
+        return [tf.cast(weights, dtype) for weights in (self.kernels, self.recurrent_kernels, biases)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from components.models.kernels import adam, rows
+from components.models.ops.rows import AdamStep, adam
 from components.models.optimizers.schedules import Rate, at
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-7
@@ -69,26 +69,4 @@ class Adam(tf.Module):
         powers: tuple[tf.Tensor, tf.Tensor],
     ) -> None:
         kept = 1.0 - rate * self._weight_decay
-        if isinstance(gradient, tf.IndexedSlices) and rows.fits(gradient.values) and gradient.shape[0] is not None:
-            if not isinstance(kept, float):  # the kernel takes a constant
-                variable.assign(variable * kept)
-                kept = 1.0
-            corrected = rate * tf.sqrt(1.0 - powers[1]) / (1.0 - powers[0])
-            adam.step((variable, first, second), gradient, corrected, adam.Rule(kept, BETA_1, BETA_2, EPSILON))
-            return
-        if self._weight_decay:
-            variable.assign(variable * kept)
-        # TensorFlow's operation reads and writes each row once; a dense gradient for it is cheaper than sparse passes
-        # over the moments.
-        tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=first.handle,
-            v=second.handle,
-            beta1_power=powers[0],
-            beta2_power=powers[1],
-            lr=rate,
-            beta1=BETA_1,
-            beta2=BETA_2,
-            epsilon=EPSILON,
-            grad=tf.convert_to_tensor(gradient),
-        )
+        adam(variable, first, second, gradient, AdamStep(kept, BETA_1, BETA_2, EPSILON, rate, powers))

@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
+from components.models.ops.rows import sum_by_row
 from components.models.optimizers.adam import BETA_1, BETA_2, EPSILON, Adam
-from components.models.optimizers.rows import sum_by_row
 from components.models.optimizers.schedules import Rate
 
 

@@ -10,13 +10,12 @@ import tensorflow as tf
 from components.feature_spec import FeatureSpec
 from components.models.channels import read_channels, short_length
 from components.models.inputs import EmbeddedBatch, SequenceInputs
-from components.models.kernels import search
-from components.models.layers.attention import attend, masked_softmax, top_k_mask
 from components.models.layers.classifier import Classifier
 from components.models.layers.interest_evolution import UNITS_PER_EMBEDDING, InterestEvolution
 from components.models.layers.next_item import NextItemNetwork
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm, cross_entropy
+from components.models.ops.search import search
 from components.models.sim.parameters import SimParameters
 
 # Items that the general search unit hands to the exact one.
@@ -38,9 +37,6 @@ class Sim(tf.Module):
       (sum / (count + 1)); DIEN's interest over the short history; classifier over
       [attention, mean, target, interest, user].
     - Loss: half the cross-entropy of each stage, plus DIEN's auxiliary loss. The prediction is that of stage two.
-
-    The items found are a mask over the long history, so that the attention of both stages and the mean are three
-    weightings of one history, made by one product.
 
     Args:
         parameters: its sizes.
@@ -77,12 +73,12 @@ class Sim(tf.Module):
         )
 
     def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
-        return self._forward(self.inputs(features, long="searchable"), training).stage_two_logits
+        return self._forward(self.inputs(features), training).stage_two_logits
 
     def loss_terms(
         self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
     ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-        batch = self.inputs(features, long="searchable", negatives=True)
+        batch = self.inputs(features, negatives=True)
         forward = self._forward(batch, training)
         return forward.stage_two_logits, {
             "stage_one": cross_entropy(labels, forward.stage_one_logits, STAGE_WEIGHT),
@@ -91,24 +87,9 @@ class Sim(tf.Module):
         }
 
     def _forward(self, batch: EmbeddedBatch, training: bool) -> _Forward:
-        searched, attended, mean = self._search(batch)
+        tables = self.inputs.embedding.tables
+        searched, attended, mean = search(tables, batch.long, batch.long_mask, batch.target, FOUND_ITEMS)
         stage_one = self.stage_one(tf.concat([batch.target, searched, batch.user], -1), training)
         interest, states = self.evolution(batch.short, batch.short_mask, batch.target)
         stage_two = self.stage_two(tf.concat([attended, mean, batch.target, interest, batch.user], -1), training)
         return _Forward(stage_one, stage_two, states)
-
-    @staticmethod
-    def _search(batch: EmbeddedBatch) -> list[tf.Tensor]:
-        """Stage one's interest, and the attention and the mean over the items it found, each ``[B, D]``."""
-        if batch.named_long.shape[1]:
-            sums = search.weighted(batch.rows, batch.named_long, batch.long_mask, batch.target, FOUND_ITEMS)
-            return tf.unstack(sums, axis=1)
-
-        def weigh(scores: tf.Tensor) -> tf.Tensor:
-            attention = masked_softmax(scores, batch.long_mask)
-            found = top_k_mask(attention, FOUND_ITEMS)
-            ones = tf.cast(found, tf.float32)
-            mean = ones / (tf.reduce_sum(ones, -1, keepdims=True) + 1.0)
-            return tf.stack([attention, masked_softmax(scores, found), mean], 1)
-
-        return tf.unstack(attend(batch.long, batch.target, weigh), axis=1)

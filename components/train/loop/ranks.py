@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import tensorflow as tf
 
 from components.errors import KfrecError, explain_os_error
-from components.models.optimizers.rows import sum_by_row
+from components.models.ops.rows import sum_by_row
 from components.train.launching.mpi import make_mpi_loadable
 
 T = TypeVar("T")

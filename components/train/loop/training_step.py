@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from components.models import Model
-from components.models.kernels.host import host_kernels
+from components.models.ops.choice import host_back_end
 from components.models.optimizers.groups import Optimizers
 from components.tasks import Streaming
 from components.train.loop.loss_scale import LossScale
@@ -65,7 +65,7 @@ class TrainingStep:
         shares = self._shares(self._counts(features, labels)) if self._xla else None
         share, logits, gradients = self._differentiate(features, labels, shares)
         gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
-        with host_kernels():
+        with host_back_end():
             gradients, (loss,) = sum_gradients(self._ranks, gradients, [share], self._optimizer.keeps_sparse)
             self._loss_scale.apply(gradients, self._update)
         self._metrics.update(labels, logits)
@@ -84,7 +84,7 @@ class TrainingStep:
         self, features: Features, labels: tf.Tensor, shares: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
         """This rank's share of the loss, its logits, and the gradients of its share, scaled."""
-        with host_kernels(not self._xla), tf.GradientTape() as tape:
+        with host_back_end(not self._xla), tf.GradientTape() as tape:
             logits, terms = self._model.loss_terms(features, labels, training=True)
             if shares is None:
                 shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))

@@ -8,7 +8,7 @@ from components.models.layers.weights import Weights
 def test_each_feature_reads_its_own_table():
     embedding = FusedEmbedding(Weights(1), (10, 4, 3), width=2)
     ids = np.array([[1, 0], [10, 4]], np.int32)
-    items, users = embedding([embedding.rows(list(ids.T), 0), embedding.rows([tf.constant([3, 1])], 2)])
+    items, users = embedding(embedding.rows(list(ids.T), 0)), embedding(embedding.rows([tf.constant([3, 1])], 2))
     first, second, third = (embedding.table(i).numpy() for i in range(3))
     np.testing.assert_array_equal(items, np.concatenate([first[ids[:, 0]], second[ids[:, 1]]], 1))
     np.testing.assert_array_equal(users, third[[3, 1]])
@@ -31,14 +31,14 @@ def test_an_id_that_a_table_lacks_reads_its_padding():
 def test_any_number_of_axes_is_embedded_at_once():
     embedding = FusedEmbedding(Weights(1), (10, 4), width=2)
     ids = tf.zeros([2, 3, 5], tf.int32)
-    (items,) = embedding([embedding.rows([ids, ids], 0)])
+    items = embedding(embedding.rows([ids, ids], 0))
     assert items.shape == (2, 3, 5, 4)
 
 
 def test_the_gradient_is_sparse_and_names_every_row_read():
     embedding = FusedEmbedding(Weights(1), (10, 4), width=2)
     with tf.GradientTape() as tape:
-        (items,) = embedding([embedding.rows([tf.constant([1, 1]), tf.constant([3, 0])], 0)])
+        items = embedding(embedding.rows([tf.constant([1, 1]), tf.constant([3, 0])], 0))
         total = tf.reduce_sum(items)
     gradient = tape.gradient(total, embedding.tables)
     assert isinstance(gradient, tf.IndexedSlices)

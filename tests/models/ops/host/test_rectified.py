@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models.kernels import host, rectified
 from components.models.layers.classifier import Classifier
 from components.models.layers.dense import Dense
 from components.models.layers.prelu import PReLU, rectified_layers
 from components.models.layers.weights import Weights
+from components.models.ops.choice import host_back_end
+from components.models.ops.host import host, rectified
 
 CALL = "PyFuncStateless"
 Layers = list[tuple[Dense, PReLU]]
@@ -38,7 +39,7 @@ def _results(layers: Layers, x: tf.Tensor, allowed: bool, output: Dense | None =
 
     @tf.function(autograph=False)
     def compute() -> list[tf.Tensor]:
-        with host.host_kernels(allowed), tf.GradientTape() as tape:
+        with host_back_end(allowed), tf.GradientTape() as tape:
             tape.watch(x)
             result = rectified_layers(x, layers, output)
             weights = tf.cos(tf.cast(tf.reshape(tf.range(tf.size(result)), tf.shape(result)), tf.float32))
@@ -95,7 +96,7 @@ def test_what_is_no_number_stays_with_its_sample():
 
 def test_dropout_leaves_the_layers_to_the_kernels():
     classifier = Classifier(Weights(1), 16, (32, 8), dropout_rate=0.5)
-    with host.host_kernels():
+    with host_back_end():
         score = tf.function(lambda x: classifier(x, training=True), autograph=False)
         operations = [node.type for node in score.get_concrete_function(tf.zeros([3, 16])).graph.get_operations()]
     assert operations.count(CALL) == 2
@@ -103,7 +104,4 @@ def test_dropout_leaves_the_layers_to_the_kernels():
 
 @pytest.mark.parametrize("x", [tf.zeros([2, 24]), tf.zeros([2, 16], tf.float16), tf.zeros([2, 2, 16])])
 def test_what_does_not_fit_is_left_to_tensorflow(x: tf.Tensor):
-    with host.host_kernels():
-        assert not rectified.fits(x)
-        assert rectified.fits(tf.zeros([2, 16]))
-    assert not rectified.fits(tf.zeros([2, 16]))
+    assert rectified.rectified_layers(x, tf.zeros([x.shape[-1], 8]), tf.zeros([8]), tf.zeros([8])) is NotImplemented

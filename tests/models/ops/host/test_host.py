@@ -1,10 +1,9 @@
-import os
 import threading
 
 import numpy as np
 import pytest
 
-from components.models.kernels import host
+from components.models.ops.host import host
 
 
 def test_parts_cover_everything_once():
@@ -54,45 +53,13 @@ def test_each_thread_has_room_of_its_own_for_all_its_parts(monkeypatch: pytest.M
     assert len(set.union(*rooms.values())) == 2
 
 
-def test_kernels_are_allowed_only_within():
-    assert not host.are_allowed()
-    with host.host_kernels():
-        assert host.are_allowed()
-        with host.host_kernels(False):
-            assert not host.are_allowed()
-        assert host.are_allowed()
-    assert not host.are_allowed()
-
-
-def test_parts_that_are_begun_are_taken_in_idle_time_and_all_are_done_at_the_end(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("failing", [0, 5])
+def test_an_error_of_any_thread_is_raised(failing: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host, "threads", lambda: 2)
-    seen: dict[int, str] = {}
-    one_done = threading.Event()
 
     def work(part: int, first: int, last: int) -> None:
-        assert part not in seen
-        seen[part] = threading.current_thread().name
-        one_done.set()
+        if part == failing:
+            raise ValueError("no")
 
-    parts = host.Parts(work, 256)
-    assert not seen
-    parts.begin()
-    assert one_done.wait(timeout=60)
-    parts.finish()
-    assert sorted(seen) == list(range(host.parts(256)))
-    assert seen[0].startswith("idle")
-
-
-def test_what_fails_in_idle_time_fails_at_the_end():
-    def work(part: int, first: int, last: int) -> None:
-        raise ValueError("no")
-
-    parts = host.Parts(work, 1)
-    parts.begin()
     with pytest.raises(ValueError, match="no"):
-        parts.finish()
-
-
-def test_idle_time_is_time_in_which_the_system_has_nothing_else_to_do():
-    assert host.in_idle_time(lambda: os.sched_getscheduler(threading.get_native_id())).result() == os.SCHED_IDLE
-    assert os.sched_getscheduler(threading.get_native_id()) == os.SCHED_OTHER
+        host.in_parts(work, 256)

@@ -2,11 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models.kernels import host, rows
-from components.models.kernels.host import host_kernels
-from components.models.layers.embedding import FusedEmbedding
-from components.models.layers.weights import Weights
-from components.models.optimizers.rows import sum_by_row
+from components.models.ops.choice import host_back_end
+from components.models.ops.host import rows
+from components.models.ops.rows import sum_by_row
 
 ROWS = 1000
 
@@ -34,10 +32,13 @@ def test_rows_that_are_named_more_than_once_are_summed(count: int, width: int, k
     @tf.function(autograph=False)
     def compute(values: tf.Tensor, indices: tf.Tensor) -> tuple[tf.Tensor, ...]:
         given = tf.IndexedSlices(values, indices, tf.constant([ROWS, width]))
-        with host_kernels(allowed):
-            assert rows.fits(values) == (allowed and width % 16 == 0)
+        with host_back_end(allowed):
             return sum_by_row(given)
 
+    operations = {
+        node.type for node in compute.get_concrete_function(slices.values, slices.indices).graph.get_operations()
+    }
+    assert ("PyFuncStateless" in operations) == (allowed and width % 16 == 0)
     named, sums = (result.numpy() for result in compute(slices.values, slices.indices))
     expected = _expected(slices)
     assert named.dtype == kind
@@ -61,40 +62,6 @@ def test_sums_do_not_depend_on_how_many_threads_share_the_rows(monkeypatch: pyte
     np.add.at(expected, places, values)
     monkeypatch.setattr(rows, "shares", lambda: shares)
     np.testing.assert_array_equal(rows.summed(values, places, 101), expected)
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("again", [False, True])
-@pytest.mark.parametrize("kind", [np.int32, np.int64])
-def test_groups_of_names_are_embedded_as_by_tensorflow(
-    kind: type, again: bool, threads: int, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(host, "threads", lambda: threads)
-    random = np.random.default_rng(3)
-    embedding = FusedEmbedding(Weights(1), (ROWS - 1,), width=16)
-    groups = [tf.constant(random.integers(0, 90, shape).astype(kind)) for shape in ((7, 4, 2), (7, 0, 2), (300, 3))]
-    factors = [
-        tf.constant(random.normal(size=(*group.shape[:-1], group.shape[-1] * 16)), tf.float32) for group in groups
-    ]
-
-    def compute(allowed: bool) -> tuple[list[tf.Tensor], tf.Tensor]:
-        @tf.function(autograph=False)
-        def run() -> tuple[list[tf.Tensor], tf.Tensor]:
-            with host_kernels(allowed), tf.GradientTape() as tape:
-                rows, places = embedding.narrowed(groups)
-                values, rows = embedding.embed(rows, places, again)
-                total = tf.add_n([tf.reduce_sum(value * x) for value, x in zip(values, factors, strict=True)])
-                if again:  # every row below 90 is named
-                    total += tf.reduce_sum(tf.square(rows)) if allowed else tf.reduce_sum(tf.square(rows[:90]))
-            return values, tf.convert_to_tensor(tape.gradient(total, embedding.tables))
-
-        return run()
-
-    (values, gradient), (expected, expected_gradient) = compute(True), compute(False)
-    assert [value.shape for value in values] == [factor.shape for factor in factors]
-    for value, other in zip(values, expected, strict=True):
-        np.testing.assert_array_equal(value, other)
-    np.testing.assert_allclose(gradient, expected_gradient, atol=1e-5)
 
 
 @pytest.mark.parametrize("write", ["scatter_update", "scatter_sub"])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models.layers.attention import FURTHEST, attend, dot_scores, masked_softmax, pool, top_k_mask
+from components.models.ops.attention import FURTHEST, attend, dot_scores, masked_softmax, pool, top_k_mask
 
 
 def test_a_dot_score_is_the_sum_of_products_of_item_and_target():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from components.compiled import kernel
-from components.models.kernels.vectors import at_most, beside_whole, everywhere, reciprocal, scaled
+from components.models.ops.host.vectors import at_most, beside_whole, everywhere, reciprocal, scaled
 
 _ONE, _TWO = np.float32(1), np.float32(2)
 _LARGEST = np.float32(126)  # 2**126 is below the largest float

@@ -12,11 +12,13 @@ import numpy as np
 import tensorflow as tf
 
 from components.compiled import kernel
-from components.models.kernels import host, rows
-from components.models.kernels.activations import exp
-from components.models.kernels.products import GRAIN
-from components.models.kernels.rows import share_of
-from components.models.kernels.vectors import (
+from components.models.ops.attention import FURTHEST
+from components.models.ops.host import host, names
+from components.models.ops.host import rows as kernels
+from components.models.ops.host.activations import exp
+from components.models.ops.host.products import GRAIN
+from components.models.ops.host.rows import share_of
+from components.models.ops.host.vectors import (
     LANES,
     count_at_least,
     everywhere,
@@ -26,7 +28,6 @@ from components.models.kernels.vectors import (
     total,
     where_at_least,
 )
-from components.models.layers.attention import FURTHEST
 from components.records.words import prefetch
 
 # Weightings of the history: attention over all of it, attention over what was found, the mean of what was found.
@@ -35,26 +36,21 @@ _LEAST = np.float32(2.0**-126)  # the smallest normal float: what has attention 
 _LOWEST, _ZERO, _ONE = np.float32(-3e38), np.float32(0), np.float32(1)
 
 
-def fits(table: tf.Tensor, dtype: tf.DType) -> bool:
-    """Whether the kernels may be called, and can search rows such as these for a model that computes in ``dtype``."""
-    return rows.fits(table) and dtype == tf.float32
+def search(
+    table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """See :func:`components.models.ops.search.search`."""
+    if not kernels.supports(table.shape[-1], target.dtype):
+        return NotImplemented
+    # Each row that the histories name is read from the table once, and its gradient is summed once.
+    found, (places,) = names.distinct([rows], table.shape[0])
+    held = kernels.look_up(kernels.whole(table), found)
+    attention, best, mean = tf.unstack(_weighted(held, places, mask, target, k), axis=1)
+    return attention, best, mean
 
 
-def weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int) -> tf.Tensor:
-    """Three weighted sums over a history: attention, attention over the k best items, and their mean.
-
-    What :class:`components.models.sim.Sim` describes as its search.
-
-    Args:
-        table: float32 ``[R, width]``.
-        places: int32 ``[B, L, F]``: the rows of an item's features.
-        mask: bool ``[B, L]``, false at padding.
-        target: float32 ``[B, F * width]``.
-        k: how many items are found at most.
-
-    Returns:
-        float32 ``[B, 3, F * width]``.
-    """
+def _weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int) -> tf.Tensor:
+    """The three weighted sums, float32 ``[B, 3, F * width]``, of rows ``places`` ``[B, L, F]`` of a small table."""
     length, features = places.shape[1:]
     sums_shape = tf.TensorShape([target.shape[0], WEIGHTINGS, target.shape[1]])
     kept_shape = tf.TensorShape([target.shape[0], WEIGHTINGS, _padded(length)])
@@ -96,13 +92,13 @@ def weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.Te
             room = np.empty(2 * features * (length + 1), np.int32)
             for share in range(first, last):
                 _add(
-                    places.reshape(-1), *sample, of_scores.reshape(-1), width, sizes, samples, share, rows.shares(),
+                    places.reshape(-1), *sample, of_scores.reshape(-1), width, sizes, samples, share, kernels.shares(),
                     room, of_table.reshape(-1),
                 )  # fmt: skip
 
         host.in_parts(differentiate, samples, 2 * _padded(length))
-        of_table = rows.zeros(*table.shape)
-        host.in_parts(add, rows.shares())
+        of_table = kernels.zeros(*table.shape)
+        host.in_parts(add, kernels.shares())
         return [of_table, of_target]
 
     @tf.custom_gradient
@@ -127,7 +123,7 @@ def _forward(table, width, places, mask, target, sizes, k, furthest, first, last
     """Searches for the samples from ``first`` to before ``last``.
 
     Args:
-        table, width, places, mask, target: of :func:`weighted`, flat.
+        table, width, places, mask, target: of :func:`_weighted`, flat.
         sizes: L, F.
         k: how many items are found at most.
         furthest: how far below the best score an item may lie.

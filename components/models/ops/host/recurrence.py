@@ -12,9 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from components.compiled import kernel
-from components.models.kernels.activations import sigmoid, tanh
-from components.models.kernels.products import TILE, add_transposed, multiply, packed
-from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total
+from components.models.ops.host.activations import sigmoid, tanh
+from components.models.ops.host.products import TILE, add_transposed, multiply, packed
+from components.models.ops.host.vectors import LANES, everywhere, load, store, stream, total
 
 _ONE, _ZERO = np.float32(1), np.float32(0)
 
@@ -31,7 +31,7 @@ def forward_room(inputs: int, units: int) -> int:
 
 def backward_room(inputs: int, units: int) -> int:
     """Floats of working memory that :func:`backward` needs."""
-    return TILE * (_across(units) + units + 2 * inputs)
+    return TILE * (_across(units) + units + inputs)
 
 
 @kernel
@@ -61,12 +61,11 @@ def _side_by_side(gates: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def forward(x, present, carry, weights, biases, sizes, first, last, saved, room, states):  # type: ignore[no-untyped-def]
+def forward(x, carry, weights, biases, sizes, first, last, saved, room, states):  # type: ignore[no-untyped-def]
     """Runs the tiles from ``first`` to before ``last`` through all steps.
 
     Args:
         x: [T, B, I].
-        present: [T, B], what x is multiplied with; empty where it is not.
         carry: [T, B], 1 - attention; empty for a plain recurrence.
         weights: of :func:`packed_forward`.
         biases: [3, H].
@@ -91,9 +90,8 @@ def forward(x, present, carry, weights, biases, sizes, first, last, saved, room,
             to_keep = (tile * steps + step) * TILE * 4 * units
             for row in range(rows):
                 sample, to = step * samples + begin + row, row * reads
-                there = everywhere(present[sample] if len(present) else _ONE)
                 for i in range(0, inputs, LANES):
-                    store(room, to + i, there * load(x, sample * inputs + i))
+                    store(room, to + i, load(x, sample * inputs + i))
             depth = reads if step else inputs
             multiply(False, room, 0, reads, depth, weights, 0, reads, 2 * units, room, gates, row_size)
             multiply(
@@ -129,16 +127,16 @@ def forward(x, present, carry, weights, biases, sizes, first, last, saved, room,
 
 @kernel
 def backward(  # type: ignore[no-untyped-def]
-    x, present, carry, weights, sizes, first, last, saved, states, upstreams, every, room, of_x, of_kernels,
+    x, carry, weights, sizes, first, last, saved, states, upstream, every, room, of_x, of_kernels,
     of_recurrent, of_biases, of_carry,
 ):  # fmt: skip
     """The gradients of what :func:`forward` computed for the same tiles.
 
     Args:
-        x, present, carry, sizes, saved, states: of :func:`forward`.
+        x, carry, sizes, saved, states: of :func:`forward`.
         weights: of :func:`packed_backward`.
-        upstreams: gradients of the states that add up to theirs, each [T, B, H], or of the last one alone, [B, H].
-        every: which of these.
+        upstream: the gradient of the states, [T, B, H], or of the last one alone, [B, H].
+        every: whether it is that of all states.
         room: working memory, :func:`backward_room`.
         of_x: gets [T, B, I].
         of_kernels: gets added [I, 3 H], of candidate, update and reset gate.
@@ -149,11 +147,10 @@ def backward(  # type: ignore[no-untyped-def]
     steps, samples, inputs, units = sizes
     one, zero = everywhere(_ONE), everywhere(_ZERO)
     # Of a tile: the gradients of c, u, r and h Uc side by side, as x is multiplied with the first three and h with the
-    # last three; those of h and of x; and x times what is present.
+    # last three; those of h and of x.
     across = _across(units)
     of_h = TILE * across
     of_tile_x = of_h + TILE * units
-    tile_x = of_tile_x + TILE * inputs
     of_states = 3 * units * inputs
     room[:] = _ZERO
     for tile in range(first, last):
@@ -164,9 +161,8 @@ def backward(  # type: ignore[no-untyped-def]
             at = (tile * steps + step) * TILE * 4 * units
             if every or step == steps - 1:
                 source = (step * samples * every + begin) * units
-                for upstream in upstreams:
-                    for i in range(0, rows * units, LANES):
-                        store(room, of_h + i, load(room, of_h + i) + load(upstream, source + i))
+                for i in range(0, rows * units, LANES):
+                    store(room, of_h + i, load(room, of_h + i) + load(upstream, source + i))
             for row in range(rows):
                 sample = step * samples + begin + row
                 carried = everywhere(carry[sample] if len(carry) else _ONE)
@@ -203,11 +199,7 @@ def backward(  # type: ignore[no-untyped-def]
                 store(of_biases, 2 * units + j, load(of_biases, 2 * units + j) + of_r)
             # Of the weights: x' G and h' G.
             now = (step * samples + begin) * inputs
-            for row in range(rows):
-                there = everywhere(present[step * samples + begin + row] if len(present) else _ONE)
-                for i in range(row * inputs, (row + 1) * inputs, LANES):
-                    store(room, tile_x + i, there * load(x, now + i))
-            add_transposed(room, tile_x, inputs, inputs, rows, room, 0, across, 3 * units, of_kernels, 0, 3 * units)
+            add_transposed(x, now, inputs, inputs, rows, room, 0, across, 3 * units, of_kernels, 0, 3 * units)
             if step:
                 h = ((step - 1) * samples + begin) * units
                 add_transposed(
@@ -215,9 +207,7 @@ def backward(  # type: ignore[no-untyped-def]
                 )  # fmt: skip
             # Of what they were multiplied with: G W' and G U'.
             multiply(False, room, 0, across, 3 * units, weights, 0, 3 * units, inputs, room, of_tile_x, inputs)
-            for row in range(rows):
-                there = everywhere(present[step * samples + begin + row] if len(present) else _ONE)
-                for i in range(row * inputs, (row + 1) * inputs, LANES):
-                    store(of_x, now + i, there * load(room, of_tile_x + i))
+            for i in range(0, rows * inputs, LANES):
+                stream(of_x, now + i, load(room, of_tile_x + i))
             if step:
                 multiply(True, room, units, across, 3 * units, weights, of_states, 3 * units, units, room, of_h, units)

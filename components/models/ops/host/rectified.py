@@ -17,8 +17,8 @@ import numpy as np
 import tensorflow as tf
 
 from components.compiled import kernel
-from components.models.kernels import host
-from components.models.kernels.products import (
+from components.models.ops.host import host
+from components.models.ops.host.products import (
     GRAIN,
     TILE,
     add_transposed,
@@ -27,28 +27,23 @@ from components.models.kernels.products import (
     padded,
     widened,
 )
-from components.models.kernels.vectors import LANES, everywhere, load, store, stream, total, where_at_least
+from components.models.ops.host.vectors import LANES, everywhere, load, store, stream, total, where_at_least
 
 _ZERO = np.float32(0)
 _LEAST = np.finfo(np.float32).tiny  # of what counts as above 0: TensorFlow's threads take anything smaller for 0
 
 
-def fits(x: tf.Tensor) -> bool:
-    """Whether the kernels may be called for ``[B, I]``."""
-    return host.are_allowed() and x.dtype == tf.float32 and x.shape.rank == 2 and x.shape[-1] % GRAIN == 0
+def rectified_layers(x: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
+    """See :func:`components.models.ops.dense.rectified_layers`."""
+    if len(weights) < 3 or x.dtype != tf.float32 or x.shape.rank != 2 or x.shape[-1] % GRAIN:
+        return NotImplemented
+    return _layers(x, *weights)
 
 
 @tf.custom_gradient
-def layers(x: tf.Tensor, *weights: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
-    """What the last of some layers gives, ``[B, units]``.
-
-    Args:
-        x: ``[B, I]``.
-        weights: W ``[units below, units]``, b ``[units]`` and alpha ``[units]`` of each layer; and where there is an
-            output, W ``[units, 1]`` and b ``[1]``.
-    """
-    given = [x, *weights]
-    result, kept = host.call(_run_forward, given, [x.shape[:1] + weights[-1].shape, tf.TensorShape([None])])
+def _layers(*given: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
+    shape = given[0].shape[:1] + given[-1].shape
+    result, kept = host.call(_run_forward, given, [shape, tf.TensorShape([None])])
 
     def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
         return host.call(_run_backward, [kept, upstream, *given], [argument.shape for argument in given])
@@ -57,7 +52,7 @@ def layers(x: tf.Tensor, *weights: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.T
 
 
 class _Layers:
-    """The layers as :func:`layers` takes them.
+    """The layers as :func:`rectified_layers` takes them.
 
     Attributes:
         units: I, U1, U2 and so on.

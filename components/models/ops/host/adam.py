@@ -1,28 +1,23 @@
-"""Adam over a whole table from the rows that have a gradient.
-
-Rows that no rank names only fade. Which ones these are is known long before the gradients of the others, so they are
-moved in what time the rest of a step leaves a core idle: while a kernel waits for another, or a rank for the others.
-"""
+"""Adam over a whole table from the rows that have a gradient."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
-from concurrent.futures import Future
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from components.compiled import kernel
-from components.models.kernels import host, names, rows
-from components.models.kernels.vectors import LANES, everywhere, load, normal, square_root, stream
+from components.models.ops.host import host, names, rows
+from components.models.ops.host.vectors import LANES, everywhere, load, normal, square_root, stream
+from components.models.ops.rows import AdamStep
 from components.records.words import prefetch, trailing_zeros
 
 _AHEAD = 8  # rows, of those that have a gradient: where they lie cannot be guessed
 
 
-class Rule(NamedTuple):
+class Factors(NamedTuple):
     """What stays the same from step to step: the share of the weights and of each moment that is kept, and epsilon."""
 
     keep_weights: float
@@ -31,76 +26,49 @@ class Rule(NamedTuple):
     epsilon: float
 
 
-def step(variables: Sequence[tf.Variable], gradient: tf.IndexedSlices, rate: tf.Tensor, rule: Rule) -> None:
-    """Moves every row; rows without a gradient have one of 0.
+def adam(
+    variable: tf.Variable, first: tf.Variable, second: tf.Variable, gradient: tf.Tensor | tf.IndexedSlices, by: AdamStep
+) -> None:
+    """See :func:`components.models.ops.rows.adam`.
 
     A gradient of the whole table is never in memory. What is new is written beside the old, past the caches, and the
     variables take over that memory.
-
-    Args:
-        variables: weights and both moments, float32 ``[R, width]``, the width a multiple of the vectors'.
-        gradient: of the weights; a row may be named more than once.
-        rate: of the step, a scalar.
-        rule: of Adam.
     """
+    if not isinstance(gradient, tf.IndexedSlices) or variable.shape.rank != 2:
+        return NotImplemented
+    if not rows.supports(variable.shape[-1], gradient.values.dtype):
+        return NotImplemented
+    kept = by.keep_weights
+    if not isinstance(kept, float):  # the kernel takes a constant
+        variable.assign(variable * kept)
+        kept = 1.0
+    variables = variable, first, second
+    factors = Factors(kept, by.beta_1, by.beta_2, by.epsilon)
+    rate = by.rate * tf.sqrt(1.0 - by.powers[1]) / (1.0 - by.powers[0])
 
-    def begin(*arrays: np.ndarray) -> np.ndarray:
-        *old, named, size = arrays
-        ticket = next(_tickets)
-        _begun[ticket] = host.in_idle_time(lambda: _begin(old, named, np.float32(size), rule))
-        return np.array(ticket)
+    def run(*arrays: np.ndarray) -> list[np.ndarray]:
+        *old, named, values, size = arrays
+        return _step(old, named, values, np.float32(size), factors)
 
-    def finish(ticket: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
-        *old, values = arrays
-        return _begun.pop(int(ticket)).result().finish(old, values)
-
-    old = [rows.whole(variable) for variable in variables]
-    ticket = tf.numpy_function(begin, [*old, gradient.indices, rate], tf.int64, stateful=False, name="adam_begin")
-    new = host.call(finish, [ticket, *old, gradient.values], [variable.shape for variable in variables])
-    for variable, values in zip(variables, new, strict=True):
-        variable.assign(values)
-
-
-class _Step(NamedTuple):
-    """A step half done.
-
-    Attributes:
-        fading: moves the rows that nobody names.
-        new: weights and both moments, each [R, width].
-        found: the rows that are named, ascending.
-        groups: of the names, by row (see :func:`components.models.kernels.names.grouped`).
-        factors: of the kernels.
-    """
-
-    fading: host.Parts
-    new: list[np.ndarray]
-    found: np.ndarray
-    groups: tuple[np.ndarray, np.ndarray]
-    factors: list[np.float32]
-
-    def finish(self, old: Sequence[np.ndarray], values: np.ndarray) -> list[np.ndarray]:
-        """Moves what is left, and the rows that are named by the sums of their gradients."""
-        self.fading.finish()
-        width = values.shape[1]
-        flat = [array.reshape(-1) for array in (*old, *self.new)]
-        arguments = *flat, self.found, *self.groups, values.reshape(-1), width
-        host.in_parts(lambda part, begin, end: _move(*arguments, begin, end, *self.factors), len(self.found))
-        return self.new
+    given = [*(rows.whole(table) for table in variables), gradient.indices, gradient.values, rate]
+    new = host.call(run, given, [table.shape for table in variables])
+    for table, values in zip(variables, new, strict=True):
+        table.assign(values)
 
 
-_tickets = itertools.count()
-_begun: dict[int, Future[_Step]] = {}
-
-
-def _begin(old: Sequence[np.ndarray], named: np.ndarray, rate: np.float32, rule: Rule) -> _Step:
+def _step(
+    old: Sequence[np.ndarray], named: np.ndarray, values: np.ndarray, rate: np.float32, by: Factors
+) -> list[np.ndarray]:
+    """The new weights and moments, each ``[R, width]``: rows without a gradient fade, the others move by its sum."""
     height, width = old[0].shape
     bits, found, (places,) = names.numbered([named], height)
     new = [host.floats(height, width) for _ in old]
-    factors = [*(np.float32(factor) for factor in rule), rate]
+    factors = [*(np.float32(factor) for factor in by), rate]
     flat = [array.reshape(-1) for array in (*old, *new)]
-    fading = host.Parts(lambda part, begin, end: _fade(*flat, bits, height, width, begin, end, *factors), len(bits))
-    fading.begin()
-    return _Step(fading, new, found, names.grouped(places, len(found)), factors)
+    host.in_parts(lambda part, begin, end: _fade(*flat, bits, height, width, begin, end, *factors), len(bits))
+    moved = *flat, found, *names.grouped(places, len(found)), values.reshape(-1), width
+    host.in_parts(lambda part, begin, end: _move(*moved, begin, end, *factors), len(found))
+    return new
 
 
 @kernel

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models.kernels import host
+from components.models.ops.choice import host_back_end
+from components.models.ops.host import host
 from components.models.optimizers.adam import Adam
 
 WIDTH = 32
@@ -23,7 +24,7 @@ def _trained(rows: int, gradients: list[tf.IndexedSlices], allowed: bool, decay:
 
     @tf.function(autograph=False)
     def step(values: tf.Tensor, indices: tf.Tensor) -> None:
-        with host.host_kernels(allowed):
+        with host_back_end(allowed):
             optimizer.apply([(tf.IndexedSlices(values, indices, tf.constant([rows, WIDTH])), weights)])
 
     for gradient in gradients:
@@ -56,7 +57,7 @@ def test_values_that_were_read_before_a_step_stay_what_they_were() -> None:
 
     @tf.function(autograph=False)
     def step() -> None:
-        with host.host_kernels():
+        with host_back_end():
             optimizer.apply([(_gradient(1000, [4], 1), weights)])
 
     step()
@@ -75,7 +76,7 @@ def test_a_moment_that_fades_becomes_zero_before_it_slows_the_processor_down() -
 
     @tf.function(autograph=False)
     def step() -> None:
-        with host.host_kernels():
+        with host_back_end():
             optimizer.apply([(_gradient(3, [], 1), weights)])
 
     step()

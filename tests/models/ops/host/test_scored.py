@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models.kernels import host, scored
 from components.models.layers.activation_unit import ActivationUnit
 from components.models.layers.next_item import NextItemNetwork
 from components.models.layers.weights import Weights
+from components.models.ops.choice import host_back_end
+from components.models.ops.host import host, scored
 
 CALL = "PyFuncStateless"
 
@@ -23,7 +24,7 @@ def _results(layer: tf.Module, given: list[tf.Tensor], allowed: bool) -> list[np
 
     @tf.function(autograph=False)
     def compute() -> list[tf.Tensor]:
-        with host.host_kernels(allowed), tf.GradientTape() as tape:
+        with host_back_end(allowed), tf.GradientTape() as tape:
             tape.watch(given)
             scores = layer(*given)
             weights = tf.cos(tf.cast(tf.reshape(tf.range(tf.size(scores)), tf.shape(scores)), tf.float32))
@@ -52,7 +53,7 @@ def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize(("steps", "samples", "width"), [(10, 130, 96), (3, 64, 16), (1, 2, 32), (2, 300, 48)])
 def test_the_attention_unit_is_that_of_tensorflow(steps: int, samples: int, width: int):
-    _agree(ActivationUnit(Weights(1), width), [_normal(steps, samples, width), _normal(1, samples, width)])
+    _agree(ActivationUnit(Weights(1), width), [_normal(steps, samples, width), _normal(samples, width)])
 
 
 @pytest.mark.usefixtures("threads")
@@ -71,7 +72,7 @@ def test_the_network_of_the_next_item_is_that_of_tensorflow(
 
 def test_the_same_batch_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host, "threads", lambda: 3)
-    unit, given = ActivationUnit(Weights(1), 32), [_normal(4, 2000, 32), _normal(1, 2000, 32)]
+    unit, given = ActivationUnit(Weights(1), 32), [_normal(4, 2000, 32), _normal(2000, 32)]
     first = _results(unit, given, True)
     for _ in range(5):
         for one, other in zip(first, _results(unit, given, True), strict=True):
@@ -82,7 +83,7 @@ def test_nan_is_not_lost():
     items = np.zeros((2, 3, 16), "f")
     items[0, 1, 4] = np.nan
     unit = ActivationUnit(Weights(1), 16)
-    scores, of_items, *_ = _results(unit, [tf.constant(items), tf.zeros([1, 3, 16])], True)
+    scores, of_items, *_ = _results(unit, [tf.constant(items), tf.zeros([3, 16])], True)
     assert np.isnan(scores[0, 1]) and np.isfinite(scores).sum() == 5
     assert np.isnan(of_items[0, 1]).all() and np.isfinite(of_items[:, ::2]).all()
 
@@ -90,18 +91,16 @@ def test_nan_is_not_lost():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: (ActivationUnit(Weights(1), 24), [_normal(2, 3, 24), _normal(1, 3, 24)]),
-        lambda: (ActivationUnit(Weights(1), 16), [_normal(3, 2, 16), _normal(3, 1, 16)]),  # time comes second
-        lambda: (ActivationUnit(Weights(1), 16), [_normal(1, 2, 16), _normal(1, 1, 16)]),  # the same, of one sample
+        lambda: (ActivationUnit(Weights(1), 24), [_normal(2, 3, 24), _normal(3, 24)]),
         lambda: (NextItemNetwork(Weights(1), 16, 24, (8, 8)), [_normal(2, 3, 16), _normal(2, 1, 3, 24)]),
         lambda: (NextItemNetwork(Weights(1), 16, 16, (8, 8, 8)), [_normal(2, 3, 16), _normal(2, 1, 3, 16)]),
     ],
-    ids=["width", "order", "one sample", "item", "depth"],
+    ids=["width", "item", "depth"],
 )
 def test_what_does_not_fit_is_left_to_tensorflow(make: Callable):
     layer, given = make()
     expected = layer(*given)
-    with host.host_kernels():
+    with host_back_end():
         scores = tf.function(layer, autograph=False)
         graph = scores.get_concrete_function(*given).graph
         np.testing.assert_allclose(scores(*given), expected, rtol=1e-6)
@@ -109,7 +108,6 @@ def test_what_does_not_fit_is_left_to_tensorflow(make: Callable):
 
 
 def test_mixed_precision_is_left_to_tensorflow():
-    with host.host_kernels():
-        assert not scored.fits(tf.zeros([2, 3, 16], tf.float16))
-        assert scored.fits(tf.zeros([2, 3, 16]), tf.zeros([2, 3, 32]))
-    assert not scored.fits(tf.zeros([2, 3, 16]))
+    operands = [tf.zeros([2, 3, 16], tf.float16), tf.zeros([1, 2, 3, 16], tf.float16)]
+    weights = [tf.zeros(shape) for shape in ([8], [16, 8], [16, 8], [8, 4], [4], [4, 1], [1])]
+    assert scored.score_pairs(*operands, *weights) is NotImplemented

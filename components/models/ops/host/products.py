@@ -21,7 +21,7 @@ from numba.extending import intrinsic
 
 from components import arrays
 from components.compiled import kernel
-from components.models.kernels.vectors import HAS_32_REGISTERS, LANES, VECTOR, broadcast
+from components.models.ops.host.vectors import HAS_32_REGISTERS, LANES, VECTOR, broadcast
 
 GRAIN = 16
 """Columns, and rows of results, have to be multiples of this."""

@@ -9,7 +9,7 @@ import tensorflow as tf
 from components import registry
 from components.feature_spec import FeatureSpec
 from components.models import build_model
-from components.models.kernels import host
+from components.models.ops.choice import host_back_end
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import TrainParameters
 from components.tasks.click.streaming import ClickMetrics
@@ -70,7 +70,7 @@ def test_the_losses_are_those_of_tensorflow(
     step = _step(chosen, spec)
     assert CALL in _operations(step)
     with monkeypatch.context() as without:
-        without.setattr(training_step, "host_kernels", lambda allowed=True: host.host_kernels(False))
+        without.setattr(training_step, "host_back_end", lambda allowed=True: host_back_end(False))
         plain = _step(chosen, spec)
         assert CALL not in _operations(plain)
         expected = _losses(plain, make_batch)

@@ -8,10 +8,10 @@ import numpy as np
 import tensorflow as tf
 
 from components.compiled import kernel
-from components.models.kernels import host
-from components.models.kernels.names import in_order
-from components.models.kernels.products import GRAIN
-from components.models.kernels.vectors import LANES, load, store
+from components.models.ops.host import host, names
+from components.models.ops.host.names import in_order
+from components.models.ops.host.products import GRAIN
+from components.models.ops.host.vectors import LANES, load, store
 from components.records.words import prefetch
 
 # Rows lie anywhere in memory: so many ahead of its turn, one is asked for.
@@ -20,11 +20,9 @@ _AT_ONCE = 1024  # rows that are sorted out before they are added
 _ROWS = 1024  # so many take about as long as calling a kernel for them
 
 
-def fits(values: tf.Tensor) -> bool:
-    """Whether the kernels may be called, and can add up rows such as ``values``, ``[N, width]``."""
-    return (
-        host.are_allowed() and values.dtype == tf.float32 and values.shape.rank == 2 and values.shape[-1] % GRAIN == 0
-    )
+def supports(width: int | None, dtype: tf.DType) -> bool:
+    """Whether the kernels can read and write rows of so many floats."""
+    return dtype == tf.float32 and width is not None and width % GRAIN == 0
 
 
 def whole(variable: tf.Variable) -> tf.Tensor:
@@ -49,41 +47,13 @@ def look_up(table: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf
     return host.call(run, [table, found], [tf.TensorShape([None, table.shape[1]])])[0], gradient
 
 
-def take(rows: tf.Tensor, groups: Sequence[tf.Tensor], again: bool) -> tuple[list[tf.Tensor], tf.Tensor]:
-    """What rows hold, whose gradient is of all rows, as each is expected in some group.
-
-    Args:
-        rows: ``[R, width]``.
-        groups: of places in these, each ``[..., F]``.
-        again: whether the rows are used for something else too. Then that has to use those that are returned: their
-            gradient is what this one is added to.
-
-    Returns:
-        For each group ``[..., F * width]``, and the rows.
-    """
-    width = rows.shape[1]
-    shapes = [tf.TensorShape([*group.shape[:-1], group.shape[-1] * width]) for group in groups]
-
-    def look(rows: np.ndarray, *groups: np.ndarray) -> list[np.ndarray]:
-        return [_copies(rows, at).reshape(*at.shape[:-1], at.shape[-1] * width) for at in groups]
-
-    def add_up(start: np.ndarray, *arrays: np.ndarray) -> list[np.ndarray]:
-        upstream, groups = arrays[: len(arrays) // 2], arrays[len(arrays) // 2 :]
-        out = _copy_of(start) if again else zeros(int(start), width)
-        _add_to(out, upstream, groups)
-        return [out]
-
-    @tf.custom_gradient
-    def compute(rows: tf.Tensor) -> tuple[list[tf.Tensor], Callable[..., tf.Tensor]]:
-        def gradient(*upstream: tf.Tensor) -> tf.Tensor:
-            *of_values, start = upstream if again else (*upstream, tf.shape(rows)[0])
-            return host.call(add_up, [start, *of_values, *groups], [rows.shape])[0]
-
-        values = host.call(look, [rows, *groups], shapes)
-        return [*values, rows] if again else values, gradient
-
-    values = compute(rows)
-    return (values[:-1], values[-1]) if again else (values, rows)
+def sum_by_row(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
+    """See :func:`components.models.ops.rows.sum_by_row`."""
+    values = gradient.values
+    if gradient.shape[0] is None or values.shape.rank != 2 or not supports(values.shape[-1], values.dtype):
+        return NotImplemented
+    rows, (places,) = names.distinct([gradient.indices], gradient.shape[0])
+    return rows, sums(values, places, tf.size(rows))
 
 
 def sums(values: tf.Tensor, places: tf.Tensor, count: tf.Tensor | int) -> tf.Tensor:
@@ -134,12 +104,6 @@ def _copies(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
     out = host.floats(places.size, width)
     flat = rows.reshape(-1), places.reshape(-1), width, out.reshape(-1)
     host.in_parts(lambda part, first, last: _copy(*flat, first, last), places.size, least=_ROWS)
-    return out
-
-
-def _copy_of(rows: np.ndarray) -> np.ndarray:
-    out = host.floats(*rows.shape)
-    host.in_parts(lambda part, first, last: np.copyto(out[first:last], rows[first:last]), len(rows))
     return out
 
 

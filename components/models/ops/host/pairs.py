@@ -7,8 +7,7 @@ with others is multiplied once:
 
 TILE samples go through all steps while the weights and what the step works on stay in the second-level cache. T steps,
 B samples, x of I floats, N different y of J floats for each x; the hidden layers have F1 and F2 units, which P1 and P2
-round up to multiples of GRAIN; I and J are such multiples. Instead of y, ``times`` may be given: then y = x * times,
-with N = 1 and J = I. All arrays are float32, contiguous and flat.
+round up to multiples of GRAIN; I and J are such multiples. All arrays are float32, contiguous and flat.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from __future__ import annotations
 import numpy as np
 
 from components.compiled import kernel
-from components.models.kernels.activations import sigmoid
-from components.models.kernels.products import (
+from components.models.ops.host.activations import sigmoid
+from components.models.ops.host.products import (
     TILE,
     add_transposed,
     multiply,
     packed,
     padded,
 )
-from components.models.kernels.vectors import LANES, ask, everywhere, load, store, stream, total
+from components.models.ops.host.vectors import LANES, ask, everywhere, load, store, stream, total
 
 _ONE, _ZERO = np.float32(1), np.float32(0)
 
@@ -47,7 +46,7 @@ def forward_room(sizes: Sizes) -> int:
 def backward_room(sizes: Sizes) -> int:
     """Floats of working memory that :func:`backward` needs."""
     _, _, inputs, others, _, first, second = sizes
-    return TILE * (2 * inputs + 2 * others + 3 * padded(first) + padded(second))
+    return TILE * (inputs + others + 3 * padded(first) + padded(second))
 
 
 def gradient_sizes(sizes: Sizes) -> tuple[int, ...]:
@@ -82,22 +81,14 @@ def _write(room, at, rows, width, values, to):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _products(room, x, rows, width, times, begin, y):  # type: ignore[no-untyped-def]
-    """y = x * times for the samples from ``begin`` on."""
-    for i in range(0, rows * width, LANES):
-        store(room, y + i, load(room, x + i) * load(times, begin * width + i))
-
-
-@kernel
 def forward(  # type: ignore[no-untyped-def]
-    x, y, times, shares, weights, second_bias, output, sizes, wide, narrow, first, last, room, kept, scores
+    x, y, shares, weights, second_bias, output, sizes, wide, narrow, first, last, room, kept, scores
 ):  # fmt: skip
     """Scores the samples of the tiles from ``first`` to before ``last``.
 
     Args:
         x: [T or more, B, I].
-        y: [N, T, B, J], or empty.
-        times: [B, I], or empty.
+        y: [N, T, B, J].
         shares: [B, P1], or [P1] where all samples have the same.
         weights: of :func:`packed_forward`.
         second_bias: b2, [P2].
@@ -125,10 +116,7 @@ def forward(  # type: ignore[no-untyped-def]
             multiply(False, room, 0, inputs, inputs, weights, 0, inputs, wide, room, to_base, wide)
             for kind in range(kinds):
                 pair = (kind * steps + step) * samples + begin
-                if len(times):
-                    _products(room, 0, rows, inputs, times, begin, to_y)
-                else:
-                    _read(y, pair * others, rows, others, room, to_y)
+                _read(y, pair * others, rows, others, room, to_y)
                 to_first = to_base
                 if kind < kinds - 1:  # others need it
                     to_first = to_copy
@@ -139,8 +127,7 @@ def forward(  # type: ignore[no-untyped-def]
                 for row in range(rows):
                     if kind == 0:
                         ask(x, ((step + 1) * samples + begin + row) * inputs, inputs)
-                    if not len(times):
-                        ask(y, (following + row) * others, others)
+                    ask(y, (following + row) * others, others)
                     at, share = to_first + row * wide, (begin + row) * wide if own_share else 0
                     for j in range(0, wide, LANES):
                         hidden = sigmoid(load(room, at + j) + load(shares, share + j))
@@ -161,20 +148,19 @@ def forward(  # type: ignore[no-untyped-def]
 
 @kernel
 def backward(  # type: ignore[no-untyped-def]
-    x, y, times, own_share, weights, output, sizes, wide, narrow, first, last, kept, upstream, room, of_x, of_y,
-    of_times, of_shares, of_wx, of_wy, of_second, of_share, of_second_bias, of_output, of_output_bias,
+    x, y, own_share, weights, output, sizes, wide, narrow, first, last, kept, upstream, room, of_x, of_y,
+    of_shares, of_wx, of_wy, of_second, of_share, of_second_bias, of_output, of_output_bias,
 ):  # fmt: skip
     """The gradients of what :func:`forward` computed for the same tiles.
 
     Args:
-        x, y, times, output, sizes, wide, narrow, kept: of :func:`forward`.
+        x, y, output, sizes, wide, narrow, kept: of :func:`forward`.
         own_share: whether each sample has a share of its own.
         weights: of :func:`packed_backward`.
         upstream: the gradients of the scores, [N, T, B].
         room: working memory, :func:`backward_room`.
         of_x: gets [T, B, I].
-        of_y: gets [N, T, B, J] where there is a y.
-        of_times: gets [B, I] where there is one.
+        of_y: gets [N, T, B, J].
         of_shares: gets [B, P1] where each sample has its own.
         of_wx, of_wy, of_second, of_share, of_second_bias, of_output, of_output_bias: get added [I, P1], [J, P1],
             [P1, P2], [P1], [P2], [P2] and one number.
@@ -184,13 +170,11 @@ def backward(  # type: ignore[no-untyped-def]
     across = wide + narrow
     by_wy = first_units * inputs
     by_second = by_wy + first_units * others
-    # Of a tile: x * times, the gradients of x, y and times; those before the sigmoids of the first layer, the same
+    # Of a tile: the gradients of x and y; those before the sigmoids of the first layer, the same
     # summed over kinds and over steps; those before the sigmoids of the second.
-    to_y = 0
-    tile_x = to_y + TILE * others
+    tile_x = 0
     tile_y = tile_x + TILE * inputs
-    tile_times = tile_y + TILE * others
-    outer = tile_times + TILE * inputs
+    outer = tile_y + TILE * others
     summed = outer + TILE * wide
     tile_shares = summed + TILE * wide
     inner = tile_shares + TILE * wide
@@ -198,7 +182,6 @@ def backward(  # type: ignore[no-untyped-def]
     for tile in range(first, last):
         begin = tile * TILE
         rows = min(TILE, samples - begin)
-        room[tile_times : tile_times + TILE * inputs] = _ZERO
         room[tile_shares : tile_shares + TILE * wide] = _ZERO
         for step in range(steps):
             now = (step * samples + begin) * inputs
@@ -224,8 +207,7 @@ def backward(  # type: ignore[no-untyped-def]
                     ask(kept, keep + (TILE + row) * across, across)
                     if kind == 0:
                         ask(x, now + (samples + row) * inputs, inputs)
-                    if not len(times):
-                        ask(y, (following + row) * others, others)
+                    ask(y, (following + row) * others, others)
                     for j in range(0, wide, LANES):
                         at, hidden = row * wide + j, load(kept, keep + row * across + j)
                         before = load(room, outer + at) * hidden * (one - hidden)
@@ -235,25 +217,13 @@ def backward(  # type: ignore[no-untyped-def]
                     False, room, outer, wide, first_units, weights, by_wy, first_units, others,
                     room, tile_y, others,
                 )  # fmt: skip
-                if len(times):
-                    for i in range(0, rows * inputs, LANES):
-                        store(room, to_y + i, load(x, now + i) * load(times, begin * inputs + i))
-                    add_transposed(room, to_y, others, others, rows, room, outer, wide, wide, of_wy, 0, wide)
-                else:
-                    add_transposed(y, pair * others, others, others, rows, room, outer, wide, wide, of_wy, 0, wide)
-                    _write(room, tile_y, rows, others, of_y, pair * others)
+                add_transposed(y, pair * others, others, others, rows, room, outer, wide, wide, of_wy, 0, wide)
+                _write(room, tile_y, rows, others, of_y, pair * others)
             for i in range(0, rows * wide, LANES):
                 store(room, tile_shares + i, load(room, tile_shares + i) + load(room, summed + i))
             add_transposed(x, now, inputs, inputs, rows, room, summed, wide, wide, of_wx, 0, wide)
             multiply(False, room, summed, wide, first_units, weights, 0, first_units, inputs, room, tile_x, inputs)
-            if len(times):
-                for i in range(0, rows * inputs, LANES):
-                    of_product, sample = load(room, tile_y + i), begin * inputs + i
-                    store(room, tile_times + i, load(room, tile_times + i) + of_product * load(x, now + i))
-                    store(room, tile_x + i, load(room, tile_x + i) + of_product * load(times, sample))
             _write(room, tile_x, rows, inputs, of_x, now)
-        if len(times):
-            _write(room, tile_times, rows, inputs, of_times, begin * inputs)
         if own_share:
             _write(room, tile_shares, rows, wide, of_shares, begin * wide)
         else:

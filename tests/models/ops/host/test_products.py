@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from components import arrays
-from components.models.kernels.products import (
+from components.models.ops.host.products import (
     DEEPEST,
     GRAIN,
     TILE,

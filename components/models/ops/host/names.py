@@ -1,60 +1,19 @@
-"""Which rows of a table a batch names: the rows that ids read, each of them once, and which names are equal."""
+"""The distinct rows that a batch names, and which names are equal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from components import arrays
 from components.compiled import kernel
-from components.models.kernels import host
+from components.models.ops.host import host
 from components.records.words import ones, trailing_zeros
 
 _NAMES = 8192  # so many take about as long as calling a kernel for them
 _BITS = np.uint64(64)  # of a word
-
-
-def named(
-    ids: Sequence[tf.Tensor], largest: Sequence[int], offsets: Sequence[int], positions: slice, time_first: bool
-) -> tf.Tensor:
-    """Which rows of a table ids read that have parts of it.
-
-    Args:
-        ids: of F features, int32 or int64 ``[B]`` or ``[B, length]``; one outside 0..``largest`` counts as 0.
-        largest: id of each feature.
-        offsets: the row that a feature's id 0 reads.
-        positions: of a history, those that are wanted.
-        time_first: whether these come before the samples.
-
-    Returns:
-        ``[B, F]``, or ``[B, L, F]`` or ``[L, B, F]`` for L positions, in the type of the ids.
-    """
-
-    def shape_of(samples: Any, *length: Any) -> list[Any]:
-        wanted = [None if most is None else len(range(most)[positions]) for most in length]
-        return [*wanted, samples, len(ids)] if time_first else [samples, *wanted, len(ids)]
-
-    def run(*ids: np.ndarray) -> np.ndarray:
-        samples = len(ids[0])
-        length = ids[0].size // max(samples, 1)
-        wanted = range(length)[positions]
-        out = arrays.empty(shape_of(*ids[0].shape), ids[0].dtype.type)
-        steps = (1, samples) if time_first else (len(wanted), 1)
-
-        def work(part: int, first: int, last: int) -> None:
-            for feature, (values, most, offset) in enumerate(zip(ids, largest, offsets, strict=True)):
-                flat = values.reshape(-1), length, wanted.start, len(wanted), most, offset, feature, len(ids)
-                _name(*flat, *steps, out.reshape(-1), first, last)
-
-        host.in_parts(work, samples, least=-(-_NAMES // max(len(wanted), 1)))
-        return out
-
-    rows = tf.numpy_function(run, ids, ids[0].dtype, stateful=False, name="rows_named")
-    rows.set_shape(shape_of(*ids[0].shape))
-    return rows
 
 
 def distinct(groups: Sequence[tf.Tensor], rows: int) -> tuple[tf.Tensor, list[tf.Tensor]]:
@@ -119,18 +78,6 @@ def in_order(places):  # type: ignore[no-untyped-def]
     while i < len(places) and places[i] == i:
         i += 1
     return i == len(places)
-
-
-@kernel
-def _name(  # type: ignore[no-untyped-def]
-    ids, length, begin, count, largest, offset, feature, features, sample_step, position_step, out, first, last
-):  # fmt: skip
-    """Writes the rows of one feature's ids: ``count`` positions, from ``begin`` on, of a part of the samples."""
-    for sample in range(first, last):
-        for position in range(count):
-            name = ids[sample * length + begin + position]
-            to = (sample * sample_step + position * position_step) * features + feature
-            out[to] = offset + (name if 0 <= name <= largest else 0)
 
 
 @kernel

@@ -1,0 +1,117 @@
+"""How TensorFlow calls kernels: on how many threads they run, and the memory they fill."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+import tensorflow as tf
+
+from components import arrays
+from components.compiled import kernel
+from components.models.ops.host.vectors import LANES, everywhere, load, store
+
+# A chunk is half of a thread's share of the rest; the last chunks have the same size, so many a thread. That makes few
+# chunks, and the others wait only briefly at the end for a thread that was interrupted.
+_SMALLEST_A_THREAD = 32
+_BLOCK, _BLOCKS = 1024, 16  # floats of sums that are added up at a time, and of these
+
+
+@cache
+def threads() -> int:
+    """Threads that a kernel may take, as many as TensorFlow for one operation."""
+    return tf.config.threading.get_intra_op_parallelism_threads() or len(os.sched_getaffinity(0))
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max(threads() - 1, 1), "kernel")
+
+
+def _borders(total: int, least: int = 1) -> list[int]:
+    """Where the chunks of ``range(total)`` begin, and where the last one ends."""
+    borders = [0]
+    while (left := total - borders[-1]) > 0:
+        share = left // (2 * threads()) if threads() > 1 else total
+        smallest = max(least, -(-total // (threads() * _SMALLEST_A_THREAD)))
+        borders.append(borders[-1] + min(max(share, smallest), left))
+    return borders
+
+
+def parts(total: int) -> int:
+    """The number of chunks that :func:`in_parts` splits ``range(total)`` into."""
+    return len(_borders(total)) - 1
+
+
+def in_parts(work: Callable[..., None], total: int, room: int = 0, least: int = 1) -> None:
+    """Splits ``range(total)`` into shrinking chunks; idle threads take the next one.
+
+    Which thread takes a chunk changes from run to run. Sums over samples are therefore kept by chunk, so that the same
+    batch gives the same bits.
+
+    Args:
+        work: called as ``work(chunk, first, last)``.
+        total: length of the range.
+        room: where it is above 0, ``work`` is also given an array of so many floats, which each thread reuses.
+        least: length of the smallest chunk but the last, below which call overhead dominates.
+    """
+    borders = _borders(total, least)
+    following = itertools.count().__next__  # atomic, as Python's lock is held
+
+    def take() -> None:
+        rooms = [floats(room)] if room else []
+        while (chunk := following()) < len(borders) - 1:
+            work(chunk, borders[chunk], borders[chunk + 1], *rooms)
+
+    others = [_pool().submit(take) for _ in range(min(threads(), len(borders) - 1) - 1)]
+    take()
+    for other in others:
+        # A thread that is busy with another kernel is not waited for once no chunk is left.
+        if not other.cancel():
+            other.result()
+
+
+def summed(parts: np.ndarray) -> np.ndarray:
+    """The sums ``[size]`` of what parts have added up, each float32 ``[size]``."""
+    count, size = parts.shape
+    sums = floats(size)
+    flat = parts.reshape(-1), count, size, sums
+    blocks = -(-size // _BLOCK)
+    in_parts(lambda part, first, last: _sum(*flat, first * _BLOCK, min(last * _BLOCK, size)), blocks, least=_BLOCKS)
+    return sums
+
+
+@kernel
+def _sum(parts, count, size, sums, first, last):  # type: ignore[no-untyped-def]
+    """Those of the numbers from ``first`` to before ``last``."""
+    at = first
+    while at + LANES <= last:
+        total = everywhere(np.float32(0))
+        for part in range(count):
+            total = total + load(parts, part * size + at)
+        store(sums, at, total)
+        at += LANES
+    for left in range(at, last):
+        sums[left] = 0
+        for part in range(count):
+            sums[left] += parts[part * size + left]
+
+
+def floats(*shape: int) -> np.ndarray:
+    """A float32 array, not cleared, whose memory is used again."""
+    return arrays.empty(shape, np.float32)
+
+
+def call(
+    function: Callable[..., Sequence[np.ndarray]], arguments: Sequence[tf.Tensor], shapes: Sequence[tf.TensorShape]
+) -> list[tf.Tensor]:
+    """An operation of float32 tensors that ``function`` computes, given arrays that it must not write to."""
+    kernel = f"{function.__module__.rpartition('.')[2]}_{function.__name__.strip('_')}"  # for who reads a profile
+    results = tf.numpy_function(function, arguments, [tf.float32] * len(shapes), stateful=False, name=kernel)
+    results = results if isinstance(results, list) else [results]  # run eagerly, one result is no list
+    # TensorFlow's optimizer sees no shape that is only noted, and warns about what it cannot estimate.
+    return [tf.ensure_shape(result, shape) for result, shape in zip(results, shapes, strict=True)]

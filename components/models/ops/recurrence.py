@@ -1,0 +1,190 @@
+"""The gated recurrent unit, with and without attention, over a short sequence.
+
+    u = sigmoid(x Wu + h Uu + bu)           update gate
+    r = sigmoid(x Wr + h Ur + br)           reset gate
+    c = tanh(x Wc + r * (h Uc) + bc)        candidate
+    u' = (1 - a) * u
+    h' = c + u' * (h - c)
+
+Without attention a, u' is u. T steps, B samples, inputs of I floats, H units. Time comes first, so that a step is a
+contiguous block.
+
+Forward, a gate reads [x, h] by one product, to which TensorFlow adds the bias and the sigmoid without a pass of their
+own; the candidate's inputs are projected by one product for all steps. Gates have products of their own, because
+slicing a joint one costs a copy; the first step, whose state is 0, reads x alone. Backward, which is written out here,
+the gradients of the three gates stand side by side, so that each product with them is one.
+
+References:
+    Cho et al. 2014, https://arxiv.org/abs/1406.1078; Zhou et al., Deep Interest Evolution Network,
+    https://arxiv.org/abs/1809.03672
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from components.models.ops.choice import operation
+from components.models.ops.dense import project
+
+Gradient = Callable[[tf.Tensor], list[tf.Tensor]]
+
+
+@operation("gated.gru")
+def gru(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
+    """All states of a gated recurrent unit.
+
+    Args:
+        inputs: ``[T, B, I]``, T known.
+        kernels: W ``[3, I, H]`` of update gate, reset gate and candidate.
+        recurrent: U ``[3, H, H]``.
+        biases: b ``[3, H]``.
+
+    Returns:
+        The state after each step, ``[T, B, H]``.
+    """
+
+    @tf.custom_gradient
+    def states(*given: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+        states, saved = _forward(*given)
+
+        def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
+            return _backward(tf.unstack(upstream, num=len(states)), states, saved, *given)
+
+        return tf.stack(states), gradient
+
+    return states(inputs, kernels, recurrent, biases)
+
+
+@operation("gated.augru")
+def augru(
+    inputs: tf.Tensor, attention: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor
+) -> tf.Tensor:
+    """The last state of a gated recurrent unit whose update gate is scaled by attention.
+
+    Args:
+        inputs: ``[T, B, I]``, T known.
+        attention: a ``[T, B]`` in 0..1, in the type of the inputs.
+        kernels, recurrent, biases: as of :func:`gru`.
+
+    Returns:
+        The state after the last step, ``[B, H]``.
+    """
+
+    @tf.custom_gradient
+    def last_state(*given: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+        states, saved = _forward(*given)
+
+        def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
+            none: list[tf.Tensor | None] = [None] * (len(states) - 1)
+            return _backward([*none, upstream], states, saved, *given)
+
+        return states[-1], gradient
+
+    return last_state(inputs, kernels, recurrent, biases, 1.0 - attention)
+
+
+class _Step(NamedTuple):
+    """What the backward pass needs of one step, each ``[B, units]``; the first step has no state before it."""
+
+    update: tf.Tensor
+    candidate: tf.Tensor
+    kept: tf.Tensor  # u'
+    change: tf.Tensor  # h - c
+    reset: tf.Tensor | None
+    recalled: tf.Tensor | None  # h Uc
+
+
+def _forward(
+    inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor, carry: tf.Tensor | None = None
+) -> tuple[list[tf.Tensor], list[_Step]]:
+    of_update, of_reset, of_candidate = tf.unstack(kernels)
+    update_bias, reset_bias, candidate_bias = tf.unstack(biases)
+    recalls_update, recalls_reset, recalls_candidate = tf.unstack(recurrent)
+    gate_kernels = tf.concat([of_update, recalls_update], 0), tf.concat([of_reset, recalls_reset], 0)
+    steps = tf.unstack(inputs), tf.unstack(project(inputs, of_candidate, candidate_bias))
+    carries = [None] * inputs.shape[0] if carry is None else tf.unstack(carry[..., tf.newaxis])
+    states: list[tf.Tensor] = []
+    saved: list[_Step] = []
+    for inputs_now, candidate, carried in zip(*steps, carries, strict=True):
+        reset = recalled = None
+        if states:
+            read = tf.concat([inputs_now, states[-1]], -1)
+            update, reset = (
+                tf.sigmoid(project(read, kernel, bias))
+                for kernel, bias in zip(gate_kernels, (update_bias, reset_bias), strict=True)
+            )
+            recalled = tf.matmul(states[-1], recalls_candidate)
+            candidate += reset * recalled
+        else:
+            update = tf.sigmoid(project(inputs_now, of_update, update_bias))
+        candidate = tf.tanh(candidate)
+        kept = update if carried is None else carried * update
+        change = states[-1] - candidate if states else -candidate
+        saved.append(_Step(update, candidate, kept, change, reset, recalled))
+        states.append(candidate + kept * change)
+    return states, saved
+
+
+def _backward(
+    upstream: list[tf.Tensor | None],
+    states: list[tf.Tensor],
+    saved: list[_Step],
+    inputs: tf.Tensor,
+    kernels: tf.Tensor,
+    recurrent: tf.Tensor,
+    biases: tf.Tensor,
+    carry: tf.Tensor | None = None,
+) -> list[tf.Tensor]:
+    """Gradients of everything :func:`_forward` takes.
+
+    Args:
+        upstream: the gradient of each step's state, None where nothing depends on it directly.
+        states, saved: of the forward pass.
+    """
+    kernel, recurrent_kernel = (tf.concat(tf.unstack(gates), 1) for gates in (kernels, recurrent))
+    carries = [None] * len(saved) if carry is None else tf.unstack(carry[..., tf.newaxis])
+    steps = list(zip(tf.unstack(inputs), [None, *states[:-1]], saved, upstream, carries, strict=True))
+    # Newest step first.
+    of_inputs, of_kernel, of_recurrent, of_bias, of_carry = [], [], [], [], []
+    later: list[tf.Tensor] = []
+    for inputs_now, before, step, own, carried in reversed(steps):
+        total = tf.add_n([*later, *([] if own is None else [own])])
+        held = total * step.kept
+        candidate = tf.raw_ops.TanhGrad(y=step.candidate, dy=total - held)
+        kept = total * step.change
+        if carried is not None:
+            of_carry.append(tf.reduce_sum(kept * step.update, -1))
+            kept *= carried
+        update = tf.raw_ops.SigmoidGrad(y=step.update, dy=kept)
+        if before is None:
+            reset = tf.zeros_like(update)
+        else:
+            reset = tf.raw_ops.SigmoidGrad(y=step.reset, dy=candidate * step.recalled)
+            recalls = tf.concat([update, reset, candidate * step.reset], -1)
+            of_recurrent.append(_outer(before, recalls))
+            later = [held, tf.matmul(recalls, recurrent_kernel, transpose_b=True)]
+        gates = tf.concat([update, reset, candidate], -1)
+        of_inputs.append(tf.matmul(gates, kernel, transpose_b=True))
+        of_kernel.append(_outer(inputs_now, gates))
+        of_bias.append(tf.raw_ops.BiasAddGrad(out_backprop=gates)[tf.newaxis])
+    gradients = [
+        tf.stack(of_inputs[::-1]),
+        _by_gate(of_kernel),
+        _by_gate(of_recurrent) if of_recurrent else tf.zeros_like(recurrent),
+        tf.squeeze(_by_gate(of_bias), 1),
+    ]
+    return gradients if carry is None else [*gradients, tf.stack(of_carry[::-1])]
+
+
+def _outer(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
+    """The sum over samples of the products of ``[B, I]`` and ``[B, O]``: ``[I, O]``."""
+    return tf.matmul(left, right, transpose_a=True)
+
+
+def _by_gate(of_steps: list[tf.Tensor]) -> tf.Tensor:
+    """The sum of what the steps give, ``[I, 3 * units]``, as ``[3, I, units]``; added up in float32."""
+    total = tf.add_n([tf.cast(value, tf.float32) for value in of_steps])
+    return tf.cast(tf.stack(tf.split(total, 3, -1)), of_steps[0].dtype)

@@ -1,0 +1,44 @@
+"""SIM's search over a long history."""
+
+from __future__ import annotations
+
+import tensorflow as tf
+
+from components.models.ops.attention import attend, masked_softmax, top_k_mask
+from components.models.ops.choice import operation
+from components.models.ops.rows import look_up
+
+
+@operation("search.search")
+def search(
+    table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Attention over a history, attention over the k items with the highest attention, and the mean of these.
+
+    The items found are a mask over the history, so that all three are weighted sums of one history, made by one
+    product. The mean is ``sum / (count + 1)``.
+
+    Args:
+        table: float32 ``[R, width]``.
+        rows: of the table, of F features of each item, integers ``[B, L, F]``.
+        mask: bool ``[B, L]``, false at padding.
+        target: ``[B, F * width]``.
+        k: how many items are found at most.
+
+    Returns:
+        Three tensors ``[B, F * width]`` in the type of the target.
+
+    References:
+        Qi et al., Search-based User Interest Modeling, https://arxiv.org/abs/2006.05639
+    """
+
+    def weigh(scores: tf.Tensor) -> tf.Tensor:
+        attention = masked_softmax(scores, mask)
+        found = top_k_mask(attention, k)
+        ones = tf.cast(found, tf.float32)
+        mean = ones / (tf.reduce_sum(ones, -1, keepdims=True) + 1.0)
+        return tf.stack([attention, masked_softmax(scores, found), mean], 1)
+
+    items = tf.cast(look_up(table, rows), target.dtype)
+    attention, found, mean = tf.unstack(attend(items, target, weigh), axis=1)
+    return attention, found, mean
