@@ -12,6 +12,7 @@ import os
 import socket
 import sys
 from pathlib import Path
+from typing import Any
 
 from components.steps.catalog import worker_parameters
 from components.steps.parameter import build
@@ -35,7 +36,7 @@ def main(address: str, dataset: str, samples_a_rank: int) -> None:
         "affinity": "disabled",
         "results_dir": str(Path(dataset).parent / "results"),
     }
-    parameters = build(worker_parameters("sim"), {name: str(value) for name, value in options.items()})
+    parameters: Any = build(worker_parameters("sim"), {name: str(value) for name, value in options.items()})
     configure(parameters, ranks)
     session = open_session(Path(dataset), parameters, ranks, seed=1)
     training = Training(session, seed=1)

@@ -64,7 +64,10 @@ def load_images() -> dict[str, Image]:
         name: Image(
             name,
             entry["base"],
-            *(tuple(entry[key]) for key in ("extras", "provided", "steps", "imports")),
+            extras=tuple(entry["extras"]),
+            provided=tuple(entry["provided"]),
+            steps=tuple(entry["steps"]),
+            imports=tuple(entry["imports"]),
             digest=digests[name],
         )
         for name, entry in entries.items()

@@ -21,7 +21,7 @@ from pathlib import Path
 try:
     from packaging.requirements import Requirement
 except ImportError:  # every pip carries it
-    from pip._vendor.packaging.requirements import Requirement
+    from pip._vendor.packaging.requirements import Requirement  # type: ignore[import-not-found, no-redef]
 
 _KFREC = "kfrec"
 

@@ -12,6 +12,7 @@ import numpy as np
 from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
 from benchmarks.samples import write_samples
 from benchmarks.stages.step import our_step, tensors
+from components import registry
 from components.metrics import roc_auc
 from components.steps.catalog import TfrecordParameters, worker_parameters
 from components.steps.parameter import as_plain
@@ -45,21 +46,22 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     model, step = our_step()
     data = tensors(BATCH, 1)
     served = {name: _spec(values) for name, values in data.items() if name in model.serving_features}
-    export(model, served, folder / "model" / SAVED_MODEL)
+    export(model, registry.task("click"), served, folder / "model" / SAVED_MODEL)
     (folder / "model" / "parameters.json").write_text(json.dumps(as_plain(worker_parameters("sim")())))
     (folder / "model" / "feature_spec.yaml").write_text((records / "feature_spec.yaml").read_text())
     command = [sys.executable, "-c", _SCORE, str(folder / "model"), str(BATCH), str(records)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as scorer:
-        assert scorer.stdin and scorer.stdout
+        asked, answered = scorer.stdin, scorer.stdout
+        assert asked and answered
 
         def score() -> float:
-            print(file=scorer.stdin, flush=True)
-            return ROWS / float(scorer.stdout.readline())
+            print(file=asked, flush=True)
+            return ROWS / float(answered.readline())
 
         jobs = {"score": score, "train": lambda: BATCH / seconds(lambda: np.asarray(step(data)))}
         alternated(1, **jobs)
         measured = alternated(plan.runs, **jobs)
-        scorer.stdin.close()
+        asked.close()
     report.add(
         Figure(
             "evaluate", f"scoring from records, batch {BATCH}", "samples/s", measured["score"], measured["train"],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -124,7 +124,7 @@ def _speed(step: Callable[[Batch], tf.Tensor], data: Batch, size: int) -> float:
     return size / seconds(lambda: np.asarray(step(data)))
 
 
-def _beside_peak(runs: int, jobs: dict[str, Callable[[], float]]) -> dict[str, list[float]]:
+def _beside_peak(runs: int, jobs: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
     """What the jobs give, and the matmul peak right after ours: the host's next half a minute may be another one."""
     return alternated(runs, ours=jobs["ours"], peak=matmul_gflops, reference=jobs["reference"])
 
