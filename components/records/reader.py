@@ -70,6 +70,11 @@ class Records:
         files: numbers of the files that will be read (see :func:`components.records.lanes.needed_files`), where the
             others need not be there; None is all.
 
+    Attributes:
+        rows: samples of the split.
+        count: records of the split.
+        first_record_rows: samples in the first record, 0 where there is none.
+
     Raises:
         KfrecError: a file is missing or damaged, or a name is unknown.
     """
@@ -93,6 +98,8 @@ class Records:
                 )
         self.split = split
         self.rows = sum(file.rows for file in opened)
+        self.count = sum(file.records for file in opened)
+        self.first_record_rows = next((int(file.record_rows(0, 1)[0]) for file in opened if file.records), 0)
         self._layout = layout_of(spec, names)
         self._starts = lru_cache(64)(self._layout.starts)  # asked for a few times a block, of few sizes
         self._blocks = [block for file in opened for block in _blocks(file)]

@@ -140,18 +140,14 @@ def open_data(
     """
     spec = load_feature_spec(folder, parameters.feature_spec)
     require_divisible(parameters.global_batch_size, ranks.size)
-    for split, size in ((TRAIN, parameters.prebatch_train_size), (TEST, parameters.prebatch_test_size)):
-        if size and size != spec.prebatch_size(split):
-            raise KfrecError(
-                f"parameter prebatch_{split}_size={size}, but {folder / parameters.feature_spec} says the records hold "
-                f"{spec.prebatch_size(split)}; leave it at 0 or convert the data again"
-            )
     label = label_of(spec)
     cache = 0 if parameters.disable_cache else cache_bytes(ranks.local_size)
     rows = rows_per_file(spec, TRAIN)
     files = needed_files(rows, parameters.global_batch_size, [ranks.rank], ranks.size) if rows else None
     train = Records(spec, TRAIN, (label, *_channel_features(spec)), cache_bytes=cache, files=files)
     test = Records(spec, TEST, (label, *serving_features))
+    _require_prebatch_size(spec, train, parameters.prebatch_train_size)
+    _require_prebatch_size(spec, test, parameters.prebatch_test_size)
     data = TrainingData(spec, train, test, label, parameters, ranks)
     if not test.rows:
         raise KfrecError(f"{folder}: the test split has no samples; convert the data again")
@@ -161,6 +157,22 @@ def open_data(
             "lower global_batch_size or turn drop_remainder off"
         )
     return data
+
+
+def _require_prebatch_size(spec: FeatureSpec, records: Records, size: int) -> None:
+    """Refuses a prebatch size that is not that of the records, whether the specification says theirs or not.
+
+    Raises:
+        KfrecError: it is another one; 0 fits any.
+    """
+    noted = spec.noted_prebatch_size(records.split)
+    # The last record of a split holds the rest, so that one record alone fits any size.
+    held = noted if noted is not None else records.first_record_rows if records.count > 1 else size
+    if size and size != held:
+        raise KfrecError(
+            f"parameter prebatch_{records.split}_size={size}, but a record of the {records.split} split in "
+            f"{spec.folder} holds {held or 1}; leave it at 0, or convert the data again"
+        )
 
 
 def label_of(spec: FeatureSpec) -> str:

@@ -1,10 +1,47 @@
-"""Batches as a step takes them."""
+"""What a training reads, and batches as a step takes them."""
+
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.train.loop.data import id_type, tensors
+from components.errors import KfrecError
+from components.steps.catalog import TrainParameters
+from components.train.loop.data import TrainingData, id_type, open_data, tensors
+from components.train.loop.ranks import Alone
+from tests.train.dataset import write_dataset
+
+
+def opened(folder: Path, **given: Any) -> TrainingData:
+    return open_data(folder, TrainParameters(global_batch_size=50, **given), Alone(), ("uid", "item_pos"))
+
+
+def test_records_tell_a_prebatch_size_that_the_specification_does_not(tmp_path: Path) -> None:
+    written = dict(train=430, test=101, prebatch_size=100)
+    public = opened(
+        write_dataset(tmp_path / "public", **written, noted=False), prebatch_train_size=100, prebatch_test_size=100
+    )
+    own = opened(write_dataset(tmp_path / "own", **written))
+    assert (public.train.rows, public.test.rows) == (430, 101)
+    for theirs, ours in zip(public.training_batches(1, 0), own.training_batches(1, 0), strict=True):
+        np.testing.assert_array_equal(theirs["item_pos"], ours["item_pos"])
+
+
+def test_a_split_smaller_than_a_record_fits_any_prebatch_size(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path / "data", train=430, test=30, prebatch_size=100, noted=False)
+    assert opened(folder, prebatch_train_size=100, prebatch_test_size=64).test.rows == 30
+
+
+@pytest.mark.parametrize("noted", [False, True])
+@pytest.mark.parametrize(("prebatch_size", "told"), [(0, "holds 1;"), (100, "holds 100;")])
+def test_another_prebatch_size_than_the_records_is_refused(
+    tmp_path: Path, prebatch_size: int, told: str, noted: bool
+) -> None:
+    folder = write_dataset(tmp_path / "data", train=430, prebatch_size=prebatch_size, noted=noted)
+    with pytest.raises(KfrecError, match=f"prebatch_train_size=64, but a record of the train split in .* {told}"):
+        opened(folder, prebatch_train_size=64)
 
 
 @pytest.mark.parametrize(("gpus", "kind"), [([], tf.int32), (["gpu"], tf.int64)])
