@@ -86,6 +86,14 @@ def test_a_resumed_run_goes_on_at_the_exact_step(data: Path, alone: Path, tmp_pa
     assert [epoch["epoch"] for epoch in results[1]["epochs"]] == [1, 2]
 
 
+def test_two_ranks_with_dropout_go_on_at_the_exact_step(data: Path, tmp_path: Path) -> None:
+    whole = train(data, tmp_path / "whole", workers=2, checkpoint_steps=30, dropout_rate=0.5)
+    # No seed: the checkpoint brings it, for the masks of both ranks, too.
+    changed = dict(seed=-1, dropout_rate=0.5, load_checkpoint_path=tmp_path / "whole" / "checkpoint" / "ckpt-30")
+    resumed = train(data, tmp_path / "resumed", workers=2, **changed)
+    np.testing.assert_allclose(losses(resumed), losses(whole)[30:], atol=1e-5)
+
+
 def test_the_exported_model_scores_the_test_split_as_the_training_did(data: Path, alone: Path) -> None:
     serve = tf.saved_model.load(str(alone / "saved_model")).signatures["serving_default"]
     inputs = serve.structured_input_signature[1]

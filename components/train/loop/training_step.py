@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from components.models import Model
 from components.models.kernels.host import host_kernels
+from components.models.layers.dropout import masks_of
 from components.models.optimizers.groups import Optimizers
 from components.tasks import Streaming
 from components.train.loop.loss_scale import LossScale
@@ -84,7 +85,7 @@ class TrainingStep:
         self, features: Features, labels: tf.Tensor, shares: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
         """This rank's share of the loss, its logits, and the gradients of its share, scaled."""
-        with host_kernels(not self._xla), tf.GradientTape() as tape:
+        with host_kernels(not self._xla), masks_of(self._ranks.rank), tf.GradientTape() as tape:
             logits, terms = self._model.loss_terms(features, labels, training=True)
             if shares is None:
                 shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))
