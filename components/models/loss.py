@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import tensorflow as tf
 
+# Name of the term that a model learns from beside what it predicts.
+AUXILIARY = "auxiliary"
+
 
 class LossTerm(NamedTuple):
     """One term of a loss on one rank's part of a batch.
@@ -24,6 +27,11 @@ class LossTerm(NamedTuple):
     total: tf.Tensor
     count: tf.Tensor
     weight: float
+
+
+def part_of(term: str) -> str:
+    """Which part of the loss a term is logged as, by the term's name; the public SIM's log has these two."""
+    return "dien_aux_loss" if term == AUXILIARY else "classification_loss"
 
 
 def loss_of(terms: Iterable[LossTerm]) -> tf.Tensor:

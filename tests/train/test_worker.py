@@ -86,6 +86,22 @@ def test_a_resumed_run_goes_on_at_the_exact_step(data: Path, alone: Path, tmp_pa
     assert [epoch["epoch"] for epoch in results[1]["epochs"]] == [1, 2]
 
 
+def test_a_parser_of_the_public_log_finds_its_names(alone: Path) -> None:
+    records = read_log(alone / "log.json")
+    steps = [record["data"] for record in records if len(record["step"]) == 2]
+    epochs = [record["data"] for record in records if len(record["step"]) == 1]
+    for step in steps:
+        assert step["total_loss"] == step["loss"] and step["samples/s"] > 0
+        assert step["classification_loss"] + step["dien_aux_loss"] == pytest.approx(step["total_loss"], abs=1e-5)
+    for epoch in epochs:
+        assert {"train_auc", "train_loss", "test_auc"} <= set(epoch)
+        assert epoch["throughput"] == epoch["samples_per_second"] and 0 < epoch["time"] < epoch["seconds"]
+        assert 0 < epoch["latency_p90"] <= epoch["latency_p95"] <= epoch["latency_p99"]
+    assert records[-1]["step"] == []
+    assert records[-1]["data"]["time_to_train"] == pytest.approx(sum(epoch["time"] for epoch in epochs))
+    assert records[-1]["data"]["test_auc"] == epochs[-1]["test_auc"]
+
+
 def test_two_ranks_with_dropout_go_on_at_the_exact_step(data: Path, tmp_path: Path) -> None:
     whole = train(data, tmp_path / "whole", workers=2, checkpoint_steps=30, dropout_rate=0.5)
     # No seed: the checkpoint brings it, for the masks of both ranks, too.

@@ -14,7 +14,7 @@ from components.models.layers.classifier import Classifier
 from components.models.layers.interest_evolution import UNITS_PER_EMBEDDING, InterestEvolution
 from components.models.layers.next_item import NextItemNetwork
 from components.models.layers.weights import Weights
-from components.models.loss import LossTerm, cross_entropy
+from components.models.loss import AUXILIARY, LossTerm, cross_entropy
 
 
 class Dien(tf.Module):
@@ -63,7 +63,7 @@ class Dien(tf.Module):
         logits, states = self._forward(batch, training)
         return logits, {
             "cross_entropy": cross_entropy(labels, logits),
-            "auxiliary": self.next_item.loss(states, batch.candidates, batch.short_mask),
+            AUXILIARY: self.next_item.loss(states, batch.candidates, batch.short_mask),
         }
 
     def _forward(self, batch: EmbeddedBatch, training: bool) -> tuple[tf.Tensor, tf.Tensor]:

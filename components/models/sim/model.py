@@ -16,7 +16,7 @@ from components.models.layers.classifier import Classifier
 from components.models.layers.interest_evolution import UNITS_PER_EMBEDDING, InterestEvolution
 from components.models.layers.next_item import NextItemNetwork
 from components.models.layers.weights import Weights
-from components.models.loss import LossTerm, cross_entropy
+from components.models.loss import AUXILIARY, LossTerm, cross_entropy
 from components.models.sim.parameters import SimParameters
 
 # Items that the general search unit hands to the exact one.
@@ -87,7 +87,7 @@ class Sim(tf.Module):
         return forward.stage_two_logits, {
             "stage_one": cross_entropy(labels, forward.stage_one_logits, STAGE_WEIGHT),
             "stage_two": cross_entropy(labels, forward.stage_two_logits, STAGE_WEIGHT),
-            "auxiliary": self.next_item.loss(forward.states, batch.candidates, batch.short_mask),
+            AUXILIARY: self.next_item.loss(forward.states, batch.candidates, batch.short_mask),
         }
 
     def _forward(self, batch: EmbeddedBatch, training: bool) -> _Forward:

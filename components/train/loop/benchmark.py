@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import tensorflow as tf
 
+from components.train.loop.meter import latencies
 from components.train.loop.session import Session
 
 Batch = dict[str, tf.Tensor]
@@ -23,7 +24,9 @@ class Benchmark:
         throughput: samples a second over all ranks, from asking for a batch to having its result, over all
             measured steps.
         throughput_std: its standard deviation from step to step.
-        latency_mean: milliseconds from having a batch to having its result, of the slowest rank.
+        time: seconds of all steps, those before the measured ones included.
+        step_mean: milliseconds from having a batch to having its result, of the slowest rank.
+        latency_mean: milliseconds from asking for a batch to having its result, of the slowest rank.
         latency_p90: its 90th percentile.
         latency_p95: its 95th percentile.
         latency_p99: its 99th percentile.
@@ -32,6 +35,8 @@ class Benchmark:
 
     throughput: float
     throughput_std: float
+    time: float
+    step_mean: float
     latency_mean: float
     latency_p90: float
     latency_p95: float
@@ -46,7 +51,7 @@ class Benchmark:
             f"{mode} benchmark of {self.steps} steps: "
             f"{self.throughput:,.0f} samples/s (std {self.throughput_std:,.0f}), "
             f"latency {self.latency_mean:.2f} ms (p90 {self.latency_p90:.2f}, p95 {self.latency_p95:.2f}, "
-            f"p99 {self.latency_p99:.2f})"
+            f"p99 {self.latency_p99:.2f}), of it {self.step_mean:.2f} ms with the batch at hand"
         )
 
 
@@ -62,25 +67,24 @@ def benchmark_inference(session: Session) -> Benchmark:
     return _measure(session, session.scorer.add, itertools.chain.from_iterable(passes))
 
 
-def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndarray) -> Benchmark:
+def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndarray, warmup: int = 0) -> Benchmark:
     """Puts the ranks' measurements together.
 
     Args:
         rows: [ranks, steps] samples of each step.
         cycle_seconds: [ranks, steps] from asking for a batch to having its result.
         step_seconds: [ranks, steps] from having the batch to having its result.
+        warmup: steps at the beginning that only ``time`` counts.
     """
-    throughput = rows.sum(axis=0) / cycle_seconds.max(axis=0)
-    latency = step_seconds.max(axis=0) * 1000
-    p90, p95, p99 = np.percentile(latency, [90, 95, 99])
+    cycles, samples = cycle_seconds.max(axis=0), rows.sum(axis=0)
+    measured = slice(warmup, None)
     return Benchmark(
-        throughput=float(rows.sum() / cycle_seconds.max(axis=0).sum()),
-        throughput_std=float(throughput.std()),
-        latency_mean=float(latency.mean()),
-        latency_p90=float(p90),
-        latency_p95=float(p95),
-        latency_p99=float(p99),
-        steps=rows.shape[1],
+        throughput=float(samples[measured].sum() / cycles[measured].sum()),
+        throughput_std=float((samples / cycles)[measured].std()),
+        time=float(cycles.sum()),
+        step_mean=float(step_seconds.max(axis=0)[measured].mean()) * 1000,
+        **latencies(cycles[measured]),
+        steps=rows.shape[1] - warmup,
     )
 
 
@@ -106,5 +110,5 @@ def _measure(session: Session, step: Callable[[Batch], tf.Tensor], batches: Iter
         for taken in itertools.islice(timed_steps(step, batches, session.data.label), warmup + steps):
             measured.append(taken)
             advance(1)
-    gathered = np.array(session.ranks.gather(measured[warmup:]))
-    return summarize(gathered[:, :, 0], gathered[:, :, 1], gathered[:, :, 2])
+    gathered = np.array(session.ranks.gather(measured))
+    return summarize(gathered[:, :, 0], gathered[:, :, 1], gathered[:, :, 2], warmup)
