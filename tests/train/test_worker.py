@@ -140,6 +140,17 @@ def test_inference_is_benchmarked_on_a_trained_checkpoint(data: Path, alone: Pat
     assert "inference benchmark of 20 steps" in (tmp_path / "worker.log").read_text()
 
 
+@pytest.mark.parametrize(("workers", "batch_size"), [(1, 200), (2, 400)])
+def test_inference_is_benchmarked_over_as_many_samples_as_asked(
+    data: Path, tmp_path: Path, workers: int, batch_size: int
+) -> None:
+    changed = dict(mode="inference", benchmark="true", benchmark_warmup_steps=1, benchmark_steps=5)
+    measured = train(data, tmp_path, workers=workers, global_batch_size=batch_size, **changed)[-1]["data"]
+    assert measured["samples"] == 5 * batch_size
+    repeated = f"the 301 samples of the test split are repeated to fill batches of {batch_size}"
+    assert (repeated in (tmp_path / "worker.log").read_text()) == (batch_size > 301)
+
+
 def test_a_checkpoint_of_another_model_is_one_line(data: Path, alone: Path, tmp_path: Path) -> None:
     with pytest.raises(KfrecError, match=r"has shape \[.*\], this model's has \[.*\]; use the parameters"):
         train(data, tmp_path, embedding_dim=8, load_checkpoint_path=alone)

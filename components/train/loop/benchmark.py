@@ -31,6 +31,7 @@ class Benchmark:
         latency_p95: its 95th percentile.
         latency_p99: its 99th percentile.
         steps: measured steps.
+        samples: of these steps, over all ranks.
     """
 
     throughput: float
@@ -42,6 +43,7 @@ class Benchmark:
     latency_p95: float
     latency_p99: float
     steps: int
+    samples: int
 
     def metrics(self) -> dict[str, float]:
         return asdict(self)
@@ -62,9 +64,11 @@ def benchmark_training(session: Session, step: Callable[[Batch], tf.Tensor], see
 
 
 def benchmark_inference(session: Session) -> Benchmark:
-    """Measures scoring the test split, over and over."""
-    passes = (session.test_batches() for _ in itertools.count())
-    return _measure(session, session.scorer.add, itertools.chain.from_iterable(passes))
+    """Measures scoring full batches of the test split, over and over."""
+    rows, size = session.data.test.rows, session.parameters.global_batch_size
+    if rows < size and session.is_first:
+        print(f"the {rows} samples of the test split are repeated to fill batches of {size}", flush=True)
+    return _measure(session, session.scorer.add, session.full_test_batches())
 
 
 def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndarray, warmup: int = 0) -> Benchmark:
@@ -85,6 +89,7 @@ def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndar
         step_mean=float(step_seconds.max(axis=0)[measured].mean()) * 1000,
         **latencies(cycles[measured]),
         steps=rows.shape[1] - warmup,
+        samples=int(samples[measured].sum()),
     )
 
 

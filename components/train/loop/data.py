@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from components import arrays
 from components.arrays import ALIGNMENT
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
@@ -82,6 +83,22 @@ class TrainingData:
         """This rank's share of each global batch of the test split, in file order."""
         return self.test.batches(self.parameters.global_batch_size, rank=self.ranks.rank, size=self.ranks.size)
 
+    def full_test_batches(self) -> Iterator[dict[str, np.ndarray]]:
+        """This rank's share of full global batches, over and over the test split, without end.
+
+        What is left of a pass makes no batch; a split smaller than a batch is read as a whole for each and repeated
+        until it fills one.
+        """
+        size, ranks, rows = self.parameters.global_batch_size, self.ranks, self.test.rows
+        if rows >= size:
+            while True:
+                yield from self.test.batches(size, rank=ranks.rank, size=ranks.size, drop_remainder=True)
+        share = size // ranks.size
+        chosen = np.arange(ranks.rank * share, (ranks.rank + 1) * share) % rows
+        while True:
+            for batch in self.test.batches(rows):
+                yield {name: _rows(values, chosen) for name, values in batch.items()}
+
     def signature(self, records_features: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
         """Shapes of a batch with these features, floats or ids of :func:`id_type`, rows unknown."""
         features = {name: self.spec.features[name] for name in records_features}
@@ -98,6 +115,11 @@ class TrainingData:
     def training_features(self) -> tuple[str, ...]:
         """The label and every feature of a channel."""
         return (self.label, *_channel_features(self.spec))
+
+
+def _rows(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    out = arrays.empty((len(chosen), *values.shape[1:]), values.dtype.type)
+    return np.take(values, chosen, axis=0, out=out, mode="clip")  # which writes to it at once
 
 
 def id_type() -> tf.DType:

@@ -1,5 +1,6 @@
 """What a training reads, and batches as a step takes them."""
 
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,37 @@ import tensorflow as tf
 from components.errors import KfrecError
 from components.steps.catalog import TrainParameters
 from components.train.loop.data import TrainingData, id_type, open_data, tensors
-from components.train.loop.ranks import Alone
-from tests.train.dataset import write_dataset
+from components.train.loop.ranks import Alone, Ranks
+from tests.train.dataset import samples, write_dataset
 
 
-def opened(folder: Path, **given: Any) -> TrainingData:
-    return open_data(folder, TrainParameters(global_batch_size=50, **given), Alone(), ("uid", "item_pos"))
+class OneOfTwo(Alone):
+    """One of two ranks, as the reader sees it."""
+
+    size = 2
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+
+
+def opened(folder: Path, ranks: Ranks | None = None, **given: Any) -> TrainingData:
+    parameters = TrainParameters(**{"global_batch_size": 50, **given})
+    return open_data(folder, parameters, ranks or Alone(), ("uid", "item_pos"))
+
+
+@pytest.mark.parametrize("size", [50, 300])
+def test_full_test_batches_come_without_end_and_ranks_share_them(tmp_path: Path, size: int) -> None:
+    folder = write_dataset(tmp_path / "data", train=300, test=101)
+    whole, *parts = [
+        list(islice(opened(folder, ranks, global_batch_size=size).full_test_batches(), 5))
+        for ranks in (Alone(), OneOfTwo(0), OneOfTwo(1))
+    ]
+    test = samples(101, seed=2)["item_pos"]
+    for step, batch in enumerate(whole):
+        first = step % 2 * 50 if size == 50 else 0  # of 101 samples there are two full batches of 50
+        np.testing.assert_array_equal(batch["item_pos"], test[(first + np.arange(size)) % 101])
+        shared = np.concatenate([part[step]["item_pos"] for part in parts])
+        np.testing.assert_array_equal(shared, batch["item_pos"])
 
 
 def test_records_tell_a_prebatch_size_that_the_specification_does_not(tmp_path: Path) -> None:
