@@ -56,7 +56,9 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0) -> 
     return LossTerm(tf.reduce_sum(losses), tf.cast(tf.size(labels), tf.float32), weight)
 
 
-def next_item_loss(clicked: tf.Tensor, unclicked: tf.Tensor, mask: tf.Tensor, weight: float = 1.0) -> LossTerm:
+def next_item_loss(
+    clicked: tf.Tensor, unclicked: tf.Tensor, mask: tf.Tensor, weight: float = 1.0, padding: bool = False
+) -> LossTerm:
     """DIEN's auxiliary loss: the mean of two log losses over the positions that have a next item.
 
     ``(-log(sigmoid(clicked)) - log(1 - sigmoid(unclicked))) / 2``
@@ -66,9 +68,12 @@ def next_item_loss(clicked: tf.Tensor, unclicked: tf.Tensor, mask: tf.Tensor, we
         unclicked: float32 ``[...]``, logits of the sampled items that did not.
         mask: bool ``[...]``, where the next item is not padding.
         weight: the term's share of the loss.
+        padding: count all positions, of which padding adds nothing to the sum; with a weight of 2 this is the public
+            SIM's loss.
     """
     import tensorflow as tf
 
     valid = tf.cast(mask, tf.float32)
     losses = (tf.nn.softplus(-clicked) + tf.nn.softplus(unclicked)) * (0.5 * valid)
-    return LossTerm(tf.reduce_sum(losses), tf.reduce_sum(valid), weight)
+    counted = tf.ones_like(valid) if padding else valid
+    return LossTerm(tf.reduce_sum(losses), tf.reduce_sum(counted), weight)

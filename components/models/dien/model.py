@@ -20,7 +20,7 @@ from components.models.loss import AUXILIARY, LossTerm, cross_entropy
 class Dien(tf.Module):
     """Interest evolution over the short history, then a classifier over [target, interest, user].
 
-    The loss is the cross-entropy plus the auxiliary loss of the next item.
+    The loss is the cross-entropy plus the auxiliary loss of the next item times its weight.
 
     Args:
         parameters: its sizes.
@@ -48,7 +48,14 @@ class Dien(tf.Module):
         item, user = self.inputs.item_width, self.inputs.user_width
         units = UNITS_PER_EMBEDDING * parameters.embedding_dim
         self.evolution = InterestEvolution(weights.scope("evolution"), item, units)
-        self.next_item = NextItemNetwork(weights.scope("next_item"), units, item, parameters.aux_mlp_dims)
+        self.next_item = NextItemNetwork(
+            weights.scope("next_item"),
+            units,
+            item,
+            parameters.aux_mlp_dims,
+            parameters.aux_loss_weight,
+            parameters.aux_loss_padding,
+        )
         self.classifier = Classifier(
             weights.scope("classifier"), item + units + user, parameters.mlp_dims, parameters.dropout_rate
         )

@@ -37,7 +37,8 @@ class Sim(tf.Module):
     - Stage two: dot attention over the 50 items with the highest attention in stage one, and their mean
       (sum / (count + 1)); DIEN's interest over the short history; classifier over
       [attention, mean, target, interest, user].
-    - Loss: half the cross-entropy of each stage, plus DIEN's auxiliary loss. The prediction is that of stage two.
+    - Loss: half the cross-entropy of each stage, plus DIEN's auxiliary loss times its weight. The prediction is that of
+      stage two.
 
     The items found are a mask over the long history, so that the attention of both stages and the mean are three
     weightings of one history, made by one product.
@@ -68,7 +69,14 @@ class Sim(tf.Module):
         item, user = self.inputs.item_width, self.inputs.user_width
         units = UNITS_PER_EMBEDDING * parameters.embedding_dim
         self.evolution = InterestEvolution(weights.scope("evolution"), item, units)
-        self.next_item = NextItemNetwork(weights.scope("next_item"), units, item, parameters.aux_mlp_dims)
+        self.next_item = NextItemNetwork(
+            weights.scope("next_item"),
+            units,
+            item,
+            parameters.aux_mlp_dims,
+            parameters.aux_loss_weight,
+            parameters.aux_loss_padding,
+        )
         self.stage_one = Classifier(
             weights.scope("stage_one"), 2 * item + user, parameters.stage_one_mlp_dims, parameters.dropout_rate
         )
