@@ -166,7 +166,8 @@ def open_data(
     cache = 0 if parameters.disable_cache else cache_bytes(ranks.local_size)
     rows = rows_per_file(spec, TRAIN)
     files = needed_files(rows, parameters.global_batch_size, [ranks.rank], ranks.size) if rows else None
-    train = Records(spec, TRAIN, (label, *_channel_features(spec)), cache_bytes=cache, files=files)
+    features = (label, *_channel_features(spec))
+    train = Records(spec, TRAIN, features, cache_bytes=cache, files=files, threads=parameters.num_parallel_calls)
     test = Records(spec, TEST, (label, *serving_features))
     _require_prebatch_size(spec, train, parameters.prebatch_train_size)
     _require_prebatch_size(spec, test, parameters.prebatch_test_size)

@@ -55,6 +55,14 @@ def test_records_tell_a_prebatch_size_that_the_specification_does_not(tmp_path: 
         np.testing.assert_array_equal(theirs["item_pos"], ours["item_pos"])
 
 
+def test_the_public_number_of_parallel_calls_is_the_number_of_decoding_threads(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path / "data", train=300)
+    one, three = (opened(folder, num_parallel_calls=threads) for threads in (1, 3))
+    assert (one.train.threads, three.train.threads) == (1, 3)
+    for first, second in zip(one.training_batches(1, 0), three.training_batches(1, 0), strict=True):
+        np.testing.assert_array_equal(first["item_pos"], second["item_pos"])
+
+
 def test_a_split_smaller_than_a_record_fits_any_prebatch_size(tmp_path: Path) -> None:
     folder = write_dataset(tmp_path / "data", train=430, test=30, prebatch_size=100, noted=False)
     assert opened(folder, prebatch_train_size=100, prebatch_test_size=64).test.rows == 30
