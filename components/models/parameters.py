@@ -31,4 +31,10 @@ class OneOptimizer:
 
     optimizer: str = param("adam", "Optimizer", choices=("adam", "lazy_adam", "sgd"))
     lr: float = param(0.01, "Learning rate", at_least=0)
-    weight_decay: float = param(0.0, "Decoupled weight decay a step, as a share of the learning rate", at_least=0)
+    weight_decay: float = param(
+        0.0,
+        "Share of every weight that a step takes off, whatever the learning rate, as the public SIM's AdamW and SGDW "
+        "do; lazy_adam takes it off the rows in the batch, where the public SIM's ignores it",
+        at_least=0,
+        at_most=1,
+    )

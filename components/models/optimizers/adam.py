@@ -18,13 +18,13 @@ class Adam(tf.Module):
 
         m = b1 m + (1 - b1) g
         v = b2 v + (1 - b2) g²
-        w = w - lr * decay * w - lr * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + 1e-7)
+        w = w - decay * w - lr * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + 1e-7)
 
     A sparse gradient counts as 0 in the rows it does not name, so that every row moves in every step.
 
     Args:
         learning_rate: lr, a number or a schedule.
-        weight_decay: decay.
+        weight_decay: decay, which the learning rate and its schedule do not scale.
 
     References:
         Kingma and Ba, https://arxiv.org/abs/1412.6980; Loshchilov and Hutter, https://arxiv.org/abs/1711.05101
@@ -68,11 +68,8 @@ class Adam(tf.Module):
         rate: float | tf.Tensor,
         powers: tuple[tf.Tensor, tf.Tensor],
     ) -> None:
-        kept = 1.0 - rate * self._weight_decay
+        kept = 1.0 - self._weight_decay
         if isinstance(gradient, tf.IndexedSlices) and rows.fits(gradient.values) and gradient.shape[0] is not None:
-            if not isinstance(kept, float):  # the kernel takes a constant
-                variable.assign(variable * kept)
-                kept = 1.0
             corrected = rate * tf.sqrt(1.0 - powers[1]) / (1.0 - powers[0])
             adam.step((variable, first, second), gradient, corrected, adam.Rule(kept, BETA_1, BETA_2, EPSILON))
             return
