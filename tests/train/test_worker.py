@@ -145,8 +145,11 @@ def test_inference_is_benchmarked_over_as_many_samples_as_asked(
     data: Path, tmp_path: Path, workers: int, batch_size: int
 ) -> None:
     changed = dict(mode="inference", benchmark="true", benchmark_warmup_steps=1, benchmark_steps=5)
-    measured = train(data, tmp_path, workers=workers, global_batch_size=batch_size, **changed)[-1]["data"]
-    assert measured["samples"] == 5 * batch_size
+    records = train(data, tmp_path, workers=workers, global_batch_size=batch_size, **changed)
+    assert records[-1]["data"]["samples"] == 5 * batch_size
+    steps = records[1:-1]  # after the parameters, with those before the measured ones
+    assert [record["step"] for record in steps] == [[1, step] for step in range(1, 7)]
+    assert all(record["data"]["samples/s"] > 0 for record in steps)
     repeated = f"the 301 samples of the test split are repeated to fill batches of {batch_size}"
     assert (repeated in (tmp_path / "worker.log").read_text()) == (batch_size > 301)
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import tensorflow as tf
 
+from components.train.loop.log import TrainingLog
 from components.train.loop.meter import latencies
 from components.train.loop.session import Session
 
@@ -57,18 +58,18 @@ class Benchmark:
         )
 
 
-def benchmark_training(session: Session, step: Callable[[Batch], tf.Tensor], seed: int) -> Benchmark:
-    """Measures training steps, over as many epochs as it takes."""
+def benchmark_training(session: Session, step: Callable[[Batch], tf.Tensor], seed: int, log: TrainingLog) -> Benchmark:
+    """Measures training steps, over as many epochs as it takes; afterwards ``log`` gets the samples/s of each."""
     epochs = (session.training_batches(seed, epoch) for epoch in itertools.count())
-    return _measure(session, step, itertools.chain.from_iterable(epochs))
+    return _measure(session, step, itertools.chain.from_iterable(epochs), log)
 
 
-def benchmark_inference(session: Session) -> Benchmark:
-    """Measures scoring full batches of the test split, over and over."""
+def benchmark_inference(session: Session, log: TrainingLog) -> Benchmark:
+    """Measures scoring full batches of the test split, over and over; ``log`` as in training."""
     rows, size = session.data.test.rows, session.parameters.global_batch_size
     if rows < size and session.is_first:
         print(f"the {rows} samples of the test split are repeated to fill batches of {size}", flush=True)
-    return _measure(session, session.scorer.add, session.full_test_batches())
+    return _measure(session, session.scorer.add, session.full_test_batches(), log)
 
 
 def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndarray, warmup: int = 0) -> Benchmark:
@@ -108,7 +109,9 @@ def timed_steps(
         yield int(batch[label].shape[0]), ended - asked, ended - started
 
 
-def _measure(session: Session, step: Callable[[Batch], tf.Tensor], batches: Iterator[Batch]) -> Benchmark:
+def _measure(
+    session: Session, step: Callable[[Batch], tf.Tensor], batches: Iterator[Batch], log: TrainingLog
+) -> Benchmark:
     warmup, steps = session.parameters.benchmark_warmup_steps, session.parameters.benchmark_steps
     measured: list[tuple[int, float, float]] = []
     with session.progress("benchmark", warmup + steps, "steps") as advance:
@@ -116,4 +119,7 @@ def _measure(session: Session, step: Callable[[Batch], tf.Tensor], batches: Iter
             measured.append(taken)
             advance(1)
     gathered = np.array(session.ranks.gather(measured))
-    return summarize(gathered[:, :, 0], gathered[:, :, 1], gathered[:, :, 2], warmup)
+    rows, cycles, seconds = np.moveaxis(gathered, 2, 0)
+    for number, (samples, cycle) in enumerate(zip(rows.sum(axis=0), cycles.max(axis=0), strict=True), 1):
+        log.write([1, number], {"samples/s": samples / cycle})
+    return summarize(rows, cycles, seconds, warmup)
