@@ -121,7 +121,11 @@ class FeatureSpec:
 
     def prebatch_size(self, split: str) -> int:
         """Samples in one record of a split; 0 means one plain Example a sample."""
-        return int(self.metadata.get(split, {}).get("prebatch_size", 0))
+        return self.noted_prebatch_size(split) or 0
+
+    def noted_prebatch_size(self, split: str) -> int | None:
+        """As :meth:`prebatch_size`, but None where the specification does not say, as the public scripts' does not."""
+        return (self.metadata.get(split) or {}).get("prebatch_size")
 
     def to_yaml(self) -> str:
         body = {

@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import tensorflow as tf
 
+# Name of the term that a model learns from beside what it predicts.
+AUXILIARY = "auxiliary"
+
 
 class LossTerm(NamedTuple):
     """One term of a loss on one rank's part of a batch.
@@ -24,6 +27,11 @@ class LossTerm(NamedTuple):
     total: tf.Tensor
     count: tf.Tensor
     weight: float
+
+
+def part_of(term: str) -> str:
+    """Which part of the loss a term is logged as, by the term's name; the public SIM's log has these two."""
+    return "dien_aux_loss" if term == AUXILIARY else "classification_loss"
 
 
 def loss_of(terms: Iterable[LossTerm]) -> tf.Tensor:
@@ -48,7 +56,9 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0) -> 
     return LossTerm(tf.reduce_sum(losses), tf.cast(tf.size(labels), tf.float32), weight)
 
 
-def next_item_loss(clicked: tf.Tensor, unclicked: tf.Tensor, mask: tf.Tensor, weight: float = 1.0) -> LossTerm:
+def next_item_loss(
+    clicked: tf.Tensor, unclicked: tf.Tensor, mask: tf.Tensor, weight: float = 1.0, padding: bool = False
+) -> LossTerm:
     """DIEN's auxiliary loss: the mean of two log losses over the positions that have a next item.
 
     ``(-log(sigmoid(clicked)) - log(1 - sigmoid(unclicked))) / 2``
@@ -58,9 +68,12 @@ def next_item_loss(clicked: tf.Tensor, unclicked: tf.Tensor, mask: tf.Tensor, we
         unclicked: float32 ``[...]``, logits of the sampled items that did not.
         mask: bool ``[...]``, where the next item is not padding.
         weight: the term's share of the loss.
+        padding: count all positions, of which padding adds nothing to the sum; with a weight of 2 this is the public
+            SIM's loss.
     """
     import tensorflow as tf
 
     valid = tf.cast(mask, tf.float32)
     losses = (tf.nn.softplus(-clicked) + tf.nn.softplus(unclicked)) * (0.5 * valid)
-    return LossTerm(tf.reduce_sum(losses), tf.reduce_sum(valid), weight)
+    counted = tf.ones_like(valid) if padding else valid
+    return LossTerm(tf.reduce_sum(losses), tf.reduce_sum(counted), weight)

@@ -9,6 +9,16 @@ from components.steps.parameter import param
 EMBEDDING_DIM = param(16, "Width of one feature's embedding", unit="floats", at_least=1, at_most=4096)
 MLP_DIMS = param((200, 80), "Hidden layers of the classifier", at_least=1, at_most=65_536, also="stage_two_mlp_dims")
 AUX_DIMS = param((100, 50), "Hidden layers of the auxiliary loss network", at_least=1, at_most=65_536)
+AUX_WEIGHT = param(
+    1.0,
+    "Weight of the auxiliary loss, the mean of two log losses: of the item that came next and of a sampled one",
+    at_least=0,
+)
+AUX_PADDING = param(
+    False,
+    "Divide the auxiliary loss by all positions, padding included; true and aux_loss_weight=2 are the public SIM's, "
+    "which adds the two log losses",
+)
 LONG_LENGTH = param(
     90, "Oldest items of a history that form the long history; the rest is the short one", unit="items", at_least=1
 )
@@ -21,4 +31,10 @@ class OneOptimizer:
 
     optimizer: str = param("adam", "Optimizer", choices=("adam", "lazy_adam", "sgd"))
     lr: float = param(0.01, "Learning rate", at_least=0)
-    weight_decay: float = param(0.0, "Decoupled weight decay a step, as a share of the learning rate", at_least=0)
+    weight_decay: float = param(
+        0.0,
+        "Share of every weight that a step takes off, whatever the learning rate, as the public SIM's AdamW and SGDW "
+        "do; lazy_adam takes it off the rows in the batch, where the public SIM's ignores it",
+        at_least=0,
+        at_most=1,
+    )

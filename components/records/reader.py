@@ -69,6 +69,13 @@ class Records:
         cache_bytes: decoded samples to keep in memory for later epochs, at most this many bytes.
         files: numbers of the files that will be read (see :func:`components.records.lanes.needed_files`), where the
             others need not be there; None is all.
+        threads: that decode a batch, of which each takes whole lanes; 0 is one per core.
+
+    Attributes:
+        threads: that decode, at most.
+        rows: samples of the split.
+        count: records of the split.
+        first_record_rows: samples in the first record, 0 where there is none.
 
     Raises:
         KfrecError: a file is missing or damaged, or a name is unknown.
@@ -82,6 +89,7 @@ class Records:
         *,
         cache_bytes: int = 0,
         files: Container[int] | None = None,
+        threads: int = 0,
     ) -> None:
         opened = open_files(spec, split, files)
         held = spec.sources[split].features
@@ -92,7 +100,10 @@ class Records:
                     f"{spec.folder / FILENAME}: split {split} has no feature {name}; it has {', '.join(held)}"
                 )
         self.split = split
+        self.threads = threads or len(os.sched_getaffinity(0))
         self.rows = sum(file.rows for file in opened)
+        self.count = sum(file.records for file in opened)
+        self.first_record_rows = next((int(file.record_rows(0, 1)[0]) for file in opened if file.records), 0)
         self._layout = layout_of(spec, names)
         self._starts = lru_cache(64)(self._layout.starts)  # asked for a few times a block, of few sizes
         self._blocks = [block for file in opened for block in _blocks(file)]
@@ -140,7 +151,7 @@ class Records:
             for share in shares(self.rows, global_batch_size, rank, size, count)
         ]
         # Decoding holds no GIL, and lanes share nothing but the cache.
-        threads = min(len(lanes), len(os.sched_getaffinity(0)))
+        threads = min(len(lanes), self.threads)
         with ThreadPoolExecutor(max(threads - 1, 1), "decode") as pool:
             for step in range(first_step, self.steps(global_batch_size, drop_remainder)):
                 wanted = [lane.share.rows(step) for lane in lanes]

@@ -175,6 +175,12 @@ class TrainParameters:
     prefetch_test_size: int = param(-1, "Batches prepared ahead in evaluation; -1 chooses", unit="batches", at_least=-1)
     prebatch_train_size: int = PREBATCH_TRAIN_SIZE
     prebatch_test_size: int = PREBATCH_TEST_SIZE
+    num_parallel_calls: int = param(
+        0,
+        "Threads that decode training records in a process, of which at most 8 find work; 0 is one per core",
+        unit="threads",
+        at_least=0,
+    )
     # results
     load_checkpoint_path: str = param("", "Folder of checkpoints to go on from; empty starts fresh")
     warm_start_path: str = param(

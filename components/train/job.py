@@ -51,7 +51,7 @@ def run_training(
     seed = training.standing.seed
     with _open_log(session, seed, append=bool(parameters.load_checkpoint_path)) as log:
         if parameters.benchmark:
-            _tell(session, log, benchmark_training(session, training.step.run, seed))
+            _tell(session, log, benchmark_training(session, training.step.run, seed, log))
             return
         training.run(log)
         if session.is_first:
@@ -70,7 +70,7 @@ def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> N
     ranks.copy_variables(state_of(session.model))
     with _open_log(session, seed) as log:
         if parameters.benchmark:
-            _tell(session, log, benchmark_inference(session))
+            _tell(session, log, benchmark_inference(session, log))
             return
         rows = session.data.test.rows
         metrics = {f"test_{name}": value for name, value in session.test_score().items()} | {"test_rows": rows}

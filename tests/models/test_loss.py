@@ -22,6 +22,14 @@ def test_next_item_loss_counts_masked_positions_only():
     assert float(term.count) == 1.0
 
 
+def test_padding_may_count_as_in_the_public_auxiliary_loss():
+    logits, mask = (tf.constant([1.0, 5.0]), tf.constant([-2.0, 7.0])), tf.constant([True, False])
+    # The public SIM's: the sum of both log losses, 0 at padding, and the mean over all positions.
+    published = np.mean([-np.log(_sigmoid(1)) - np.log(1 - _sigmoid(-2)), 0.0])
+    term = next_item_loss(*logits, mask, weight=2.0, padding=True)
+    np.testing.assert_allclose(loss_of([term]), published, rtol=1e-6)
+
+
 def test_huge_logits_give_a_finite_loss():
     term = next_item_loss(tf.constant([-1e4]), tf.constant([1e4]), tf.constant([True]))
     np.testing.assert_allclose(term.total, 1e4)

@@ -71,6 +71,14 @@ def test_both_stages_count_half_and_the_auxiliary_loss_in_full(model, make_batch
     assert {name: term.weight for name, term in terms.items()} == {"stage_one": 0.5, "stage_two": 0.5, "auxiliary": 1.0}
 
 
+def test_the_auxiliary_loss_has_the_weight_that_the_parameters_give(parameters, spec, make_batch):
+    given = parameters("sim", aux_loss_weight=2.0, aux_loss_padding=True)
+    features, labels = make_batch(9)
+    _, terms = build_model(given, spec, seed=1).loss_terms(features, labels)
+    assert terms["auxiliary"].weight == 2.0
+    assert float(terms["auxiliary"].count) == 9 * (SHORT - 1)
+
+
 def test_what_stands_at_padded_positions_does_not_matter(model, make_batch):
     features, _ = make_batch(9)
     before = model.logits(features)

@@ -71,7 +71,12 @@ def test_a_pipeline_asks_for_nothing_of_another_model() -> None:
     known = {model: set(pipeline_parameters(Pipeline(TRAINING, model))) for model in ("sim", "din", "dien")}
     assert "stage_one_mlp_dims" in known["sim"] and "mlp_dims" not in known["sim"]
     assert known["din"] - known["sim"] == {"mlp_dims"} and "long_seq_length" not in known["din"]
-    assert known["dien"] - known["din"] == {"long_seq_length", "aux_mlp_dims"}
+    assert known["dien"] - known["din"] == {
+        "long_seq_length",
+        "aux_mlp_dims",
+        "aux_loss_weight",
+        "aux_loss_padding",
+    }
     assert not any("model_type" in names for names in known.values())
 
 

@@ -17,8 +17,8 @@ LONG = 8  # what long_seq_length must be for these histories
 _SINGLE = {"uid": USERS, "item": ITEMS, "cat": CATEGORIES}
 
 
-def specification(folder: Path, prebatch_size: int = 0) -> FeatureSpec:
-    """Describes the records of :func:`write_dataset`."""
+def specification(folder: Path, prebatch_size: int = 0, noted: bool = True) -> FeatureSpec:
+    """Describes the records of :func:`write_dataset`; unless ``noted``, as the public scripts do."""
     features = [Feature("label", "bool"), Feature("uid", "int64", USERS)]
     for kind, length in (("trgt", None), ("pos", HISTORY), ("neg", NEGATIVES)):
         features += [Feature(f"{name}_{kind}", "int64", _SINGLE[name], length) for name in ("item", "cat")]
@@ -31,7 +31,7 @@ def specification(folder: Path, prebatch_size: int = 0) -> FeatureSpec:
         Channel.NEGATIVE: names[6:8],
     }
     sources = {split: Chunk(names, (f"{split}/part_0.tfrecord",)) for split in ("train", "test")}
-    metadata = {split: {"prebatch_size": prebatch_size} for split in sources}
+    metadata = {split: {"prebatch_size": prebatch_size} for split in sources} if noted else {}
     return FeatureSpec({f.name: f for f in features}, sources, channels, metadata, folder)
 
 
@@ -57,7 +57,7 @@ def samples(rows: int, seed: int) -> dict[str, np.ndarray]:
     return drawn
 
 
-def write_dataset(folder: Path, train: int = 1000, test: int = 301, prebatch_size: int = 0) -> Path:
+def write_dataset(folder: Path, train: int = 1000, test: int = 301, prebatch_size: int = 0, noted: bool = True) -> Path:
     """Writes both splits and the specification, and accepts the folder as an artifact."""
     for split, rows, seed in (("train", train, 1), ("test", test, 2)):
         (folder / split).mkdir(parents=True)
@@ -66,7 +66,7 @@ def write_dataset(folder: Path, train: int = 1000, test: int = 301, prebatch_siz
             step = prebatch_size or 1
             for start in range(0, rows, step):
                 writer.write(_example({name: ids[start : start + step] for name, ids in drawn.items()}))
-    (folder / "feature_spec.yaml").write_text(specification(folder, prebatch_size).to_yaml())
+    (folder / "feature_spec.yaml").write_text(specification(folder, prebatch_size, noted).to_yaml())
     adopt(folder)
     return folder
 

@@ -86,6 +86,30 @@ def test_a_resumed_run_goes_on_at_the_exact_step(data: Path, alone: Path, tmp_pa
     assert [epoch["epoch"] for epoch in results[1]["epochs"]] == [1, 2]
 
 
+def test_a_parser_of_the_public_log_finds_its_names(alone: Path) -> None:
+    records = read_log(alone / "log.json")
+    steps = [record["data"] for record in records if len(record["step"]) == 2]
+    epochs = [record["data"] for record in records if len(record["step"]) == 1]
+    for step in steps:
+        assert step["total_loss"] == step["loss"] and step["samples/s"] > 0
+        assert step["classification_loss"] + step["dien_aux_loss"] == pytest.approx(step["total_loss"], abs=1e-5)
+    for epoch in epochs:
+        assert {"train_auc", "train_loss", "test_auc"} <= set(epoch)
+        assert epoch["throughput"] == epoch["samples_per_second"] and 0 < epoch["time"] < epoch["seconds"]
+        assert 0 < epoch["latency_p90"] <= epoch["latency_p95"] <= epoch["latency_p99"]
+    assert records[-1]["step"] == []
+    assert records[-1]["data"]["time_to_train"] == pytest.approx(sum(epoch["time"] for epoch in epochs))
+    assert records[-1]["data"]["test_auc"] == epochs[-1]["test_auc"]
+
+
+def test_two_ranks_with_dropout_go_on_at_the_exact_step(data: Path, tmp_path: Path) -> None:
+    whole = train(data, tmp_path / "whole", workers=2, checkpoint_steps=30, dropout_rate=0.5)
+    # No seed: the checkpoint brings it, for the masks of both ranks, too.
+    changed = dict(seed=-1, dropout_rate=0.5, load_checkpoint_path=tmp_path / "whole" / "checkpoint" / "ckpt-30")
+    resumed = train(data, tmp_path / "resumed", workers=2, **changed)
+    np.testing.assert_allclose(losses(resumed), losses(whole)[30:], atol=1e-5)
+
+
 def test_the_exported_model_scores_the_test_split_as_the_training_did(data: Path, alone: Path) -> None:
     serve = tf.saved_model.load(str(alone / "saved_model")).signatures["serving_default"]
     inputs = serve.structured_input_signature[1]
@@ -114,6 +138,20 @@ def test_inference_is_benchmarked_on_a_trained_checkpoint(data: Path, alone: Pat
     assert measured["throughput"] > 0 and measured["steps"] == 20
     assert 0 < measured["latency_p90"] <= measured["latency_p95"] <= measured["latency_p99"]
     assert "inference benchmark of 20 steps" in (tmp_path / "worker.log").read_text()
+
+
+@pytest.mark.parametrize(("workers", "batch_size"), [(1, 200), (2, 400)])
+def test_inference_is_benchmarked_over_as_many_samples_as_asked(
+    data: Path, tmp_path: Path, workers: int, batch_size: int
+) -> None:
+    changed = dict(mode="inference", benchmark="true", benchmark_warmup_steps=1, benchmark_steps=5)
+    records = train(data, tmp_path, workers=workers, global_batch_size=batch_size, **changed)
+    assert records[-1]["data"]["samples"] == 5 * batch_size
+    steps = records[1:-1]  # after the parameters, with those before the measured ones
+    assert [record["step"] for record in steps] == [[1, step] for step in range(1, 7)]
+    assert all(record["data"]["samples/s"] > 0 for record in steps)
+    repeated = f"the 301 samples of the test split are repeated to fill batches of {batch_size}"
+    assert (repeated in (tmp_path / "worker.log").read_text()) == (batch_size > 301)
 
 
 def test_a_checkpoint_of_another_model_is_one_line(data: Path, alone: Path, tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ from components.models.layers.classifier import Classifier
 from components.models.layers.interest_evolution import UNITS_PER_EMBEDDING, InterestEvolution
 from components.models.layers.next_item import NextItemNetwork
 from components.models.layers.weights import Weights
-from components.models.loss import LossTerm, cross_entropy
+from components.models.loss import AUXILIARY, LossTerm, cross_entropy
 
 
 class Dien(tf.Module):
     """Interest evolution over the short history, then a classifier over [target, interest, user].
 
-    The loss is the cross-entropy plus the auxiliary loss of the next item.
+    The loss is the cross-entropy plus the auxiliary loss of the next item times its weight.
 
     Args:
         parameters: its sizes.
@@ -48,7 +48,14 @@ class Dien(tf.Module):
         item, user = self.inputs.item_width, self.inputs.user_width
         units = UNITS_PER_EMBEDDING * parameters.embedding_dim
         self.evolution = InterestEvolution(weights.scope("evolution"), item, units)
-        self.next_item = NextItemNetwork(weights.scope("next_item"), units, item, parameters.aux_mlp_dims)
+        self.next_item = NextItemNetwork(
+            weights.scope("next_item"),
+            units,
+            item,
+            parameters.aux_mlp_dims,
+            parameters.aux_loss_weight,
+            parameters.aux_loss_padding,
+        )
         self.classifier = Classifier(
             weights.scope("classifier"), item + units + user, parameters.mlp_dims, parameters.dropout_rate
         )
@@ -63,7 +70,7 @@ class Dien(tf.Module):
         logits, states = self._forward(batch, training)
         return logits, {
             "cross_entropy": cross_entropy(labels, logits),
-            "auxiliary": self.next_item.loss(states, batch.candidates, batch.short_mask),
+            AUXILIARY: self.next_item.loss(states, batch.candidates, batch.short_mask),
         }
 
     def _forward(self, batch: EmbeddedBatch, training: bool) -> tuple[tf.Tensor, tf.Tensor]:

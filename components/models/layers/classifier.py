@@ -8,6 +8,7 @@ from itertools import pairwise
 import tensorflow as tf
 
 from components.models.layers.dense import Dense
+from components.models.layers.dropout import Dropout
 from components.models.layers.prelu import PReLU, rectified_layers
 from components.models.layers.weights import Weights
 
@@ -34,16 +35,14 @@ class Classifier(tf.Module):
             for i, (n, m) in enumerate(pairwise(widths))
         ]
         self.output = Dense(weights.scope("output"), widths[-1], 1)
-        self._dropout_rate = dropout_rate
-        # A generator of its own keeps dropout the same after a resume: its state is saved with the weights.
-        self._generator = tf.random.Generator.from_seed(weights.seed) if dropout_rate > 0 else None
+        layers = range(len(hidden) if dropout_rate > 0 else 0)
+        self.dropouts = [Dropout(weights.scope(f"hidden_{i}"), dropout_rate) for i in layers]
 
     def __call__(self, inputs: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Scores representations ``[B, inputs]``; returns float32 ``[B]``."""
-        if training and self._generator is not None:
-            for layer in self.hidden:
-                inputs = rectified_layers(inputs, [layer])
-                inputs = tf.nn.experimental.general_dropout(inputs, self._dropout_rate, self._generator.uniform)
+        if training and self.dropouts:
+            for layer, dropout in zip(self.hidden, self.dropouts, strict=True):
+                inputs = dropout(rectified_layers(inputs, [layer]))
             scores = self.output(tf.cast(inputs, tf.float32))
         else:
             scores = rectified_layers(inputs, self.hidden, self.output)

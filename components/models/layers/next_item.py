@@ -23,13 +23,23 @@ class NextItemNetwork(tf.Module):
         state: width of a state.
         item: width of an item's embedding.
         hidden: widths of the hidden layers, such as (100, 50).
+        weight, padding: of the loss, see :func:`components.models.loss.next_item_loss`.
 
     References:
         Zhou et al., Deep Interest Evolution Network, https://arxiv.org/abs/1809.03672
     """
 
-    def __init__(self, weights: Weights, state: int, item: int, hidden: Sequence[int]) -> None:
+    def __init__(
+        self,
+        weights: Weights,
+        state: int,
+        item: int,
+        hidden: Sequence[int],
+        weight: float = 1.0,
+        padding: bool = False,
+    ) -> None:
         super().__init__()
+        self._weight, self._padding = weight, padding
         self._state = state
         self.kernel = weights.glorot("first/kernel", (state + item, hidden[0]))
         self.bias = weights.constant("first/bias", (hidden[0],))
@@ -61,6 +71,6 @@ class NextItemNetwork(tf.Module):
         following = tf.transpose(mask)[1:]
         if states.shape[0] < 2:
             none = tf.zeros_like(following, tf.float32)
-            return next_item_loss(none, none, following)
+            return next_item_loss(none, none, following, self._weight, self._padding)
         clicked, unclicked = tf.unstack(self(states, candidates))
-        return next_item_loss(clicked, unclicked, following)
+        return next_item_loss(clicked, unclicked, following, self._weight, self._padding)

@@ -38,7 +38,7 @@ class Weights:
 
     def uniform_values(self, name: str, shape: Sequence[int], limit: float) -> tf.Tensor:
         """What :meth:`uniform` starts from, as a tensor."""
-        return tf.random.stateless_uniform(shape, self._key(name), -limit, limit)
+        return tf.random.stateless_uniform(shape, self.key(name), -limit, limit)
 
     def glorot(self, name: str, shape: Sequence[int]) -> tf.Variable:
         """Uniform in ±sqrt(6 / (inputs + outputs)), the last two axes; Glorot and Bengio 2010."""
@@ -46,7 +46,7 @@ class Weights:
 
     def orthogonal(self, name: str, shape: Sequence[int]) -> tf.Variable:
         """Square matrices (the last two axes) with orthonormal rows, evenly distributed; Saxe et al. 2013."""
-        normal = tf.random.stateless_normal(shape, self._key(name))
+        normal = tf.random.stateless_normal(shape, self.key(name))
         q, r = tf.linalg.qr(normal)
         return tf.Variable(q * tf.sign(tf.linalg.diag_part(r))[..., tf.newaxis, :], name=self._scope + name)
 
@@ -54,5 +54,6 @@ class Weights:
         """One value everywhere."""
         return tf.Variable(tf.fill(shape, value), name=self._scope + name)
 
-    def _key(self, name: str) -> tf.Tensor:
+    def key(self, name: str) -> tf.Tensor:
+        """Key of a counter-based generator for the seed and this name, int64 ``[2]``."""
         return tf.constant([self.seed, zlib.crc32((self._scope + name).encode())], tf.int64)

@@ -45,7 +45,7 @@ class AdamStep(NamedTuple):
         powers: ``beta_1 ** t`` and ``beta_2 ** t``.
     """
 
-    keep_weights: float | tf.Tensor
+    keep_weights: float
     beta_1: float
     beta_2: float
     epsilon: float
@@ -65,7 +65,7 @@ def adam(
         gradient: of the weights; a row may be named more than once.
         by: the step.
     """
-    if not (isinstance(by.keep_weights, float) and by.keep_weights == 1.0):
+    if by.keep_weights != 1.0:
         variable.assign(variable * by.keep_weights)
     # TensorFlow's operation reads and writes each row once; a dense gradient for it is cheaper than sparse passes over
     # the moments.

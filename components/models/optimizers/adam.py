@@ -18,13 +18,13 @@ class Adam(tf.Module):
 
         m = b1 m + (1 - b1) g
         v = b2 v + (1 - b2) g²
-        w = w - lr * decay * w - lr * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + 1e-7)
+        w = w - decay * w - lr * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + 1e-7)
 
     A sparse gradient counts as 0 in the rows it does not name, so that every row moves in every step.
 
     Args:
         learning_rate: lr, a number or a schedule.
-        weight_decay: decay.
+        weight_decay: decay, which the learning rate and its schedule do not scale.
 
     References:
         Kingma and Ba, https://arxiv.org/abs/1412.6980; Loshchilov and Hutter, https://arxiv.org/abs/1711.05101
@@ -68,5 +68,5 @@ class Adam(tf.Module):
         rate: float | tf.Tensor,
         powers: tuple[tf.Tensor, tf.Tensor],
     ) -> None:
-        kept = 1.0 - rate * self._weight_decay
+        kept = 1.0 - self._weight_decay
         adam(variable, first, second, gradient, AdamStep(kept, BETA_1, BETA_2, EPSILON, rate, powers))

@@ -40,6 +40,6 @@ class LazyAdam(Adam):
         m = BETA_1 * m + (1.0 - BETA_1) * values
         v = BETA_2 * v + (1.0 - BETA_2) * tf.square(values)
         corrected = rate * tf.sqrt(1.0 - powers[1]) / (1.0 - powers[0])
-        decayed = weights * (1.0 - rate * self._weight_decay)
+        decayed = weights * (1.0 - self._weight_decay)
         for table, new in ((first, m), (second, v), (variable, decayed - corrected * m / (tf.sqrt(v) + EPSILON))):
             table.scatter_update(tf.IndexedSlices(new, rows))

@@ -11,11 +11,11 @@ from components.models.optimizers.schedules import Rate, at
 
 
 class Sgd(tf.Module):
-    """``w = w - lr * decay * w - lr * g``.
+    """``w = w - decay * w - lr * g``.
 
     Args:
         learning_rate: lr, a number or a schedule.
-        weight_decay: decay.
+        weight_decay: decay, which the learning rate and its schedule do not scale.
     """
 
     keeps_sparse = False
@@ -35,7 +35,7 @@ class Sgd(tf.Module):
         self.steps.assign_add(1)
         for gradient, variable in gradients_and_variables:
             if self._weight_decay:
-                variable.assign(variable * (1.0 - rate * self._weight_decay))
+                variable.assign(variable * (1.0 - self._weight_decay))
             if isinstance(gradient, tf.IndexedSlices):
                 variable.scatter_sub(tf.IndexedSlices(rate * gradient.values, gradient.indices))
             else:

@@ -14,7 +14,7 @@ from components.models.layers.classifier import Classifier
 from components.models.layers.interest_evolution import UNITS_PER_EMBEDDING, InterestEvolution
 from components.models.layers.next_item import NextItemNetwork
 from components.models.layers.weights import Weights
-from components.models.loss import LossTerm, cross_entropy
+from components.models.loss import AUXILIARY, LossTerm, cross_entropy
 from components.models.ops.search import search
 from components.models.sim.parameters import SimParameters
 
@@ -36,7 +36,8 @@ class Sim(tf.Module):
     - Stage two: dot attention over the 50 items with the highest attention in stage one, and their mean
       (sum / (count + 1)); DIEN's interest over the short history; classifier over
       [attention, mean, target, interest, user].
-    - Loss: half the cross-entropy of each stage, plus DIEN's auxiliary loss. The prediction is that of stage two.
+    - Loss: half the cross-entropy of each stage, plus DIEN's auxiliary loss times its weight. The prediction is that of
+      stage two.
 
     Args:
         parameters: its sizes.
@@ -64,7 +65,14 @@ class Sim(tf.Module):
         item, user = self.inputs.item_width, self.inputs.user_width
         units = UNITS_PER_EMBEDDING * parameters.embedding_dim
         self.evolution = InterestEvolution(weights.scope("evolution"), item, units)
-        self.next_item = NextItemNetwork(weights.scope("next_item"), units, item, parameters.aux_mlp_dims)
+        self.next_item = NextItemNetwork(
+            weights.scope("next_item"),
+            units,
+            item,
+            parameters.aux_mlp_dims,
+            parameters.aux_loss_weight,
+            parameters.aux_loss_padding,
+        )
         self.stage_one = Classifier(
             weights.scope("stage_one"), 2 * item + user, parameters.stage_one_mlp_dims, parameters.dropout_rate
         )
@@ -83,7 +91,7 @@ class Sim(tf.Module):
         return forward.stage_two_logits, {
             "stage_one": cross_entropy(labels, forward.stage_one_logits, STAGE_WEIGHT),
             "stage_two": cross_entropy(labels, forward.stage_two_logits, STAGE_WEIGHT),
-            "auxiliary": self.next_item.loss(forward.states, batch.candidates, batch.short_mask),
+            AUXILIARY: self.next_item.loss(forward.states, batch.candidates, batch.short_mask),
         }
 
     def _forward(self, batch: EmbeddedBatch, training: bool) -> _Forward:

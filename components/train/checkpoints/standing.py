@@ -28,7 +28,6 @@ class Standing:
         epochs: results of the finished epochs, as in training.json.
         loss_sum: sum of this epoch's losses so far.
         epoch_seconds: spent in this epoch so far.
-        seconds: spent since the training began, over all runs of it.
     """
 
     seed: int
@@ -41,7 +40,6 @@ class Standing:
     epochs: list[dict[str, Any]] = field(default_factory=list)
     loss_sum: float = 0.0
     epoch_seconds: float = 0.0
-    seconds: float = 0.0
 
     @property
     def global_step(self) -> int:

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass
 import numpy as np
 import tensorflow as tf
 
+from components.train.loop.log import TrainingLog
+from components.train.loop.meter import latencies
 from components.train.loop.session import Session
 
 Batch = dict[str, tf.Tensor]
@@ -23,20 +25,26 @@ class Benchmark:
         throughput: samples a second over all ranks, from asking for a batch to having its result, over all
             measured steps.
         throughput_std: its standard deviation from step to step.
-        latency_mean: milliseconds from having a batch to having its result, of the slowest rank.
+        time: seconds of all steps, those before the measured ones included.
+        step_mean: milliseconds from having a batch to having its result, of the slowest rank.
+        latency_mean: milliseconds from asking for a batch to having its result, of the slowest rank.
         latency_p90: its 90th percentile.
         latency_p95: its 95th percentile.
         latency_p99: its 99th percentile.
         steps: measured steps.
+        samples: of these steps, over all ranks.
     """
 
     throughput: float
     throughput_std: float
+    time: float
+    step_mean: float
     latency_mean: float
     latency_p90: float
     latency_p95: float
     latency_p99: float
     steps: int
+    samples: int
 
     def metrics(self) -> dict[str, float]:
         return asdict(self)
@@ -46,41 +54,43 @@ class Benchmark:
             f"{mode} benchmark of {self.steps} steps: "
             f"{self.throughput:,.0f} samples/s (std {self.throughput_std:,.0f}), "
             f"latency {self.latency_mean:.2f} ms (p90 {self.latency_p90:.2f}, p95 {self.latency_p95:.2f}, "
-            f"p99 {self.latency_p99:.2f})"
+            f"p99 {self.latency_p99:.2f}), of it {self.step_mean:.2f} ms with the batch at hand"
         )
 
 
-def benchmark_training(session: Session, step: Callable[[Batch], tf.Tensor], seed: int) -> Benchmark:
-    """Measures training steps, over as many epochs as it takes."""
+def benchmark_training(session: Session, step: Callable[[Batch], tf.Tensor], seed: int, log: TrainingLog) -> Benchmark:
+    """Measures training steps, over as many epochs as it takes; afterwards ``log`` gets the samples/s of each."""
     epochs = (session.training_batches(seed, epoch) for epoch in itertools.count())
-    return _measure(session, step, itertools.chain.from_iterable(epochs))
+    return _measure(session, step, itertools.chain.from_iterable(epochs), log)
 
 
-def benchmark_inference(session: Session) -> Benchmark:
-    """Measures scoring the test split, over and over."""
-    passes = (session.test_batches() for _ in itertools.count())
-    return _measure(session, session.scorer.add, itertools.chain.from_iterable(passes))
+def benchmark_inference(session: Session, log: TrainingLog) -> Benchmark:
+    """Measures scoring full batches of the test split, over and over; ``log`` as in training."""
+    rows, size = session.data.test.rows, session.parameters.global_batch_size
+    if rows < size and session.is_first:
+        print(f"the {rows} samples of the test split are repeated to fill batches of {size}", flush=True)
+    return _measure(session, session.scorer.add, session.full_test_batches(), log)
 
 
-def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndarray) -> Benchmark:
+def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndarray, warmup: int = 0) -> Benchmark:
     """Puts the ranks' measurements together.
 
     Args:
         rows: [ranks, steps] samples of each step.
         cycle_seconds: [ranks, steps] from asking for a batch to having its result.
         step_seconds: [ranks, steps] from having the batch to having its result.
+        warmup: steps at the beginning that only ``time`` counts.
     """
-    throughput = rows.sum(axis=0) / cycle_seconds.max(axis=0)
-    latency = step_seconds.max(axis=0) * 1000
-    p90, p95, p99 = np.percentile(latency, [90, 95, 99])
+    cycles, samples = cycle_seconds.max(axis=0), rows.sum(axis=0)
+    measured = slice(warmup, None)
     return Benchmark(
-        throughput=float(rows.sum() / cycle_seconds.max(axis=0).sum()),
-        throughput_std=float(throughput.std()),
-        latency_mean=float(latency.mean()),
-        latency_p90=float(p90),
-        latency_p95=float(p95),
-        latency_p99=float(p99),
-        steps=rows.shape[1],
+        throughput=float(samples[measured].sum() / cycles[measured].sum()),
+        throughput_std=float((samples / cycles)[measured].std()),
+        time=float(cycles.sum()),
+        step_mean=float(step_seconds.max(axis=0)[measured].mean()) * 1000,
+        **latencies(cycles[measured]),
+        steps=rows.shape[1] - warmup,
+        samples=int(samples[measured].sum()),
     )
 
 
@@ -99,12 +109,17 @@ def timed_steps(
         yield int(batch[label].shape[0]), ended - asked, ended - started
 
 
-def _measure(session: Session, step: Callable[[Batch], tf.Tensor], batches: Iterator[Batch]) -> Benchmark:
+def _measure(
+    session: Session, step: Callable[[Batch], tf.Tensor], batches: Iterator[Batch], log: TrainingLog
+) -> Benchmark:
     warmup, steps = session.parameters.benchmark_warmup_steps, session.parameters.benchmark_steps
     measured: list[tuple[int, float, float]] = []
     with session.progress("benchmark", warmup + steps, "steps") as advance:
         for taken in itertools.islice(timed_steps(step, batches, session.data.label), warmup + steps):
             measured.append(taken)
             advance(1)
-    gathered = np.array(session.ranks.gather(measured[warmup:]))
-    return summarize(gathered[:, :, 0], gathered[:, :, 1], gathered[:, :, 2])
+    gathered = np.array(session.ranks.gather(measured))
+    rows, cycles, seconds = np.moveaxis(gathered, 2, 0)
+    for number, (samples, cycle) in enumerate(zip(rows.sum(axis=0), cycles.max(axis=0), strict=True), 1):
+        log.write([1, number], {"samples/s": samples / cycle})
+    return summarize(rows, cycles, seconds, warmup)

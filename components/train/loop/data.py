@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from components import arrays
 from components.arrays import ALIGNMENT
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
@@ -82,6 +83,22 @@ class TrainingData:
         """This rank's share of each global batch of the test split, in file order."""
         return self.test.batches(self.parameters.global_batch_size, rank=self.ranks.rank, size=self.ranks.size)
 
+    def full_test_batches(self) -> Iterator[dict[str, np.ndarray]]:
+        """This rank's share of full global batches, over and over the test split, without end.
+
+        What is left of a pass makes no batch; a split smaller than a batch is read as a whole for each and repeated
+        until it fills one.
+        """
+        size, ranks, rows = self.parameters.global_batch_size, self.ranks, self.test.rows
+        if rows >= size:
+            while True:
+                yield from self.test.batches(size, rank=ranks.rank, size=ranks.size, drop_remainder=True)
+        share = size // ranks.size
+        chosen = np.arange(ranks.rank * share, (ranks.rank + 1) * share) % rows
+        while True:
+            for batch in self.test.batches(rows):
+                yield {name: _rows(values, chosen) for name, values in batch.items()}
+
     def signature(self, records_features: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
         """Shapes of a batch with these features, floats or ids of :func:`id_type`, rows unknown."""
         features = {name: self.spec.features[name] for name in records_features}
@@ -98,6 +115,11 @@ class TrainingData:
     def training_features(self) -> tuple[str, ...]:
         """The label and every feature of a channel."""
         return (self.label, *_channel_features(self.spec))
+
+
+def _rows(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    out = arrays.empty((len(chosen), *values.shape[1:]), values.dtype.type)
+    return np.take(values, chosen, axis=0, out=out, mode="clip")  # which writes to it at once
 
 
 def id_type() -> tf.DType:
@@ -140,18 +162,15 @@ def open_data(
     """
     spec = load_feature_spec(folder, parameters.feature_spec)
     require_divisible(parameters.global_batch_size, ranks.size)
-    for split, size in ((TRAIN, parameters.prebatch_train_size), (TEST, parameters.prebatch_test_size)):
-        if size and size != spec.prebatch_size(split):
-            raise KfrecError(
-                f"parameter prebatch_{split}_size={size}, but {folder / parameters.feature_spec} says the records hold "
-                f"{spec.prebatch_size(split)}; leave it at 0 or convert the data again"
-            )
     label = label_of(spec)
     cache = 0 if parameters.disable_cache else cache_bytes(ranks.local_size)
     rows = rows_per_file(spec, TRAIN)
     files = needed_files(rows, parameters.global_batch_size, [ranks.rank], ranks.size) if rows else None
-    train = Records(spec, TRAIN, (label, *_channel_features(spec)), cache_bytes=cache, files=files)
+    features = (label, *_channel_features(spec))
+    train = Records(spec, TRAIN, features, cache_bytes=cache, files=files, threads=parameters.num_parallel_calls)
     test = Records(spec, TEST, (label, *serving_features))
+    _require_prebatch_size(spec, train, parameters.prebatch_train_size)
+    _require_prebatch_size(spec, test, parameters.prebatch_test_size)
     data = TrainingData(spec, train, test, label, parameters, ranks)
     if not test.rows:
         raise KfrecError(f"{folder}: the test split has no samples; convert the data again")
@@ -161,6 +180,22 @@ def open_data(
             "lower global_batch_size or turn drop_remainder off"
         )
     return data
+
+
+def _require_prebatch_size(spec: FeatureSpec, records: Records, size: int) -> None:
+    """Refuses a prebatch size that is not that of the records, whether the specification says theirs or not.
+
+    Raises:
+        KfrecError: it is another one; 0 fits any.
+    """
+    noted = spec.noted_prebatch_size(records.split)
+    # The last record of a split holds the rest, so that one record alone fits any size.
+    held = noted if noted is not None else records.first_record_rows if records.count > 1 else size
+    if size and size != held:
+        raise KfrecError(
+            f"parameter prebatch_{records.split}_size={size}, but a record of the {records.split} split in "
+            f"{spec.folder} holds {held or 1}; leave it at 0, or convert the data again"
+        )
 
 
 def label_of(spec: FeatureSpec) -> str:

@@ -4,6 +4,19 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
+
+
+def latencies(seconds: np.ndarray) -> dict[str, float]:
+    """Mean and percentiles of what single steps took, in milliseconds, as ``latency_mean`` to ``latency_p99``."""
+    p90, p95, p99 = np.percentile(seconds, [90, 95, 99]) * 1000
+    return {
+        "latency_mean": float(seconds.mean()) * 1000,
+        "latency_p90": float(p90),
+        "latency_p95": float(p95),
+        "latency_p99": float(p99),
+    }
+
 
 class Meter:
     """Times windows of steps; the first step of a process compiles the graph, so its window does not count as speed.
@@ -17,7 +30,7 @@ class Meter:
         self.samples_per_second = 0.0
         self.step_seconds = 0.0
         self._warm = False
-        self._measured_samples, self._measured_seconds = 0, 0.0
+        self.next_epoch()
         self._started = time.monotonic()
 
     @property
@@ -29,6 +42,11 @@ class Meter:
     def mean_samples_per_second(self) -> float:
         """Of this epoch, or of its last window where only the first step of the process was seen."""
         return self._measured_samples / self._measured_seconds if self._measured_seconds else self.samples_per_second
+
+    @property
+    def latencies(self) -> dict[str, float]:
+        """Of the steps of this epoch, see :func:`latencies`; every step of a window counts with the window's mean."""
+        return latencies(np.array(self._measured_steps or [self.step_seconds]))
 
     def start(self) -> None:
         """Begins a window, leaving out what happened since the last one ended."""
@@ -43,7 +61,9 @@ class Meter:
         if self._warm:
             self._measured_samples += samples
             self._measured_seconds += elapsed
+            self._measured_steps += [self.step_seconds] * steps
         self._warm = True
 
     def next_epoch(self) -> None:
         self._measured_samples, self._measured_seconds = 0, 0.0
+        self._measured_steps: list[float] = []

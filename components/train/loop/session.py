@@ -69,6 +69,9 @@ class Session:
     def test_batches(self) -> Iterator[dict[str, tf.Tensor]]:
         return prefetched(map(tensors, self.data.test_batches()), _ahead(self.parameters.prefetch_test_size))
 
+    def full_test_batches(self) -> Iterator[dict[str, tf.Tensor]]:
+        return prefetched(map(tensors, self.data.full_test_batches()), _ahead(self.parameters.prefetch_test_size))
+
     def test_score(self) -> dict[str, float]:
         """The task's metrics of the test split; every rank takes part and gets the result."""
         return self.scorer.score(self.test_batches())

@@ -126,7 +126,7 @@ class Training:
             advance(sum(self._data.rows_of(step) for step in range(standing.step)))
             self._meter.start()
             for batch in self._session.training_batches(standing.seed, standing.epoch, standing.step):
-                pending.append(self.step.run(batch))
+                pending.append(self.step.run_in_parts(batch))
                 standing.step += 1
                 advance(self._data.rows_of(standing.step - 1))
                 is_last = standing.step == standing.steps_per_epoch
@@ -147,18 +147,20 @@ class Training:
         first = standing.step - len(pending)
         self._meter.stop(sum(self._data.rows_of(step) for step in range(first, standing.step)), len(pending))
         speed = {"samples/s": round(self._meter.samples_per_second, 1), "step_time": self._meter.step_seconds}
-        for step, loss in enumerate(losses.tolist(), first + 1):
+        for step, (loss, *parts) in enumerate(losses.tolist(), first + 1):
             if not math.isfinite(loss):
                 raise SharedError(
                     f"epoch {standing.epoch + 1} step {step}: the loss is {loss}; lower the learning rate"
                     " or look at the data"
                 )
-            log.write([standing.epoch + 1, step], {"loss": loss, **speed})
+            published = {"total_loss": loss, **dict(zip(self.step.parts, parts, strict=True))}
+            log.write([standing.epoch + 1, step], {"loss": loss, **published, **speed})
         log.flush()
-        standing.loss_sum += float(losses.sum(dtype=np.float64))
+        standing.loss_sum += float(losses[:, 0].sum(dtype=np.float64))
 
     def _finish_epoch(self, earlier: float, began: float, log: TrainingLog) -> None:
         standing = self.standing
+        training_seconds = earlier + time.monotonic() - began
         train = self._metrics.result(self._totals())
         test = self._session.test_score()
         seconds = earlier + time.monotonic() - began
@@ -168,15 +170,16 @@ class Training:
             **{f"train_{name}": value for name, value in train.items()},
             **{f"test_{name}": value for name, value in test.items()},
             "seconds": seconds,
+            "training_seconds": training_seconds,
             "samples_per_second": self._meter.mean_samples_per_second,
         }
         # JSON has no NaN: a metric that the data does not define is null.
         result = {name: None if math.isnan(value) else value for name, value in result.items()}
         standing.epochs.append(result)
-        standing.seconds += seconds
         standing.epoch, standing.step, standing.loss_sum, standing.epoch_seconds = standing.epoch + 1, 0, 0.0, 0.0
         self._metrics.reset()
-        log.write([standing.epoch], {name: value for name, value in result.items() if name != "epoch"})
+        published = {"throughput": result["samples_per_second"], "time": training_seconds, **self._meter.latencies}
+        log.write([standing.epoch], {name: value for name, value in result.items() if name != "epoch"} | published)
         log.flush()
         self._save()
         if self._session.is_first:

@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from components.models import Model
+from components.models.layers.dropout import masks_of
+from components.models.loss import part_of
 from components.models.ops.choice import host_back_end
 from components.models.optimizers.groups import Optimizers
 from components.tasks import Streaming
@@ -34,6 +36,9 @@ class TrainingStep:
         signature: feature name (and label) to [None] or [None, length], integers.
         label: name of the label feature.
         xla: compile the forward and backward pass; reductions and updates stay outside.
+
+    Attributes:
+        parts: names of the parts of the loss (:func:`components.models.loss.part_of`), known once a step was taken.
     """
 
     def __init__(
@@ -54,22 +59,28 @@ class TrainingStep:
         compiled = {"jit_compile": True} if xla else {}
         self._differentiate = tf.function(self._loss_and_gradients, autograph=False, **compiled)
         self._counts = tf.function(self._term_counts, autograph=False, **compiled)
+        self.parts: tuple[str, ...] = ()
         self.run = tf.function(self._run, input_signature=[dict(signature)], autograph=False)
+        self.run_in_parts = tf.function(self._run_in_parts, input_signature=[dict(signature)], autograph=False)
 
     def _run(self, batch: Features) -> tf.Tensor:
         """Trains on this rank's share of a global batch and returns the loss of the whole one, float32."""
+        return self._run_in_parts(batch)[0]
+
+    def _run_in_parts(self, batch: Features) -> tf.Tensor:
+        """As :meth:`run`, but returns the loss and then each of its parts, float32 ``[1 + parts]``."""
         features = {name: value for name, value in batch.items() if name != self._label}
         labels = tf.cast(batch[self._label], tf.float32)
         # A compiled function cannot hold a reduction, so the counts come from a pass of their own, of which the
         # compiler keeps little more than the masks.
         shares = self._shares(self._counts(features, labels)) if self._xla else None
-        share, logits, gradients = self._differentiate(features, labels, shares)
+        losses, logits, gradients = self._differentiate(features, labels, shares)
         gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
         with host_back_end():
-            gradients, (loss,) = sum_gradients(self._ranks, gradients, [share], self._optimizer.keeps_sparse)
+            gradients, (losses,) = sum_gradients(self._ranks, gradients, [losses], self._optimizer.keeps_sparse)
             self._loss_scale.apply(gradients, self._update)
         self._metrics.update(labels, logits)
-        return loss
+        return losses
 
     def _term_counts(self, features: Features, labels: tf.Tensor) -> tf.Tensor:
         _, terms = self._model.loss_terms(features, labels, training=False)
@@ -83,15 +94,18 @@ class TrainingStep:
     def _loss_and_gradients(
         self, features: Features, labels: tf.Tensor, shares: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
-        """This rank's share of the loss, its logits, and the gradients of its share, scaled."""
-        with host_back_end(not self._xla), tf.GradientTape() as tape:
+        """This rank's share of the loss and of its parts, its logits, and the gradients of its share, scaled."""
+        with host_back_end(not self._xla), masks_of(self._ranks.rank), tf.GradientTape() as tape:
             logits, terms = self._model.loss_terms(features, labels, training=True)
             if shares is None:
                 shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))
             weighted = tf.stack([term.weight * term.total for term in terms.values()])
             loss = tf.tensordot(shares, weighted, 1)
             scaled = loss * self._loss_scale.factor
-        return loss, logits, tape.gradient(scaled, self._variables)
+        self.parts = tuple(dict.fromkeys(map(part_of, terms)))
+        chosen = [tf.constant([part_of(term) == part for term in terms]) for part in self.parts]
+        parts = [tf.tensordot(shares, tf.where(mine, weighted, 0.0), 1) for mine in chosen]
+        return tf.stack([loss, *parts]), logits, tape.gradient(scaled, self._variables)
 
     def _update(self, gradients: Sequence[Gradient]) -> None:
         self._optimizer.apply(list(zip(gradients, self._variables, strict=True)))

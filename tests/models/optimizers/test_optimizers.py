@@ -32,7 +32,7 @@ def _adam(gradients: list[np.ndarray], rows: list[list[int]], decay: float = 0.0
         for row in moving:
             m[row] = 0.9 * m[row] + 0.1 * gradient[row]
             v[row] = 0.999 * v[row] + 0.001 * gradient[row] ** 2
-            w[row] -= 0.1 * decay * w[row]
+            w[row] -= decay * w[row]
             w[row] -= 0.1 * np.sqrt(1 - 0.999**step) / (1 - 0.9**step) * m[row] / (np.sqrt(v[row]) + 1e-7)
     return w
 
@@ -64,8 +64,8 @@ def test_sgd_steps_against_the_gradient(gradient, compiled):
     np.testing.assert_allclose(_run("sgd", [gradient], compiled), START - 0.1 * DENSE, rtol=1e-6)
 
 
-def test_weight_decay_is_apart_from_the_gradient():
-    decayed = START * (1 - 0.1 * 0.5)
+def test_weight_decay_is_apart_from_the_gradient_and_from_the_learning_rate():
+    decayed = START * (1 - 0.5)
     np.testing.assert_allclose(_run("sgd", [tf.constant(DENSE)], weight_decay=0.5), decayed - 0.1 * DENSE, rtol=1e-6)
     np.testing.assert_allclose(
         _run("adam", [tf.constant(DENSE)], weight_decay=0.5), _adam([DENSE], [[0, 1, 2]], decay=0.5), rtol=1e-5

@@ -1,10 +1,81 @@
-"""Batches as a step takes them."""
+"""What a training reads, and batches as a step takes them."""
+
+from itertools import islice
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.train.loop.data import id_type, tensors
+from components.errors import KfrecError
+from components.steps.catalog import TrainParameters
+from components.train.loop.data import TrainingData, id_type, open_data, tensors
+from components.train.loop.ranks import Alone, Ranks
+from tests.train.dataset import samples, write_dataset
+
+
+class OneOfTwo(Alone):
+    """One of two ranks, as the reader sees it."""
+
+    size = 2
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+
+
+def opened(folder: Path, ranks: Ranks | None = None, **given: Any) -> TrainingData:
+    parameters = TrainParameters(**{"global_batch_size": 50, **given})
+    return open_data(folder, parameters, ranks or Alone(), ("uid", "item_pos"))
+
+
+@pytest.mark.parametrize("size", [50, 300])
+def test_full_test_batches_come_without_end_and_ranks_share_them(tmp_path: Path, size: int) -> None:
+    folder = write_dataset(tmp_path / "data", train=300, test=101)
+    whole, *parts = [
+        list(islice(opened(folder, ranks, global_batch_size=size).full_test_batches(), 5))
+        for ranks in (Alone(), OneOfTwo(0), OneOfTwo(1))
+    ]
+    test = samples(101, seed=2)["item_pos"]
+    for step, batch in enumerate(whole):
+        first = step % 2 * 50 if size == 50 else 0  # of 101 samples there are two full batches of 50
+        np.testing.assert_array_equal(batch["item_pos"], test[(first + np.arange(size)) % 101])
+        shared = np.concatenate([part[step]["item_pos"] for part in parts])
+        np.testing.assert_array_equal(shared, batch["item_pos"])
+
+
+def test_records_tell_a_prebatch_size_that_the_specification_does_not(tmp_path: Path) -> None:
+    written = dict(train=430, test=101, prebatch_size=100)
+    public = opened(
+        write_dataset(tmp_path / "public", **written, noted=False), prebatch_train_size=100, prebatch_test_size=100
+    )
+    own = opened(write_dataset(tmp_path / "own", **written))
+    assert (public.train.rows, public.test.rows) == (430, 101)
+    for theirs, ours in zip(public.training_batches(1, 0), own.training_batches(1, 0), strict=True):
+        np.testing.assert_array_equal(theirs["item_pos"], ours["item_pos"])
+
+
+def test_the_public_number_of_parallel_calls_is_the_number_of_decoding_threads(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path / "data", train=300)
+    one, three = (opened(folder, num_parallel_calls=threads) for threads in (1, 3))
+    assert (one.train.threads, three.train.threads) == (1, 3)
+    for first, second in zip(one.training_batches(1, 0), three.training_batches(1, 0), strict=True):
+        np.testing.assert_array_equal(first["item_pos"], second["item_pos"])
+
+
+def test_a_split_smaller_than_a_record_fits_any_prebatch_size(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path / "data", train=430, test=30, prebatch_size=100, noted=False)
+    assert opened(folder, prebatch_train_size=100, prebatch_test_size=64).test.rows == 30
+
+
+@pytest.mark.parametrize("noted", [False, True])
+@pytest.mark.parametrize(("prebatch_size", "told"), [(0, "holds 1;"), (100, "holds 100;")])
+def test_another_prebatch_size_than_the_records_is_refused(
+    tmp_path: Path, prebatch_size: int, told: str, noted: bool
+) -> None:
+    folder = write_dataset(tmp_path / "data", train=430, prebatch_size=prebatch_size, noted=noted)
+    with pytest.raises(KfrecError, match=f"prebatch_train_size=64, but a record of the train split in .* {told}"):
+        opened(folder, prebatch_train_size=64)
 
 
 @pytest.mark.parametrize(("gpus", "kind"), [([], tf.int32), (["gpu"], tf.int64)])

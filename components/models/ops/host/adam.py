@@ -38,12 +38,8 @@ def adam(
         return NotImplemented
     if not rows.supports(variable.shape[-1], gradient.values.dtype):
         return NotImplemented
-    kept = by.keep_weights
-    if not isinstance(kept, float):  # the kernel takes a constant
-        variable.assign(variable * kept)
-        kept = 1.0
     variables = variable, first, second
-    factors = Factors(kept, by.beta_1, by.beta_2, by.epsilon)
+    factors = Factors(by.keep_weights, by.beta_1, by.beta_2, by.epsilon)
     rate = by.rate * tf.sqrt(1.0 - by.powers[1]) / (1.0 - by.powers[0])
 
     def run(*arrays: np.ndarray) -> list[np.ndarray]:

@@ -1,0 +1,52 @@
+"""A step of one rank, taken by itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components import registry
+from components.models import build_model
+from components.models.optimizers.groups import Optimizers
+from components.steps.catalog import worker_parameters
+from components.steps.parameter import build
+from components.tasks.click.streaming import ClickMetrics
+from components.train.loop.loss_scale import LossScale
+from components.train.loop.ranks import Alone, Ranks
+from components.train.loop.training_step import TrainingStep
+from tests.train.dataset import LONG, samples, specification
+
+
+class Second(Alone):
+    """The second of two ranks, whose sums are its own: only what it draws itself can tell it from the first."""
+
+    rank = 1
+
+
+def steps(tmp_path: Path, ranks: Ranks, **given: str) -> list[np.ndarray]:
+    """What three steps on the same batch return."""
+    settings = {"embedding_dim": "4", "long_seq_length": str(LONG), "lr": "0", **given}
+    parameters = build(worker_parameters("sim"), settings)
+    spec = specification(tmp_path)
+    model = build_model(parameters, spec, seed=1)
+    optimizer = Optimizers(registry.model("sim").optimizers(parameters, model, 1), model.trainable_variables)
+    shapes = {name: [None] if f.length is None else [None, f.length] for name, f in spec.features.items()}
+    signature = {name: tf.TensorSpec(shape, tf.int32, name=name) for name, shape in shapes.items()}
+    metrics, scale = ClickMetrics(with_loss=False), LossScale(False)
+    step = TrainingStep(model, optimizer, ranks, metrics, scale, signature, "label", parameters.xla)
+    batch = {name: tf.constant(values, tf.int32) for name, values in samples(50, seed=3).items()}
+    return [step.run(batch).numpy() for _ in range(3)]
+
+
+@pytest.mark.parametrize("xla", ["false", "true"])
+def test_dropout_differs_between_ranks_and_from_step_to_step(tmp_path: Path, xla: str) -> None:
+    first, second = (steps(tmp_path, ranks, dropout_rate="0.5", xla=xla) for ranks in (Alone(), Second()))
+    assert len({float(loss) for loss in [*first, *second]}) == 6
+
+
+def test_without_dropout_ranks_compute_the_same(tmp_path: Path) -> None:
+    first, second = (steps(tmp_path, ranks) for ranks in (Alone(), Second()))
+    np.testing.assert_array_equal(first, second)
