@@ -102,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _known(stage: str) -> str:
     if stage not in STAGES:
-        raise argparse.ArgumentTypeError(f"there is no stage {stage}; the stages are {', '.join(STAGES)}")
+        raise argparse.ArgumentTypeError(f"unknown stage {stage}; the stages are {', '.join(STAGES)}")
     return stage
 
 

@@ -14,7 +14,7 @@ _OS_REMEDIES = {
     errno.EROFS: "the file system is read-only; choose another folder",
     errno.EACCES: "permission denied; choose a folder this user may write to",
     errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
-    errno.ELOOP: "its symbolic links lead in a circle; choose another folder",
+    errno.ELOOP: "its symbolic links form a loop; choose another folder",
     errno.ENOENT: "is not there and cannot be made there; check the path",
     errno.ENOTDIR: "a file stands where a folder is needed; choose another folder",
     errno.EEXIST: "a file stands where a folder is needed; choose another folder",

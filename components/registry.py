@@ -64,7 +64,7 @@ def _entries(group: str) -> dict[str, EntryPoint]:
         earlier = found.setdefault(entry.name, entry)
         if earlier.value != entry.value:
             raise KfrecError(
-                f"the {_KINDS[group]} {entry.name} is brought by two packages, as {earlier.value} and as "
+                f"the {_KINDS[group]} {entry.name} is provided by two packages, as {earlier.value} and as "
                 f"{entry.value}; uninstall one of them"
             )
     return found

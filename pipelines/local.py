@@ -110,7 +110,7 @@ def _check_installed(arguments: Mapping[str, Any]) -> None:
         modules = ", ".join(module for name in extras for module in missing[name])
         raise KfrecError(
             f"kfrec run needs {modules}, which this environment lacks; install kfrec[{','.join(extras)}] into it, or "
-            "start the run on a cluster with kfrec submit, where each step has an image of its own"
+            "start the run on a cluster with kfrec submit, where each step has its own image"
         )
 
 
@@ -183,7 +183,7 @@ def _run_folder(workdir: Path) -> Path:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        told = KfrecError(f"{folder}: cannot be made ({error.strerror}); choose another workdir")
+        told = KfrecError(f"{folder}: cannot be created ({error.strerror}); choose another workdir")
         raise explain_os_error(error, folder) or told from error
     return folder
 

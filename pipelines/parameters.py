@@ -64,7 +64,7 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
     for name in values:
         if name == "model_type":
             raise KfrecError(
-                f"parameter model_type is no parameter of a pipeline; choose one with --model {values[name]}"
+                f"parameter model_type is not a pipeline parameter; choose the model with --model {values[name]}"
             )
         if name not in known:
             raise KfrecError(unknown_parameter(name, list(known)))

@@ -43,7 +43,7 @@ def check_retries(spec: Json, platform: Json) -> None:
         attempts, longest = int(policy["maxRetryCount"]) + 1, policy["backoffMaxDuration"]
         if int(longest.removesuffix("s")) > LONGEST:
             raise KfrecError(
-                f"{step}: retries={attempts - 1}, with a wait that doubles, take longer than KFP's longest duration; "
+                f"{step}: retries={attempts - 1}, with exponential backoff, take longer than KFP's longest duration; "
                 "lower retries or retry_wait in the settings"
             )
         if int(longest.removesuffix("s")) <= attempts * timeout:

@@ -102,7 +102,7 @@ class ClusterSettings:
     """Settings of every step.
 
     Attributes:
-        registry: stands before the images' names.
+        registry: prefix of the images' names.
         steps: by the step's name.
         source: the file they come from, for messages.
     """
@@ -151,7 +151,7 @@ def load_settings(file: Path | None = None, registry: str = "") -> ClusterSettin
 
     Args:
         file: YAML of the form of the defaults' file.
-        registry: stands before the images' names.
+        registry: prefix of the images' names.
 
     Raises:
         KfrecError: no such file, not YAML, an unknown name, or a value of the wrong type; the line says which.

@@ -102,7 +102,7 @@ class Artifact:
         """
         if self.step not in (*steps, ADOPTED):
             raise KfrecError(
-                f"{self.path}: was written by step {self.step}, but what {' or '.join(steps)} writes is needed here; "
+                f"{self.path}: was written by step {self.step}, but an output of {' or '.join(steps)} is needed here; "
                 "give that folder"
             )
 

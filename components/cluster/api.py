@@ -304,7 +304,7 @@ class Cluster:
             if away > longest:
                 raise KfrecError(
                     f"the Kubernetes API at {self._host} {reason} for {away:.0f} s; a {self.kind.name} that was "
-                    "created may go on: run the step again to find it"
+                    "created may still run: run the step again to find it"
                 )
             if not told and away > 2 * self.patience.first_wait:
                 self.tell(f"the Kubernetes API at {self._host} {reason}; waiting for it")
@@ -328,7 +328,7 @@ def connect(kind: Kind, namespace: str = "", **options: Any) -> Cluster:
         own = find_cluster()
     except NoCluster as error:
         raise KfrecError(
-            f"{kind.asked_by} needs a cluster, and there is none ({error}); run in a pod, set KUBECONFIG, or use "
+            f"{kind.asked_by} needs a cluster, but none is configured ({error}); run in a pod, set KUBECONFIG, or use "
             f"{kind.instead}"
         ) from None
     return Cluster(kind, namespace or own or "default", **options)

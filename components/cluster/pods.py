@@ -53,7 +53,7 @@ def diagnosed(what: str, question: Callable[[], T], say: Callable[[str], None]) 
     try:
         return question()
     except Exception as error:  # whatever it is
-        say(f"cannot see {what} ({error}); going on without")
+        say(f"cannot see {what} ({error}); continuing without it")
         return None
 
 

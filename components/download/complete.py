@@ -63,7 +63,7 @@ def count_lines(path: Path, label: str) -> int:
                     decoder, ended = None, True
         if label.endswith(".gz") and (decoder is not None or not ended):
             raise KfrecError(
-                f"{label}: the gzip file is cut off after {path.stat().st_size} bytes; get a complete copy of it "
+                f"{label}: the gzip file is truncated after {path.stat().st_size} bytes; get a complete copy of it "
                 f"(gzip -t {Path(label).name} finds out) and run again"
             )
     return lines + (last != b"\n")

@@ -44,7 +44,7 @@ def decide(newest: str, known: Known, minimum_new: int, force: bool, count: Call
         count: its rows, counted up to the number it is given.
     """
     if force:
-        return Verdict(True, f"Data version {newest}: a training was asked for whatever it brings.")
+        return Verdict(True, f"Data version {newest}: training was requested with force.")
     if known.champion is None and newest not in known.tried:
         return Verdict(True, f"Data version {newest}: there is no champion yet.")
     if newest in known.tried:

@@ -46,7 +46,7 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
     from mlflow.exceptions import MlflowException
 
     if not parameters.data_prefix:
-        raise KfrecError("parameter data_prefix is empty; give the place that holds a folder for each data version")
+        raise KfrecError("parameter data_prefix is empty; give the folder or prefix with one folder per data version")
     dataset = registry.dataset(parameters.dataset)
     versions, passed_over = data_versions(parameters.data_prefix, dataset.raw)
     for line in passed_over:
@@ -99,7 +99,7 @@ def _fetch(client: MlflowClient, parameters: FindParameters, version: str, folde
         try:
             found = download_version(client, parameters.registered_model, version, Path(scratch))
         except FilesGone as error:
-            print(f"champion version {version}: {error}; going on without it", flush=True)
+            print(f"champion version {version}: {error}; continuing without it", flush=True)
             return False
         shutil.copytree(found, folder, dirs_exist_ok=True)
     return True

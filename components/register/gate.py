@@ -60,7 +60,7 @@ def not_comparable(metric: Metric, score: float, champion_version: int, why: str
     """Decides about a model when the champion cannot be scored on its test set: nothing is proven."""
     reason = (
         f"Champion version {champion_version} cannot be scored on this test set, so the test {metric.label} "
-        f"{score:.4f} has nothing to be held against: {why.rstrip('.')}."
+        f"{score:.4f} has no comparison: {why.rstrip('.')}."
     )
     return Decision(CHALLENGER, reason, _name(metric), score, champion_version)
 

@@ -49,7 +49,7 @@ def score_split(
     wanted = dict.fromkeys((label, *columns.values(), *model.inputs))
     records = Records(spec, split, features=list(wanted))
     if not records.rows:
-        raise KfrecError(f"{spec.folder}: split {split} has no samples; the data is too small to hold some out")
+        raise KfrecError(f"{spec.folder}: split {split} has no samples; the data is too small for a held-out split")
     labels, scores = [], []
     kept: dict[str, list[np.ndarray]] = {column.name: [] for column in columns}
     counted = next((column.name for column in columns if column.counted), None)

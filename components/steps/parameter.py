@@ -137,7 +137,7 @@ def check_quantity(place: str, value: str) -> None:
         KfrecError: it is not; ``place`` begins the line.
     """
     if not _QUANTITY.fullmatch(value):
-        raise KfrecError(f"{place}={value!r} is not a quantity as Kubernetes writes it; write such as 500m, 8 or 32Gi")
+        raise KfrecError(f"{place}={value!r} is not a Kubernetes quantity; write one such as 500m, 8 or 32Gi")
 
 
 def _number(value: float) -> str:

@@ -33,7 +33,7 @@ def open_store(uri: str, timeout: float = 60.0) -> Store:
     try:
         scheme = urlsplit(uri).scheme if "://" in uri else ""
     except ValueError as error:
-        raise KfrecError(f"{uri}: is no address ({error}); correct it") from None
+        raise KfrecError(f"{uri}: is not a valid URI ({error}); correct it") from None
     if scheme not in _BACK_ENDS:
         raise KfrecError(f"{uri}: cannot read {scheme}:// ; use a folder, http(s)://, gs://, s3:// or minio://")
     module, name = _BACK_ENDS[scheme]

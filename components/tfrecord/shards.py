@@ -66,7 +66,7 @@ def plan_shards(split: str, rows: int, samples_per_shard: int, prebatch_size: in
     samples_per_record = prebatch_size or 1
     if samples_per_record * width * 4 > _LARGEST_RECORD_BYTES:
         raise KfrecError(
-            f"prebatch_{split}_size={prebatch_size}: a record of {width} values a sample would be too large; "
+            f"prebatch_{split}_size={prebatch_size}: a record of {width} values per sample would be too large; "
             f"give at most {_LARGEST_RECORD_BYTES // (4 * width)}"
         )
 

@@ -106,7 +106,7 @@ def _load_weights(session: Session) -> None:
     if not session.is_first:
         return
     if not path:
-        print("no load_checkpoint_path given: the weights are random, so only speed means anything", flush=True)
+        print("no load_checkpoint_path given: the weights are random, so only the speed is meaningful", flush=True)
         return
     prefix = find_checkpoint(path)
     require_same_model(prefix, read_standing(prefix), session.model)

@@ -186,7 +186,7 @@ def _resume(uri: str, folder: Path, checkpoints: Path, log: Path) -> bool:
         return False
     fetch_checkpoint(uri, checkpoints)
     (checkpoints / LOG).replace(log)
-    print(f"going on from the checkpoint at {uri}", flush=True)
+    print(f"resuming from the checkpoint at {uri}", flush=True)
     return True
 
 

@@ -88,7 +88,7 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
         trained = fetch_artifact(parameters.model_uri, results, lambda path: path in LOGGED)
         if trained.inputs != {"tfrecord": data.digest}:
             raise KfrecError(
-                f"{parameters.model_uri}: was not trained on {data.path}; delete it, or run the pipeline anew"
+                f"{parameters.model_uri}: was not trained on {data.path}; delete it, or run the pipeline again"
             )
         track(tracked, parameters, results)
         told = json.loads((results / TRAINING).read_text())

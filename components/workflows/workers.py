@@ -168,10 +168,10 @@ def _check_answer(worker: str, answer: Any, folder: Path, token: str) -> None:
         raise KfrecError(f"Dask worker {worker}: runs kfrec {answer.kfrec}, this step {VERSION}; {_SAME_IMAGE}")
     if answer.gpu != (cudf is not None):
         has = "has a GPU and this step has none" if answer.gpu else "has no GPU and this step has one"
-        raise KfrecError(f"Dask worker {worker}: {has}; give both one, or none to both")
+        raise KfrecError(f"Dask worker {worker}: {has}; give a GPU to both or to neither")
     file = folder / answer.file
     if not file.is_file() or file.read_text() != token:
-        raise KfrecError(f"{file}: was written by Dask worker {worker} and is not seen by this step; {share}")
+        raise KfrecError(f"{file}: was written by Dask worker {worker} but is not visible to this step; {share}")
 
 
 def _version(found: Mapping[str, Any]) -> str:

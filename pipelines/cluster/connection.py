@@ -88,7 +88,7 @@ def version_in(health: Mapping[str, Any]) -> tuple[int, int] | None:
 def _host(endpoint: str) -> str:
     host = (endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
     if not host:
-        raise KfrecError(f"no KFP API to talk to; give --endpoint URL or set {ENDPOINT}")
+        raise KfrecError(f"no address of KFP's API; give --endpoint URL or set {ENDPOINT}")
     return host
 
 
@@ -102,16 +102,16 @@ def _probe(host: str, token: str, path: str, timeout: tuple[float, float]) -> di
         raise _not_allowed(host, answer.status_code)
     if answer.is_redirect:
         raise KfrecError(
-            f"{host}: sends to {answer.headers['Location'].partition('?')[0]}, likely to log in; set {TOKEN}, or give "
-            "the address of KFP's API behind the login"
+            f"{host}: redirects to {answer.headers['Location'].partition('?')[0]}, probably to log in; set {TOKEN}, or "
+            "give the address of KFP's API behind the login"
         )
     if not answer.ok:
         looked = "its health" if path == "healthz" else path.partition("?")[0]
-        raise KfrecError(f"{host}: answered {answer.status_code} to a look at {looked}; is this KFP's API?")
+        raise KfrecError(f"{host}: answered {answer.status_code} to a request for {looked}; is this KFP's API?")
     said = _json_object(answer.text)
     if said is None:
         raise KfrecError(
-            f"{host}: answers with a page that is not KFP's API, perhaps one to log in; set {TOKEN}, or correct the "
+            f"{host}: answers with a page that is not KFP's API, perhaps a login page; set {TOKEN}, or correct the "
             "endpoint"
         )
     return said

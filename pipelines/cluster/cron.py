@@ -62,7 +62,9 @@ def last_time(cron: str, zone: ZoneInfo, after: datetime, until: datetime) -> da
 def _plain(cron: str) -> str:
     """The line in numbers only, as any reader of cron lines takes it."""
     if cron.upper().startswith(("CRON_TZ=", "TZ=")):
-        raise KfrecError(f"cron {cron!r}: KFP's scheduler has one time zone for all; take {cron.split()[0]} away")
+        raise KfrecError(
+            f"cron {cron!r}: KFP's scheduler has one time zone for all schedules; remove {cron.split()[0]}"
+        )
     fields = cron.split()
     if len(fields) == len(_FIELDS) - 1 and not cron.startswith("@"):
         raise KfrecError(f"cron {cron!r} has 5 fields, KFP's has 6, seconds first; write '0 {cron}' for the same times")
@@ -113,4 +115,4 @@ def _times(plain: str, cron: str, after: datetime, count: int) -> list[datetime]
     try:
         return [times.get_next(datetime) for _ in range(count)]
     except CroniterBadDateError:
-        raise KfrecError(f"cron {cron!r} never comes; correct the day or the month") from None
+        raise KfrecError(f"cron {cron!r} never matches; correct the day or the month") from None

@@ -92,7 +92,7 @@ def _take(client: Client, namespace: str | None, times: LockTimes) -> tuple[floa
                 continue
         if time.monotonic() > until:
             raise KfrecError(
-                f"someone else is changing schedules for more than {times.wait:g} s; wait, or delete the "
+                f"another reconciler has been changing schedules for more than {times.wait:g} s; wait, or delete the "
                 f"experiment {NAME}"
             )
         time.sleep(times.pause)

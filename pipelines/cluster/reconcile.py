@@ -137,7 +137,7 @@ class Reconciler:
             orphan = can_orphan(self.client)
             if not delete(self.client, kept, orphan):
                 raise self._changed_meanwhile(schedule)
-            self.tell("  its ScheduledWorkflow is gone: made anew")
+            self.tell("  its ScheduledWorkflow is gone: recreated")
         kept = self._create(schedule, ir, digest, check)
         # Only a list made after the creation holds all that may have to go.
         self._remove([run for run in owned(self.client, self._namespace)[schedule.name] if run.id != kept], check)
@@ -151,7 +151,7 @@ class Reconciler:
 
     @staticmethod
     def _changed_meanwhile(schedule: Schedule) -> KfrecError:
-        return KfrecError(f"{schedule.name}: someone else changed it at the same time; run it again")
+        return KfrecError(f"{schedule.name}: it was changed at the same time; run it again")
 
     def _create(self, schedule: Schedule, ir: str, digest: str, check: Check) -> str:
         """Makes the new recurring run, paused, and returns its identifier."""

@@ -128,7 +128,7 @@ def load_schedules(path: Path) -> ScheduleFile:
     """
     body = require_mapping(str(path), read_yaml(path), ("time_zone", "namespace", "schedules"))
     if "time_zone" not in body:
-        raise KfrecError(f"{path}: states no time_zone; write that of KFP's scheduler, UTC where nobody changed it")
+        raise KfrecError(f"{path}: time_zone is missing; set it to that of KFP's scheduler, UTC by default")
     try:
         zone = ZoneInfo(str(body["time_zone"]))
     except (ZoneInfoNotFoundError, ValueError):

@@ -130,7 +130,7 @@ def follow(
             return ENDED[run.state]
         if time.monotonic() > until:
             raise KfrecError(
-                f"run {run_id} has not ended after {timeout:g} s; it goes on at {host}/#/runs/details/{run_id}"
+                f"run {run_id} has not ended after {timeout:g} s; it continues at {host}/#/runs/details/{run_id}"
             )
         time.sleep(pause)
 

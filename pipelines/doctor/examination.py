@@ -39,7 +39,7 @@ def examine(checks: Sequence[Check[P]], place: P, debug: bool = False, longest: 
         looking.thread.join(max(0.0, begun + longest - time.monotonic()))
         findings = list(looking.findings)
         if looking.thread.is_alive():
-            findings.append(missing(f"no answer within {longest:.0f} s", "see that what it asks is running"))
+            findings.append(missing(f"no answer within {longest:.0f} s", "check that its server is running"))
         for finding in findings:
             print(line(check.subject, finding), flush=True)
             lacking += finding.state == MISSING

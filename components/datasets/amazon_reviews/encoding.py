@@ -42,6 +42,7 @@ FIRST_ID = 3
 VOCABULARY = "vocabulary"
 WORKFLOW = "workflow.json"
 _PICKLE = "workflow.pkl"
+_NOT_OURS = "kfrec did not write it; give an earlier output of this step"
 _DESCRIPTION = {
     "format": 1,
     "columns": list(NAMES),
@@ -139,8 +140,8 @@ def _vocabulary(name: str) -> str:
 def _without_vocabulary(place: str, folder: Path) -> KfrecError:
     if (folder / _PICKLE).is_file():
         return KfrecError(
-            f"{folder / _PICKLE}: a pickled workflow of an earlier kfrec, which is never loaded; give the output that "
-            f"it belongs to, {folder.parent}, which has the {VOCABULARY} too, or fit a new one"
+            f"{folder / _PICKLE}: a pickled workflow of an earlier kfrec, which is never loaded; give its output "
+            f"folder {folder.parent}, which also has the {VOCABULARY}, or fit a new one"
         )
     return KfrecError(
         f"{place}: no {VOCABULARY} here; workflow must name an earlier output of this step, or records or a model "
@@ -158,7 +159,8 @@ def _check_description(path: Path) -> None:
         fits = False
     if not fits:
         raise KfrecError(
-            f"{path}: describes another workflow than this kfrec fits; use the kfrec that wrote it, or fit a new one"
+            f"{path}: describes a workflow that this kfrec does not support; use the kfrec that wrote it, or fit "
+            "a new one"
         )
 
 
@@ -183,9 +185,9 @@ def _from_vocabulary(folder: Path, scratch: Path) -> Encoder:
                 f"{path}: not a vocabulary; workflow must name an earlier output of this workflow"
             ) from None
         if not np.array_equal(table["id"].to_numpy(), np.arange(FIRST_ID, FIRST_ID + len(table))):
-            raise KfrecError(f"{path}: its ids do not count up from {FIRST_ID}; it was written by something else")
+            raise KfrecError(f"{path}: its ids are not consecutive from {FIRST_ID}; {_NOT_OURS}")
         if values.null_count or pc.count_distinct(values).as_py() != len(values):
-            raise KfrecError(f"{path}: a value is missing or there twice; it was written by something else")
+            raise KfrecError(f"{path}: a value is missing or duplicated; {_NOT_OURS}")
         vocabularies[name] = values.to_pandas()
     return Encoder(_workflow(_categorify(scratch, vocabs=vocabularies)), scratch)
 

@@ -157,7 +157,7 @@ def _reasons(cluster: Cluster, name: str, say: Callable[[str], None]) -> list[st
     if found is None or found["metadata"].get("deletionTimestamp"):
         raise KfrecError(f"DaskCluster {name} was deleted by someone else; run the step again")
     if found.get("status", {}).get("phase") == "Error":
-        raise KfrecError(f"DaskCluster {name}: the Dask operator refuses it; its log says why")
+        raise KfrecError(f"DaskCluster {name}: the Dask operator rejected it; see the operator's log")
     pods = diagnosed("the pods", lambda: cluster.pods(name), say)
     # Its pods are made by Deployments, so it is their ReplicaSets that meet a quota.
     events = diagnosed("the events", lambda: cluster.events_of("ReplicaSet", name), say)

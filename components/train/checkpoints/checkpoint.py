@@ -90,7 +90,7 @@ def find_checkpoint(path: str) -> str:
             return latest
     if Path(f"{path}.index").is_file():
         return path
-    raise KfrecError(f"load_checkpoint_path {path}: no checkpoint here; give a folder that a training wrote them to")
+    raise KfrecError(f"load_checkpoint_path {path}: no checkpoint here; give a folder with a training's checkpoints")
 
 
 def read_standing(prefix: str) -> Standing:

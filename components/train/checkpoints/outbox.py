@@ -111,7 +111,7 @@ def fetch_checkpoint(uri: str, folder: Path) -> None:
     store, retry = open_store(uri), Retry(ATTEMPTS)
     names = retry.call(store.uri, store.names) or []
     if LIST not in names:
-        raise KfrecError(f"{uri}: no checkpoint here; give a folder that a training wrote them to")
+        raise KfrecError(f"{uri}: no checkpoint here; give a folder with a training's checkpoints")
     newest = _read(store, retry, LIST).decode().split('"')[1]
     wanted = [name for name in names if name.startswith(f"{newest}.")]
     infos = [retry.call(store.url(name), lambda name=name: store.stat(name)) for name in wanted]  # type: ignore[misc]

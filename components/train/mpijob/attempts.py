@@ -111,7 +111,7 @@ class Attempts:
             try:
                 self._cluster.own(name, [*owners, self._owner.reference()])
             except Refused as refused:
-                self._say(f"MPIJob {name} does not get {self._owner.kind} {self._owner.name} as an owner ({refused})")
+                self._say(f"MPIJob {name} cannot have {self._owner.kind} {self._owner.name} as an owner ({refused})")
         return True
 
     def _created(self, number: int) -> Json | None:

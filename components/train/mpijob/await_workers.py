@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m components.train.mpijob.await_workers")
     parser.add_argument("--port", type=int, required=True, help="of sshd")
     parser.add_argument("--seconds", type=float, required=True, help="longest time to wait")
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="what to run then")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="to run then")
     options = parser.parse_args(arguments)
     silent = await_hosts(hosts_in(Path(os.environ.get(_VARIABLE, _FILE))), options.port, options.seconds)
     if silent:

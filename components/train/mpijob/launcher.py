@@ -108,7 +108,7 @@ class MpiJobLauncher:
                 raise KfrecError(f"MPIJob {name} failed: {failure}{self._so_often(failures)}")
             if clock.seconds >= self._parameters.deadline:
                 raise KfrecError(
-                    f"MPIJob {name} failed: {failure}; no time is left of the deadline of "
+                    f"MPIJob {name} failed: {failure}; nothing is left of the deadline of "
                     f"{self._parameters.deadline} s; raise deadline"
                 )
             self._tell(
@@ -160,7 +160,7 @@ class MpiJobLauncher:
         if (condition(job, "Failed") or {}).get("reason") == "DeadlineExceeded":
             raise KfrecError(f"MPIJob {name} failed: {reason}; raise deadline")
         if bad_input(pods):
-            raise KfrecError(f"MPIJob {name} failed: {reason}; a worker was given bad input, see its last lines")
+            raise KfrecError(f"MPIJob {name} failed: {reason}; a worker received invalid input, see its last lines")
         return reason
 
     def _tell_tail(self, pod: str) -> None:

@@ -25,7 +25,7 @@ def _queue(place: Place, name: str) -> Finding:
     served = place.api.served(_KUEUE, _QUEUES)
     asked = f"queue {name} of mpijob.yaml"
     if not served:
-        return missing(f"{asked}: there is no Kueue", "install Kueue 0.15 or later, or leave out queue")
+        return missing(f"{asked}: Kueue is not installed", "install Kueue 0.15 or later, or leave out queue")
     version = _CURRENT if _CURRENT in served else served[0]
     path = f"/apis/{_KUEUE}/{version}/namespaces/{place.job_namespace}/{_QUEUES}/{name}"
     try:

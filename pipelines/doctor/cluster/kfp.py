@@ -32,7 +32,7 @@ def look(place: Place) -> Iterator[Finding]:
     yield _version(place.endpoint, health)
     namespace = place.user or (place.kubernetes.namespace if place.kubernetes else "")
     if several and not namespace:
-        yield missing("KFP serves several users here", "give --namespace NAME, the user's")
+        yield missing("this KFP is multi-user", "give --namespace NAME, the user's namespace")
         return
     query = {"page_size": "1", **({"namespace": namespace} if several else {})}
     ask(place.endpoint, f"experiments?{urlencode(query)}", TIMEOUT)
@@ -44,8 +44,8 @@ def _version(endpoint: str, health: Mapping[str, Any]) -> Finding:
     told = f"{health.get('tag_name') or 'no version'} at {endpoint}"
     if version is None:
         return note(
-            f"{told}: KFP does not tell its version",
-            "see that it is 2.5 or newer; a schedule that is replaced stays paused until its runs have ended",
+            f"{told}: KFP does not report its version",
+            "check that it is 2.5 or newer; a schedule that is replaced stays paused until its runs have ended",
         )
     if version < _OLDEST:
         return missing(

@@ -40,7 +40,7 @@ def look(place: Place) -> Iterator[Finding]:
     if server and server.split(".")[0] != own.split(".")[0]:
         yield note(f"{found}; the steps' MLflow is {own}", "run the same major version on both sides")
     elif not user and not place.environment.get(_TOKEN):
-        yield note(f"{found}: it lets everyone in", "start the server with --app-name basic-auth")
+        yield note(f"{found}: it has no authentication", "start the server with --app-name basic-auth")
     else:
         yield ok(found)
 

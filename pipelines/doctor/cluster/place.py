@@ -63,7 +63,7 @@ class Place:
         user: the namespace that KFP is asked for; empty where it serves one user.
         root: where artifacts go.
         account: whose rights are asked for; empty is the asking account's own.
-        registry: stands before the images' names.
+        registry: prefix of the images' names.
         environment: what the steps find in theirs.
     """
 
@@ -123,7 +123,7 @@ def gather(
         namespace: where kfrec is installed; empty is the pod's own, or the one of the kubeconfig's context, or KFP's.
         root: where artifacts go; empty is what KFP says.
         account: whose rights are asked for.
-        registry: stands before the images' names; empty is what environment or cluster say.
+        registry: prefix of the images' names; empty is what environment or cluster say.
     """
     kubernetes, unanswered, version = _find(namespace)
     held = tuple(_read(kubernetes, settings)) if kubernetes else ()
@@ -175,7 +175,7 @@ def _find(namespace: str) -> tuple[Kubernetes | None, str, str]:
     except KfrecError as error:
         return None, f"{error}; check KUBECONFIG and the way there", ""
     except Refused as no:
-        return None, f"{kubernetes.host}: refused ({no}); log in to the cluster anew", ""
+        return None, f"{kubernetes.host}: refused ({no}); log in to the cluster again", ""
     return kubernetes, "", version
 
 

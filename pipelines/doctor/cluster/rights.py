@@ -93,7 +93,7 @@ def _of_kfp(asking: _Asking, who: str, namespace: str) -> Iterator[Finding]:
         told = "; ".join(f"{', '.join(verbs)} {resource}" for resource, verbs in lacking)
         yield missing(
             f"steps of KFP: {who} may not {told} in {namespace}",
-            "bind KFP's own role: pipeline-runner, or kubeflow-edit where there are several users",
+            "bind KFP's own role: pipeline-runner, or kubeflow-edit in multi-user KFP",
         )
     else:
         yield ok(f"steps of KFP: {who} may do what launcher and executor do")

@@ -118,10 +118,10 @@ _LACKS: dict[str, tuple[Callable[[Installation], object], str, str, str]] = {
         _kfp(version="unknown"),
         "note",
         "pipelines",
-        "does not tell its version; see that it is 2.5",
+        "does not report its version; check that it is 2.5",
     ),
     "kfp wants a token": (_kfp(token="t"), "missing", "pipelines", "refused (401); set KFP_TOKEN"),
-    "kfp fails": (_kfp(answers=[500]), "missing", "pipelines", "answered 500 to a look at its health"),
+    "kfp fails": (_kfp(answers=[500]), "missing", "pipelines", "answered 500 to a request for its health"),
     "no address of kfp": (
         lambda here: here.configure(KFP_ENDPOINT=""),
         "missing",
@@ -152,13 +152,13 @@ _LACKS: dict[str, tuple[Callable[[Installation], object], str, str, str]] = {
         lambda here: here.settings_of_jobs(queue="gpus"),
         "missing",
         "gang",
-        "queue gpus of mpijob.yaml: there is no Kueue",
+        "queue gpus of mpijob.yaml: Kueue is not installed",
     ),
     "no kueue for the component kueue": (
         lambda here: here.add_settings_of_jobs("mpijob.kueue.yaml", "queue: kfrec"),
         "missing",
         "gang",
-        "queue kfrec of mpijob.yaml: there is no Kueue",
+        "queue kfrec of mpijob.yaml: Kueue is not installed",
     ),
     "no queue": (
         _queue("v1beta2"),
@@ -332,7 +332,7 @@ _LACKS: dict[str, tuple[Callable[[Installation], object], str, str, str]] = {
         _launcher(defaultPipelineRoot="/data"),
         "missing",
         "object store",
-        "is no place for artifacts",
+        "cannot hold artifacts",
     ),
     "mlflow refuses": (
         lambda here: here.objects.put(
