@@ -15,8 +15,8 @@ def wanted_files(store: Store, contract: RawContract, files: str, retry: Retry) 
     Args:
         store: the source.
         contract: of the data set.
-        files: names separated by commas; empty means every raw file there, or the data set's usual ones where the
-            source cannot be listed.
+        files: names separated by commas; empty means every raw file at the source, or the data set's default names if
+            the source cannot be listed.
         retry: how often to ask for the list.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The data versions under a prefix: one folder each, with a whole set of raw files."""
+"""The data versions under a prefix: one folder each, with a complete set of raw files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def natural_order(name: str) -> list[tuple[int, int, str]]:
 
 
 def data_versions(prefix: str, contract: RawContract) -> tuple[list[DataVersion], list[str]]:
-    """The versions of a data set under a prefix, oldest first, and a line for each folder that is none.
+    """The versions of a data set under a prefix, oldest first, and a message for each skipped folder.
 
     Raises:
         KfrecError: there is no such place, it cannot be listed, or it holds no version.

@@ -1,4 +1,4 @@
-"""From a URI to the storage behind it. A client library is imported only when its scheme is asked for."""
+"""Opens the storage of a URI. A client library is imported only when its scheme is used."""
 
 from __future__ import annotations
 
