@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = int(options.action(options))
             sys.stdout.flush()
             return status
-    except BrokenPipeError:  # the reader, such as head, has seen enough
+    except BrokenPipeError:  # the reader, such as head, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (KfrecError, OSError) as error:
@@ -119,7 +119,7 @@ def _workdir(options: argparse.Namespace) -> Path:
     """The folder of runs.
 
     Raises:
-        KfrecError: it is named by an empty text.
+        KfrecError: its name is empty.
     """
     if options.workdir is not None and not options.workdir.strip():
         raise KfrecError("--workdir is empty; name a folder (is a shell variable unset?)")
@@ -127,7 +127,7 @@ def _workdir(options: argparse.Namespace) -> Path:
 
 
 def _use_store_of(options: argparse.Namespace) -> None:
-    """Points MLflow to --tracking-uri, else to the folder that --workdir names, else leaves MLFLOW_TRACKING_URI."""
+    """Sets MLflow's store to --tracking-uri, else to the folder of --workdir, else keeps MLFLOW_TRACKING_URI."""
     workdir = _workdir(options)
     from pipelines.local import database_uri
 
@@ -183,7 +183,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _parameters(options: argparse.Namespace) -> int:
-    """Every pipeline parameter with unit and default, by step; a shared one stands where it first occurs."""
+    """Every pipeline parameter with unit and default, by step; a shared one is listed with the first of its steps."""
     known = pipeline_parameters(Pipeline(RETRAINING, options.model)) | pipeline_parameters(
         Pipeline(TRAINING, options.model)
     )

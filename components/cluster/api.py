@@ -117,7 +117,7 @@ class Cluster:
         )
 
     def get(self, name: str) -> Json | None:
-        """The object, or None where there is none."""
+        """The object, or None if there is none."""
         return self._found(
             lambda: self._objects.get_namespaced_custom_object(*self._place, name, _request_timeout=_TIMEOUT)
         )
@@ -197,12 +197,12 @@ class Cluster:
             raise Expired from error
 
     def pod(self, name: str) -> Json | None:
-        """A pod of any kind, or None where there is none."""
+        """A pod of any kind, or None if there is none."""
         found = self._found(lambda: self._core.read_namespaced_pod(name, self.namespace, _request_timeout=_TIMEOUT))
         return self._core.api_client.sanitize_for_serialization(found)
 
     def workflow(self, name: str) -> Json | None:
-        """A Workflow of Argo, or None where there is none."""
+        """A Workflow of Argo, or None if there is none."""
         place = "argoproj.io", "v1alpha1", self.namespace, "workflows"
         return self._found(lambda: self._objects.get_namespaced_custom_object(*place, name, _request_timeout=_TIMEOUT))
 

@@ -13,7 +13,7 @@ class Known:
     """Facts from the registry.
 
     Attributes:
-        champion: version of the champion, None where there is none.
+        champion: version of the champion, None if there is none.
         data_version: of the champion's data, empty where it is not known.
         rows: of the champion's data, None where it is not known.
         tried: data versions that any registered model was trained on.

@@ -147,7 +147,7 @@ class Records:
                 firsts = [0, *accumulate(end - begin for begin, end in wanted)]
                 rows = firsts.pop()
                 out = arrays.empty([int(self._starts(rows)[-1])], np.int32)
-                parts = iter(list(zip(lanes, wanted, firsts, strict=True)))  # who is done takes the next
+                parts = iter(list(zip(lanes, wanted, firsts, strict=True)))  # an idle thread takes the next one
                 fill = partial(self._fill, parts, out=out, rows=rows)
                 others = [pool.submit(fill) for _ in range(threads - 1)]
                 fill()

@@ -1,10 +1,9 @@
-"""Names to ids: the NVTabular workflow that is fitted, described beside the samples and used again on new data.
+"""Names to ids: the NVTabular workflow, which is fitted, stored with the samples and reused on new data.
 
-In and out: uid, item and cat of reviews. Ids start at 3; 1 stands for null, 2 for everything outside the vocabulary, 0
-is left to padding.
+Input and output: uid, item and cat of reviews. Ids start at 3; 0 is padding, 1 null, 2 out of vocabulary.
 
-What passes between runs is the vocabulary, which is data: the same bytes from the same reviews, and nothing that has to
-be unpickled. A pickled workflow is another file at every run, and to read one is to run what its writer wanted.
+Runs exchange only the vocabulary, which is plain data: the same reviews give the same bytes, and nothing is unpickled.
+A pickled workflow differs at every run, and unpickling one executes arbitrary code.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ class Encoder:
     """A fitted workflow.
 
     Attributes:
-        workflow: gives the ids.
-        tables: folder of the tables that it reads them from, which has to stay while it is used.
+        workflow: maps names to ids.
+        tables: folder of its tables, which must exist while it is used.
     """
 
     workflow: Workflow
@@ -78,7 +77,7 @@ def fit(workers: Workers, histories: Sequence[Path], folder: Path) -> Encoder:
         histories: files of the schema ``histories.HISTORY``.
         folder: where the workflow keeps its tables.
     """
-    # Workflow.fit would encode a whole partition besides, only to learn the types, which are known.
+    # Workflow.fit would also encode a whole partition, only to infer the types, which are known.
     library = dispatch.get_lib()
     meta = library.DataFrame({name: library.Series([], dtype="object") for name in NAMES})
     categorify = _categorify(folder)
@@ -101,7 +100,7 @@ def _workflow(categorify: ops.Categorify) -> Workflow:
 
 
 def _settle_ties(path: Path, name: str) -> None:
-    """Puts equally frequent values in alphabetical order; NVTabular's sort leaves it to the machine."""
+    """Sorts equally frequent values alphabetically; NVTabular's order depends on the machine."""
     values = pd.read_parquet(path).sort_values([f"{name}_size", name], ascending=[False, True], ignore_index=True)
     values.index += FIRST_ID
     values.to_parquet(path, compression=None)
@@ -112,11 +111,11 @@ def _table(folder: Path, name: str) -> Path:
 
 
 def earlier_encoder(place: str, scratch: Path) -> Encoder:
-    """The workflow of an earlier output, made again from the vocabulary.
+    """The workflow of an earlier output, rebuilt from its vocabulary.
 
     Args:
         place: folder or URI of an output of this step, or of records or a model that carry its vocabulary.
-        scratch: folder for what has to be fetched or made.
+        scratch: folder for fetched and generated files.
 
     Raises:
         KfrecError: there is no vocabulary, or it is not one that this step writes.
@@ -150,7 +149,7 @@ def _without_vocabulary(place: str, folder: Path) -> KfrecError:
 
 
 def _check_description(path: Path) -> None:
-    """Refuses a vocabulary that another workflow goes with; records and models carry no description."""
+    """Rejects a vocabulary of another workflow; records and models carry no description."""
     try:
         fits = json.loads(path.read_text()) == _DESCRIPTION
     except FileNotFoundError:
@@ -193,7 +192,7 @@ def _from_vocabulary(folder: Path, scratch: Path) -> Encoder:
 
 
 def out_of_vocabulary(encoder: Encoder, histories: Sequence[Path]) -> float:
-    """Share of the reviews in files of the schema ``histories.HISTORY`` whose item a workflow does not know."""
+    """Share of the reviews in files of the schema ``histories.HISTORY`` whose item is out of vocabulary."""
     known = pq.read_table(_table(encoder.tables, "item"), columns=["item"])["item"].combine_chunks()
     reviews = unknown = 0
     for path in histories:
@@ -205,7 +204,7 @@ def out_of_vocabulary(encoder: Encoder, histories: Sequence[Path]) -> float:
 
 
 def write_encoded(histories: Path, workflow: Workflow, output: Path) -> PairCounts:
-    """Encodes one partition and puts each user's reviews together.
+    """Encodes one partition and groups the reviews by user.
 
     Args:
         histories: file of the schema ``histories.HISTORY``.

@@ -1,4 +1,4 @@
-"""What starts all pods of a job together, where the settings of MPIJobs ask for it."""
+"""Gang schedulers and queues, if the settings of MPIJobs request one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GPUs that the nodes can give away."""
+"""Allocatable GPUs of the nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kubeflow Pipelines: version, what that version can do, and whether it lets this user in."""
+"""Kubeflow Pipelines: version, features of that version, and this user's access."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipelines.doctor.cluster.place import Place
 from pipelines.doctor.cluster.services import seen_from_outside
 from pipelines.doctor.finding import Finding, missing, note, ok
 
-# Steps of an older server are all told the same literal text as the identifier of their run.
+# All steps of an older server get the same literal text as the identifier of their run.
 _OLDEST = (2, 5)
 # The first version that can keep pipelines as Kubernetes objects.
 _NATIVE = (2, 17)

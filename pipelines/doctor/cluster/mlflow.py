@@ -46,7 +46,7 @@ def look(place: Place) -> Iterator[Finding]:
 
 
 def _version(uri: str) -> str:
-    """What the server says its version is; empty where it does not."""
+    """The version that the server reports; empty if it reports none."""
     token, user = os.environ.get(_TOKEN, ""), os.environ.get(_USER, "")
     headers = {"Authorization": f"Bearer {token}"} if token and not user else {}
     account = (user, os.environ.get(_PASSWORD, "")) if user else None

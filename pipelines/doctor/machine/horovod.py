@@ -1,4 +1,4 @@
-"""Horovod: for which TensorFlow it was built, and over what its processes can talk. Nothing is imported."""
+"""Horovod: the TensorFlow it was built for, and its communication back ends. Nothing is imported."""
 
 from __future__ import annotations
 

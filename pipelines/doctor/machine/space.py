@@ -1,4 +1,4 @@
-"""Disk and memory, against what a run of the built-in data takes."""
+"""Disk and memory, compared with the needs of a run of the built-in data."""
 
 from __future__ import annotations
 

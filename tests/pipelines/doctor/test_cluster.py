@@ -446,7 +446,7 @@ def test_rights_are_asked_in_the_accounts_place_where_one_may_not_ask_about_it(
     told = here.doctor(ACCOUNT)
     ((state, text),) = told.of("rights")
     assert (state, told.status) == ("note", 0)
-    assert "what kfrec-pipeline may do cannot be asked (serviceaccounts" in text
+    assert "the rights of kfrec-pipeline cannot be checked (serviceaccounts" in text
 
 
 def test_without_an_account_the_rights_are_ones_own(here: Installation, checks_of: Callable[[str], None]) -> None:
@@ -457,7 +457,7 @@ def test_without_an_account_the_rights_are_ones_own(here: Installation, checks_o
         "missing",
         "mpijobs: this account may not create in kubeflow; apply the role of manifests/base/rights.yaml and bind it",
     )
-    assert told.of("rights")[-1][1].endswith("--service-account kfrec-pipeline asks for those of the steps' account")
+    assert told.of("rights")[-1][1].endswith("--service-account kfrec-pipeline checks those of the steps' account")
 
 
 def test_without_kubernetes_the_servers_are_still_looked_at(
