@@ -320,7 +320,7 @@ _LACKS: dict[str, tuple[Callable[[Installation], object], str, str, str]] = {
         lambda here: here.configure(AWS_ENDPOINT_URL="http://127.0.0.1:9"),
         "missing",
         "object store",
-        "at http://127.0.0.1:9: could not connect, or the connection broke off; see that",
+        "at http://127.0.0.1:9: could not connect, or the connection broke off; check that",
     ),
     "s3 without providers": (
         _launcher(defaultPipelineRoot="s3://mlpipeline/v2"),
