@@ -49,7 +49,7 @@ def main() -> int:
 
 
 def _stage(stage: str, full: bool) -> tuple[bool, list[dict[str, Any]]]:
-    """Whether one stage, in a process of its own, came to its end, and the figures it measured."""
+    """Runs one stage in a separate process; returns whether it succeeded, and its figures."""
     with tempfile.TemporaryDirectory(prefix="kfrec-bench-") as folder:
         command = [sys.executable, "-m", "benchmarks", stage, "--child", folder, *(["--full"] if full else [])]
         quiet = {"TF_CPP_MIN_LOG_LEVEL": "2"} | os.environ
@@ -102,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _known(stage: str) -> str:
     if stage not in STAGES:
-        raise argparse.ArgumentTypeError(f"there is no stage {stage}; the stages are {', '.join(STAGES)}")
+        raise argparse.ArgumentTypeError(f"unknown stage {stage}; the stages are {', '.join(STAGES)}")
     return stage
 
 

@@ -1,4 +1,4 @@
-"""The machine that numbers belong to."""
+"""The machine that runs the benchmark."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def matmul_gflops(size: int = 2048, runs: int = 3) -> float:
 
 
 def claim_memory(folder: Path, size: int = 1 << 30) -> None:
-    """Has the system hold ``size`` bytes of free memory, by a file that is deleted again.
+    """Makes the system claim ``size`` bytes of free memory, by writing and deleting a file.
 
-    A virtual machine may give memory that stays free for some seconds back to its host, and then waits ten times as
-    long for a page as for its contents. What a step that writes files takes should not depend on when the machine was
-    last busy.
+    A virtual machine may return memory that stays free for some seconds to its host; getting a page back takes ten
+    times as long as writing it. The time of a step that writes files should not depend on when the machine was last
+    busy.
     """
     file = folder / "claimed"
     block = bytes(1 << 20)

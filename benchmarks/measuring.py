@@ -1,4 +1,4 @@
-"""Runs that are timed, and what is said about them."""
+"""Timed runs and the figures derived from them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Figure:
         name: what was measured.
         unit: of the values.
         values: one a run.
-        reference: the yardstick's values in the same session, one a run; empty where there is none.
-        target: what the median should reach, None where nothing was set.
-        target_ratio: what the ratio to the reference should reach, None where nothing was set.
+        reference: the reference's values in the same session, one per run; empty without a reference.
+        target: for the median; None without a target.
+        target_ratio: for the ratio to the reference; None without a target.
         lower_is_better: for sizes and durations; the ratio then is reference over value.
-        note: what a reader must know.
+        note: remark for the reader.
     """
 
     stage: str
@@ -52,7 +52,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether every target is reached; None where there is none."""
+        """Whether every target is reached; None if there is none."""
         checks = []
         if self.target is not None:
             checks.append(self.median <= self.target if self.lower_is_better else self.median >= self.target)
@@ -91,7 +91,7 @@ def seconds(job: Callable[[], Any]) -> float:
 
 
 def alternated(runs: int, **jobs: Callable[[], float]) -> dict[str, list[float]]:
-    """Calls each job ``runs`` times, taking turns, so that what else the machine does falls on all of them alike."""
+    """Calls each job ``runs`` times, in turns, so that other load on the machine affects all of them alike."""
     values: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(runs):
         for name, job in jobs.items():
@@ -102,8 +102,7 @@ def alternated(runs: int, **jobs: Callable[[], float]) -> dict[str, list[float]]
 def peak_megabytes() -> float:
     """The largest resident size of this process so far, in MB.
 
-    getrusage does not know it: its maximum outlives exec, and so begins with the size of the process that started this
-    one.
+    getrusage cannot be used: its maximum survives exec, so it starts at the size of the parent process.
     """
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     return int(status["VmHWM"].split()[0]) * 1024 / 1e6

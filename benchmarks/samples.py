@@ -1,4 +1,4 @@
-"""Samples as preprocessing leaves them, of any number, with the sizes of Amazon Books."""
+"""Samples in the format of preprocessing, of any number, with the cardinalities of Amazon Books."""
 
 from __future__ import annotations
 

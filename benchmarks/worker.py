@@ -1,7 +1,7 @@
-"""A training worker that steps when it is told to, so that several can be measured in turns within one minute.
+"""A training worker that steps on request, so that several can be measured in turns within one minute.
 
-Started by the scaling stage: python -m benchmarks.worker SOCKET DATASET SAMPLES_A_RANK. It connects and tells its
-process number; then it answers each line with what a step took, as JSON, until the connection ends.
+Started by the scaling stage: python -m benchmarks.worker SOCKET DATASET SAMPLES_A_RANK. It connects and sends its pid;
+then it answers each line with the timing of one step, as JSON, until the connection ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main(address: str, dataset: str, samples_a_rank: int) -> None:
     from components.train.loop.session import open_session
     from components.train.loop.training import Training
 
-    # Workers stand still while others are measured, for longer than Gloo would wait for an answer.
+    # Workers are stopped while others are measured, for longer than Gloo's timeout.
     os.environ["HOROVOD_GLOO_TIMEOUT_SECONDS"] = "3600"
     ranks = connect()
     options = {

@@ -1,4 +1,4 @@
-"""Arrays whose memory is used again, as fresh pages cost the system more than what is written to them."""
+"""Arrays with recycled memory, because fresh pages cost more than writing to them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ ALIGNMENT = 64
 def empty(shape: Sequence[int], dtype: type[np.generic]) -> np.ndarray:
     """An array, not cleared, that begins at a multiple of ALIGNMENT.
 
-    Its memory comes back when nobody holds it or a view of it any more, TensorFlow included.
+    Its memory is recycled once no reference to it or to a view of it remains, including TensorFlow's.
     """
     return _memory.empty(shape, np.dtype(dtype))
 
 
 def _roomy(size: int) -> int:
-    """The next of 8 to 16 sizes between a power of two and the next: batches that differ a little share memory."""
+    """Rounds up to one of 8 sizes per power of two, so that batches of similar size share memory."""
     step = 1 << max(size.bit_length() - 4, 6)
     return max(-(-size // step) * step, step)
 

@@ -33,14 +33,15 @@ _SHARED_KERNELS = [
 
 
 class _MachineCode(IndexDataCacheFile):
-    """Numba's files of one function, which processes may write at the same time.
+    """Numba's cache files of one function, safe for concurrent processes.
 
-    Numba numbers the files of a function's signatures and names a file in its index before it writes it. So two ranks
-    that compile different signatures at once exchange these, and one that starts after an upgrade may read the old
-    version's machine code. Here a file is named by what it holds, and written first; at worst a process compiles again.
+    Numba numbers the files of a function's signatures and adds a file to its index before it writes the file. So two
+    ranks that compile different signatures at once mix them up, and a rank that starts after an upgrade may read the
+    old version's machine code. Here a file is named by its content and written before the index; at worst a process
+    compiles again.
 
-    Ranks that start together would all compile the same kernels. One of them does; the others wait for its file, as
-    long as compiling may take.
+    Ranks that start together would all compile the same kernels. One of them compiles; the others wait for its file,
+    for at most the time that compiling may take.
     """
 
     _lock: int | None = None
@@ -97,19 +98,19 @@ class _MachineCode(IndexDataCacheFile):
 
 
 def _whatever_the_values(resolve: Callable[..., Any]) -> Callable[..., Any]:
-    """Numba would compile a kernel once more for each combination of numbers that are written out in calls of it."""
+    """Stops Numba specialising a kernel on literal arguments."""
     return lambda args, kws: resolve([types.unliteral(kind) for kind in args], kws)
 
 
 def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Compiles ``function`` on its first call and keeps the machine code on disk where there is a place for it.
+    """Compiles ``function`` on its first call and caches the machine code on disk if a folder is writable.
 
-    Numba keeps it beside the source or, where that is read-only, in the user's cache folder. By itself it would notice
-    only edits of the file the function stands in; but kernels call those of components.records and
-    components.models.ops.host, so the cache is keyed by the content of all these.
+    Numba stores it next to the source or, if that folder is read-only, in the user's cache folder. Numba alone would
+    detect only edits of the function's own file; but kernels call functions of components.records and
+    components.models.ops.host, so the cache key covers the content of all these files.
 
-    Kernels allocate nothing: that lets Numba leave out reference counts, whose atomic operations around every call
-    cost more here than the work itself. A product and the sum it goes into may be one instruction.
+    Kernels allocate nothing: that lets Numba leave out reference counts, whose atomic operations around every call cost
+    more here than the work itself. A multiplication and an addition may be fused.
     """
     compiled = njit(nogil=True, _nrt=False, fastmath={"contract"})(function)
     compiled.get_call_template = _whatever_the_values(compiled.get_call_template)

@@ -1,7 +1,7 @@
 """The one exception whose message a user reads.
 
-A :class:`KfrecError` is bad input or a broken environment, told in one line: the file or parameter, the value, and
-what to do about it. Anything else that escapes a step is a defect of kfrec and keeps its traceback.
+A :class:`KfrecError` reports invalid input or a broken environment in one line: the file or parameter, the value, and
+the remedy. Any other exception that leaves a step is a defect of kfrec and keeps its traceback.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _OS_REMEDIES = {
     errno.EROFS: "the file system is read-only; choose another folder",
     errno.EACCES: "permission denied; choose a folder this user may write to",
     errno.ENAMETOOLONG: "the name is too long; choose a shorter one",
-    errno.ELOOP: "its symbolic links lead in a circle; choose another folder",
+    errno.ELOOP: "its symbolic links form a loop; choose another folder",
     errno.ENOENT: "is not there and cannot be made there; check the path",
     errno.ENOTDIR: "a file stands where a folder is needed; choose another folder",
     errno.EEXIST: "a file stands where a folder is needed; choose another folder",
@@ -23,11 +23,11 @@ _OS_REMEDIES = {
 
 
 class KfrecError(Exception):
-    """Bad input, told in one line that names the thing, the value and the remedy."""
+    """Invalid input, in one line that names the file or parameter, the value and the remedy."""
 
 
 class WorkerCrashed(Exception):
-    """A process that a step started ended without saying why; the message holds its last lines."""
+    """A child process of a step ended without an explanation; the message holds its last lines."""
 
 
 def explain_os_error(error: OSError, path: object = None) -> KfrecError | None:
@@ -35,7 +35,7 @@ def explain_os_error(error: OSError, path: object = None) -> KfrecError | None:
 
     Args:
         error: what was raised.
-        path: the file or folder concerned, where the error itself names none.
+        path: the file or folder concerned, if the error itself names none.
     """
     remedy = _OS_REMEDIES.get(error.errno or 0)
     if remedy is None and error.filename and error.strerror:

@@ -1,4 +1,4 @@
-"""When a process ends: with the process that started it, and in order when it is asked to stop."""
+"""The end of a process: together with its parent process, and orderly when it is asked to stop."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
-# The process to end with, as "<pid>:<start time>"; the start time tells a reused pid from the same process.
+# The process to end with, as "<pid>:<start time>"; the start time distinguishes it from a reused pid.
 VARIABLE = "KFREC_PARENT"
 _GRACE_SECONDS = 20.0
 _POLL_SECONDS = 0.5
@@ -24,7 +24,7 @@ class Stopped(SystemExit):
 
     Attributes:
         number: the signal.
-        kept: what outlives the process, for the line that tells of it.
+        kept: description of what outlives the process, for the message.
     """
 
     def __init__(self, number: int) -> None:
@@ -42,15 +42,15 @@ _handling = threading.Lock()
 
 @contextmanager
 def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
-    """Turns SIGTERM and Ctrl-C into :class:`Stopped`; a second signal does not disturb the cleaning up.
+    """Turns SIGTERM and Ctrl-C into :class:`Stopped`; a second signal does not disturb the cleanup.
 
-    After a signal, :class:`Stopped` is the one exception that leaves the block. A signal may arrive in the middle of
-    a library's native code, such as an import of pydantic's, which then raises an error of its own in its place.
+    After a signal, :class:`Stopped` is the one exception that leaves the block. A signal may arrive in the middle of a
+    library's native code, such as an import of pydantic's, which then raises its own error instead.
 
     Signal handlers exist in the main thread only: in another thread, and within another such block, this does nothing.
 
     Args:
-        with_descendants: also ask every process that this one started to stop, and wait until they have.
+        with_descendants: also ask all descendants to stop, and wait for their end.
     """
     if threading.current_thread() is not threading.main_thread() or not _handling.acquire(blocking=False):
         yield
@@ -84,12 +84,12 @@ def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
 
 
 def as_parent() -> dict[str, str]:
-    """The environment variable with which a child of this process knows whom to end with."""
+    """The environment variable that names this process as the one its children end with."""
     return {VARIABLE: f"{os.getpid()}:{start_time(os.getpid())}"}
 
 
 def end_with_parent(number: int = signal.SIGTERM) -> None:
-    """Has this process end when the process that :data:`VARIABLE` names ends, whatever ends that.
+    """Ends this process when the process that :data:`VARIABLE` names ends for any reason.
 
     A thread waits for it. Without the variable, as in a process started by hand, nothing happens.
 
@@ -103,7 +103,7 @@ def end_with_parent(number: int = signal.SIGTERM) -> None:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that ``pid`` started, and theirs, parents first."""
+    """All descendants of ``pid``, parents first."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -115,7 +115,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def start_time(pid: int) -> str:
-    """When a running process started, in clock ticks since boot; empty where there is none."""
+    """When a running process started, in clock ticks since boot; empty if it does not exist."""
     try:
         fields = _fields(Path(f"/proc/{pid}/stat"))
     except OSError:
@@ -165,5 +165,5 @@ def _wait_for_end(pid: int, started: str) -> None:
 
 
 def _fields(stat: Path) -> list[str]:
-    """State, parent and what follows of proc(5)'s stat; the name before them may hold spaces and brackets."""
+    """State, parent and the following fields of proc(5)'s stat; the name may contain spaces and brackets."""
     return stat.read_text().rpartition(")")[2].split()

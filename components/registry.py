@@ -1,7 +1,7 @@
-"""Data sets, models and tasks by name: those of kfrec and those of packages beside it, found through entry points.
+"""Data sets, models and tasks by name, of kfrec and of other packages, discovered through entry points.
 
-A package registers what it brings under ``kfrec.models``, ``kfrec.datasets`` or ``kfrec.tasks``, as kfrec itself
-does in its pyproject.toml:
+A package registers them under ``kfrec.models``, ``kfrec.datasets`` or ``kfrec.tasks``, as kfrec itself does in its
+pyproject.toml:
 
     [project.entry-points."kfrec.models"]
     sim = "components.models.sim:MODEL"
@@ -64,7 +64,7 @@ def _entries(group: str) -> dict[str, EntryPoint]:
         earlier = found.setdefault(entry.name, entry)
         if earlier.value != entry.value:
             raise KfrecError(
-                f"the {_KINDS[group]} {entry.name} is brought by two packages, as {earlier.value} and as "
+                f"the {_KINDS[group]} {entry.name} is provided by two packages, as {earlier.value} and as "
                 f"{entry.value}; uninstall one of them"
             )
     return found

@@ -78,18 +78,20 @@ def main() -> int:
     images = load_images()
     parser = argparse.ArgumentParser(prog="python -m images.build", description="Build the images.")
     parser.add_argument("images", nargs="*", metavar="IMAGE", help=f"of {', '.join(images)}; default all")
-    parser.add_argument("--registry", default="", metavar="PREFIX", help="stands before the images' names")
-    parser.add_argument("--revision", metavar="NAME", help="of the sources, noted in the image; default git's HEAD")
+    parser.add_argument("--registry", default="", metavar="PREFIX", help="prefix of the images' names")
+    parser.add_argument(
+        "--revision", metavar="NAME", help="revision of the sources, recorded in the image; default git's HEAD"
+    )
     parser.add_argument("--push", action="store_true", help="push instead of keeping the image here")
     parser.add_argument("--dry-run", action="store_true", help="only print the commands")
     parser.add_argument("--uv", default=str(ROOT / ".uv" / "bin" / "uv"), metavar="FILE", help="default %(default)s")
     options = parser.parse_args()
     if unknown := set(options.images) - set(images):
-        parser.error(f"there is no image {', '.join(sorted(unknown))}; there are {', '.join(images)}")
+        parser.error(f"unknown image {', '.join(sorted(unknown))}; the images are {', '.join(images)}")
     try:
         revision = options.revision or _output(["git", "rev-parse", "HEAD"])
     except (OSError, subprocess.CalledProcessError):
-        parser.error(f"git knows no revision of {ROOT}; name yours: --revision NAME, make images REVISION=NAME")
+        parser.error(f"git finds no revision of {ROOT}; give --revision NAME, or make images REVISION=NAME")
     REQUIREMENTS.mkdir(parents=True, exist_ok=True)
     for name in options.images or images:
         image = images[name]

@@ -1,10 +1,10 @@
-"""Installs kfrec and what a base image lacks for it: ``python lacking.py SOURCE REQUIREMENTS TARGET``.
+"""Installs kfrec and its requirements that a base image lacks: ``python lacking.py SOURCE REQUIREMENTS TARGET``.
 
-A package that the base has in a version that is good enough stays the base's: what is in TARGET comes before it on the
-PYTHONPATH, and the base's own packages were built and tried together with the base's versions.
+A base package in a compatible version is kept: TARGET comes first on the PYTHONPATH, and the base's packages were built
+and tested with the base's versions.
 
-SOURCE is kfrec's; REQUIREMENTS are all that it needs in this image, pinned and with hashes. An image's build runs this
-with the base's Python.
+SOURCE is kfrec's source; REQUIREMENTS are all its requirements in this image, pinned with hashes. An image's build runs
+this with the base's Python.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def main() -> int:
     pinned = pins(Path(requirements).read_text())
 
     def install(names: Iterable[str]) -> None:
-        # Into an empty folder: pip merges no package into a namespace, such as google, that lies there already.
+        # Into an empty folder: pip does not merge a package into an existing namespace package, such as google.
         shutil.rmtree(target, ignore_errors=True)
         pip = [sys.executable, "-m", "pip", "install", "--no-cache-dir", "--no-deps", "--target", target]
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
@@ -60,16 +60,16 @@ def install_lacking(
     install: Callable[[Iterable[str]], None],
     installed: Callable[[], Iterable[Distribution]],
 ) -> set[str]:
-    """Installs what the base has not, and then what it has in a version that the packages installed so far refuse.
+    """Installs packages that the base lacks, then those that are too old or new for the packages installed so far.
 
     Args:
-        pinned: what may be installed, by name.
+        pinned: requirements, by name.
         base: version of each package of the base.
         install: installs kfrec and the packages of these names, and nothing else.
-        installed: gives the distributions that this brought.
+        installed: returns the distributions installed so far.
 
     Returns:
-        The names of what was installed.
+        The names of the installed packages.
     """
     done: set[str] = set()
     missing = set(pinned) - set(base)
@@ -85,10 +85,10 @@ def install_lacking(
 
 
 def _refused(base: Mapping[str, str], installed: Iterable[Distribution]) -> set[str]:
-    """The base's packages whose version does not do."""
+    """The base's packages with an incompatible version."""
     refused = set()
     for distribution in installed:
-        # Of kfrec's extras those count whose packages are pinned; others' extras are asked for by nobody.
+        # Of kfrec's extras only those with pinned packages apply; no extras of other packages are requested.
         own = normal(distribution.metadata["Name"]) == _KFREC
         for text in distribution.requires or ():
             requirement = Requirement(text)
@@ -100,7 +100,7 @@ def _refused(base: Mapping[str, str], installed: Iterable[Distribution]) -> set[
 
 
 def normal(name: str) -> str:
-    """A package's name as the index writes it."""
+    """A package's normalised name."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes the secrets of an installation, with passwords nobody chose: manifests/create-secrets.sh NAMESPACE
+# Creates the secrets of an installation, with random passwords: manifests/create-secrets.sh NAMESPACE
 # Where the database is elsewhere: DATABASE_URI=postgresql://user:password@host/mlflow manifests/create-secrets.sh NAMESPACE
 # Where only kfrec-mlflow is missing, it is made alone: the MLflow server gives the steps' account that password at its
 # next start.
@@ -8,7 +8,7 @@ namespace=${1:?the namespace is missing: manifests/create-secrets.sh NAMESPACE}
 random() { head -c 24 /dev/urandom | base64 | tr -d '/+=\n'; }
 exists() { kubectl -n "$namespace" get secret "$1" >/dev/null 2>&1; }
 if exists kfrec-mlflow; then
-  # New passwords would not fit: database and server keep those of their first start.
+  # New passwords would not match: the database and the server keep those of their first start.
   echo "secret kfrec-mlflow exists in $namespace; nothing was changed" >&2
   exit 2
 fi
@@ -18,7 +18,7 @@ if exists kfrec-mlflow-server; then
 else
   database=$(random)
   uri=${DATABASE_URI:-postgresql://mlflow:$database@kfrec-postgres:5432/mlflow}
-  # Which driver an address without one means depends on SQLAlchemy's version; the image has psycopg.
+  # The default driver of an address depends on SQLAlchemy's version; the image has psycopg.
   case $uri in postgres://* | postgresql://*) uri=postgresql+psycopg://${uri#*://} ;; esac
   escaped=${uri//%/%%} # in an ini file, % starts a reference
   kubectl -n "$namespace" create secret generic kfrec-mlflow-server \
@@ -33,6 +33,6 @@ admin_username = admin
 authorization_function = mlflow.server.auth:authenticate_request_basic_auth
 "
 fi
-# Steps mount this one, and it opens no more than they need.
+# Steps mount this secret, so it holds only what they need.
 kubectl -n "$namespace" create secret generic kfrec-mlflow \
   --from-literal=MLFLOW_TRACKING_USERNAME=kfrec --from-literal=MLFLOW_TRACKING_PASSWORD="$(random)"

@@ -1,1 +1,1 @@
-"""What runs after what: the pipeline definitions and the ``kfrec`` command."""
+"""The pipeline definitions and the ``kfrec`` command."""

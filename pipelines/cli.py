@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             status = int(options.action(options))
             sys.stdout.flush()
             return status
-    except BrokenPipeError:  # the reader, such as head, has seen enough
+    except BrokenPipeError:  # the reader, such as head, has closed the pipe
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (KfrecError, OSError) as error:
@@ -119,7 +119,7 @@ def _workdir(options: argparse.Namespace) -> Path:
     """The folder of runs.
 
     Raises:
-        KfrecError: it is named by an empty text.
+        KfrecError: its name is empty.
     """
     if options.workdir is not None and not options.workdir.strip():
         raise KfrecError("--workdir is empty; name a folder (is a shell variable unset?)")
@@ -127,7 +127,7 @@ def _workdir(options: argparse.Namespace) -> Path:
 
 
 def _use_store_of(options: argparse.Namespace) -> None:
-    """Points MLflow to --tracking-uri, else to the folder that --workdir names, else leaves MLFLOW_TRACKING_URI."""
+    """Sets MLflow's store to --tracking-uri, else to the folder of --workdir, else keeps MLFLOW_TRACKING_URI."""
     workdir = _workdir(options)
     from pipelines.local import database_uri
 
@@ -151,7 +151,7 @@ def _ui(options: argparse.Namespace) -> int:
     if uri.startswith("sqlite:///") and not database.is_file():
         raise KfrecError(f"{database}: no runs here yet; start one with kfrec run, or give --workdir FOLDER")
     if not 1 <= options.port <= 65_535:
-        raise KfrecError(f"--port {options.port} is no port; give one from 1 to 65535")
+        raise KfrecError(f"--port {options.port} is not a valid port; give one from 1 to 65535")
     if not options.print_only:
         require_free(options.port)
     command = ["mlflow", "ui", "--backend-store-uri", uri, "--port", str(options.port)]
@@ -183,7 +183,7 @@ def _doctor(options: argparse.Namespace) -> int:
 
 
 def _parameters(options: argparse.Namespace) -> int:
-    """Every pipeline parameter with unit and default, by step; a shared one stands where it first occurs."""
+    """Every pipeline parameter with unit and default, by step; a shared one is listed with the first of its steps."""
     known = pipeline_parameters(Pipeline(RETRAINING, options.model)) | pipeline_parameters(
         Pipeline(TRAINING, options.model)
     )
@@ -224,7 +224,9 @@ def _parser() -> argparse.ArgumentParser:
     parameters.set_defaults(action=_parameters)
 
     compile_ = commands.add_parser("compile", help="write the pipelines as KFP's IR YAML and as Kubernetes manifests")
-    compile_.add_argument("--model", default="", metavar="NAME", help="of this model alone (default: of all)")
+    compile_.add_argument(
+        "--model", default="", metavar="NAME", help="only the pipelines of this model (default: all models)"
+    )
     compile_.add_argument("--output", default="build", metavar="FOLDER", help="default %(default)s")
     _add_settings(compile_)
     compile_.set_defaults(action=_compile)
@@ -237,18 +239,20 @@ def _parser() -> argparse.ArgumentParser:
     submit.add_argument(
         "--pipeline-root", default="", metavar="URI", help="where artifacts go (default: the cluster's)"
     )
-    submit.add_argument("--service-account", default="", metavar="NAME", help="of the steps (default: the cluster's)")
-    submit.add_argument("--no-cache", action="store_true", help="take no step's outputs from an earlier run")
-    submit.add_argument("--wait", action="store_true", help="follow the run; the exit status is 1 where it fails")
-    submit.add_argument("--timeout", type=float, default=172_800, metavar="S", help="of --wait (default %(default)s s)")
-    submit.add_argument("--pause", type=float, default=5, metavar="S", help="between two looks (default %(default)s s)")
+    submit.add_argument("--service-account", default="", metavar="NAME", help="runs the steps (default: the cluster's)")
+    submit.add_argument("--no-cache", action="store_true", help="do not reuse outputs of earlier runs")
+    submit.add_argument("--wait", action="store_true", help="follow the run; exit with 1 if it fails")
+    submit.add_argument(
+        "--timeout", type=float, default=172_800, metavar="S", help="timeout of --wait (default %(default)s s)"
+    )
+    submit.add_argument("--pause", type=float, default=5, metavar="S", help="between two polls (default %(default)s s)")
     _add_endpoint(submit)
     _add_settings(submit)
     submit.set_defaults(action=_submit)
 
-    schedule = commands.add_parser("schedule", help="make the cluster's recurring runs what a file says")
+    schedule = commands.add_parser("schedule", help="reconcile the cluster's recurring runs with a file")
     actions = schedule.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    apply = actions.add_parser("apply", help="create, change, pause, resume and delete what is needed")
+    apply = actions.add_parser("apply", help="create, change, pause, resume and delete recurring runs as needed")
     apply.add_argument("-f", "--file", required=True, metavar="FILE", help="schedules.yaml")
     apply.add_argument("--dry-run", action="store_true", help="only show what would change")
     apply.add_argument("--prune", action="store_true", help="delete kfrec's schedules that the file does not name")
@@ -259,23 +263,23 @@ def _parser() -> argparse.ArgumentParser:
     models = commands.add_parser("models", help="list the models that are installed")
     models.set_defaults(action=_models)
 
-    doctor = commands.add_parser("doctor", help="what this machine, or a cluster, has and lacks")
-    doctor.add_argument("--workdir", metavar="FOLDER", help=f"where runs are to be kept (default {WORKDIR})")
-    doctor.add_argument("--cluster", action="store_true", help="look at a cluster; the other options are for this")
+    doctor = commands.add_parser("doctor", help="check this machine, or a cluster, for missing prerequisites")
+    doctor.add_argument("--workdir", metavar="FOLDER", help=f"where runs are kept (default {WORKDIR})")
+    doctor.add_argument("--cluster", action="store_true", help="check a cluster; the other options are for this")
     doctor.add_argument("--pipeline-root", default="", metavar="URI", help="where artifacts go (default: KFP's)")
     doctor.add_argument(
         "--service-account",
         default="",
         metavar="NAME",
-        help="of the steps, whose rights are asked for (default: yours)",
+        help="account of the steps whose rights are checked (default: yours)",
     )
     _add_endpoint(doctor)
     _add_settings(doctor)
     doctor.set_defaults(action=_doctor)
 
-    ui = commands.add_parser("ui", help="look at the runs in MLflow")
+    ui = commands.add_parser("ui", help="show the runs in MLflow")
     ui.add_argument("--port", type=int, default=UI_PORT, help="default %(default)s")
-    ui.add_argument("--print-only", action="store_true", help="only say how, do not start the server")
+    ui.add_argument("--print-only", action="store_true", help="only print the command, do not start the server")
     _add_workdir(ui)
     ui.set_defaults(action=_ui)
     return parser
@@ -292,9 +296,7 @@ def _add_model(parser: argparse.ArgumentParser) -> None:
 
 def _add_endpoint(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--endpoint", default="", metavar="URL", help="KFP's API (default: KFP_ENDPOINT)")
-    parser.add_argument(
-        "--namespace", default="", metavar="NAME", help="the user's, in a KFP that serves several users"
-    )
+    parser.add_argument("--namespace", default="", metavar="NAME", help="the user's namespace, in multi-user KFP")
 
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
@@ -305,7 +307,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
         "--registry",
         default=os.environ.get("KFREC_REGISTRY", ""),
         metavar="PREFIX",
-        help="stands before the images' names (default: the environment variable KFREC_REGISTRY)",
+        help="prefix of the images' names (default: the environment variable KFREC_REGISTRY)",
     )
 
 
@@ -315,7 +317,7 @@ def _add_workdir(parser: argparse.ArgumentParser) -> None:
         "--tracking-uri",
         default="",
         metavar="URI",
-        help="MLflow's (default: the database in --workdir where that is given, else MLFLOW_TRACKING_URI)",
+        help="of MLflow (default: the database in --workdir if that is given, else MLFLOW_TRACKING_URI)",
     )
 
 

@@ -1,4 +1,4 @@
-"""Pipelines as KFP takes them: IR YAML, and manifests for clusters that keep pipelines as Kubernetes objects."""
+"""Compiles pipelines to IR YAML, and to manifests for clusters that store pipelines as Kubernetes objects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _definition(pipeline: Pipeline, settings: ClusterSettings) -> BaseComponent:
 
 
 def compiled(pipeline: Pipeline, settings: ClusterSettings) -> str:
-    """The IR YAML of a pipeline: its specification and, in a second document, what it asks of Kubernetes.
+    """The IR YAML of a pipeline: its specification and, in a second document, its Kubernetes configuration.
 
     Args:
         pipeline: which.
@@ -51,7 +51,7 @@ def compiled(pipeline: Pipeline, settings: ClusterSettings) -> str:
     spec, platform = yaml.load_all(text, _LOADER)
     lengthen_retries(spec, platform)
     check_retries(spec, platform)
-    # The SDK begins with a comment that says what goes in and out, and dumps the rest like this.
+    # The SDK writes a comment with inputs and outputs first, and dumps the rest like this.
     comment = "".join(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
     return comment + yaml.dump_all([spec, platform], sort_keys=True)
 
@@ -60,9 +60,9 @@ def kubernetes_manifests(ir: str) -> str:
     """A Pipeline and a PipelineVersion (pipelines.kubeflow.org/v2beta1) that hold a compiled pipeline.
 
     A version cannot be changed once it exists, so its name carries a digest of the content. The object's name and the
-    display name are those that KFP 2.17 gives an uploaded version: with others, an upload of the same content would not
-    find this one and stop at its name (409). ``versionName`` is left out: the CRDs before 2.17 have no such field, and
-    ``kubectl apply`` refuses unknown ones.
+    display name are those that KFP 2.17 gives an uploaded version: with other names, an upload of the same content
+    would not find this version and fail with 409. ``versionName`` is left out: the CRDs before 2.17 have no such field,
+    and ``kubectl apply`` rejects unknown ones.
     """
     documents = list(yaml.safe_load_all(ir))
     spec, platform = documents[0], documents[1] if len(documents) > 1 else {}

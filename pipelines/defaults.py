@@ -1,4 +1,4 @@
-"""The pipelines, and defaults that depend on where one runs; the catalog's own are those of a training on GPUs."""
+"""The pipelines, and their defaults by place; the catalog's defaults are for training on GPUs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PIPELINES: Mapping[str, tuple[str, ...]] = {
 
 
 class Pipeline(NamedTuple):
-    """A pipeline: there is one of each kind for every model.
+    """A pipeline; every model has one of each kind.
 
     Attributes:
         kind: one of PIPELINES.
@@ -30,12 +30,12 @@ class Pipeline(NamedTuple):
 
     @property
     def name(self) -> str:
-        """What its file is called, such as ``sim-training``."""
+        """The name of its file, such as ``sim-training``."""
         return f"{self.model.replace('_', '-')}-{self.kind}"
 
     @property
     def kfp_name(self) -> str:
-        """What KFP calls it."""
+        """Its name in KFP."""
         return f"kfrec-{self.name}"
 
     @property
@@ -49,11 +49,11 @@ def every_pipeline() -> list[Pipeline]:
     return [Pipeline(kind, model) for model in registry.names(registry.MODELS) for kind in PIPELINES]
 
 
-# What the find step decides, so that no one else can.
+# Parameters that the find step sets, so that the user cannot.
 FOUND = tuple(name for name in STEPS["find"].results if name != "proceed")
 
-# A laptop wants smaller steps.
+# Smaller batches for a laptop.
 LOCAL_DEFAULTS: dict[str, Any] = {"global_batch_size": 1024}
 CLUSTER_DEFAULTS: dict[str, Any] = {"launcher": "mpijob"}
-# Between two versions of the same data few items are new; more than this, and the old vocabulary would hide them.
+# Two versions of the same data share most items; with more new items than this, the old vocabulary would hide them.
 PIPELINE_DEFAULTS: Mapping[str, dict[str, Any]] = {TRAINING: {}, RETRAINING: {"out_of_vocabulary_limit": 0.05}}

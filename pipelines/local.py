@@ -29,7 +29,7 @@ from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise
 from pipelines.temporary import temporary_folder
 
-# What the steps of a run here load that kfrec itself does not bring, by extra.
+# The modules that local steps import from other packages, by extra.
 _MODULES = {
     "pipeline": ("kfp",),
     "preprocess": ("nvtabular", "orjson"),
@@ -63,10 +63,10 @@ def run(model: str, values: Mapping[str, Any], workdir: Path) -> Path:
 
 
 def run_retraining(model: str, values: Mapping[str, Any], workdir: Path) -> Path | None:
-    """Runs the retraining pipeline: finds the newest data and, where it is worth it, trains on it.
+    """Runs the retraining pipeline: finds the newest data and trains on it if it is worth it.
 
     Returns:
-        The path of summary.json, or None where there was nothing to train on; the screen says why.
+        The path of summary.json, or None if training was skipped; the terminal shows the reason.
 
     Raises:
         KfrecError: a bad parameter, an unusable folder, or a step that failed.
@@ -91,17 +91,17 @@ def run_retraining(model: str, values: Mapping[str, Any], workdir: Path) -> Path
 
 
 def _arguments(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> dict[str, Any]:
-    """Every parameter of a pipeline; those that nobody gave have the defaults of this place."""
+    """Every parameter of a pipeline; parameters without a value have the local defaults."""
     local = {**LOCAL_DEFAULTS, "cache_dir": str(workdir.absolute() / "cache")}
     known = pipeline_parameters(pipeline, local)
     return {name: parameter.plain_default for name, parameter in known.items()} | checked(values, pipeline, local)
 
 
 def _check_installed(arguments: Mapping[str, Any]) -> None:
-    """Finds out before the first step whether all steps can run in this environment.
+    """Checks before the first step that all steps can run in this environment.
 
     Raises:
-        KfrecError: an extra is missing; each image has those of its own steps alone.
+        KfrecError: an extra is missing; each image only has the extras of its own steps.
     """
     used = {name: modules for name, modules in _MODULES.items() if name != "train" or arguments["launcher"] != MPIJOB}
     missing = {name: [module for module in modules if find_spec(module) is None] for name, modules in used.items()}
@@ -110,12 +110,12 @@ def _check_installed(arguments: Mapping[str, Any]) -> None:
         modules = ", ".join(module for name in extras for module in missing[name])
         raise KfrecError(
             f"kfrec run needs {modules}, which this environment lacks; install kfrec[{','.join(extras)}] into it, or "
-            "start the run on a cluster with kfrec submit, where each step has an image of its own"
+            "start the run on a cluster with kfrec submit, where each step has its own image"
         )
 
 
 def _check_launcher(model: str, arguments: Mapping[str, Any]) -> None:
-    """Finds out before the first step whether there is a cluster for an MPIJob.
+    """Checks before the first step that a cluster for MPIJobs is configured.
 
     Raises:
         KfrecError: there is none, or its settings are wrong.
@@ -183,7 +183,7 @@ def _run_folder(workdir: Path) -> Path:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        told = KfrecError(f"{folder}: cannot be made ({error.strerror}); choose another workdir")
+        told = KfrecError(f"{folder}: cannot be created ({error.strerror}); choose another workdir")
         raise explain_os_error(error, folder) or told from error
     return folder
 

@@ -12,12 +12,12 @@ from components.steps.catalog import STEPS, Step
 from components.steps.parameter import Parameter, build, parameters_of, plain, unknown_parameter
 from pipelines.defaults import FOUND, PIPELINE_DEFAULTS, RETRAINING, Pipeline
 
-# Arguments that the pipeline itself, or the artifacts that a step is given, fill in.
+# Arguments set by the pipeline itself, or by a step's input artifacts.
 BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri", "model_type", "task", "dataset")
 
 
 def choices(model: str) -> dict[str, str]:
-    """What the pipelines of a model say wherever a parameter chooses further ones."""
+    """The values of the selecting parameters (model, data set, task) in a model's pipelines."""
     definition = registry.model(model)
     return {"model_type": model, "task": definition.task, "dataset": definition.dataset}
 
@@ -32,7 +32,7 @@ def pipeline_parameters(pipeline: Pipeline, defaults: Mapping[str, Any] | None =
 
     Args:
         pipeline: which.
-        defaults: of the place where it runs, over those of the pipeline and of the catalog.
+        defaults: of the place where it runs; they override those of the pipeline and of the catalog.
 
     Raises:
         KfrecError: there is no such model.
@@ -64,11 +64,11 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
     for name in values:
         if name == "model_type":
             raise KfrecError(
-                f"parameter model_type is no parameter of a pipeline; choose one with --model {values[name]}"
+                f"parameter model_type is not a pipeline parameter; choose the model with --model {values[name]}"
             )
         if name not in known:
             raise KfrecError(unknown_parameter(name, list(known)))
-    # Messages name a parameter as it was given.
+    # Messages use the name that the user gave.
     given = {name: plain(dataclasses.replace(known[name], name=name).parse(value)) for name, value in values.items()}
     every = {name: parameter.plain_default for name, parameter in known.items()} | given
     for step in (STEPS[name] for name in pipeline.steps):
@@ -82,7 +82,7 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
 
 
 def _check_histories(values: Mapping[str, Any]) -> None:
-    """The histories that preprocess writes are those that the model will want.
+    """Checks that the histories of preprocess fit the model.
 
     Raises:
         KfrecError: no short history is left, or the negative one is shorter.

@@ -6,12 +6,12 @@ import socket
 
 from components.errors import KfrecError
 
-# Where kfrec ui listens unless it is told otherwise.
+# The default port of kfrec ui.
 UI_PORT = 5000
 
 
 def require_free(port: int) -> None:
-    """Returns where a server could listen on a port.
+    """Returns if a server can listen on a port.
 
     Raises:
         KfrecError: it could not.
@@ -25,7 +25,7 @@ def require_free(port: int) -> None:
 
 
 def free_port() -> int:
-    """A port where nothing listens just now."""
+    """An unused port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,6 +1,6 @@
-"""The retraining pipeline: find the newest data and, where it is worth it, the training pipeline on it.
+"""The retraining pipeline: find the newest data and, if it is worth it, run the training pipeline on it.
 
-kfp.local knows no conditions, so :mod:`pipelines.local` runs the two halves one after the other itself.
+kfp.local supports no conditions, so :mod:`pipelines.local` runs the two halves in sequence.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def retraining_pipeline(
 
     Args:
         model: name of the model that it trains.
-        configure: puts on each task what the place where it runs asks for.
+        configure: applies the settings of the place to each task.
         defaults: of parameters, in that place.
     """
     train = training_pipeline(model, configure, defaults)
@@ -43,7 +43,7 @@ def retraining_pipeline(
         with dsl.If(found.outputs["proceed"] == True, name="new-data"):  # noqa: E712
             train(**training_arguments(model, values, found.outputs))
 
-    summary = "The newest data version to a model that is held against the champion, if there is something new."
+    summary = "Trains on the newest data version, if there is new data, and compares the model with the champion."
     return dsl.pipeline(name=pipeline.kfp_name)(
         pipeline_function(wire, summary, pipeline_parameters(pipeline, defaults))
     )

@@ -1,7 +1,7 @@
-"""How long the retries of a compiled pipeline's tasks may take.
+"""The retry budget of a compiled pipeline's tasks.
 
-Argo counts ``backoffMaxDuration`` from the first attempt's start, waiting for a node included: afterwards nothing is
-retried, and a retry that runs is ended. KFP's SDK writes 3600 s at most, so the compiled pipeline is changed.
+Argo counts ``backoffMaxDuration`` from the first attempt's start, including the wait for a node: afterwards it starts
+no retry, and ends a running one. KFP's SDK writes 3600 s at most, so the compiled pipeline is changed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from components.errors import KfrecError
 
 # How long each attempt may wait for a node and its image, in seconds.
 WAITING = 86_400
-# A duration of protobuf's, which KFP reads it as.
+# KFP parses it as a protobuf duration.
 LONGEST = 315_576_000_000
 
 Json = dict[str, Any]
@@ -34,7 +34,7 @@ def lengthen_retries(spec: Json, platform: Json) -> None:
 
 
 def check_retries(spec: Json, platform: Json) -> None:
-    """Every task has time for all of its attempts, and not more than KFP can be told.
+    """Checks that every task has time for all of its attempts, within KFP's longest duration.
 
     Raises:
         KfrecError: one has not; the line names it.
@@ -43,7 +43,7 @@ def check_retries(spec: Json, platform: Json) -> None:
         attempts, longest = int(policy["maxRetryCount"]) + 1, policy["backoffMaxDuration"]
         if int(longest.removesuffix("s")) > LONGEST:
             raise KfrecError(
-                f"{step}: retries={attempts - 1}, with a wait that doubles, take longer than KFP's longest duration; "
+                f"{step}: retries={attempts - 1}, with exponential backoff, take longer than KFP's longest duration; "
                 "lower retries or retry_wait in the settings"
             )
         if int(longest.removesuffix("s")) <= attempts * timeout:

@@ -1,4 +1,4 @@
-"""What a person sees while a pipeline runs here: one bar at a time, one line a finished step, one table at the end."""
+"""The terminal output of a local run: one progress bar at a time, one line per finished step, a table at the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from components.tasks import TaskDefinition
 
 
 class StepOutput(io.TextIOBase):
-    """A stand-in for stdout that turns the steps' events into a picture and keeps everything else in a log.
+    """Replaces stdout: displays the steps' events and writes all other output to a log.
 
     Attributes:
         finished: step name to its "finished" event.
@@ -90,7 +90,7 @@ class StepOutput(io.TextIOBase):
 
 
 def duration(seconds: float) -> str:
-    """Seconds as a person says them: "4.2 s", "3 min 07 s"."""
+    """A duration for people: "4.2 s", "3 min 07 s"."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
@@ -102,11 +102,11 @@ def table(summary: Mapping[str, Any], since: float, task: TaskDefinition) -> str
     Args:
         summary: the content of summary.json.
         since: time.monotonic() at the start of the run.
-        task: what the model was judged by.
+        task: that evaluated the model.
     """
     metrics, registered = summary["metrics"], summary["registered"]
     rows = [("step", "seconds", "rows")]
-    # Tenths are added up, so that what is shown adds up to the total that is shown.
+    # Sums the rounded tenths, so that the displayed values add up to the displayed total.
     tenths = {name: round(10 * step["seconds"]) for name, step in summary["steps"].items()}
     total = round(10 * (time.monotonic() - since))
     rows += [(name, f"{tenths[name] / 10:.1f}", f"{step['rows']:,}") for name, step in summary["steps"].items()]

@@ -1,4 +1,4 @@
-"""The steps as KFP components, made from the catalog: a signature, a docstring and one call."""
+"""The steps as KFP components, generated from the catalog: a signature, a docstring and one call."""
 
 from __future__ import annotations
 

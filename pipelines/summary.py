@@ -1,4 +1,4 @@
-"""summary.json: what a finished local run says to scripts and to the next person."""
+"""summary.json: the results of a finished local run, for scripts and people."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cluster is asked for to run a step: read from YAML, checked, and put on the pipeline's tasks."""
+"""The resources of each step on a cluster: read from YAML, validated, and applied to the pipeline's tasks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _SCRATCH = {"volume_name": "scratch", "mount_path": "/tmp"}
 
 @dataclasses.dataclass(frozen=True)
 class TaskSettings:
-    """Settings of one step's task; the YAML file of this module's name says what each one means."""
+    """Settings of one step's task; the YAML file of the same name documents each one."""
 
     cpu: str = setting("1", is_quantity=True)
     memory: str = setting("4Gi", is_quantity=True)
@@ -52,7 +52,7 @@ class TaskSettings:
     environment: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
     def apply(self, task: PipelineTask) -> None:
-        """Puts the settings on a task."""
+        """Applies the settings to a task."""
         from kfp import kubernetes
 
         task.set_cpu_request(self.cpu).set_memory_request(self.memory).set_memory_limit(self.memory)
@@ -102,7 +102,7 @@ class ClusterSettings:
     """Settings of every step.
 
     Attributes:
-        registry: stands before the images' names.
+        registry: prefix of the images' names.
         steps: by the step's name.
         source: the file they come from, for messages.
     """
@@ -112,7 +112,7 @@ class ClusterSettings:
     source: Path = DEFAULTS
 
     def configure(self, task: PipelineTask, step: str) -> None:
-        """Puts image and settings on the task of a step."""
+        """Applies image and settings to the task of a step."""
         task.set_container_image(image(step, self.registry))
         try:
             self.steps[step].apply(task)
@@ -121,7 +121,7 @@ class ClusterSettings:
             raise KfrecError(f"{self.source}: settings of the step {step}: {reason}; correct them") from None
 
     def without_cache(self) -> ClusterSettings:
-        """The same, but no step takes the outputs of an earlier run."""
+        """The same, but no step reuses cached outputs."""
         steps = {name: dataclasses.replace(settings, cache=False) for name, settings in self.steps.items()}
         return dataclasses.replace(self, steps=steps)
 
@@ -130,7 +130,7 @@ def _node_affinity_terms(affinity: Mapping[str, Any]) -> list[dict[str, Any]]:
     """A pod's nodeAffinity as the terms of KFP's platform specification; those with a weight are preferences.
 
     Raises:
-        ValueError: it has not the form that Kubernetes gives it.
+        ValueError: it does not have Kubernetes' form.
     """
     from google.protobuf import json_format
     from kfp.kubernetes import kubernetes_executor_config_pb2 as kfp
@@ -147,11 +147,11 @@ def _node_affinity_terms(affinity: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def load_settings(file: Path | None = None, registry: str = "") -> ClusterSettings:
-    """The defaults, changed by what ``file`` names.
+    """The defaults, overridden by ``file``.
 
     Args:
         file: YAML of the form of the defaults' file.
-        registry: stands before the images' names.
+        registry: prefix of the images' names.
 
     Raises:
         KfrecError: no such file, not YAML, an unknown name, or a value of the wrong type; the line says which.

@@ -1,4 +1,4 @@
-"""The folder for temporary files of a run: what its steps forget in it goes with the run, or with the next one."""
+"""The folder for temporary files of a run: leftovers of its steps are removed with the run, or with the next one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREFIX = "kfrec-run-"
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Gives a folder below TMPDIR and removes it at the end, as well as those of runs that were killed.
+    """Yields a folder below TMPDIR and removes it at the end, as well as the folders of killed runs.
 
     Raises:
         KfrecError: no folder for temporary files can be written.
@@ -40,7 +40,7 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Removes the folder of a dead run: one of this user whose lock nobody holds."""
+    """Removes the folder of a dead run: one of this user without a lock holder."""
     try:
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
             return

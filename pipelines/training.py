@@ -22,7 +22,7 @@ Configure = Callable[[PipelineTask, str], None]
 
 
 def _wire(model_type: str, values: Mapping[str, Any], configure: Configure) -> None:
-    """Says what runs after what; ``values`` are the pipeline's parameters by pipeline-wide name."""
+    """Connects the steps; ``values`` are the pipeline's parameters by pipeline-wide name."""
 
     def run(name: str, **inputs: Any) -> Any:
         task = task_of(name, model_type, values, **inputs)
@@ -57,7 +57,7 @@ def task_of(name: str, model_type: str, values: Mapping[str, Any], **inputs: Any
 def pipeline_function(
     wire: Callable[[Mapping[str, Any]], None], summary: str, parameters: Mapping[str, Parameter]
 ) -> Callable[..., None]:
-    """A function with these parameters as its own signature and docstring, as KFP wants to see it."""
+    """A function with these parameters as its signature and docstring, in the form that KFP inspects."""
 
     def pipeline(*values: Any) -> None:
         wire(dict(zip(parameters, values, strict=True)))
@@ -83,7 +83,7 @@ def training_pipeline(
 
     Args:
         model: name of the model that it trains.
-        configure: puts on each task what the place where it runs asks for.
+        configure: applies the settings of the place to each task.
         defaults: of parameters, in that place.
     """
     pipeline = Pipeline(TRAINING, model)

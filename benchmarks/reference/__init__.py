@@ -1,1 +1,1 @@
-"""What one would write first: the yardsticks that kfrec is held against. Written for clarity, not for speed."""
+"""Straightforward reference implementations that kfrec is compared with, written for clarity, not for speed."""

@@ -1,7 +1,7 @@
 """SIM as a Keras model, layer by layer as the papers draw it, and a plain training step with dense Adam.
 
 It computes the same function as components.models.sim from the same weights (:func:`copy_weights`), so that losses can
-be compared step by step; what it does not have is any of that module's algebra.
+be compared step by step, but without that module's algebraic simplifications.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Classifier(keras.layers.Layer):
 
 
 class GateCell(keras.layers.Layer):
-    """A GRU cell, or with attention an AUGRU cell: three products over the inputs and three over the state a step."""
+    """A GRU cell, or with attention an AUGRU cell: three matmuls of the inputs and three of the state per step."""
 
     def __init__(self, units: int, attention: bool) -> None:
         super().__init__()
@@ -135,7 +135,7 @@ def _masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 def training_step(
     model: ReferenceSim, optimizer: keras.optimizers.Optimizer, features: Mapping[str, tf.TensorSpec]
 ) -> Any:
-    """A compiled function from ``features`` and labels, of any number, to the loss, which also updates the model."""
+    """A tf.function from a batch of ``features`` and labels, of any size, to the loss; it also updates the model."""
     bce = keras.losses.BinaryCrossentropy(from_logits=True)
 
     @tf.function(input_signature=[features, tf.TensorSpec((None,), tf.float32)])
@@ -144,7 +144,7 @@ def training_step(
             one, two, auxiliary = model(features, training=True)
             loss = 0.5 * (bce(labels[:, None], one[:, None]) + bce(labels[:, None], two[:, None])) + auxiliary
         gradients = tape.gradient(loss, model.trainable_variables)
-        # Dense Adam, as published: every row of a table moves in every step.
+        # Dense Adam, as published: every step updates every row of a table.
         dense = [tf.convert_to_tensor(gradient) for gradient in gradients]
         optimizer.apply_gradients(zip(dense, model.trainable_variables, strict=True))
         return loss

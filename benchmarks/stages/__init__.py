@@ -1,1 +1,1 @@
-"""One module a stage of the workflow; each runs in a process of its own."""
+"""One module per stage of the workflow; each runs in a separate process."""

@@ -43,7 +43,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
     run(TfrecordParameters(), parquet=few, tfrecord=folder / "warm")  # compiles, and reads the code
     jobs = {"plain": lambda: ours(0), "prebatched": lambda: ours(PREBATCH), "reference": reference}
-    # One run in four waits for memory of the host all the same, and takes up to twice as long.
+    # One run in four still waits for memory of the host, and takes up to twice as long.
     values = alternated(2 * plan.runs, **jobs)
     for name in ("plain", "prebatched"):
         report.add(

@@ -21,7 +21,7 @@ from components.train.export import export
 from components.train.results import SAVED_MODEL
 
 ROWS, BATCH, SCORES = 262_144, 16_384, 10_000_000
-# A process of its own, as the evaluate step is, which TensorFlow has other threads in than training.
+# A separate process, like the evaluate step, because its TensorFlow thread settings differ from training's.
 _SCORE = """
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""One and two ranks at a fixed batch a rank, one thread each; what they send; how long a step waits for its input."""
+"""One and two ranks at a fixed batch per rank, one thread each; bytes sent; time a step waits for its input."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
             return sum(_throughput(taken[None]) for taken in _step_of(one, *others))
 
         jobs = {"one": alone, "two": lambda: _throughput(_step_of(two))} | ({"apart": apart} if others else {})
-        values = alternated(3 * plan.runs, **jobs)  # a step each, which varies by a tenth from one to the next
+        values = alternated(3 * plan.runs, **jobs)  # a step each; the time of a step varies by a tenth
     name = f"two ranks under Gloo, batch {BATCH_A_RANK} a rank, one thread each"
     report.add(Figure("scaling", name, "samples/s", values["two"], values["one"], target_ratio=1.7))
     if others:
@@ -61,7 +61,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
 
 def sent_megabytes(rows: int) -> float:
-    """What one rank gives to the reductions of a step whose share of the batch is ``rows``."""
+    """Megabytes that one rank sends in the reductions of a step, for a share of ``rows`` samples."""
     model, _ = our_step()
     data = tensors(rows, 1)
     with tf.GradientTape() as tape:
@@ -75,10 +75,10 @@ def sent_megabytes(rows: int) -> float:
 
 
 class _Training:
-    """The workers of one training, which stand still except while they are asked for steps.
+    """The workers of one training, stopped except while they take a requested step.
 
     Args:
-        folder: holds the records; gets what the workers say.
+        folder: holds the records; receives the workers' log.
         ranks: how many workers.
     """
 
@@ -114,9 +114,9 @@ class _Training:
             print(file=worker, flush=True)
 
     def taken(self) -> list[Any]:
-        """Of each worker: samples, cycle and step seconds."""
+        """Samples, cycle seconds and step seconds of each worker."""
         answers = [json.loads(self._line(worker)) for worker in self._workers]
-        self._signal(signal.SIGSTOP)  # Horovod's thread never rests by itself
+        self._signal(signal.SIGSTOP)  # Horovod's thread never idles by itself
         return answers
 
     def _accept(self) -> IO[str]:
@@ -138,18 +138,18 @@ class _Training:
 
     def _signal(self, number: signal.Signals) -> None:
         for pid in self._pids:
-            with suppress(ProcessLookupError):  # it has ended, which its connection tells
+            with suppress(ProcessLookupError):  # it has ended; its connection reports that
                 os.kill(pid, number)
 
 
 def _step_of(*trainings: _Training) -> np.ndarray:
-    """Has trainings step at the same time; [workers, 3] samples, cycle and step seconds."""
+    """Lets trainings step concurrently; [workers, 3] samples, cycle and step seconds."""
     for training in trainings:
         training.ask()
     return np.array([answer for training in trainings for answer in training.taken()])
 
 
 def _throughput(taken: np.ndarray) -> float:
-    """Samples/s of workers whose step is over when the slowest has taken it."""
+    """Samples/s of workers; the slowest one determines the time of a step."""
     samples, cycles, _ = taken.T
     return samples.sum() / cycles.max()

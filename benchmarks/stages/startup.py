@@ -1,4 +1,4 @@
-"""What a command or a step costs before and after its work: imports, and carrying an artifact."""
+"""The overhead of a command or a step: imports, and the transfer of an artifact."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from components.steps.catalog import STEPS, TfrecordParameters
 from components.tfrecord.step import run
 
 FILES, FILE_MB = 16, 16
-# What compiles the kernels of a step, and little else.
+# Code that compiles the kernels of a step and does little else.
 _CONVERT = """
 import sys
 from pathlib import Path
@@ -40,7 +40,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     report.add(Figure("start-up", "kfrec --help", "s", help_, target=0.5, lower_is_better=True))
     python = [_command(sys.executable, "-c", "pass") for _ in range(plan.runs)]
     for step in STEPS:
-        # What a pod loads: KFP's executor, which is told that nothing is compiled there, and the step's own modules.
+        # The imports of a pod: KFP's executor in runtime mode, without the compiler, and the step's own modules.
         modules = f"kfp.dsl.executor_main, components.steps.command, components.{step}.step"
         values = [_command(sys.executable, "-c", f"import {modules}", _KFP_RUNTIME="true") for _ in range(plan.runs)]
         report.add(Figure("start-up", f"imports of {step} under KFP", "s", values))
@@ -51,7 +51,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
 
 def _compile(folder: Path, plan: Plan, report: Report) -> None:
-    """What a step spends in a new pod on compiling kernels, which then lie in NUMBA_CACHE_DIR."""
+    """The time that a step in a new pod spends on compiling kernels, which are then cached in NUMBA_CACHE_DIR."""
     run(TfrecordParameters(), parquet=write_samples(folder / "parquet", 1000, 100), tfrecord=folder / "tfrecord")
     for name, code in (("converting a thousand samples", _CONVERT), ("reading and training one batch", _TRAIN)):
         values: dict[str, list[float]] = {"compiling kernels": [], "with compiled kernels": []}
@@ -65,7 +65,7 @@ def _compile(folder: Path, plan: Plan, report: Report) -> None:
 
 
 def _carry(folder: Path, plan: Plan, report: Report) -> None:
-    """The storage layer without a network: checksums, copies and manifests, on a folder in place of a bucket."""
+    """The storage layer without a network: checksums, copies and manifests, with a folder instead of a bucket."""
     block = os.urandom(FILE_MB << 20)
     (folder / "bucket").mkdir()
 

@@ -56,7 +56,7 @@ def reference_step(model: Any) -> Callable[[Batch], tf.Tensor]:
 
 
 def _signature() -> dict[str, tf.TensorSpec]:
-    """A batch of any number of samples, which neither step is compiled for anew."""
+    """The signature of a batch of any size, so that neither step is retraced."""
     return {
         name: tf.TensorSpec((None,) if feature.length is None else (None, feature.length), tf.int32, name=name)
         for name, feature in specification().features.items()
@@ -125,7 +125,7 @@ def _speed(step: Callable[[Batch], tf.Tensor], data: Batch, size: int) -> float:
 
 
 def _beside_peak(runs: int, jobs: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
-    """What the jobs give, and the matmul peak right after ours: the host's next half a minute may be another one."""
+    """The jobs' values, and the matmul peak right after ours, because the host's speed changes within half a minute."""
     return alternated(runs, ours=jobs["ours"], peak=matmul_gflops, reference=jobs["reference"])
 
 
@@ -134,12 +134,13 @@ def flops_per_sample(
 ) -> float:
     """Floating-point operations of the matrix products of one sample's forward and backward pass.
 
-    Those that it cannot do without: every product once, after the algebra that changes no result. Two operations a
-    multiply-add, and twice the forward work for the backward pass. Lookups and element-wise work are not counted.
+    The minimum: every product once, after algebraic simplifications that do not change the result. A multiply-add
+    counts as two operations, the backward pass as twice the forward pass. Look-ups and element-wise operations are not
+    counted.
 
     Args:
-        as_published: without that algebra: the first layer of the attention unit over four operands and that of the
-            auxiliary network over two, for each position and kind of item, and products with a state of zeros.
+        as_published: without these simplifications: the first layer of the attention unit over four operands and that
+            of the auxiliary network over two, for each position and kind of item, and products with a state of zeros.
         width: of an item.
         units: of a state.
         long, short: positions of the histories.

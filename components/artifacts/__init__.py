@@ -1,4 +1,4 @@
-"""What passes between steps: folders that appear in one move and prove that they are complete."""
+"""The data exchanged by steps: folders that appear atomically, with a manifest that proves their completeness."""
 
 from components.artifacts.folder import Artifact, open_artifact
 from components.artifacts.publish import Staging, adopt, publishing

@@ -1,4 +1,4 @@
-"""Bringing a file into an artifact: its own blocks or shared ones that are copied on write, never a shared inode."""
+"""Copies a file into an artifact: a full copy or a copy-on-write reflink, never a hard link."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _FICLONE = 0x40049409  # linux/fs.h; the fcntl module has no name for it.
 
 
 def copy_file(source: Path, target: Path) -> None:
-    """Copies ``source`` to ``target``, as a reflink where the file system has those (XFS, Btrfs, and others).
+    """Copies ``source`` to ``target``, as a reflink if the file system supports it (XFS, Btrfs, and others).
 
-    A hard link would be cheaper and wrong: whatever is written to the one name later shows under the other.
+    A hard link would be cheaper but wrong: later writes to one name would appear under the other.
 
     Raises:
         OSError: the source cannot be read or the target not written.

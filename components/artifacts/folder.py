@@ -17,7 +17,7 @@ from components.errors import KfrecError
 
 MANIFEST = "_manifest.json"
 FORMAT = 1
-# The step of a manifest that the user had written: data of one's own, which any step may be given.
+# The step in the manifest of a folder that the user accepted; any step takes it as input.
 ADOPTED = "adopted"
 _BLOCK = 1 << 20
 
@@ -33,7 +33,7 @@ class FileEntry:
 
 @dataclass(frozen=True)
 class Artifact:
-    """A folder that a step finished. Its data are the files that the manifest lists; others in the folder are none.
+    """A complete output folder of a step. Only the files that the manifest lists belong to it.
 
     Attributes:
         path: the folder.
@@ -42,10 +42,11 @@ class Artifact:
         rows: what was counted while writing, such as {"train": 163156, "test": 10246}.
         inputs: input name to the digest of that artifact.
         parameters: the parameters it was made with.
-        origins: path of a fetched file to where it came from and which version of it; not part of the digest, so that
-            the same content from two places is the same data.
-        lineage: step to the parameters it was run with, of the steps before this one.
-        data_uri: where the files are, if in object storage and not beside the manifest: the artifact is a reference.
+        origins: path of a fetched file to its source and version; not part of the digest, so that equal content from
+            two sources is equal data.
+        lineage: step to its parameters, for the steps before this one.
+        data_uri: location of the files if they are in object storage, not next to the manifest; the artifact is then a
+            reference.
     """
 
     path: Path
@@ -65,7 +66,7 @@ class Artifact:
         return hashlib.sha256(lines.encode()).hexdigest()
 
     def paths(self, pattern: str) -> list[Path]:
-        """Full paths of the listed files that match, sorted; tells what else in the folder would match.
+        """Full paths of the listed files that match, sorted; reports unlisted files that would match.
 
         Args:
             pattern: of the path within the folder, as in a shell: ``*`` ends at a slash.
@@ -77,7 +78,7 @@ class Artifact:
         return [self.path / path for path in sorted(listed) if _matches(path, pattern)]
 
     def file(self, path: str) -> Path:
-        """The full path of a file that is listed, or that is not there, which its reader will tell.
+        """The full path of a file that is listed, or that does not exist, which its reader will report.
 
         Raises:
             KfrecError: it is there and the manifest does not list it.
@@ -95,14 +96,14 @@ class Artifact:
         return f"remove it, or run the {self.step} step again"
 
     def require_step(self, steps: Collection[str]) -> None:
-        """Refuses the output of another step than these; data of one's own may stand in for any.
+        """Rejects the output of other steps; accepted data of the user may replace any.
 
         Raises:
             KfrecError: another step wrote it.
         """
         if self.step not in (*steps, ADOPTED):
             raise KfrecError(
-                f"{self.path}: was written by step {self.step}, but what {' or '.join(steps)} writes is needed here; "
+                f"{self.path}: was written by step {self.step}, but an output of {' or '.join(steps)} is needed here; "
                 "give that folder"
             )
 
@@ -140,7 +141,7 @@ class Artifact:
 
 
 def manifest_head(step: str) -> str:
-    """How every manifest of a step begins; one that a crash cut off is known by it."""
+    """How every manifest of a step begins; it identifies a manifest that a crash truncated."""
     return json.dumps({"format": FORMAT, "step": step}, indent=2).removesuffix("\n}") + ","
 
 
@@ -161,7 +162,7 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def artifact_at(folder: Path) -> Artifact | None:
-    """What the manifest of a folder describes, or None where there is none: then any file in it is data.
+    """The artifact that a folder's manifest describes, or None without a manifest: then any file in it is data.
 
     Raises:
         KfrecError: the manifest is not one.
@@ -177,7 +178,8 @@ def listed_paths(folder: Path, pattern: str) -> list[Path]:
 
 
 def require_listed(folder: Path, paths: Iterable[str]) -> None:
-    """Refuses files and folders that hold what the manifest does not list; without a manifest nothing is refused.
+    """Rejects files that the manifest does not list, and folders with such files; without a manifest it rejects
+    nothing.
 
     Args:
         folder: of the artifact.
@@ -209,7 +211,7 @@ def open_artifact(folder: Path | str, *, steps: Collection[str] = ()) -> Artifac
         steps: the steps whose output is wanted; empty takes any.
 
     Returns:
-        The artifact; of a reference, few files or none are there, see :mod:`components.artifacts.reference`.
+        The artifact; a reference has few files or none, see :mod:`components.artifacts.reference`.
 
     Raises:
         KfrecError: no such folder, no valid manifest, another step's output, or a file is missing or of another size.

@@ -1,4 +1,4 @@
-"""What steps note as JSON beside their results, such as parameters.json, training.json and metrics.json."""
+"""The JSON files that steps write next to their results, such as parameters.json, training.json and metrics.json."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from components.errors import KfrecError
 
 
 def read_notes(path: Path) -> dict[str, Any]:
-    """The JSON object in a file that a step left beside its results; empty where there is no such file.
+    """The JSON object in a file next to a step's results; empty if the file does not exist.
 
     Raises:
         KfrecError: it holds something else.

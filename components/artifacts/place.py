@@ -24,7 +24,7 @@ def output_folder(output: Path | str, step: str, reads: Iterable[Path | str] = (
     """
     if not str(output).strip() or (isinstance(output, Path) and output == Path()):
         raise KfrecError(
-            f"{step}: the output folder is '{output if isinstance(output, str) else '.'}', the working folder; "
+            f"{step}: the output folder is '{output if isinstance(output, str) else '.'}', the working directory; "
             "name a folder of its own"
         )
     try:
@@ -34,21 +34,21 @@ def output_folder(output: Path | str, step: str, reads: Iterable[Path | str] = (
     except OSError as error:
         raise explain_os_error(error, output) or error from error
     except RuntimeError:  # a loop of symbolic links, before Python 3.13
-        raise KfrecError(f"{output}: its symbolic links lead in a circle; choose another folder") from None
+        raise KfrecError(f"{output}: its symbolic links form a loop; choose another folder") from None
     return place
 
 
 def _require_apart(place: Path, reads: Sequence[Path]) -> None:
     here = Path.cwd()
     if place == here or place in here.parents:
-        raise KfrecError(f"{place}: is the working folder or holds it; name a folder of its own for the output")
+        raise KfrecError(f"{place}: is or contains the working directory; name another folder for the output")
     for folder in reads:
         if place == folder:
-            raise KfrecError(f"{place}: is read by this step; name another folder for the output")
+            raise KfrecError(f"{place}: is an input of this step; name another folder for the output")
         if place in folder.parents:
-            raise KfrecError(f"{place}: holds {folder}, which is read; name another folder for the output")
+            raise KfrecError(f"{place}: contains {folder}, an input of this step; name another folder for the output")
         if folder in place.parents:
-            raise KfrecError(f"{place}: lies inside {folder}, which is read; name a folder outside of it")
+            raise KfrecError(f"{place}: lies inside {folder}, an input of this step; name a folder outside of it")
     for above in place.parents:
         if (above / MANIFEST).is_file():
             raise KfrecError(f"{place}: lies inside the artifact {above}; name a folder outside of it")
@@ -75,7 +75,8 @@ def _require_replaceable(place: Path, step: str) -> None:
         if text.startswith(head):
             return
         raise KfrecError(
-            f"{manifest}: not a manifest of the {step} step, so what is beside it is not its own; name another folder"
+            f"{manifest}: not a manifest of the {step} step, so the step will not replace its folder; "
+            "name another folder"
         ) from None
     if artifact.step != step:
         raise KfrecError(

@@ -1,4 +1,4 @@
-"""Writing an artifact: in a hidden folder beside it, then visible in one move with its manifest written last."""
+"""Writes an artifact: into a hidden folder next to it, then published by a rename, with the manifest written last."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from components.artifacts.place import output_folder
 from components.errors import KfrecError, explain_os_error
 
 _WRITER, _STAGED, _SCRATCH, _REPLACED = "writer", "artifact", "scratch", "replaced"
-# File systems that cannot lock a folder: there, two writers of one output are not kept apart.
+# File systems that cannot lock a folder; concurrent writers of one output are not detected there.
 _NO_LOCKS = (errno.EBADF, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL)
 
 
@@ -27,7 +27,7 @@ class Staging:
 
     Attributes:
         path: write files here.
-        scratch: an empty folder for temporary files, on the same disk; it goes with the step.
+        scratch: an empty folder for temporary files, on the same disk; removed with the step.
         rows: count here what the step produced, such as ``staging.rows["train"] = 163156``.
         origins: note here where a fetched file came from, by its path in the folder.
         artifact: set once published.
@@ -49,17 +49,17 @@ def publishing(
     parameters: Mapping[str, Any] | None = None,
     reads: Iterable[Path | str] = (),
 ) -> Iterator[Staging]:
-    """Gives a staging folder and, when the block ends well, turns it into the artifact ``output`` in one move.
+    """Yields a staging folder and, if the block succeeds, renames it to the artifact ``output``.
 
-    When the block raises, the staging folder is removed and an earlier artifact under ``output`` stays as it was.
-    One process at a time writes an output. What a killed process left behind, the next one removes.
+    When the block raises, the staging folder is removed and an earlier artifact under ``output`` stays as it was. One
+    process at a time writes an output. The next process cleans up after a killed one.
 
     Args:
         output: the artifact's folder; an earlier artifact of the same step is replaced, nothing else is.
         step: name of the step, recorded in the manifest.
         inputs: input name to the artifact it was.
         parameters: JSON-ready parameters, recorded in the manifest.
-        reads: folders beside the inputs that the step reads.
+        reads: further folders that the step reads, in addition to the inputs.
 
     Raises:
         KfrecError: the folder is not the step's to replace (see :func:`output_folder`), another process is writing
@@ -75,7 +75,7 @@ def publishing(
             staging.scratch.mkdir()
             yield staging
             staging.artifact = _write_manifest(staging, step, inputs, parameters or {})
-            output_folder(place, step, reads)  # the step took its time, and others may have put something there
+            output_folder(place, step, reads)  # the folder may have changed while the step ran
             _move_into_place(staging.path, place, work / _REPLACED)
             staging.artifact = replace(staging.artifact, path=place)
     except OSError as error:
@@ -115,10 +115,10 @@ def remove_abandoned(folders: Iterable[Path]) -> list[Path]:
 
 @contextmanager
 def _working_folder(place: Path) -> Iterator[Path]:
-    """The hidden folder beside ``place`` that its only writer works in; removed at the end.
+    """The hidden folder next to ``place`` for its single writer; removed at the end.
 
-    Its lock ends with the process, whatever ends that. What a dead process left in it is removed; an earlier artifact
-    that was about to be replaced goes back to its place.
+    Its lock ends with the process. Files that a dead process left in it are removed; an earlier artifact that was being
+    replaced is restored.
 
     Raises:
         KfrecError: another process has it, or it holds something else.
@@ -192,7 +192,7 @@ def _move_into_place(staged: Path, place: Path, aside: Path) -> None:
     if not place.exists():
         staged.rename(place)
         return
-    # A folder cannot be renamed over one that holds files: the old one steps aside and returns if the move fails.
+    # A folder cannot be renamed over a non-empty one: the old one is moved aside, and restored if the rename fails.
     place.rename(aside)
     try:
         staged.rename(place)

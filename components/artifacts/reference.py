@@ -1,8 +1,8 @@
-"""Artifacts whose data stay in object storage: what KFP copies is a manifest that says where they are.
+"""Artifacts whose data stay in object storage: KFP copies only a manifest with their location.
 
-KFP's launcher downloads every object below an artifact's URI, and of every prefix that begins like it, before a step
-begins, and uploads an output's folder when it has ended. So the data lie beside the artifacts, not below one, and only
-the manifest and files of a few kilobytes travel with KFP.
+KFP's launcher downloads every object whose key begins with an artifact's URI before a step begins, and uploads an
+output's folder after its end. So the data are next to the artifacts, not below one, and KFP copies only the manifest
+and files of a few kilobytes.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from components.artifacts.folder import MANIFEST, Artifact, open_artifact
 from components.artifacts.remote import fetch_artifact, open_remote, publish_remote
 from components.errors import KfrecError
 
-# Beside the artifacts of a task; no artifact's name begins like it.
+# Next to the artifacts of a task; no artifact's name begins with it.
 DATA = "_data"
-# Files up to this size stand beside the manifest of a reference, as long as they fit the total; in bytes.
+# Files up to this size are stored with the manifest of a reference, as long as they fit the total; in bytes.
 SMALL, SMALL_IN_TOTAL = 64 << 10, 512 << 10
 
 
@@ -33,11 +33,11 @@ def data_uri(uri: str) -> str:
 
 
 def open_input(folder: Path | str, *, steps: Collection[str], reads: Collection[str] | None = None) -> Artifact:
-    """Opens an artifact that a step was given, with the files it reads on this machine.
+    """Opens an input artifact of a step and stages the files it reads on this machine.
 
     Args:
-        folder: of the artifact. Where it is a reference, what is read comes into a temporary folder, which is the path
-            of the result.
+        folder: of the artifact. For a reference, the files are fetched into a temporary folder, which is the path of
+            the result.
         steps: the steps whose output is wanted.
         reads: names of files, and of folders of which everything is read; None reads everything.
 
@@ -65,7 +65,7 @@ def _stage() -> Path:
 
 @contextmanager
 def publishing_reference(uri: str, folder: Path) -> Iterator[Path]:
-    """Gives the folder for an output that KFP keeps at ``uri``; when the block ends well, publishes what is there.
+    """Yields the folder for an output that KFP keeps at ``uri``; publishes its content if the block succeeds.
 
     A step may have published the data at ``data_uri(uri)`` itself and left the folder empty.
 

@@ -26,12 +26,12 @@ from components.progress import progress
 from components.storage import Changed, Checksum, Damaged, Retry, Store, below, fetch_file, open_store
 
 ATTEMPTS, THREADS = 6, 8
-# Stands where an artifact is being written; the manifest itself comes last.
+# Marks a prefix where an artifact is being written; the manifest itself is uploaded last.
 PARTIAL = f"{MANIFEST}.partial"
 
 
 def read_remote(uri: str, name: str) -> bytes | None:
-    """The content of a small object below ``uri``, or None where there is none.
+    """The content of a small object below ``uri``, or None if it does not exist.
 
     Raises:
         KfrecError: the place may not be read, or does not answer.
@@ -64,12 +64,12 @@ def open_remote(uri: str) -> Artifact:
 
 
 def fetch_artifact(uri: str, folder: Path, wanted: Callable[[str], bool] = lambda path: True) -> Artifact:
-    """Brings files of the artifact at ``uri`` into ``folder``; those that are there and whole are not fetched again.
+    """Fetches files of the artifact at ``uri`` into ``folder``; complete files are not fetched again.
 
     Args:
-        uri: of a finished artifact; a reference is followed.
+        uri: of a complete artifact; a reference is resolved.
         folder: receives the files; the manifest is not among them, since not all of them need be.
-        wanted: says which, by path within the artifact.
+        wanted: selects files by path within the artifact.
 
     Returns:
         The artifact, with ``folder`` as its path.
@@ -136,7 +136,7 @@ def _step_of(manifest: str) -> str:
 def publish_remote(folder: Path, uri: str) -> Artifact:
     """Uploads the finished artifact in ``folder``, the manifest last.
 
-    What an upload that broke off has left is not sent again where the service states its CRC32C.
+    Objects of an interrupted upload are not sent again if the service reports their CRC32C.
 
     Raises:
         KfrecError: the folder is unfinished, or the place holds something else or cannot be written.
@@ -164,7 +164,7 @@ def publish_remote(folder: Path, uri: str) -> Artifact:
 
 
 def require_room(folder: Path, size: int) -> None:
-    """Refuses to begin what the disk cannot hold.
+    """Fails early if the disk lacks space.
 
     Raises:
         KfrecError: less than ``size`` bytes are free where ``folder`` is or will be.
@@ -182,7 +182,7 @@ def _fetch(store: Store, retry: Retry, entry: FileEntry, target: Path, advance: 
     """Fetches one file under a temporary name, checks it, and gives it its name."""
     partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial.unlink(missing_ok=True)  # a killed container's first process had this number too
+    partial.unlink(missing_ok=True)  # the first process of a killed container had the same pid
     try:
         info = retry.call(store.url(entry.path), lambda: store.stat(entry.path))
         fetch_file(store, retry, info, partial, lambda info: _check(partial, entry), advance)
@@ -212,7 +212,7 @@ def _is_there(store: Store, retry: Retry, entry: FileEntry) -> bool:
 
 
 def _in_parallel(job: Callable[[FileEntry], Any], files: Iterable[FileEntry]) -> None:
-    """Runs the job for every file; the first failure ends the others before they begin, and is raised."""
+    """Runs the job for every file; the first failure cancels the pending jobs and is raised."""
     with ThreadPoolExecutor(THREADS, thread_name_prefix="artifact") as pool:
         futures = [pool.submit(job, entry) for entry in files]
         try:

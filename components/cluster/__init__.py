@@ -1,1 +1,1 @@
-"""What steps share that have a Kubernetes cluster work for them; imported only by those that do."""
+"""Shared code of the steps that use a Kubernetes cluster; imported only by these."""

@@ -1,6 +1,6 @@
-"""The part of the Kubernetes API that steps need, through the official client, patient with a server that is away.
+"""The part of the Kubernetes API that steps need, through the official client; retries while the server is down.
 
-The rights that it takes stand in :mod:`components.cluster.rights`.
+:mod:`components.cluster.rights` lists the required rights.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _BUSY = (0, 429, 500, 502, 503, 504)
 
 
 class Refused(Exception):
-    """The API server said no to a request.
+    """The API server rejected a request.
 
     Attributes:
         status: HTTP status: 403 forbidden or over quota, 404 not there, 409 already there, 422 invalid.
-        message: its own words.
+        message: the server's message.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -44,7 +44,7 @@ class Refused(Exception):
 
 
 class Expired(Exception):
-    """A watch cannot go on from where it was: 410, or the connection broke."""
+    """A watch cannot be resumed: 410, or the connection broke."""
 
 
 @dataclass(frozen=True)
@@ -57,8 +57,8 @@ class Kind:
         version: of its API.
         plural: its name in paths.
         pod_label: of its pods; the value is the object's name.
-        asked_by: the parameter that asks for one, for the line that says there is no cluster.
-        instead: what needs none.
+        asked_by: the parameter that requests one, for the message that no cluster is configured.
+        instead: the alternative that needs no cluster.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long an API server may be away.
+    """How long an API server may be unavailable.
 
     Attributes:
         longest: seconds without an answer before giving up.
@@ -117,7 +117,7 @@ class Cluster:
         )
 
     def get(self, name: str) -> Json | None:
-        """The object, or None where there is none."""
+        """The object, or None if there is none."""
         return self._found(
             lambda: self._objects.get_namespaced_custom_object(*self._place, name, _request_timeout=_TIMEOUT)
         )
@@ -138,11 +138,11 @@ class Cluster:
         )
 
     def delete(self, name: str, longest: float | None = None) -> None:
-        """Deletes an object and its pods; one that is gone already is fine. It is there until its pods have ended.
+        """Deletes an object and its pods; does nothing if it is gone already. It exists until its pods have ended.
 
         Args:
             name: of the object.
-            longest: seconds to bear an API server that is away; None is the usual patience.
+            longest: seconds to wait for an unavailable API server; None is the usual patience.
         """
         options = client.V1DeleteOptions(propagation_policy="Foreground")
         self._found(
@@ -153,11 +153,11 @@ class Cluster:
         )
 
     def delete_at_the_end(self, name: str, longest: float) -> None:
-        """Deletes the object of a step that ends; what goes wrong is told and must not hide why the step ends.
+        """Deletes the object of a step that ends; reports errors without hiding why the step ends.
 
         Args:
             name: of the object.
-            longest: seconds to bear an API server that is away.
+            longest: seconds to wait for an unavailable API server.
         """
         try:
             try:
@@ -172,7 +172,7 @@ class Cluster:
             )
 
     def changes(self, name: str, version: str, seconds: int) -> Iterator[tuple[str, Json]]:
-        """("ADDED", "MODIFIED" or "DELETED", object) for what happens to one after ``version``, for some seconds.
+        """Yields ("ADDED", "MODIFIED" or "DELETED", object) for changes after ``version``, for some seconds.
 
         Raises:
             Expired: the version is too old, or the connection broke: ``get`` the job and watch from there.
@@ -193,16 +193,16 @@ class Cluster:
             if error.status in (*_BUSY, 410):
                 raise Expired from error
             raise refused(error) from error
-        except (HTTPError, ValueError) as error:  # a line cut in two is no JSON
+        except (HTTPError, ValueError) as error:  # a truncated line is not JSON
             raise Expired from error
 
     def pod(self, name: str) -> Json | None:
-        """A pod of any kind, or None where there is none."""
+        """A pod of any kind, or None if there is none."""
         found = self._found(lambda: self._core.read_namespaced_pod(name, self.namespace, _request_timeout=_TIMEOUT))
         return self._core.api_client.sanitize_for_serialization(found)
 
     def workflow(self, name: str) -> Json | None:
-        """A Workflow of Argo, or None where there is none."""
+        """A Workflow of Argo, or None if there is none."""
         place = "argoproj.io", "v1alpha1", self.namespace, "workflows"
         return self._found(lambda: self._objects.get_namespaced_custom_object(*place, name, _request_timeout=_TIMEOUT))
 
@@ -217,7 +217,7 @@ class Cluster:
         return sorted(plain["items"], key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
 
     def events(self, name: str) -> list[Json]:
-        """What happened to the object of this name."""
+        """The events of the object of this name."""
         found = self._asked(
             lambda: self._core.list_namespaced_event(
                 self.namespace, field_selector=f"involvedObject.name={name}", _request_timeout=_TIMEOUT
@@ -226,7 +226,7 @@ class Cluster:
         return self._core.api_client.sanitize_for_serialization(found)["items"]
 
     def events_of(self, kind: str, name: str) -> list[Json]:
-        """What happened to the objects of a kind whose name begins with this one and a dash."""
+        """The events of the objects of a kind whose names begin with this one and a dash."""
         found = self._asked(
             lambda: self._core.list_namespaced_event(
                 self.namespace, field_selector=f"involvedObject.kind={kind}", _request_timeout=_TIMEOUT
@@ -280,7 +280,7 @@ class Cluster:
             raise
 
     def _asked(self, question: Callable[[], T], longest: float | None = None) -> T:
-        """Asks until there is an answer.
+        """Retries a request until the server answers.
 
         Raises:
             Refused: the answer is no.
@@ -304,7 +304,7 @@ class Cluster:
             if away > longest:
                 raise KfrecError(
                     f"the Kubernetes API at {self._host} {reason} for {away:.0f} s; a {self.kind.name} that was "
-                    "created may go on: run the step again to find it"
+                    "created may still run: run the step again to find it"
                 )
             if not told and away > 2 * self.patience.first_wait:
                 self.tell(f"the Kubernetes API at {self._host} {reason}; waiting for it")
@@ -328,7 +328,7 @@ def connect(kind: Kind, namespace: str = "", **options: Any) -> Cluster:
         own = find_cluster()
     except NoCluster as error:
         raise KfrecError(
-            f"{kind.asked_by} needs a cluster, and there is none ({error}); run in a pod, set KUBECONFIG, or use "
+            f"{kind.asked_by} needs a cluster, but none is configured ({error}); run in a pod, set KUBECONFIG, or use "
             f"{kind.instead}"
         ) from None
     return Cluster(kind, namespace or own or "default", **options)
@@ -339,7 +339,7 @@ class NoCluster(Exception):
 
 
 def find_cluster() -> str:
-    """Points the client to the cluster this pod runs in, or else to the one of the kubeconfig.
+    """Configures the client for the cluster this pod runs in, or else for that of the kubeconfig.
 
     Returns:
         The pod's own namespace, or that of the kubeconfig's context; empty where it names none.
@@ -360,7 +360,7 @@ def find_cluster() -> str:
 
 
 def impatient_client() -> client.ApiClient:
-    """A client of the cluster that was found, which tries every request once."""
+    """A client of the configured cluster that never retries."""
     api = client.ApiClient()
     api.configuration.retries = False
     api.rest_client = client.rest.RESTClientObject(api.configuration)
@@ -372,7 +372,7 @@ def _over_quota(error: ApiException) -> bool:
 
 
 def refused(error: ApiException) -> Refused:
-    """What the API server said with a status that is an error."""
+    """The API server's error response."""
     message = error.reason or ""
     with suppress(ValueError):
         message = json.loads(error.body or "{}").get("message") or message

@@ -1,7 +1,7 @@
-"""What an object that a step creates belongs to: the Workflow of the pipeline run.
+"""The owner of the objects that a step creates: the Workflow of the pipeline run.
 
-The step's own pod is the worse owner: a node that is lost would take a healthy job along with its watcher, and pods
-that failed are kept for as long as their Workflow.
+The step's own pod is a worse owner: the loss of its node would delete a healthy job too, and failed pods are kept as
+long as their Workflow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _KIND, _LABEL = "Workflow", "workflows.argoproj.io/workflow"
 
 @dataclass(frozen=True)
 class Owner:
-    """The object that another belongs to: the run's Workflow. When it goes, Kubernetes removes the other."""
+    """The owner of another object: the run's Workflow. Kubernetes deletes the object with its owner."""
 
     name: str
     uid: str
@@ -30,7 +30,7 @@ class Owner:
 
 
 class Pod(NamedTuple):
-    """The pod that a step runs in; pipelines/task_settings.yaml has its environment say which. Empty is none."""
+    """The pod that a step runs in, from the environment that pipelines/task_settings.yaml sets; empty outside a pod."""
 
     namespace: str
     name: str

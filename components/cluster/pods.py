@@ -1,4 +1,4 @@
-"""Why pods do not start, and why they ended, in words of one line."""
+"""Why pods do not start and why they ended, as one-line messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrIma
 
 
 def waiting_for(pods: Sequence[Json], events: Sequence[Json]) -> Iterator[str]:
-    """What keeps pods from running: no node, no image, no quota."""
+    """Why pods are pending: no node, no image, no quota."""
     for pod in pods:
         status, name = pod.get("status", {}), pod["metadata"]["name"]
         if status.get("phase") != "Pending":
@@ -27,7 +27,7 @@ def waiting_for(pods: Sequence[Json], events: Sequence[Json]) -> Iterator[str]:
 
 
 def image_refused(pod: Json) -> str:
-    """Why a pod's image cannot be had, or an empty text."""
+    """Why a pod's image cannot be pulled, or an empty text."""
     for container in pod.get("status", {}).get("containerStatuses", ()):
         waiting = container.get("state", {}).get("waiting") or {}
         if waiting.get("reason") in IMAGE_REASONS:
@@ -49,11 +49,11 @@ def exit_of(pod: Json) -> str:
 
 
 def diagnosed(what: str, question: Callable[[], T], say: Callable[[str], None]) -> T | None:
-    """The answer to a question that only serves to explain, or None: that it has none must not end a step."""
+    """The result of a diagnostic request, or None if it fails: a failed diagnosis must not end a step."""
     try:
         return question()
     except Exception as error:  # whatever it is
-        say(f"cannot see {what} ({error}); going on without")
+        say(f"cannot see {what} ({error}); continuing without it")
         return None
 
 

@@ -1,4 +1,4 @@
-"""What the restricted Pod Security Standard asks of the pods that steps create, and a read-only root file system."""
+"""The security context of the steps' pods: the restricted Pod Security Standard and a read-only root file system."""
 
 from __future__ import annotations
 

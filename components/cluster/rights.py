@@ -1,6 +1,6 @@
-"""What steps do in Kubernetes: the rights of their service account.
+"""The rights in Kubernetes that the steps' service account needs.
 
-manifests/base/rights.yaml grants them, and ``kfrec doctor --cluster`` asks for them.
+manifests/base/rights.yaml grants them, and ``kfrec doctor --cluster`` checks them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ class Right:
     Attributes:
         group: API group; empty is the core group.
         resource: in plural, with its subresource after a slash.
-        verbs: what is done with it.
-        without: what becomes of a training where it is refused; empty where there can be none.
+        verbs: the verbs used.
+        without: the consequence for a training if it is missing; empty if a training is impossible without it.
     """
 
     group: str

@@ -1,4 +1,4 @@
-"""What a package brings that brings a data set; see docs/adding-a-model.md."""
+"""The interface of a data set; see docs/adding-a-model.md."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class RawKind:
     Attributes:
         name: of the kind, with which the names of its files begin.
         pattern: regular expression of a file's whole name.
-        told: what such names look like, for messages.
-        rows: what its lines are, such as "reviews"; the name under which they are counted.
+        told: example of such a name, for messages.
+        rows: name of its rows in the counts, such as "reviews".
     """
 
     name: str
@@ -35,40 +35,40 @@ class RawKind:
 
 @dataclass(frozen=True)
 class RawContract:
-    """Which files make up a version of a data set: at least one of each kind.
+    """The files of a version of a data set: at least one of each kind.
 
     Attributes:
-        kinds: the first is the one whose rows say how much data there is.
-        unlisted: names of the files to fetch from a source that cannot be listed; empty where they have to be given.
+        kinds: the rows of the first kind measure the amount of data.
+        unlisted: names of the files to fetch from a source that cannot be listed; empty if the user must name them.
     """
 
     kinds: tuple[RawKind, ...]
     unlisted: tuple[str, ...] = ()
 
     def kind_of(self, name: str) -> RawKind | None:
-        """The kind of a file, by its name without folders; None where it is none of the data set's."""
+        """The kind of a file, by its name without folders; None if it does not belong to the data set."""
         return next((kind for kind in self.kinds if kind.matches(name)), None)
 
     def lacking(self, names: Iterable[str]) -> RawKind | None:
-        """The first kind of which there is no file, None where the version is complete."""
+        """The first kind without a file, None if the version is complete."""
         there = {self.kind_of(name) for name in names}
         return next((kind for kind in self.kinds if kind not in there), None)
 
     @property
     def told(self) -> str:
-        """What the names of the files look like."""
+        """Examples of the files' names."""
         return ", or ".join(kind.told for kind in self.kinds)
 
 
 @dataclass(frozen=True)
 class PreprocessJob:
-    """What a data set makes samples from, and where.
+    """The inputs and the folders of a data set's preprocessing.
 
     Attributes:
         parameters: of the preprocess step, with the data set's own.
         raw: the raw files.
-        folder: of the artifact; what is written here is part of it.
-        output: where workers write parts of the artifact; what is here goes to ``folder`` in the end.
+        folder: of the artifact; files written here belong to it.
+        output: where workers write parts of the artifact; moved to ``folder`` at the end.
         scratch: for temporary files that workers share.
         scheduler: address of a Dask scheduler, empty for this machine.
     """
@@ -86,14 +86,14 @@ class DatasetDefinition:
     """A data set by name, registered under the entry points ``kfrec.datasets``.
 
     Attributes:
-        name: what ``dataset`` calls it.
+        name: value of the parameter ``dataset``.
         summary: one sentence.
         raw: its raw files.
         generation: frozen dataclass of the parameters of its synthetic generator, which the download step has.
         generate: writes synthetic raw files; takes the download step's parameters and a folder.
         sampling: frozen dataclass of the parameters that the preprocess step has for it.
-        preprocess: writes samples in parquet, ``metadata.json`` and what else belongs to them, and returns counts by
-            name, among them ``train`` and ``test``.
+        preprocess: writes samples in parquet, ``metadata.json`` and related files, and returns counts by name,
+            including ``train`` and ``test``.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Whether a fetched file is whole."""
+"""Checks that a fetched file is complete."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _MAGIC = b"\x1f\x8b"
 
 
 def check_arrived(path: Path, info: ObjectInfo) -> None:
-    """Compares length and checksum with what the source says.
+    """Compares length and checksum with the source's.
 
     Raises:
         Damaged: they differ.
@@ -48,7 +48,7 @@ def count_lines(path: Path, label: str) -> int:
                 continue
             while block:
                 if decoder is None:
-                    # Zeros may pad the end; anything else must be another member.
+                    # Zeros may pad the end; other bytes must be another member.
                     block = block.lstrip(b"\0") if ended else block
                     if not block:
                         break
@@ -63,7 +63,7 @@ def count_lines(path: Path, label: str) -> int:
                     decoder, ended = None, True
         if label.endswith(".gz") and (decoder is not None or not ended):
             raise KfrecError(
-                f"{label}: the gzip file is cut off after {path.stat().st_size} bytes; get a complete copy of it "
+                f"{label}: the gzip file is truncated after {path.stat().st_size} bytes; get a complete copy of it "
                 f"(gzip -t {Path(label).name} finds out) and run again"
             )
     return lines + (last != b"\n")

@@ -1,4 +1,4 @@
-"""Brings the files of a store into a folder, each complete or not at all."""
+"""Fetches the files of a store into a folder, each complete or not at all."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Fetcher:
     Attributes:
         store: the source.
         retry: when to try again.
-        shelf: where files arrive, and where complete or partial ones of earlier runs may be.
+        shelf: where files are received; may hold complete or partial files of earlier runs.
         earlier: the output of an earlier run.
     """
 
@@ -60,7 +60,7 @@ class Fetcher:
         return self.retry.call(self.store.url(name), lambda: self.store.stat(name))
 
     def _at_hand(self, info: ObjectInfo) -> Path | None:
-        """The complete file where it needs no fetching: in the source's folder, the cache or the earlier output."""
+        """The complete file if it need not be fetched: from the source's folder, the cache or the earlier output."""
         local, url = PurePosixPath(info.name).name, self.store.url(info.name)
         if path := self.store.path(info.name):
             return path
@@ -70,7 +70,7 @@ class Fetcher:
         return self.earlier.find(local, url, info)
 
     def _fetch(self, info: ObjectInfo, advance: Callable[[int], None]) -> tuple[ObjectInfo, Path]:
-        """Fetches one file; what an earlier run left of this version is not fetched again."""
+        """Fetches one file; resumes a partial file of this version from an earlier run."""
         url, local = self.store.url(info.name), PurePosixPath(info.name).name
         partial = self.shelf.partial(local)
         info = fetch_file(
@@ -89,7 +89,7 @@ def _check(partial: Path, info: ObjectInfo, url: str) -> None:
     check_arrived(partial, info)
     if info.size is not None:
         return
-    # The source did not say how long the file is: only its end shows whether all of it arrived.
+    # The source did not report the length: only the file's end shows whether it is complete.
     try:
         count_lines(partial, url)
     except KfrecError as error:

@@ -27,8 +27,8 @@ def origin_of(url: str, info: ObjectInfo) -> dict[str, Any]:
 def is_current(path: Path, origin: Mapping[str, Any] | None, url: str, info: ObjectInfo) -> bool:
     """Whether the finished file ``path`` is the object ``info`` at ``url``.
 
-    A checksum that the source states decides. Without one, size and version recorded when the file was fetched do;
-    a source that states neither is fetched again.
+    The source's checksum decides. Without one, the recorded size and version decide; if the source reports neither, the
+    file is fetched again.
     """
     if not path.is_file() or (info.size is not None and path.stat().st_size != info.size):
         return False
@@ -52,7 +52,7 @@ class CacheShelf:
     @classmethod
     @contextmanager
     def opened(cls, cache_dir: str, uri: str, staging: Path) -> Iterator[CacheShelf]:
-        """The shelf of the source ``uri`` below ``cache_dir``; one that ends with the block where that is empty.
+        """The shelf of the source ``uri`` below ``cache_dir``; if that is empty, a temporary one for the block.
 
         Two runs that share a cache and a source take turns.
         """
@@ -73,7 +73,7 @@ class CacheShelf:
             raise explain_os_error(error, folder) or error from error
 
     def gives_up(self, path: Path) -> bool:
-        """Whether ``path`` is a file of this folder that may be moved out of it."""
+        """Whether ``path`` is a file of this folder that may be moved away."""
         return not self.kept and path.parent == self.folder
 
     def finished(self, name: str) -> Path:
@@ -83,7 +83,7 @@ class CacheShelf:
         return self.folder / f"{name}.partial"
 
     def begin(self, path: Path, origin: Mapping[str, Any]) -> None:
-        """Notes that ``path`` receives the version ``origin``; it keeps only bytes of this one."""
+        """Records that ``path`` receives the version ``origin``; discards bytes of other versions."""
         resumable = bool(origin["version"] or origin["checksum"])
         if not (resumable and path.is_file() and self.origin(path) == origin):
             path.unlink(missing_ok=True)
@@ -92,14 +92,14 @@ class CacheShelf:
     def finish(self, name: str) -> Path:
         """Turns the partial file into the finished one; an older one is replaced."""
         finished, partial = self.finished(name), self.partial(name)
-        # A crash in between leaves no finished file rather than one with the wrong note.
+        # A crash in between must leave no finished file rather than one with a wrong origin.
         finished.unlink(missing_ok=True)
         _note(partial).replace(_note(finished))
         partial.replace(finished)
         return finished
 
     def origin(self, path: Path) -> dict[str, Any] | None:
-        """What was noted when ``path`` was fetched, or None."""
+        """The origin recorded when ``path`` was fetched, or None."""
         try:
             return json.loads(_note(path).read_text())
         except (FileNotFoundError, ValueError):
@@ -108,7 +108,7 @@ class CacheShelf:
 
 @dataclass(frozen=True)
 class EarlierOutput:
-    """The raw artifact that an earlier run of this step left where this run will write."""
+    """The raw artifact of an earlier run at this run's output."""
 
     folder: Path
     origins: Mapping[str, Mapping[str, Any]]
@@ -116,7 +116,7 @@ class EarlierOutput:
 
     @classmethod
     def at(cls, raw: Path) -> EarlierOutput:
-        """What is at ``raw``; empty where there is no finished artifact."""
+        """The artifact at ``raw``; empty without a complete artifact."""
         try:
             artifact = open_artifact(raw, steps=("download",))
         except KfrecError:

@@ -15,8 +15,8 @@ def wanted_files(store: Store, contract: RawContract, files: str, retry: Retry) 
     Args:
         store: the source.
         contract: of the data set.
-        files: names separated by commas; empty means every raw file there, or the data set's usual ones where the
-            source cannot be listed.
+        files: names separated by commas; empty means every raw file at the source, or the data set's default names if
+            the source cannot be listed.
         retry: how often to ask for the list.
 
     Raises:
@@ -31,7 +31,8 @@ def wanted_files(store: Store, contract: RawContract, files: str, retry: Retry) 
         return names
     if contract.kind_of(PurePosixPath(store.uri).name):
         raise KfrecError(
-            f"{store.uri}: is a file; give the place that holds it as source, and name it with the parameter files"
+            f"{store.uri}: is a file; give the folder or prefix that holds it as source, and name it with "
+            "the parameter files"
         )
     there = retry.call(store.uri, store.names)
     if there is None:
@@ -52,7 +53,8 @@ def _check(contract: RawContract, names: list[str], place: str, seen: str) -> No
     for name in plain:
         if plain.count(name) > 1:
             raise KfrecError(
-                f"{place}: {name} is there twice (plain, compressed or in two folders); choose with the parameter files"
+                f"{place}: {name} exists twice (plain, compressed or in two folders); select one with the "
+                "parameter files"
             )
 
 

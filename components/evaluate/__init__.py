@@ -1,1 +1,1 @@
-"""Scores the test split with the trained model and says how good the model is."""
+"""Scores the test split with the trained model and reports its metrics."""

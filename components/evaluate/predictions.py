@@ -1,4 +1,4 @@
-"""predictions.parquet: what the model said about each test sample, in the order of the records."""
+"""predictions.parquet: the score of each test sample, in the order of the records."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ def _facts(
 
 
 def _track(run: TrackedRun, measured: Measured, evaluation: Path) -> None:
-    """Logs every number, and what is measured by step as a series."""
+    """Logs every scalar metric, and metrics by step as a series."""
     run.log_metrics({name: value for name, value in measured.metrics.items() if isinstance(value, (int, float))})
     for name, points in measured.series.items():
         run.log_series([(step, {name: value}) for step, value in points])

@@ -216,7 +216,7 @@ def _feature(path: Path, name: str, entry: Any) -> Feature:
         raise KfrecError(f"{path}: feature {name} has dtype {dtype!r}; give one of {', '.join(DTYPES)}")
     if dtype == FLOAT and cardinality is not None:
         raise KfrecError(
-            f"{path}: feature {name} is {FLOAT} and has a cardinality; remove one, only ids have the other"
+            f"{path}: feature {name} is {FLOAT} and has a cardinality; remove one of them, only ids have a cardinality"
         )
     return Feature(name, dtype, cardinality, dimensions[0] if dimensions else None)
 

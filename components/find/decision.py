@@ -1,4 +1,4 @@
-"""Whether the newest data is worth a training, in one sentence."""
+"""Decides whether to train on the newest data, with a one-sentence reason."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from components.find.versions import natural_order
 
 @dataclass(frozen=True)
 class Known:
-    """What the registry says.
+    """Facts from the registry.
 
     Attributes:
-        champion: version of the champion, None where there is none.
+        champion: version of the champion, None if there is none.
         data_version: of the champion's data, empty where it is not known.
         rows: of the champion's data, None where it is not known.
         tried: data versions that any registered model was trained on.
@@ -27,7 +27,7 @@ class Known:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer and why."""
+    """The decision and its reason."""
 
     proceed: bool
     occasion: str
@@ -38,13 +38,13 @@ def decide(newest: str, known: Known, minimum_new: int, force: bool, count: Call
 
     Args:
         newest: its name.
-        known: what the registry says.
+        known: facts from the registry.
         minimum_new: rows it must have more than the champion's data.
-        force: train whatever it brings.
+        force: train in any case.
         count: its rows, counted up to the number it is given.
     """
     if force:
-        return Verdict(True, f"Data version {newest}: a training was asked for whatever it brings.")
+        return Verdict(True, f"Data version {newest}: training was requested with force.")
     if known.champion is None and newest not in known.tried:
         return Verdict(True, f"Data version {newest}: there is no champion yet.")
     if newest in known.tried:

@@ -1,4 +1,4 @@
-"""The find step: looks for new data, decides, and fetches the champion for those who need it."""
+"""The find step: looks for new data, decides whether to train, and fetches the champion for later steps."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
     from mlflow.exceptions import MlflowException
 
     if not parameters.data_prefix:
-        raise KfrecError("parameter data_prefix is empty; give the place that holds a folder for each data version")
+        raise KfrecError("parameter data_prefix is empty; give the folder or prefix with one folder per data version")
     dataset = registry.dataset(parameters.dataset)
     versions, passed_over = data_versions(parameters.data_prefix, dataset.raw)
     for line in passed_over:
@@ -85,7 +85,7 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
 
 
 def _known(client: MlflowClient, name: str, held: Any) -> Known:
-    """What the registry says about the champion and about what was tried."""
+    """The champion and the tried data versions, from the registry."""
     tried = {version.tags[DATA_VERSION] for version in versions_of(client, name) if DATA_VERSION in version.tags}
     if held is None:
         return Known(tried=tried)
@@ -94,12 +94,12 @@ def _known(client: MlflowClient, name: str, held: Any) -> Known:
 
 
 def _fetch(client: MlflowClient, parameters: FindParameters, version: str, folder: Path) -> bool:
-    """Brings the champion's files; without them a new vocabulary is fitted and training starts fresh."""
+    """Fetches the champion's files; without them a new vocabulary is fitted and training starts fresh."""
     with tempfile.TemporaryDirectory(prefix="kfrec-champion-") as scratch:
         try:
             found = download_version(client, parameters.registered_model, version, Path(scratch))
         except FilesGone as error:
-            print(f"champion version {version}: {error}; going on without it", flush=True)
+            print(f"champion version {version}: {error}; continuing without it", flush=True)
             return False
         shutil.copytree(found, folder, dirs_exist_ok=True)
     return True

@@ -1,4 +1,4 @@
-"""The data versions under a prefix: one folder each, with a whole set of raw files."""
+"""The data versions under a prefix: one folder each, with a complete set of raw files."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def natural_order(name: str) -> list[tuple[int, int, str]]:
 
 
 def data_versions(prefix: str, contract: RawContract) -> tuple[list[DataVersion], list[str]]:
-    """The versions of a data set under a prefix, oldest first, and a line for each folder that is none.
+    """The versions of a data set under a prefix, oldest first, and a message for each skipped folder.
 
     Raises:
         KfrecError: there is no such place, it cannot be listed, or it holds no version.
@@ -55,7 +55,7 @@ def data_versions(prefix: str, contract: RawContract) -> tuple[list[DataVersion]
     if not versions:
         seen = f" ({passed_over[0]})" if passed_over else ""
         raise KfrecError(
-            f"{prefix}: no data version below{seen}; put each one into a folder of its own, with "
+            f"{prefix}: no data version below{seen}; put each version into its own folder, with "
             + " and ".join(f"{kind.name}_*" for kind in contract.kinds)
         )
     return versions, passed_over
@@ -96,4 +96,4 @@ def _text(store: Store, name: str) -> Iterator[bytes]:
                 if member.eof:
                     member = zlib.decompressobj(wbits=31)
     except zlib.error as error:
-        raise KfrecError(f"{store.url(name)}: not a valid gzip file ({error}); put it there again") from None
+        raise KfrecError(f"{store.url(name)}: not a valid gzip file ({error}); upload it again") from None

@@ -1,4 +1,4 @@
-"""How good scores are: ranking, calibration, and how sure one can be of a difference, over numpy arrays.
+"""How good scores are: ranking, calibration, and confidence intervals of differences, over numpy arrays.
 
 Throughout, ``labels`` are 0 or 1, ``scores`` grow with the belief in 1, and both have one entry a sample.
 """

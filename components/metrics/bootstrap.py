@@ -1,4 +1,4 @@
-"""How sure one can be of an AUC, or of the difference of two: the paired bootstrap."""
+"""Confidence intervals of an AUC, or of the difference of two, by the paired bootstrap."""
 
 from __future__ import annotations
 

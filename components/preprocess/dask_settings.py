@@ -1,4 +1,4 @@
-"""What a cluster decides once for preprocessing on a Dask cluster; what a run may change are parameters of the step."""
+"""A cluster's settings for preprocessing on Dask; settings of a single run are parameters of the step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DaskSettings:
     Attributes:
         shared_folder: folder that the step and every worker see at this path; empty is the disk of the step's output,
             which only the workers of an existing scheduler on the same disk see.
-        shared_volume: what a DaskCluster's pods mount there, as a volume in a pod without its name.
+        shared_volume: the volume that a DaskCluster's pods mount there, as in a pod, without its name.
         namespace: where clusters run; empty is the namespace of the step's own pod.
         image: of scheduler and workers, the one that the step itself runs in.
         image_pull_policy: as in a pod.

@@ -1,7 +1,7 @@
-"""Workers on other machines: the folder that they share with the step, the cluster, and a check of both.
+"""Workers on other machines: the folder shared with the step, the cluster, and the check of both.
 
-What passes between the step and its workers are paths: of the users' runs, the items, the vocabulary's tables, the
-histories and the samples. So all of them have to lie on a disk that everybody sees at the same path.
+The step and its workers exchange paths: of the users' runs, the items, the vocabulary's tables, the histories and the
+samples. So these files must be on a volume that the step and all workers mount at the same path.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from components.steps.catalog import PreprocessParameters
 from components.steps.settings_file import load_settings_file
 
 _PREFIX = "kfrec-preprocess-"
-# No step writes for so long: what is older was left by one that was killed.
+# No step runs this long: a killed step left older files behind.
 _ABANDONED_SECONDS = 7 * 86_400
 
 
@@ -51,7 +51,7 @@ def settings_of(parameters: PreprocessParameters) -> DaskSettings:
 
 @contextmanager
 def shared_place(settings: DaskSettings, staging: Staging) -> Iterator[Place]:
-    """Folders below ``shared_folder``, if there is one, whose output goes to the staging folder in the end.
+    """Folders below ``shared_folder``, if it is set; their output is moved to the staging folder at the end.
 
     Raises:
         KfrecError: the folder cannot be written.
@@ -84,7 +84,7 @@ def checked_scheduler(parameters: PreprocessParameters, settings: DaskSettings, 
     """The address of a Dask scheduler whose workers share ``folder`` with this step; empty is this machine.
 
     Raises:
-        KfrecError: no scheduler, no workers, or they are of no use here.
+        KfrecError: no scheduler, no workers, or workers that do not fit this step.
     """
     if not (parameters.scheduler or parameters.dask_workers):
         yield ""

@@ -1,4 +1,4 @@
-"""Telling a person, or the process that started us, how far a step has come."""
+"""Progress reports for the user or for the parent process."""
 
 from components.progress.bar import Bar, progress
 from components.progress.events import emit, emitting

@@ -19,7 +19,7 @@ _FORMAT_UNKNOWN = "{desc}: {n_fmt}{unit} [{rate_fmt}, {elapsed} so far]"
 
 
 class Shown(Protocol):
-    """What shows a person how far a job has come.
+    """Displays the progress of a job.
 
     Attributes:
         n: units done.
@@ -77,7 +77,7 @@ def shown(label: str, total: int | None, unit: str) -> Shown:
 
 
 class Bar:
-    """How far one long job has come."""
+    """Progress of one long job."""
 
     def __init__(self, label: str, total: int | None, unit: str) -> None:
         self.label, self.total, self.unit, self.done = label, total, unit, 0

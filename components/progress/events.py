@@ -20,12 +20,12 @@ _MARK = '{"kfrec": '
 
 
 def emitting() -> bool:
-    """Whether the process that started this one reads events."""
+    """Whether the parent process reads events."""
     return bool(os.environ.get(VARIABLE))
 
 
 def emit(kind: str, **fields: Any) -> None:
-    """Writes one event, if anyone reads them."""
+    """Writes one event, if the parent process reads events."""
     if emitting():
         sys.stdout.write(json.dumps({"kfrec": kind, **fields}) + "\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""How many samples each record of a foreign file holds, told by how many values one of its features has."""
+"""The number of samples in each record of a foreign file, inferred from the number of values of one feature."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CRC32C (Castagnoli) as TFRecord frames use it: on the CPU's instruction, or by tables where there is none."""
+"""CRC32C (Castagnoli) of TFRecord frames: with the CPU's instruction, or with tables on CPUs without it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ _POLYNOMIAL = np.uint32(0x82F63B78)
 _BYTE = np.uint64(0xFF)
 _EIGHT = np.uint64(8)
 _ONES = np.uint64(0xFFFFFFFF)
-# Bytes in each of three neighbouring runs that are summed side by side, as one sum waits for its own last step; a power
-# of two.
+# Bytes in each of three adjacent blocks whose CRCs are interleaved to hide the instruction's latency; a power of two.
 _RUN = 1024
 
 
@@ -33,7 +32,7 @@ _TABLES = _tables()
 
 
 def _table_past_zeros() -> np.ndarray:
-    """Row k maps byte k of a CRC to what becomes of it when a run of zero bytes follows."""
+    """Row k maps byte k of a CRC to its contribution after a block of zero bytes."""
     crc = np.arange(256, dtype=np.uint64) << (8 * np.arange(4, dtype=np.uint64)[:, None])
     table = crc >> _EIGHT ^ _TABLES[0][crc & _BYTE]
     for _ in range(_RUN.bit_length() - 1):
@@ -64,7 +63,7 @@ _eight = _eight_by_instruction if HAS_CRC32C else _eight_by_table
 
 @kernel
 def _past_zeros(crc):  # type: ignore[no-untyped-def]
-    """The CRC when a run of zero bytes follows."""
+    """The CRC after a block of zero bytes."""
     moved = np.uint64(0)
     for k in range(4):
         moved ^= _PAST_ZEROS[k, crc & _BYTE]
@@ -82,7 +81,7 @@ def crc32c(data, start, end):  # type: ignore[no-untyped-def]
             crc = _eight(crc, load_u64(data, at))
             second = _eight(second, load_u64(data, at + _RUN))
             third = _eight(third, load_u64(data, at + 2 * _RUN))
-        # Sums are linear: that of joined runs is the first's, moved past the zeros that stand for the rest, and theirs.
+        # CRCs are linear: the CRC of concatenated blocks is that of the first, shifted past the rest, XOR theirs.
         crc = _past_zeros(_past_zeros(crc) ^ second) ^ third
         start += 3 * _RUN
     while end - start >= 8:

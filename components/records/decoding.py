@@ -1,9 +1,9 @@
 """From framed tf.train.Example records to arrays, checking every value on the way.
 
-Any Example of int64 and float lists will do: features in any order, packed or not, unknown ones skipped. A record
-holds one sample, or several with each feature flattened (prebatched). Lists shorter than the specification's length are
-padded with 0 on the left. The values of a feature end up side by side: the flat output holds, feature after feature,
-all samples of that feature. It is an array of int32; a float32 stands in it by its bits.
+Accepts any Example of int64 and float lists: features in any order, packed or not; unknown features are skipped. A
+record holds one sample, or several with each feature flattened (prebatched). Lists shorter than the specification's
+length are padded with 0 on the left. The flat output is grouped by feature: all samples of the first feature, then of
+the second, and so on. It is an int32 array; float32 values are stored by their bits.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from components.records.framing import FOOTER, HEADER, frame_size
 from components.records.varint import LARGEST, MALFORMED, TOO_MANY, read_packed, read_varint, saturated
 from components.records.words import load_u64
 
-# What a record can have wrong; problems.py puts it into words.
+# Kinds of defects of a record; problems.py turns them into messages.
 FRAME, CHECKSUM, NOT_AN_EXAMPLE, MISSING, OTHER_TYPE, TOO_LONG, WRONG_COUNT, OUT_OF_RANGE = range(1, 9)
 
 ABSENT = -1

@@ -1,6 +1,6 @@
-"""From packed samples to framed tf.train.Example records, without a Python object a row.
+"""From packed samples to framed tf.train.Example records, without a Python object per row.
 
-Any TensorFlow program reads the records: each is an Example of packed int64 and float lists, one list a feature. A
+Any TensorFlow program can read the records: each is an Example of packed int64 and float lists, one list per feature. A
 prebatched record holds several samples, each feature flattened over them.
 """
 

@@ -1,4 +1,4 @@
-"""One record file: where its samples are, and how to read a run of them."""
+"""One record file: the offsets of its samples, and how to read a range of them."""
 
 from __future__ import annotations
 

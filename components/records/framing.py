@@ -1,7 +1,7 @@
 """TFRecord frames: length (uint64), masked CRC of the length, data, masked CRC of the data.
 
-Beside ``part_0.tfrecord`` the converter leaves ``part_0.tfrecord.index``: a .npy of int64 with the place of each frame
-and, as last entry, the size of the file. Where it is missing the frames are walked through once.
+The converter writes ``part_0.tfrecord.index`` next to ``part_0.tfrecord``: a .npy of int64 with the offset of each
+frame and, as last entry, the size of the file. If it is missing, the frames are scanned once.
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
-"""How the samples of an epoch are dealt out, so that a node can do with its own part of the files.
+"""How the samples of an epoch are assigned to batches and ranks, so that a node needs only its own part of the files.
 
 A split of N samples in file order is cut into L = gcd(G, 8) lanes of equal length, G being the global batch size. A
-full global batch takes G / L samples from each lane, and stands lane by lane; the last, smaller batch is what the
-lanes have left. Blocks are shuffled within their lane. So a rank, whose share of a batch is contiguous, reads only
-the lanes that its share lies in: of two nodes each needs half of the files. What a batch is made of depends on the
-seed, the epoch and G alone, never on how many ranks share it. That lanes are as good as the whole to draw from is the
-converter's doing, which spreads the samples over the files by a global shuffle.
+full global batch takes G / L samples from each lane, in the order of the lanes; the last, smaller batch takes the
+remainder of the lanes. Blocks are shuffled within their lane. A rank's share of a batch is contiguous, so the rank
+reads only the lanes that its share overlaps: each of two nodes needs half of the files. The samples of a batch depend
+on the seed, the epoch and G alone, never on the number of ranks. Drawing from lanes is as random as drawing from the
+whole split, because the converter shuffles the samples globally.
 
-There are floor(N / G) full batches, because every lane has at least floor(N / L) samples, and floor(N / G) * G / L is a
-whole number not above N / L.
+There are floor(N / G) full batches, because every lane has at least floor(N / L) samples, and floor(N / G) * G / L is
+an integer not above N / L.
 """
 
 from __future__ import annotations

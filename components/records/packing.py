@@ -1,7 +1,7 @@
-"""Samples on their way to their records: values encoded once, as varints or floats, moved as bytes from then on.
+"""Samples between parquet and records: values are encoded once, as varints or floats, and then moved as bytes.
 
-A packed sample is its place (uint32), the bytes of each feature (uint32 each), and the varints of each feature. Only
-what wraps them in a record is missing.
+A packed sample consists of its place (uint32), the size of each feature in bytes (uint32 each), and the varints of each
+feature. Only the record's framing is missing.
 """
 
 from __future__ import annotations

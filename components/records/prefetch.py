@@ -1,4 +1,4 @@
-"""Preparing the next items of an iterator in a thread while the present one is used."""
+"""Prefetches the next items of an iterator in a background thread."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _POLL_SECONDS = 0.1
 
 
 def prefetched(items: Iterable[T], size: int) -> Iterator[T]:
-    """Yields ``items`` in order, with up to ``size`` of them ready ahead.
+    """Yields ``items`` in order, with up to ``size`` of them prefetched.
 
-    What ``items`` raises is raised here, after the items before it. Closing the iterator, or leaving it to the garbage
-    collector, ends the thread.
+    An exception of ``items`` is raised here, after the items before it. Closing the iterator, or its garbage
+    collection, ends the thread.
 
     Args:
-        items: drawn from in one background thread.
-        size: items held ready; 0 draws them one by one, without a thread.
+        items: consumed in one background thread.
+        size: items to prefetch; 0 disables the thread.
     """
     if size <= 0:
         yield from items

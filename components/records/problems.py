@@ -1,4 +1,4 @@
-"""What the decoder found wrong, in one line."""
+"""Error messages for the defects that the decoder finds."""
 
 from __future__ import annotations
 

@@ -39,11 +39,11 @@ class _Lane:
 
     Attributes:
         share: which part.
-        blocks: number of each piece's block, in the epoch's order.
+        blocks: block number of each piece, in the epoch's order.
         skipped: samples of the block before the piece; a lane may begin within a block.
         ends: samples of the lane up to the end of each piece.
-        held: number of the decoded block of which the last batch used a part, or -1; the next uses more of it.
-        space: where that block is; one for all blocks, because fresh memory costs more than filling it.
+        held: number of the decoded block that the last batch used in part, or -1; the next batch continues it.
+        space: buffer of that block, reused for all blocks, because fresh memory costs more than filling it.
     """
 
     share: Share
@@ -57,25 +57,25 @@ class _Lane:
 class Records:
     """The samples of one split.
 
-    :mod:`components.records.lanes` says how an epoch's samples make global batches, in an order of blocks drawn from
-    (seed, epoch, lane); within a block the samples keep the order of the file, where the converter has shuffled them.
-    What a step trains on does not depend on how many ranks share it. Only the bytes of the rank's own share are read.
-    Every record read is checked, its checksum and every value.
+    :mod:`components.records.lanes` assigns an epoch's samples to global batches, in an order of blocks drawn from
+    (seed, epoch, lane); within a block the samples keep the order of the file, which the converter has shuffled. The
+    samples of a step do not depend on the number of ranks. A rank reads only the bytes of its own share. The checksum
+    and every value of each record are checked.
 
     Args:
         spec: the feature specification, with its folder.
         split: "train" or "test".
         features: names to decode, others are skipped; None is every feature of the split.
         cache_bytes: decoded samples to keep in memory for later epochs, at most this many bytes.
-        files: numbers of the files that will be read (see :func:`components.records.lanes.needed_files`), where the
-            others need not be there; None is all.
-        threads: that decode a batch, of which each takes whole lanes; 0 is one per core.
+        files: numbers of the files to read (see :func:`components.records.lanes.needed_files`); the others may be
+            absent; None is all.
+        threads: number of threads that decode a batch, each of which takes whole lanes; 0 is one per core.
 
     Attributes:
-        threads: that decode, at most.
+        threads: number of threads that decode, at most.
         rows: samples of the split.
         count: records of the split.
-        first_record_rows: samples in the first record, 0 where there is none.
+        first_record_rows: samples in the first record; 0 if there is none.
 
     Raises:
         KfrecError: a file is missing or damaged, or a name is unknown.
@@ -105,7 +105,7 @@ class Records:
         self.count = sum(file.records for file in opened)
         self.first_record_rows = next((int(file.record_rows(0, 1)[0]) for file in opened if file.records), 0)
         self._layout = layout_of(spec, names)
-        self._starts = lru_cache(64)(self._layout.starts)  # asked for a few times a block, of few sizes
+        self._starts = lru_cache(64)(self._layout.starts)  # called a few times per block, with few sizes
         self._blocks = [block for file in opened for block in _blocks(file)]
         self._block_ends = np.cumsum([block.rows for block in self._blocks], dtype=np.int64)
         self._cache: dict[int, np.ndarray] = {}
@@ -158,7 +158,7 @@ class Records:
                 firsts = [0, *accumulate(end - begin for begin, end in wanted)]
                 rows = firsts.pop()
                 out = arrays.empty([int(self._starts(rows)[-1])], np.int32)
-                parts = iter(list(zip(lanes, wanted, firsts, strict=True)))  # who is done takes the next
+                parts = iter(list(zip(lanes, wanted, firsts, strict=True)))  # an idle thread takes the next one
                 fill = partial(self._fill, parts, out=out, rows=rows)
                 others = [pool.submit(fill) for _ in range(threads - 1)]
                 fill()
@@ -167,7 +167,7 @@ class Records:
                 yield self._named(out, rows)
 
     def _lane(self, share: Share, random: np.random.Generator | None) -> _Lane:
-        """The pieces of blocks that make a lane, shuffled where there is something to draw from."""
+        """The pieces of blocks of a lane, shuffled if a seed is given."""
         first = int(np.searchsorted(self._block_ends, share.begin, side="right"))
         last = int(np.searchsorted(self._block_ends, share.end, side="left"))
         blocks = np.arange(first, min(last + 1, len(self._blocks)))
@@ -224,7 +224,7 @@ class Records:
         copy_samples(decoded, self._starts(block.rows), begin, end, self._layout.lengths, out, starts, row)
 
     def _reserve(self, size: int) -> bool:
-        """Whether the cache has room for so many bytes, which it then keeps free."""
+        """Whether the cache has room for so many bytes; reserves them."""
         with self._cache_lock:
             fits = size <= self._cache_room
             self._cache_room -= size if fits else 0

@@ -1,7 +1,7 @@
 """Protocol buffer varints, read and written a machine word at a time.
 
-Sample values are int32; on the wire they are int64. What does not fit is saturated so that the range check sees it:
-negative values read as -1, larger ones as LARGEST.
+Sample values are int32; on the wire they are int64. Values out of range are saturated so that the range check detects
+them: negative values read as -1, larger ones as LARGEST.
 """
 
 from __future__ import annotations

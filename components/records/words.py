@@ -1,6 +1,6 @@
 """Machine words in byte arrays: loads and stores at any address, and the bit tricks varints need.
 
-None of these checks bounds; a caller keeps SLACK bytes behind what it reads or writes.
+No function checks bounds; the caller keeps SLACK bytes after the range it reads or writes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def store_u64(typing_context: Any, data: Any, index: Any, word: Any) -> Any:
 
 @intrinsic
 def prefetch(typing_context: Any, data: Any, index: Any) -> Any:
-    """Asks for what is around ``data[index]`` ahead of its turn; any index will do."""
+    """Prefetches the cache line at ``data[index]``; the index may be out of bounds."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
@@ -138,7 +138,7 @@ def crc32c_u64(typing_context: Any, crc: Any, word: Any) -> Any:
 def compress_varints(typing_context: Any, values: Any, index: Any, count: Any, limit: Any, out: Any, at: Any) -> Any:
     """Writes up to VARINTS values as varints; only where HAS_BYTE_COMPRESSION.
 
-    Each value is spread over the four bytes of a lane; one instruction then moves those together that are needed.
+    Each value is spread over the four bytes of a lane; one instruction then compresses the used bytes.
 
     Args:
         values: int32 or int64; ``values[index]`` is the first of ``count``.
@@ -207,8 +207,8 @@ def compress_varints(typing_context: Any, values: Any, index: Any, count: Any, l
 def expand_varints(typing_context: Any, data: Any, index: Any, limit: Any, out: Any, at: Any) -> Any:
     """Reads VARINTS varints at once; only where HAS_BYTE_PERMUTATION.
 
-    The places of the bytes that end a varint are moved together; from these follows which byte belongs to which of the
-    four of a lane, and one instruction brings them there.
+    Compresses the positions of the bytes that end a varint, computes from them the source of each byte of a lane, and
+    permutes the bytes with one instruction.
 
     Args:
         data: uint8, of which 64 bytes from ``index`` on may be read.

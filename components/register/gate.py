@@ -15,15 +15,15 @@ CHALLENGER = "challenger"
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided about a model, and on which grounds.
+    """The promotion decision about a model, and its reason.
 
     Attributes:
         alias: "champion" or "challenger".
         reason: one sentence with the numbers.
         metric: name of the primary metric on the test split.
         score: the model's.
-        champion_version: version of the champion that it was held against, None where there was none.
-        champion_score: that champion's on the same test set, None where it could not be measured.
+        champion_version: version of the champion that it was compared with, None without a champion.
+        champion_score: the champion's on the same test set, None if it could not be measured.
         difference: score - champion_score.
         confidence_interval: of the difference, low and high.
     """
@@ -47,7 +47,7 @@ class Decision:
 
 
 def without_champion(metric: Metric, score: float, floor: float) -> Decision:
-    """Decides about a model when there is no champion yet: it has to be better than ``floor``."""
+    """Decides about a model without a champion: it must be better than ``floor``."""
     is_better = score > floor if metric.higher_is_better else score < floor
     side = "above" if metric.higher_is_better else "below"
     told = f"the test {metric.label} {score:.4f} is {'' if is_better else 'not '}{side} the floor of {floor:g}."
@@ -57,10 +57,10 @@ def without_champion(metric: Metric, score: float, floor: float) -> Decision:
 
 
 def not_comparable(metric: Metric, score: float, champion_version: int, why: str) -> Decision:
-    """Decides about a model when the champion cannot be scored on its test set: nothing is proven."""
+    """Decides about a model if the champion cannot be scored on its test set: it is not promoted."""
     reason = (
         f"Champion version {champion_version} cannot be scored on this test set, so the test {metric.label} "
-        f"{score:.4f} has nothing to be held against: {why.rstrip('.')}."
+        f"{score:.4f} has no comparison: {why.rstrip('.')}."
     )
     return Decision(CHALLENGER, reason, _name(metric), score, champion_version)
 
@@ -77,15 +77,15 @@ def against_champion(
 ) -> Decision:
     """Decides about a model that was measured on the same samples as the champion.
 
-    It has to be better by ``margin``, and better beyond chance: the confidence interval of the difference must lie
-    on the better side of zero.
+    It must be better by ``margin``, and significantly better: the confidence interval of the difference must lie on the
+    better side of zero.
     """
     numbers = (
         f"Test {metric.label} {score:.4f} against {champion_score:.4f} of champion version {champion_version} on the "
         f"same samples: a difference of {difference.estimate:+.4f} "
         f"({100 * confidence:g} % interval {difference.low:+.4f} to {difference.high:+.4f})"
     )
-    # Positive where the model is better, whichever way is up.
+    # Positive if the model is better, for either direction of the metric.
     up = 1 if metric.higher_is_better else -1
     if up * difference.estimate < margin:
         alias, verdict = CHALLENGER, f"which is below the margin of {margin:g}."

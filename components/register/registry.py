@@ -1,4 +1,4 @@
-"""The MLflow model registry: versions, what travels with them, and the aliases."""
+"""The MLflow model registry: versions, their files and tags, and the aliases."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Registry:
         self.name, self.run, self.client = name, run, run.client
 
     def registered(self, digest: str) -> ModelVersion | None:
-        """The version that has already been made of the model with this digest, by this run or another, if any."""
+        """The existing version of the model with this digest, registered by this run or another, if any."""
         found = self.client.search_model_versions(f"name = '{self.name}' and tags.`{MODEL_DIGEST}` = '{digest}'")
         return min(found, key=lambda held: int(held.version), default=None)
 
     def register(self, model: ExportedModel, digest: str, example: Mapping[str, np.ndarray]) -> ModelVersion:
-        """Uploads the model and makes a new version of it, which has no alias yet."""
+        """Uploads the model and creates a version of it, without an alias."""
         import mlflow
         from mlflow.exceptions import MlflowException
 
@@ -47,7 +47,7 @@ class Registry:
         }
         paths = (model.folder / name for name in MODEL_FILES)
         with mlflow.start_run(run_id=self.run.id), warnings.catch_warnings():
-            # The signature says what the model reads; type hints could not say it better.
+            # The signature already declares the inputs; type hints would add nothing.
             warnings.filterwarnings("ignore", message=".*Add type hints to the `predict` method")
             logged = mlflow.pyfunc.log_model(
                 name="model",
@@ -57,7 +57,7 @@ class Registry:
                 input_example=inputs,
                 pip_requirements=_requirements(),
             )
-        self.client.update_run(self.run.id, status="RUNNING")  # leaving mlflow's own block has ended it
+        self.client.update_run(self.run.id, status="RUNNING")  # mlflow's context manager has ended it
         try:
             self.client.create_registered_model(self.name)
         except MlflowException as error:
@@ -83,19 +83,19 @@ class Registry:
             raise NotComparable(str(error)) from error
 
     def decision(self, held: ModelVersion) -> Decision | None:
-        """What was decided about a version, if anything was."""
+        """The decision about a version, if there is one."""
         noted = held.tags.get(DECISION)
         return Decision.from_dict(json.loads(noted)) if noted else None
 
     def note(self, held: ModelVersion, facts: Mapping[str, Any]) -> None:
-        """Notes facts about a version as tags ``kfrec.<name>``, which a later retraining reads."""
+        """Stores facts about a version as tags ``kfrec.<name>``, which a later retraining reads."""
         for name, value in facts.items():
             self.client.set_model_version_tag(self.name, held.version, f"kfrec.{name}", str(value))
 
     def apply(self, held: ModelVersion, decision: Decision) -> None:
-        """Notes the decision at the version and then sets its alias, in that order and last of all.
+        """Stores the decision with the version and sets its alias, in this order, as the last action.
 
-        Whatever fails before leaves a version without an alias, and the earlier champion in its place.
+        An earlier failure leaves a version without an alias, and the previous champion unchanged.
         """
         self.client.update_model_version(self.name, held.version, description=decision.reason)
         self.client.set_model_version_tag(self.name, held.version, DECISION, json.dumps(decision.to_dict()))
@@ -119,7 +119,7 @@ def _signature(inputs: Mapping[str, np.ndarray], model: ExportedModel):  # type:
 
 
 def _requirements() -> list[str]:
-    """What a server has to install to load the model: the versions that wrote it."""
+    """The requirements of a server that loads the model: the versions that wrote it."""
     wanted = [f"mlflow=={version('mlflow')}", f"numpy=={version('numpy')}"]
     for tensorflow in ("tensorflow-cpu", "tensorflow"):
         with suppress(PackageNotFoundError):

@@ -1,4 +1,4 @@
-"""The register step: model and evaluation in, a version in the model registry and the decision about it out."""
+"""The register step: creates a version in the model registry from model and evaluation, and decides about it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def run(
         champion = registry.champion()
         decision = registry.decision(version)
         standing = int(champion.version) if champion else None
-        # A decision stands until someone else becomes champion; then the model is held against that one.
+        # A decision is valid until another model becomes champion; then the model is compared with that one.
         if decision is None or standing not in (decision.champion_version, int(version.version)):
             decision = _decide(parameters, task, registry, spec, evaluation, score)
         origin = _origin(parameters, spec)
@@ -83,7 +83,7 @@ def run(
 
 
 def _origin(parameters: RegisterParameters, spec: FeatureSpec) -> dict[str, Any]:
-    """Where the model comes from: which data, encoded how, and why it was trained."""
+    """The model's origin: its data, their encoding, and the reason for the training."""
     encoding = spec.metadata.get("encoding") or {}
     known = {
         "data_version": parameters.data_version,

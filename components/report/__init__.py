@@ -1,4 +1,4 @@
-"""report.html: what it is made of; :mod:`components.report.page` puts it together."""
+"""The parts of report.html; :mod:`components.report.page` renders them."""
 
 from components.report.charts import Axis, Line, bar_chart, line_chart, spanning
 from components.report.parts import Card, Figure, Section, Story

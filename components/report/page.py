@@ -1,4 +1,4 @@
-"""The page: what a task tells of an evaluation, how the training went, and where everything came from."""
+"""The page: a task's story of the evaluation, the training curves, and the origin of data and model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Facts:
-    """What the report says besides the measurements.
+    """The report's content besides the measurements.
 
     Attributes:
         title: the model, such as "SIM".
@@ -42,8 +42,8 @@ def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
     """The report as a complete HTML document.
 
     Args:
-        story: what the task tells.
-        facts: what else there is to say.
+        story: of the task.
+        facts: about the model, the run and the data.
         metrics: of the task.
     """
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(_HERE), autoescape=True)

@@ -1,4 +1,4 @@
-"""What a report is made of."""
+"""The parts of a report."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Story:
-    """What a task tells.
+    """A task's part of the report.
 
     Attributes:
         headline: the primary metric.

@@ -1,4 +1,4 @@
-"""Scoring samples with an exported model, also with one that was trained on other data."""
+"""Scores samples with an exported model, including one trained on other data."""
 
 from components.scoring.inputs import open_test_split, open_trained
 from components.scoring.model import ExportedModel, load_model

@@ -1,4 +1,4 @@
-"""What scoring reads of the artifacts that it is given."""
+"""The parts of the input artifacts that scoring reads."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from components.scoring.model import MODEL_FILES
 
 
 def open_test_split(tfrecord: Path) -> Artifact:
-    """Opens records, of which the test split and what describes it are here.
+    """Opens records and stages their test split and its description.
 
     Raises:
         KfrecError: see :func:`components.artifacts.open_input`.
@@ -19,7 +19,7 @@ def open_test_split(tfrecord: Path) -> Artifact:
 
 
 def open_trained(model: Path) -> Artifact:
-    """Opens a model, of which everything but the checkpoint and the log is here.
+    """Opens a model and stages everything but the checkpoint and the log.
 
     Raises:
         KfrecError: see :func:`components.artifacts.open_input`.

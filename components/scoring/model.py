@@ -1,4 +1,4 @@
-"""A model as the train step exports it: a SavedModel, the specification of what it reads, and its vocabulary."""
+"""A model as exported by the train step: a SavedModel, its feature specification, and its vocabulary."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from components.feature_spec.spec import FILENAME
 
 SAVED_MODEL = "saved_model"
 SIGNATURE = "serving_default"
-# What of a model's folder scores: it is read, or travels to the registry, and none of it may be of someone else.
+# The files of a model's folder used for scoring and uploaded to the registry; all must be listed in the manifest.
 MODEL_FILES = (SAVED_MODEL, FILENAME, "vocabulary", "parameters.json", "training.json")
-# Samples that a thread scores at a time: what one operation hands to the next then stays in a core's cache.
+# Samples that a thread scores at a time: intermediate results then stay in a core's cache.
 _PART = 2048
 
 
@@ -48,16 +48,15 @@ class ExportedModel:
     signature: Callable[..., Mapping[str, Any]]
 
     def begin(self, batch: Mapping[str, np.ndarray]) -> Callable[[], np.ndarray]:
-        """Begins to score samples: without a GPU in parts, as many at a time as there are cores.
+        """Starts scoring samples: without a GPU in chunks, one per core at a time.
 
-        A core that is done with its parts of one batch goes on with those of the next that was begun.
+        An idle core continues with the chunks of the next batch.
 
         Args:
             batch: feature name to ids, [n] or [n, length]; other features are ignored.
 
         Returns:
-            What gives the scores, float32 [n]. It raises KfrecError where the model returns something
-            that is not a number.
+            A function that returns the scores, float32 [n]. It raises KfrecError if the model returns NaN.
         """
         import tensorflow as tf
 
@@ -99,10 +98,10 @@ def load_model(folder: Path | str) -> ExportedModel:
     import tensorflow as tf
 
     if not tf.config.get_visible_devices("GPU"):
-        # Parts are scored side by side instead; who has used TensorFlow before keeps the threads he chose.
+        # Chunks are scored in parallel instead; a caller that has used TensorFlow before keeps its thread settings.
         with suppress(RuntimeError):
             tf.config.threading.set_intra_op_parallelism_threads(1)
-    # Only the loaded object keeps the variables alive that the signature reads.
+    # Only the loaded object keeps the signature's variables alive.
     loaded = load_saved_model(saved)
     signature = loaded.signatures.get(SIGNATURE)
     if signature is None or len(signature.structured_outputs) != 1:
@@ -123,7 +122,7 @@ def load_saved_model(saved: Path) -> Any:
     """Loads a SavedModel.
 
     Raises:
-        KfrecError: it is damaged; TensorFlow raises something else for each way in which it can be.
+        KfrecError: it is damaged; TensorFlow's exception depends on the damage.
     """
     import tensorflow as tf
 

@@ -16,7 +16,7 @@ from components.tasks import Kept, Scores
 
 # Batches.
 _READ_AHEAD = 2
-_BEGUN = 1  # before one is waited for: a core that is done with one batch's parts goes on with the next's
+_BEGUN = 1  # in flight: an idle core continues with the next batch's chunks
 
 
 def score_split(
@@ -34,12 +34,12 @@ def score_split(
     Args:
         spec: the data.
         model: the model.
-        keep: columns that stay beside the scores, where the data have them.
+        keep: columns to return with the scores, if the data have them.
         split: "train" or "test".
         batch_size: samples scored at a time.
-        lookups: feature to an array that turns the data's ids into the model's; see
+        lookups: feature to an array that maps the data's ids to the model's; see
             :func:`components.scoring.translation.translation`.
-        title: what the progress bar says.
+        title: label of the progress bar.
 
     Raises:
         KfrecError: the split has no samples, or a record is corrupt.
@@ -49,7 +49,7 @@ def score_split(
     wanted = dict.fromkeys((label, *columns.values(), *model.inputs))
     records = Records(spec, split, features=list(wanted))
     if not records.rows:
-        raise KfrecError(f"{spec.folder}: split {split} has no samples; the data is too small to hold some out")
+        raise KfrecError(f"{spec.folder}: split {split} has no samples; the data is too small for a held-out split")
     labels, scores = [], []
     kept: dict[str, list[np.ndarray]] = {column.name: [] for column in columns}
     counted = next((column.name for column in columns if column.counted), None)
@@ -70,8 +70,8 @@ def score_split(
                 kept[column.name].append(
                     np.count_nonzero(values, axis=1).astype(np.int32) if column.counted else values
                 )
-            # Side by side with their like, as a model leaves out what is padding in all samples that it gets at a time;
-            # the longest first, lest they be waited for.
+            # Samples of similar length are scored together, because a model trims padding common to a chunk; the
+            # longest first, so that no core waits for them at the end.
             order = np.argsort(-kept[counted][-1], kind="stable") if counted else slice(None)
             read = {name: batch[name][order] for name in model.inputs}
             begun.append((order, model.begin(_translated(read, lookups or {}))))

@@ -1,7 +1,7 @@
-"""The ids of one data set in terms of another's, so that a model can be scored on data it was not trained on.
+"""Translates the ids of one data set to another's, so that a model can be scored on data it was not trained on.
 
-Ids are numbered anew whenever the data is preprocessed; what stays is the string behind an id (a user's or item's
-name), which the vocabulary files of both sides keep.
+Preprocessing may renumber ids; the string of an id (a user's or item's name) is stable, and the vocabulary files of
+both sides contain it.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ class NotComparable(KfrecError):
 
 
 def translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
-    """Arrays that turn the data's ids into the model's: feature name to int32 [largest id + 1].
+    """Arrays that map the data's ids to the model's: feature name to int32 [largest id + 1].
 
-    An id is translated through its string; a string that the model has never seen becomes 2 (out of vocabulary), and
-    0 (padding) stays 0. Features whose vocabularies are the same on both sides need no array and have none; neither
-    have features without a vocabulary on either side and with equal cardinalities.
+    An id is translated through its string; a string that the model has never seen becomes 2 (out of vocabulary), and 0
+    (padding) stays 0. Features with equal vocabularies on both sides have no array; nor do features without a
+    vocabulary on either side and with equal cardinalities.
 
     Raises:
         NotComparable: the model reads a feature that the data lacks or has in another shape, or whose ids cannot be

@@ -1,1 +1,1 @@
-"""What a step is: its parameters, its inputs and outputs, and the two ways to call it (command line and KFP)."""
+"""Definition of the steps: parameters, inputs and outputs, and the two ways to call them (command line and KFP)."""

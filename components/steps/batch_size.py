@@ -6,10 +6,10 @@ from components.errors import KfrecError
 
 
 def require_divisible(global_batch_size: int, size: int) -> None:
-    """Refuses a global batch that the ranks cannot share evenly.
+    """Rejects a global batch size that is not divisible by the number of ranks.
 
     Raises:
-        KfrecError: with the nearest sizes that can be.
+        KfrecError: with the nearest valid sizes.
     """
     if global_batch_size % size:
         lower, higher = global_batch_size // size * size, -(-global_batch_size // size) * size

@@ -1,6 +1,6 @@
-"""Every parameter of every step, and what each step reads and writes: the one place that says so.
+"""The single definition of every step's parameters, inputs and outputs.
 
-The command lines, the KFP components, the pipeline's inputs and the docs are all made from these classes. Names and
+The command lines, the KFP components, the pipeline's inputs and the docs are generated from these classes. Names and
 defaults of the training parameters are those of the public SIM documentation.
 """
 
@@ -18,24 +18,24 @@ from components.steps.parameter import LARGEST_SEED, joined, param
 
 # The source that stands for the built-in data set.
 SYNTHETIC = "synthetic"
-# What chooses whose parameters a step has beside its own.
-DATASET = param("amazon_reviews", "Data set: what the raw files are, and what becomes of them")
+# Parameters that select a data set, model or task, whose parameters the step has in addition to its own.
+DATASET = param("amazon_reviews", "Data set, which defines the raw files and their preprocessing")
 MODEL = param("sim", "Model to train")
-TASK = param("click", "Task that judges the model")
+TASK = param("click", "Task that evaluates the model")
 # The launcher that starts the workers of a training in a cluster.
 MPIJOB = "mpijob"
 # Parameters that several steps share.
-SEED = param(12345, "Seed of everything random in the data", at_least=0, at_most=LARGEST_SEED)
+SEED = param(12345, "Random seed for the data", at_least=0, at_most=LARGEST_SEED)
 EXPERIMENT = param("kfrec", "MLflow experiment")
 RUN_ID = param(
     "", "Pipeline run whose MLflow run this step joins; empty joins MLFLOW_RUN_ID or starts a run of its own"
 )
 EVALUATION_BATCH_SIZE = param(16_384, "Samples scored at a time", unit="samples", at_least=1)
 DATA_VERSION = param(
-    "", "Version of the data at the source, noted with the model; a new one also makes KFP fetch again what it cached"
+    "", "Version of the data at the source, recorded with the model; a new value also invalidates KFP's cache"
 )
 REGISTERED_MODEL = param("kfrec-ctr", "Name in the MLflow model registry")
-_PREBATCH = "0 is one Example a sample where records are written, and what the data says where they are read"
+_PREBATCH = "0 writes one Example per sample, and reads the size from the data"
 PREBATCH_TRAIN_SIZE = param(0, f"Samples in one training record; {_PREBATCH}", unit="samples", at_least=0)
 PREBATCH_TEST_SIZE = param(0, f"Samples in one test record; {_PREBATCH}", unit="samples", at_least=0)
 
@@ -51,22 +51,22 @@ AFFINITIES = (
 
 @dataclass(frozen=True)
 class FindParameters:
-    """Which data to train on next, and whether it is worth it."""
+    """Which data to train on next, and when to skip training."""
 
     data_prefix: str = param(
         "",
-        "Folder, gs://, s3:// or minio:// prefix with one folder a data version, each a whole set of raw files; the "
-        "last name in natural order is the newest",
+        "Folder, gs://, s3:// or minio:// prefix with one folder per data version, each a complete set of raw files; "
+        "the last name in natural order is the newest",
     )
     registered_model: str = REGISTERED_MODEL
     dataset: str = DATASET
     minimum_new_rows: int = param(
-        1, "Rows, such as reviews, that a version must have more than the champion's data", unit="rows", at_least=0
+        1, "Rows, such as reviews, that a version must have in addition to the champion's data", unit="rows", at_least=0
     )
-    force: bool = param(False, "Train on the newest version whatever it brings")
-    keep_vocabulary: bool = param(True, "Encode with the champion's vocabulary, as far as out_of_vocabulary_limit lets")
+    force: bool = param(False, "Train on the newest version even without new rows")
+    keep_vocabulary: bool = param(True, "Encode with the champion's vocabulary, up to out_of_vocabulary_limit")
     warm_start: bool = param(False, "Start training from the champion's weights")
-    champion_uri: str = param("", "Where later steps find the champion; empty is the folder itself")
+    champion_uri: str = param("", "URI where later steps find the champion; empty is the folder itself")
 
 
 @dataclass(frozen=True)
@@ -76,18 +76,18 @@ class DownloadParameters:
     dataset: str = DATASET
     source: str = param(
         SYNTHETIC,
-        "Where the raw files are: a folder, an http(s):// prefix, gs://, s3://, or the word synthetic",
+        "Location of the raw files: a folder, an http(s):// prefix, gs://, s3://, or the word synthetic",
     )
     files: str = param(
         "",
-        "Names of the files to fetch, separated by commas; empty means every raw file there, or the data set's usual "
-        "ones where the source cannot be listed",
+        "Names of the files to fetch, separated by commas; empty means every raw file at the source, or the data set's "
+        "default names if the source cannot be listed",
     )
     cache_dir: str = param("", "Folder that keeps fetched files between runs; empty keeps none")
-    attempts: int = param(5, "Tries in a row that bring nothing before a file is given up", unit="tries", at_least=1)
-    timeout: float = param(
-        60.0, "Longest silence of a server before a try counts as failed", unit="seconds", at_least=1
+    attempts: int = param(
+        5, "Consecutive tries without progress before the download of a file fails", unit="tries", at_least=1
     )
+    timeout: float = param(60.0, "Time without data from the server before a try fails", unit="seconds", at_least=1)
     data_version: str = DATA_VERSION
     seed: int = SEED
 
@@ -107,24 +107,23 @@ class PreprocessParameters:
     scheduler: str = param("", "Address of a running Dask scheduler to use instead of local workers")
     dask_workers: int = param(
         0,
-        "Workers of a Dask cluster that the Dask operator makes for this step, instead of local ones; 0 makes none",
+        "Workers of a Dask cluster that the Dask operator creates for this step, instead of local ones; 0 creates none",
         unit="pods",
         at_least=0,
     )
     dask_settings: str = param(
         "/etc/kfrec/dask/dask.yaml",
-        "File with the cluster's settings of a Dask cluster; one that does not exist sets nothing",
+        "File with the settings of the Dask cluster; ignored if it does not exist",
     )
     malformed_limit: float = param(
-        0.01, "Largest accepted share of lines of a raw file that are not valid", at_least=0, at_most=1
+        0.01, "Largest accepted share of malformed lines in a raw file", at_least=0, at_most=1
     )
     workflow: str = param(
         "",
-        "What to encode with: folder or URI of an earlier output, or of records or a model with their vocabulary; "
-        "empty fits a new one",
+        "Folder or URI of an earlier output, records or a model whose vocabulary to encode with; empty fits a new one",
     )
     out_of_vocabulary_limit: float = param(
-        1.0, "Share of unknown values above which a new vocabulary is fitted after all", at_least=0, at_most=1
+        1.0, "Share of unknown values above which a new vocabulary is fitted", at_least=0, at_most=1
     )
     seed: int = SEED
 
@@ -149,7 +148,7 @@ class TfrecordParameters:
     samples_per_shard: int = param(262_144, "Largest number of samples in one file", unit="samples", at_least=1)
     workers: int = param(
         0,
-        "Threads that convert; 0 means one per core",
+        "Conversion threads; 0 means one per core",
         unit="threads",
         at_least=0,
         pipeline_name="tfrecord_workers",
@@ -163,7 +162,7 @@ class TrainParameters:
 
     model_type: str = MODEL
     epochs: int = param(3, "Passes over the training samples", unit="epochs", at_least=1)
-    global_batch_size: int = param(131_072, "Samples a step over all workers", unit="samples", at_least=1)
+    global_batch_size: int = param(131_072, "Samples per step over all workers", unit="samples", at_least=1)
     amp: bool = param(False, "Mixed precision with dynamic loss scaling")
     xla: bool = param(False, "Compile the training step with XLA")
     # input
@@ -171,8 +170,8 @@ class TrainParameters:
     drop_remainder: bool = param(False, "Drop the last, smaller batch of an epoch")
     disable_cache: bool = param(False, "Read records from disk in every epoch instead of keeping them in memory")
     repeat_count: int = param(0, "Times the training samples are repeated within an epoch; 0 is once", at_least=0)
-    prefetch_train_size: int = param(-1, "Batches prepared ahead in training; -1 chooses", unit="batches", at_least=-1)
-    prefetch_test_size: int = param(-1, "Batches prepared ahead in evaluation; -1 chooses", unit="batches", at_least=-1)
+    prefetch_train_size: int = param(-1, "Batches to prefetch in training; -1 chooses", unit="batches", at_least=-1)
+    prefetch_test_size: int = param(-1, "Batches to prefetch in evaluation; -1 chooses", unit="batches", at_least=-1)
     prebatch_train_size: int = PREBATCH_TRAIN_SIZE
     prebatch_test_size: int = PREBATCH_TEST_SIZE
     num_parallel_calls: int = param(
@@ -182,12 +181,12 @@ class TrainParameters:
         at_least=0,
     )
     # results
-    load_checkpoint_path: str = param("", "Folder of checkpoints to go on from; empty starts fresh")
+    load_checkpoint_path: str = param("", "Folder of checkpoints to resume from; empty starts fresh")
     warm_start_path: str = param(
         "", "Folder or URI of a model whose weights training starts from, matched by vocabulary; empty starts fresh"
     )
     checkpoint_steps: int = param(
-        0, "Steps between checkpoints, beside one every epoch; 0 is none", unit="steps", at_least=0
+        0, "Steps between checkpoints, in addition to one every epoch; 0 is none", unit="steps", at_least=0
     )
     log_steps: int = param(10, "Steps between two reads of the loss", unit="steps", at_least=1)
     # run
@@ -206,7 +205,7 @@ class TrainParameters:
 
 @dataclass(frozen=True)
 class WorkerParameters(TrainParameters):
-    """One Horovod process: what the public training script is called with, beside the folder of data."""
+    """One Horovod process: the arguments of the public training script, except the data folder."""
 
     mode: str = param("train", "What to do", choices=("train", "inference"))
     benchmark: bool = param(False, "Measure throughput and latency instead of training to the end")
@@ -228,28 +227,26 @@ class WorkerParameters(TrainParameters):
 
 @dataclass(frozen=True)
 class LaunchParameters(TrainParameters):
-    """The train step: what the workers are told, how many of them to start and where."""
+    """The train step: the workers' parameters, their number and where they run."""
 
     workers: int = param(1, "Horovod processes that train together", unit="processes", at_least=1)
     launcher: str = param(
         "gloo",
-        "How the processes are started and talk: on this machine by horovodrun over Gloo or by mpirun over MPI, "
-        "or by mpirun in the pods of an MPIJob",
+        "How the processes start and communicate: horovodrun over Gloo or mpirun over MPI on this machine, or mpirun "
+        "in the pods of an MPIJob",
         choices=("gloo", "mpi", MPIJOB),
     )
-    # of an MPIJob; what a cluster decides once for all jobs stands in the file job_settings
+    # of an MPIJob; the cluster's settings for all jobs are in the file job_settings
     workers_per_pod: int = param(1, "Processes in one pod of an MPIJob", unit="processes", at_least=1)
     gpus_per_worker: int = param(1, "GPUs of a process of an MPIJob", unit="GPUs", at_least=0, at_most=1)
-    pod_cpu: str = param("8", "CPU of a worker pod of an MPIJob, as Kubernetes writes quantities", is_quantity=True)
-    pod_memory: str = param(
-        "32Gi", "Memory of a worker pod of an MPIJob, as Kubernetes writes quantities", is_quantity=True
-    )
+    pod_cpu: str = param("8", "CPU of a worker pod of an MPIJob, a Kubernetes quantity", is_quantity=True)
+    pod_memory: str = param("32Gi", "Memory of a worker pod of an MPIJob, a Kubernetes quantity", is_quantity=True)
     shared_memory: str = param(
         "8Gi", "Shared memory of a worker pod of an MPIJob, part of its memory", is_quantity=True
     )
     restarts: int = param(
         2,
-        "Times an MPIJob that failed or lost a worker is created again, to go on from the newest checkpoint",
+        "Times an MPIJob that failed or lost a worker is recreated, to resume from the newest checkpoint",
         unit="times",
         at_least=0,
     )
@@ -261,10 +258,10 @@ class LaunchParameters(TrainParameters):
     )
     job_settings: str = param(
         "/etc/kfrec/job/mpijob.yaml",
-        "File with the cluster's settings of an MPIJob; one that does not exist sets nothing",
+        "File with the cluster's settings for MPIJobs; ignored if it does not exist",
     )
-    tfrecord_uri: str = param("", "Where the workers of an MPIJob read the records; empty is the folder itself")
-    model_uri: str = param("", "Where the workers of an MPIJob leave the model; empty is the folder itself")
+    tfrecord_uri: str = param("", "URI where the workers of an MPIJob read the records; empty is the folder itself")
+    model_uri: str = param("", "URI where the workers of an MPIJob write the model; empty is the folder itself")
     experiment: str = EXPERIMENT
     run_id: str = RUN_ID
 
@@ -275,7 +272,7 @@ class LaunchParameters(TrainParameters):
 
 @dataclass(frozen=True)
 class EvaluateParameters:
-    """How the model is judged on the test split."""
+    """How the model is evaluated on the test split."""
 
     task: str = TASK
     evaluation_batch_size: int = EVALUATION_BATCH_SIZE
@@ -296,7 +293,7 @@ class RegisterParameters:
     confidence: float = param(0.95, "Level of the confidence interval", at_least=0.5, at_most=0.9999)
     evaluation_batch_size: int = EVALUATION_BATCH_SIZE
     data_version: str = DATA_VERSION
-    occasion: str = param("", "Why this model was trained, noted with it")
+    occasion: str = param("", "Reason for the training, recorded with the model")
     experiment: str = EXPERIMENT
     run_id: str = RUN_ID
     seed: int = SEED
@@ -328,11 +325,12 @@ class Step:
         own: its dataclass of parameters.
         inputs: folders it reads, name to description.
         outputs: folders it writes, name to description.
-        rows: which of the counts it returns add up to the rows it made; empty is the first one.
-        results: what else it returns, name to type; outputs of its KFP component.
+        rows: names of the returned counts that add up to its output rows; empty is the first one.
+        results: its other return values, name to type; outputs of its KFP component.
         shown: outputs of its KFP component that the UI draws, name to KFP's type; its module ``visualise`` fills them.
-        chosen_by: the parameter that names what brings more parameters, such as model_type; empty where nothing does.
-        brought: takes that name and returns the dataclass of those.
+        chosen_by: the parameter that selects a data set, model or task with its own parameters, such as model_type; may
+            be empty.
+        brought: takes that name and returns the dataclass of these parameters.
     """
 
     name: str
@@ -350,7 +348,7 @@ class Step:
         """The dataclass of all its parameters.
 
         Args:
-            chosen: values by name; of these the one of ``chosen_by`` counts, where there is one.
+            chosen: values by name; only the one of ``chosen_by`` is used.
 
         Raises:
             KfrecError: nothing has that name.
@@ -371,21 +369,21 @@ TFRECORD = "record files with feature_spec.yaml"
 MODEL = "SavedModel, checkpoint, training log"
 EVALUATION = "metrics.json, predictions, curves and report.html"
 REGISTRATION = "registration.json: version, alias and reason"
-CHAMPION = "the champion's model, or a note that there is none"
+CHAMPION = "the champion's model, or a note that no champion exists"
 
 STEPS: dict[str, Step] = {
     step.name: step
     for step in (
-        Step("find", "Find the newest data, and whether to train on it.",
+        Step("find", "Find the newest data and decide whether to train on it.",
              FindParameters, {}, {"champion": CHAMPION}, ("versions",),
              {"proceed": bool, "occasion": str, "source": str, "data_version": str, "workflow": str,
               "warm_start_path": str}),
         Step("download", "Fetch raw files, or generate synthetic ones.",
              DownloadParameters, {}, {"raw": RAW}, (), {}, {}, "dataset", lambda name: dataset(name).generation),
-        Step("preprocess", "Turn raw files into training samples with NVTabular.",
+        Step("preprocess", "Convert raw files to training samples with NVTabular.",
              PreprocessParameters, {"raw": RAW}, {"parquet": PARQUET}, ("train", "test"),
              {}, {}, "dataset", lambda name: dataset(name).sampling),
-        Step("tfrecord", "Turn samples in parquet into shuffled TFRecord files.",
+        Step("tfrecord", "Convert samples in parquet to shuffled TFRecord files.",
              TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}, ("train", "test")),
         Step("train", "Train a model with Horovod and export it.",
              LaunchParameters, {"tfrecord": TFRECORD}, {"model": MODEL}, ("train",),

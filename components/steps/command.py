@@ -24,7 +24,7 @@ from components.steps.parameter import build, parameters_of
 from components.steps.parser import Parser, add_argument, chosen
 from components.storage import is_uri
 
-# A step may say in a sentence what came of it, beside its counts and results.
+# The key of a sentence about the outcome that a step may return with its counts and results.
 TOLD = "told"
 
 
@@ -45,14 +45,14 @@ def command(name: str, arguments: Sequence[str] | None = None) -> int:
 
 
 def component(name: str, arguments: Mapping[str, Any]) -> Any:
-    """Runs the step ``name`` inside a KFP component; returns its results as KFP wants them, None where it has none.
+    """Runs the step ``name`` inside a KFP component; returns its results in KFP's form, None if it has none.
 
-    Where KFP keeps artifacts in object storage, outputs become references: kfrec uploads the data, and KFP a manifest.
+    If KFP's artifacts are in object storage, outputs become references: kfrec uploads the data, KFP the manifest.
 
     Args:
         name: the step.
-        arguments: the component function's arguments: artifacts (with ``.path`` and ``.uri``) and parameters by name.
-            A step that declares a parameter ``<artifact>_uri`` is also told where that artifact's data are.
+        arguments: the component function's arguments: artifacts (with ``.path`` and ``.uri``) and parameters by name. A
+            step that declares a parameter ``<artifact>_uri`` also gets the location of that artifact's data.
     """
     end_with_parent()
     step = STEPS[name]
@@ -89,7 +89,7 @@ def _component(step: Step, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> dict[str, Any]:
-    """Checks parameters and folders, runs the step, tells what came of it, and returns its results.
+    """Checks parameters and folders, runs the step, reports the outcome, and returns its results.
 
     Args:
         step: what to run.
@@ -97,7 +97,7 @@ def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> d
         folders: input and output folders by name, as the user gave them.
 
     Raises:
-        KfrecError: a bad parameter, a folder that may not be written, or what the step says.
+        KfrecError: an invalid parameter, a folder that may not be written, or an error of the step.
     """
     parameters: Any = build(step.parameters(values), values)
     places = _checked(step, folders)
@@ -122,10 +122,10 @@ def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> d
 
 
 def argument_parser(step: Step, choice: Mapping[str, str]) -> Parser:
-    """The command line of a step, with the parameters that the choice brings.
+    """The command line of a step, with the parameters of the chosen data set, model or task.
 
     Raises:
-        KfrecError: there is nothing of that name.
+        KfrecError: nothing of that name exists.
     """
     parser = Parser(told_as=step.name, prog=f"python -m components.{step.name}", description=step.summary)
     folders = parser.add_argument_group("folders")
@@ -141,7 +141,7 @@ def argument_parser(step: Step, choice: Mapping[str, str]) -> Parser:
 
 
 def size_told(size: int) -> str:
-    """Bytes as a person says them: "812 bytes", "4.5 MB"."""
+    """A size for people: "812 bytes", "4.5 MB"."""
     for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
         if size >= unit:
             return f"{size / unit:.1f} {name}"
@@ -149,7 +149,7 @@ def size_told(size: int) -> str:
 
 
 def _checked(step: Step, folders: Mapping[str, str]) -> dict[str, Path]:
-    """The folders of a step, before any work: an output may take nothing away that is not the step's own."""
+    """The folders of a step, checked before any work: an output may only replace what the step itself wrote."""
     for name, folder in folders.items():
         if not folder.strip():
             raise KfrecError(f"--{name} is empty; name a folder (is a shell variable unset?)")
@@ -164,7 +164,7 @@ def _checked(step: Step, folders: Mapping[str, str]) -> dict[str, Path]:
 
 
 def _told(step: Step, rows: Mapping[str, int], said: str, places: Mapping[str, Path], seconds: float) -> str:
-    """What a step made, in a line or two."""
+    """The step's results in a line or two."""
     counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in rows.items())
     lines = [f"{step.name}: {counts} in {seconds:.1f} s"] + ([said] if said else [])
     for name in step.outputs:

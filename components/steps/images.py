@@ -4,7 +4,7 @@ from __future__ import annotations
 
 VERSION = "0.1.0"
 
-# The steps that need a GPU toolchain have images of their own; the others share a slim one.
+# The steps that need a GPU toolchain have their own images; the others share a slim one.
 _IMAGE_OF_STEP = {"preprocess": "kfrec-preprocess"}
 _SLIM = "kfrec-cpu"
 # The pods of an MPIJob, which the train step starts.
@@ -16,7 +16,7 @@ def image(step: str, registry: str = "") -> str:
 
     Args:
         step: its name.
-        registry: host and path that stand before the image's name, such as ``registry.example.org/team``.
+        registry: prefix of the image's name, host and path, such as ``registry.example.org/team``.
     """
     name = f"{_IMAGE_OF_STEP.get(step, _SLIM)}:{VERSION}"
     return f"{registry.rstrip('/')}/{name}" if registry else name

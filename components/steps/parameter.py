@@ -13,10 +13,10 @@ from components.errors import KfrecError
 
 P = TypeVar("P")
 Ints = tuple[int, ...]
-# What a whole number is at most where its declaration says nothing; TensorFlow and numpy count rows and steps with it.
+# The default upper bound of an integer; TensorFlow and NumPy count rows and steps in int64.
 LARGEST = 2**31 - 1
 LARGEST_SEED = 2**63 - 1
-# What Kubernetes takes for a quantity of a resource.
+# The syntax of a Kubernetes resource quantity.
 _QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|e\d+)?")
 
 
@@ -41,9 +41,9 @@ def param(
         at_least: smallest accepted value.
         at_most: largest accepted value.
         choices: the accepted words, for a text parameter.
-        is_quantity: whether a text parameter is a quantity as Kubernetes writes it, such as 500m or 8Gi.
+        is_quantity: whether a text parameter is a Kubernetes quantity, such as 500m or 8Gi.
         pipeline_name: name at the level of the pipeline, where two steps use the same name for different things.
-        also: another name that the command line takes, such as the one in a public program.
+        also: an alias on the command line, such as the name in a public program.
     """
     metadata = dict(
         help=help,
@@ -131,13 +131,13 @@ def plain(value: Any) -> Any:
 
 
 def check_quantity(place: str, value: str) -> None:
-    """Refuses text that is no quantity.
+    """Rejects text that is not a quantity.
 
     Raises:
         KfrecError: it is not; ``place`` begins the line.
     """
     if not _QUANTITY.fullmatch(value):
-        raise KfrecError(f"{place}={value!r} is not a quantity as Kubernetes writes it; write such as 500m, 8 or 32Gi")
+        raise KfrecError(f"{place}={value!r} is not a Kubernetes quantity; write one such as 500m, 8 or 32Gi")
 
 
 def _number(value: float) -> str:
@@ -187,8 +187,8 @@ def parameters_of(group: type) -> Iterator[Parameter]:
 def build(group: type[P], values: Mapping[str, Any]) -> P:
     """Makes the dataclass ``group`` from untyped values, checking each one, and then all of them together.
 
-    A group whose parameters limit each other has a method ``check()``, which raises a KfrecError that names both and
-    their values.
+    A group whose parameters depend on each other has a method ``check()``, which raises a KfrecError that names both
+    and their values.
 
     Raises:
         KfrecError: an unknown name, a value of the wrong type, one out of range, or values that exclude each other.
@@ -226,7 +226,7 @@ def joined(*groups: type) -> type:
 
 
 def unknown_parameter(name: str, known: list[str]) -> str:
-    """The line for a parameter nobody declared, with the nearest declared name."""
+    """The error message for an undeclared parameter, with the nearest declared name."""
     import difflib
 
     near = difflib.get_close_matches(name, known, n=1)

@@ -1,4 +1,4 @@
-"""Command lines whose mistakes are told in one line."""
+"""Command lines that report mistakes in one line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser that answers a mistake with one line instead of its usage, and takes no abbreviations.
+    """An argument parser that reports a mistake in one line instead of its usage, and accepts no abbreviations.
 
     Args:
         told_as: what the line names as the place of the mistake, such as a step's name; empty names none.
@@ -27,7 +27,7 @@ class Parser(argparse.ArgumentParser):
         self._told_as = told_as
 
     def parse_known_args(self, *given: Any, **options: Any) -> Any:
-        """As argparse does it; a subcommand tells of what it does not know itself, since it knows what is near."""
+        """As in argparse; a subcommand reports unknown arguments itself, because it knows the nearest option."""
         namespace, unknown = super().parse_known_args(*given, **options)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -50,7 +50,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def chosen(step: Step, arguments: Sequence[str]) -> str:
-    """What a command line gives for the parameter that chooses further parameters of a step, or its default."""
+    """The value, or the default, of the parameter that selects further parameters of a step."""
     name = step.chosen_by
     found = next(parameter.default for parameter in parameters_of(step.own) if parameter.name == name)
     for place, argument in enumerate(arguments):

@@ -1,4 +1,4 @@
-"""The parameter reference of the docs, made from the catalog: ``python -m components.steps.reference``."""
+"""The parameter reference of the docs, generated from the catalog: ``python -m components.steps.reference``."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from components.steps.parameter import Parameter, parameters_of
 
 _HEAD = """# Parameters
 
-Made from the catalog by `make reference`; do not edit by hand. The name is the one of the step's own command; where the
-pipeline, and so `--set` and the KFP UI, uses another, it stands in brackets.
+Generated from the catalog by `make reference`; do not edit. Names are those of the steps' commands;
+if the pipeline (`--set`, KFP UI) uses another name, it follows in brackets.
 """
 
 

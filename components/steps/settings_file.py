@@ -28,11 +28,11 @@ def setting(
     has: tuple[str, ...] = (),
     names: tuple[str, ...] = (),
 ) -> Any:
-    """Declares a setting as a dataclass field that :func:`checked` looks at more closely.
+    """Declares a setting as a dataclass field with further checks by :func:`checked`.
 
     Args:
         default: value where the file says nothing; its type is that of the setting.
-        is_quantity: whether text, or each value of a mapping, is a quantity as Kubernetes writes it.
+        is_quantity: whether text, or each value of a mapping, is a Kubernetes quantity.
         at_least: smallest accepted number.
         one_of: the accepted values.
         keys: that each mapping in a list may have.
@@ -130,7 +130,7 @@ def _check_closely(place: str, value: Any, declared: Mapping[str, Any]) -> None:
 
 
 def load_settings_file(path: Path, kind: type[S]) -> S:
-    """The dataclass ``kind`` with what the file and its additions set; a file that does not exist sets nothing.
+    """The dataclass ``kind`` with the settings of the file and its additions; a missing file sets nothing.
 
     Raises:
         KfrecError: see :func:`merge`.
@@ -140,7 +140,7 @@ def load_settings_file(path: Path, kind: type[S]) -> S:
 
 
 def with_additions(file: PurePath, present: Iterable[str]) -> list[str]:
-    """The file's name and those of its additions, as they are merged, of the names that are present.
+    """Those of the given names that belong to the file or its additions, in the order of merging.
 
     An addition's name is longer by a part, such as mpijob.kueue.yaml beside mpijob.yaml: several parts of an
     installation may each add theirs.
@@ -152,7 +152,7 @@ def with_additions(file: PurePath, present: Iterable[str]) -> list[str]:
 
 
 def merge(bodies: Mapping[str, Mapping[str, Any]], kind: type[S]) -> S:
-    """The dataclass ``kind`` with what several mappings set; a later one replaces an earlier one, setting by setting.
+    """The dataclass ``kind`` merged from several mappings; later ones override earlier ones, setting by setting.
 
     Args:
         bodies: place, for messages, to the mapping in it; the first is the file that the others add to.

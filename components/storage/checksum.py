@@ -1,4 +1,4 @@
-"""Checksums as the storage services state them."""
+"""Checksums reported by the storage services."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class Checksum:
-    """What a service says about an object's content.
+    """A service's checksum of an object's content.
 
     Attributes:
         kind: "md5" or "crc32c".

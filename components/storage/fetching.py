@@ -1,4 +1,4 @@
-"""One object to one file, whatever goes wrong in between."""
+"""Fetches one object to one file, with retries."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from components.storage.store import Changed, ObjectInfo, Store, Unavailable
 
 
 class Damaged(Exception):
-    """What arrived is not what it should be."""
+    """The received content is not the expected content."""
 
 
 def fetch_file(
@@ -22,16 +22,16 @@ def fetch_file(
     advance: Callable[[int], None],
     begin: Callable[[ObjectInfo], object] = lambda info: None,
 ) -> ObjectInfo:
-    """Fetches an object: resumes where a try broke off, and starts over where it was replaced or arrived damaged.
+    """Fetches an object: resumes an interrupted try, and starts over if the object was replaced or arrived damaged.
 
     Args:
         store: the source.
-        retry: when to try again; failures count anew after a try that got further than every one before.
+        retry: the retry policy; the failure count restarts after a try that made progress.
         info: the object as the source described it last.
-        target: the file; bytes that it holds are the object's first ones. It stays after an error.
+        target: the file; its existing bytes are the object's first bytes. It is kept after an error.
         check: raises Damaged if the file, now complete, is not the object ``info``.
-        advance: told how many bytes came; a negative number where these have to come again.
-        begin: told before each try which version is fetched; may remove ``target``.
+        advance: called with the number of received bytes; negative for bytes to be fetched again.
+        begin: called before each try with the version to fetch; may remove ``target``.
 
     Returns:
         The version that was fetched.
@@ -66,7 +66,7 @@ def fetch_file(
 
 
 def _receive(store: Store, info: ObjectInfo, target: Path, show: Callable[[int], None]) -> None:
-    """Appends what is missing; ``show`` is told the file's size."""
+    """Appends the missing bytes; calls ``show`` with the file's size."""
     with target.open("ab") as file:
         size = file.tell()
         show(size)

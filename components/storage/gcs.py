@@ -21,9 +21,9 @@ _UPLOAD_BLOCK = 64 << 20
 
 
 class GcsStore(Store):
-    """Reads in blocks of 8 MiB, each tied to the generation that was described, and never decompresses.
+    """Reads in blocks of 8 MiB, each pinned to the described generation, and never decompresses.
 
-    Uses the application default credentials; where there are none, reads as anyone may (public buckets).
+    Uses the application default credentials; without any, reads anonymously (public buckets).
     """
 
     def __init__(self, uri: str, timeout: float = 60.0) -> None:
@@ -85,7 +85,7 @@ class GcsStore(Store):
     def write(self, name: str, source: Path) -> None:
         with self._explaining(self.url(name)):
             blob = self.bucket.blob(self.prefix + name, chunk_size=_UPLOAD_BLOCK)
-            # The service compares the checksum with what arrived before the object appears.
+            # The service verifies the checksum before the object appears.
             blob.upload_from_filename(str(source), checksum="crc32c", timeout=self.timeout)
 
     def remove(self, name: str) -> None:

@@ -18,7 +18,7 @@ from components.storage.store import BLOCK, Changed, ObjectInfo, Store, Unavaila
 
 _RETRIED = {408, 425, 429, 500, 502, 503, 504}
 _NO_HEAD = {400, 403, 405, 501}
-# A server that compresses on the fly would send other bytes than the file's, with no length to check them against.
+# A server that compresses on the fly would send other bytes than the file's, without a length to verify.
 _AS_STORED = {"Accept-Encoding": "identity"}
 
 

@@ -1,4 +1,4 @@
-"""From a URI to the storage behind it. A client library is imported only when its scheme is asked for."""
+"""Opens the storage of a URI. A client library is imported only when its scheme is used."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def open_store(uri: str, timeout: float = 60.0) -> Store:
     try:
         scheme = urlsplit(uri).scheme if "://" in uri else ""
     except ValueError as error:
-        raise KfrecError(f"{uri}: is no address ({error}); correct it") from None
+        raise KfrecError(f"{uri}: is not a valid URI ({error}); correct it") from None
     if scheme not in _BACK_ENDS:
         raise KfrecError(f"{uri}: cannot read {scheme}:// ; use a folder, http(s)://, gs://, s3:// or minio://")
     module, name = _BACK_ENDS[scheme]

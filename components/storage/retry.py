@@ -1,4 +1,4 @@
-"""When to try again, and how long to wait before."""
+"""Retry policy: exponential backoff and a retry budget."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ T = TypeVar("T")
 class Retry:
     """Exponential backoff with jitter.
 
-    The n-th failure in a row is followed by a wait drawn from the upper half of ``first_wait * 2**(n-1)`` seconds, so
-    that many clients of a server that comes back do not all arrive at once.
+    The wait after the n-th failure in a row is drawn from the upper half of ``first_wait * 2**(n-1)`` seconds, so that
+    the clients of a recovering server do not all retry at once.
 
     Attributes:
         attempts: tries in a row before giving up.
         first_wait: longest wait after the first failure, in seconds.
         longest_wait: no wait is longer, unless the server asks for it; in seconds.
-        remedy: what the user is told to do when the last try failed.
-        sleep: how to wait.
+        remedy: advice for the user after the last failed try.
+        sleep: the sleep function.
     """
 
     attempts: int
@@ -47,7 +47,7 @@ class Retry:
         self.sleep(max(wait, getattr(reason, "wait", 0.0)))
 
     def call(self, url: str, question: Callable[[], T]) -> T:
-        """Asks until there is an answer.
+        """Calls until one try succeeds.
 
         Raises:
             KfrecError: every try failed.

@@ -28,14 +28,14 @@ _BUSY = {"SlowDown", "Throttling", "ThrottlingException", "RequestTimeout", "Req
 
 # Where KFP 2.16 and later keep artifacts; before, minio-service.kubeflow:9000 (manifests/overlays/standalone-minio).
 KFP_STORE = "http://seaweedfs.kubeflow:9000"
-# Settings in a KFP pipeline root, and the client's names for them; those without one change nothing here.
+# Settings in a KFP pipeline root, and the client's names for them; settings without a name are ignored.
 _QUERY = {"region": "region_name", "endpoint": "endpoint_url", "disableSSL": "", "s3ForcePathStyle": ""}
 
 
 class S3Store(Store):
-    """Reads ranges tied to the ETag that was described.
+    """Reads ranges pinned to the described ETag.
 
-    Uses the credentials boto3 finds; where there are none, reads as anyone may (public buckets).
+    Uses the credentials boto3 finds; without any, reads anonymously (public buckets).
     """
 
     def __init__(self, uri: str, timeout: float = 60.0) -> None:
@@ -55,7 +55,7 @@ class S3Store(Store):
             # Services other than AWS rarely have a host name for each bucket.
             options["s3"] = {"addressing_style": "path"}
         if endpoint and not _is_aws(endpoint):
-            # Some refuse the checksums that boto adds by default, or the chunked bodies that carry them.
+            # Some reject the checksums that boto adds by default, or the chunked bodies that carry them.
             options["request_checksum_calculation"] = options["response_checksum_validation"] = "when_required"
         config = Config(connect_timeout=timeout, read_timeout=timeout, retries={"total_max_attempts": 1}, **options)
         self.client = session.client("s3", config=config, **settings)
@@ -130,7 +130,7 @@ def _is_aws(endpoint: str) -> bool:
 
 
 def _settings_of(uri: str) -> tuple[str, dict[str, str]]:
-    """The URI without what KFP may append to it (?region=...&endpoint=...), and what the client is told of it.
+    """The URI without the query that KFP may append (?region=...&endpoint=...), and the client's settings from it.
 
     minio:// is S3 at AWS_ENDPOINT_URL, or KFP's own store where that is not set.
 

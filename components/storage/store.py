@@ -1,8 +1,7 @@
-"""What every kind of storage offers, and how it says that something went wrong.
+"""The interface of every kind of storage, and its errors.
 
-Three things can go wrong, and each asks for something else: :class:`Unavailable` is worth another try,
-:class:`Changed` asks for a fresh ``stat`` and a start from the first byte, and a
-KfrecError (no such object, no permission) is for the user to put right.
+There are three kinds of errors: :class:`Unavailable` is worth a retry, :class:`Changed` requires a fresh ``stat`` and a
+start from the first byte, and the user must fix a KfrecError (no such object, no permission).
 """
 
 from __future__ import annotations
@@ -19,10 +18,10 @@ BLOCK = 1 << 20
 
 
 class Unavailable(Exception):
-    """The service did not answer, broke off or asked to come back later.
+    """The service did not answer, closed the connection or asked for a later retry.
 
     Attributes:
-        wait: seconds the service asked to wait, or 0 where it said nothing.
+        wait: seconds the service asked to wait, or 0 if it did not.
     """
 
     def __init__(self, reason: str, wait: float = 0.0) -> None:
@@ -31,7 +30,7 @@ class Unavailable(Exception):
 
 
 class Changed(Exception):
-    """The object is no longer the version that was asked for."""
+    """The object is no longer the requested version."""
 
 
 @dataclass(frozen=True)

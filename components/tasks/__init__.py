@@ -1,4 +1,4 @@
-"""What models are judged by: a package each, registered under the entry points ``kfrec.tasks``."""
+"""Tasks, which evaluate models: a package each, registered under the entry points ``kfrec.tasks``."""
 
 from components.tasks.definition import Kept, Measured, Metric, Scores, Streaming, TaskDefinition
 

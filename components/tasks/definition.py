@@ -1,4 +1,4 @@
-"""What a package brings that brings a task; see docs/adding-a-model.md."""
+"""The interface of a task; see docs/adding-a-model.md."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Metric:
-    """A number that says how good a model is.
+    """A metric of a model.
 
     Attributes:
         name: in files and in MLflow, after ``train_`` or ``test_``, such as "auc".
-        label: what people call it, such as "AUC".
-        higher_is_better: which way is up.
-        is_loss: it is of the kind that training minimises, so that it is drawn beside the training loss.
+        label: display name, such as "AUC".
+        higher_is_better: the direction of the metric.
+        is_loss: whether training minimises it; it is then drawn with the training loss.
     """
 
     name: str
@@ -34,12 +34,13 @@ class Metric:
 
 @dataclass(frozen=True)
 class Kept:
-    """A column that stays beside each sample's score.
+    """A column that is stored with each sample's score.
 
     Attributes:
         name: of the column in predictions.parquet.
-        channel: of the feature specification, whose first feature it is; data without one have no such column.
-        counted: keep how many ids of a history are not padding, rather than a value.
+        channel: of the feature specification; its first feature is the column, and data without the channel have no
+            column.
+        counted: store the number of ids of a history that are not padding, rather than a value.
     """
 
     name: str
@@ -49,7 +50,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class Scores:
-    """What a model says about each sample of a split; all arrays have one entry a sample.
+    """A model's scores of a split; all arrays have one entry per sample.
 
     Attributes:
         labels: of the samples.
@@ -64,7 +65,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Measured:
-    """What one evaluation found.
+    """The results of one evaluation.
 
     Attributes:
         metrics: the content of metrics.json; the scalars among them go to MLflow and KFP.
@@ -87,10 +88,10 @@ class Streaming(Protocol):
         """Forgets all samples."""
 
     def totals(self) -> list[tf.Tensor]:
-        """What is added up over the ranks, float64 each."""
+        """The sums to reduce over the ranks, float64 each."""
 
     def load(self, totals: Sequence[np.ndarray]) -> None:
-        """Goes on from these totals."""
+        """Restores these totals."""
 
     def result(self, totals: Sequence[np.ndarray]) -> dict[str, float]:
         """Metrics by name, from the totals of all ranks; NaN where the samples do not define one."""
@@ -101,22 +102,22 @@ class TaskDefinition:
     """A task by name, registered under the entry points ``kfrec.tasks``.
 
     Attributes:
-        name: what evaluate and register call it.
+        name: value of the parameter ``task`` of evaluate and register.
         summary: one sentence.
         metrics: the primary one first, by which models are compared.
         evaluation: frozen dataclass of the parameters that the evaluate step has for it.
         decision: frozen dataclass of the parameters that the register step has for it.
-        kept: columns that stay beside each sample's score.
+        kept: columns that are stored with each sample's score.
         output: name of what the exported signature returns.
         serve: takes the model's outputs and returns what the signature does, ``[B]`` float32.
-        streaming: takes whether it is for training, where only what costs little is measured, and returns metrics.
-        require: refuses labels that cannot be measured with a KfrecError; takes the labels and where they are from.
+        streaming: takes whether it is for training, which only computes cheap metrics, and returns metrics.
+        require: raises a KfrecError for labels that cannot be evaluated; takes the labels and their origin.
         measure: takes scores and the evaluation parameters.
-        story: takes what was measured and returns the report.
+        story: takes the results and returns the report.
         value: the primary metric of scores.
         difference: confidence interval of the primary metric of scores minus that of rival values on the same samples;
             takes those two, the number of resamples, the confidence and the seed.
-        floor: takes the decision parameters and returns what a first model's primary metric has to exceed.
+        floor: takes the decision parameters and returns the threshold for a first model's primary metric.
     """
 
     name: str

@@ -1,9 +1,9 @@
 """One split from parquet to record files, shuffled in two passes.
 
-Pass one reads the rows once, knows from a permutation where each will end up, and spills it to the bucket that
-holds that position. Pass two reads bucket by bucket, puts its rows in order, and appends them as records. Positions
-depend only on a row's number in the split, on the seed, and on the number of rows, so the files do not depend on how
-many workers there are or on how the rows are spread over part files.
+Pass one reads the rows once, computes the final position of each with a permutation, and spills it to the bucket of
+that position. Pass two reads bucket by bucket, orders its rows, and appends them as records. Positions depend only on a
+row's number in the split, the seed, and the number of rows, so the files do not depend on the number of workers or on
+the partitioning into part files.
 """
 
 from __future__ import annotations
@@ -42,16 +42,16 @@ def convert_split(
     files: Sequence[Path],
     workers: int,
 ) -> None:
-    """Writes the samples of ``groups`` to ``files``, one a shard, each with its index.
+    """Writes the samples of ``groups`` to ``files``, one per shard, each with its index.
 
-    Temporary data about as large as ``files`` stands on their disk meanwhile.
+    Needs temporary space of about the size of ``files`` on their disk.
 
     Args:
         groups: all row groups of the split.
         columns: what their columns mean.
         lengths: values a sample has in each history channel.
         layout: the same columns as features of the records.
-        plan: which position goes where.
+        plan: maps positions to shards and buckets.
         permutation: the position of each row.
         files: to write, in order.
         workers: threads.
@@ -103,7 +103,7 @@ def _shuffle(
 
 
 class _Space(NamedTuple):
-    """What a batch needs in pass one.
+    """The buffers of a batch in pass one.
 
     Attributes:
         varints: uint8, its values, column after column.

@@ -1,4 +1,4 @@
-"""How long the lists are: the ``dimensions`` of each group of them are its longest in the data, over all splits."""
+"""The lengths of lists: the ``dimensions`` of each group are the length of its longest list, over all splits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from components.tfrecord.schema import Column
 def length_by_footers(groups: Sequence[RowGroup], columns: Sequence[Column]) -> dict[str, int] | None:
     """The lengths, if the footers suggest that all lists of a group are equally long; nothing is read.
 
-    Footers know only how many values a row group has, so a longer list may still turn up among shorter ones.
+    Footers only count the values of a row group, so a longer list may still occur among shorter ones.
     """
     lengths = {}
     for column in columns:

@@ -1,4 +1,4 @@
-"""A few threads that work ahead, results in order, and the memory they take turns with."""
+"""A thread pool with ordered results and bounded look-ahead, and recycled buffers for it."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ R = TypeVar("R")
 def in_order(function: Callable[[T], R], items: Iterable[T], workers: int) -> Generator[R, None, None]:
     """Yields ``function(item)`` for every item, in order, with at most ``workers + 1`` of them under way or waiting.
 
-    Threads suffice where the work is in kernels and I/O, which leave the GIL alone; they share memory and compiled
-    code. The first exception ends the iteration; what has not begun by then does not begin.
+    Threads suffice because kernels and I/O release the GIL; they share memory and compiled code. The first exception
+    ends the iteration and cancels the items that have not started.
     """
     pending: deque[Future[R]] = deque()
     with ThreadPoolExecutor(workers) as pool:
@@ -33,7 +33,7 @@ def in_order(function: Callable[[T], R], items: Iterable[T], workers: int) -> Ge
 
 
 class Spares(Generic[T]):
-    """Arrays that are used again: to the kernel, fresh memory costs more than what is computed in it.
+    """A pool of reusable arrays: allocating fresh memory costs more than the computation in it.
 
     Args:
         make: called when all are in use.
@@ -44,12 +44,12 @@ class Spares(Generic[T]):
         self._spare: SimpleQueue[T] = SimpleQueue()
 
     def take(self) -> T:
-        """One that nobody uses. Thread-safe."""
+        """An unused array. Thread-safe."""
         try:
             return self._spare.get_nowait()
         except Empty:
             return self._make()
 
     def give(self, used: T) -> None:
-        """Takes one back. Thread-safe."""
+        """Returns an array to the pool. Thread-safe."""
         self._spare.put(used)

@@ -40,7 +40,7 @@ class RowGroup:
     values: tuple[int, ...]
 
     def batches(self, columns: Sequence[str] | None = None, rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch]:
-        """Its rows in order, so many at a time, read through a small buffer.
+        """Its rows in order, in batches, read through a small buffer.
 
         Raises:
             KfrecError: the file is corrupt.

@@ -1,4 +1,4 @@
-"""A shuffle that can be asked for one row: a seeded bijection of [0, rows) in constant memory.
+"""A shuffle with random access: a seeded bijection of [0, rows) in constant memory.
 
 A Feistel network permutes the smallest square power of two that is not below ``rows``; a row that lands outside is sent
 through again until it lands inside (cycle walking), which keeps the map one to one.

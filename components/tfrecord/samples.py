@@ -16,7 +16,7 @@ from components.tfrecord.schema import Column
 
 
 class LongerList(Exception):
-    """A list is longer than its channel was thought to be."""
+    """A list is longer than the assumed length of its channel."""
 
 
 def write_varints(
@@ -49,7 +49,7 @@ def write_varints(
         values, offsets = _values_and_offsets(array, column, name, group)
         if column.is_list:
             sizes = np.diff(offsets)
-            # First, because the length of a channel is known from its first feature alone.
+            # First, because the length of a channel is determined by its first feature alone.
             _check_sizes(sizes, histories.setdefault(column.group, sizes), column, columns, group)
             if sizes.max() > length:
                 raise LongerList(column.group)
@@ -77,7 +77,7 @@ def longest_list(group: RowGroup, columns: Sequence[Column]) -> dict[str, int]:
 
 
 def _values_and_offsets(array: pa.Array, column: Column, name: str, group: RowGroup) -> tuple[np.ndarray, np.ndarray]:
-    """Whole numbers, or the bits of floats, and where each row's begin and end among them."""
+    """Integers, or the bits of floats, and where each row's values begin and end."""
     nulls = array.null_count
     if column.is_list:
         offsets = _offsets(array)
@@ -88,7 +88,7 @@ def _values_and_offsets(array: pa.Array, column: Column, name: str, group: RowGr
         leaves, offsets = array, np.arange(len(array) + 1)
     if nulls:
         raise KfrecError(
-            f"{group.path}: column {name} has {nulls} nulls in rows {group.first_row} and on; give missing values an id"
+            f"{group.path}: column {name} has {nulls} nulls from row {group.first_row} on; give missing values an id"
         )
     if column.is_float:
         floats = leaves.cast(pa.float32()).to_numpy(zero_copy_only=False).view(np.uint32)
@@ -99,7 +99,7 @@ def _values_and_offsets(array: pa.Array, column: Column, name: str, group: RowGr
     values = leaves.to_numpy(zero_copy_only=True)
     if values.dtype not in (np.int32, np.int64):
         values = values.astype(np.int64)
-    values.flags.writeable = False  # as those are that share memory with parquet; kernels are compiled for one kind
+    values.flags.writeable = False  # like arrays that share memory with parquet; kernels are compiled for one kind only
     return values, offsets
 
 
@@ -117,8 +117,8 @@ def _check_sizes(
     if differing:
         first = next(group.names[other.index] for other in columns if other.group == column.group)
         raise KfrecError(
-            f"{group.path}: column {group.names[column.index]} has {differing} lists that are not as long as those of "
-            f"{first}; every feature of the {column.group} needs one value an item"
+            f"{group.path}: column {group.names[column.index]} has {differing} lists whose lengths differ from those "
+            f"of {first}; every feature of the {column.group} needs one value per item"
         )
 
 
@@ -145,7 +145,7 @@ def _outside(group: RowGroup, column: Column, name: str) -> KfrecError:
         )
     if zeros and not column.is_list:
         return KfrecError(
-            f"{group.path}: column {name} has {zeros} of {group.rows} ids that are 0 in rows {group.first_row} and on; "
+            f"{group.path}: column {name} has {zeros} of {group.rows} ids that are 0 from row {group.first_row} on; "
             "ids start at 1, and 0 is padding: encode it again"
         )
     return KfrecError(

@@ -1,8 +1,8 @@
-"""What the columns of a parquet data set mean: by name, as feature_spec.yaml beside them says, or by position.
+"""The schema of a parquet data set: by column name, from its feature_spec.yaml, or by position.
 
-By position is the public bring-your-own layout: label, the user features, the features of the target item, one list a
-feature for the positive history, and one for the negative history. metadata.json names the user and item features and
-their cardinalities, in the same order.
+The positional layout is the public bring-your-own layout: label, the user features, the features of the target item,
+one list per feature for the positive history, and one for the negative history. metadata.json names the user and item
+features and their cardinalities, in the same order.
 """
 
 from __future__ import annotations

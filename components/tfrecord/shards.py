@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from components.errors import KfrecError
 
-# Fresh memory costs more than what is computed in it, so buckets and batches are as small as their number allows.
+# Fresh memory costs more than the computation in it, so buckets and batches are as small as their number allows.
 _SMALLEST_BYTES = 4 << 20
 _LARGEST_BUCKET_BYTES, _FEW_BUCKETS = 64 << 20, 128
 _LARGEST_BATCH_BYTES, _FEW_BATCHES = 32 << 20, 1024
@@ -15,7 +15,7 @@ _LARGEST_RECORD_BYTES = 128 << 20
 
 @dataclass(frozen=True)
 class ShardPlan:
-    """How the samples of a split are cut into files, and those into buckets that fit in memory.
+    """How the samples of a split are divided into files, and the files into buckets that fit in memory.
 
     Buckets and batches serve the conversion only: they leave no trace in the files.
 
@@ -66,7 +66,7 @@ def plan_shards(split: str, rows: int, samples_per_shard: int, prebatch_size: in
     samples_per_record = prebatch_size or 1
     if samples_per_record * width * 4 > _LARGEST_RECORD_BYTES:
         raise KfrecError(
-            f"prebatch_{split}_size={prebatch_size}: a record of {width} values a sample would be too large; "
+            f"prebatch_{split}_size={prebatch_size}: a record of {width} values per sample would be too large; "
             f"give at most {_LARGEST_RECORD_BYTES // (4 * width)}"
         )
 
@@ -74,8 +74,8 @@ def plan_shards(split: str, rows: int, samples_per_shard: int, prebatch_size: in
         return max(samples // samples_per_record, 1) * samples_per_record
 
     shard_rows = whole_records(samples_per_shard)
-    # What the spill has to note, and to read one by one, are the pieces of every batch in every bucket: if these were
-    # of one size, that would grow with the square of the rows.
+    # The spill indexes, and reads one by one, the pieces of every batch in every bucket: with a fixed size of batches
+    # and buckets their number would grow with the square of the rows.
     row_bytes = 4 * width
 
     def size(few: int, largest: int) -> int:

@@ -1,7 +1,7 @@
-"""Packed samples on disk, in buckets: what makes a shuffle of any size fit in bounded memory.
+"""Packed samples on disk, in buckets, so that a shuffle of any size needs bounded memory.
 
-Workers append runs of bytes that are sorted by bucket; a bucket is read back by collecting its piece of every run.
-The file has no name, so that it vanishes with the process however that ends.
+Workers append runs of bytes sorted by bucket; a bucket is read back by gathering its piece of every run. The file has
+no name, so it disappears with the process.
 """
 
 from __future__ import annotations

@@ -115,7 +115,7 @@ def _specification(
 
 
 def _copy_vocabulary(parquet: Artifact, folder: Path) -> dict[str, str]:
-    """Hands the vocabulary on, so that a model can be served without the parquet data; its files by feature."""
+    """Copies the vocabulary, so that a model can be served without the parquet data; returns its files by feature."""
     found = parquet.paths(f"{_VOCABULARY}/*.parquet")
     for path in found:
         (folder / _VOCABULARY).mkdir(exist_ok=True)

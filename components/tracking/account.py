@@ -1,8 +1,7 @@
 """The account that the steps write as, in the MLflow server's database: ``python -m components.tracking.account``.
 
-Runs before the server starts. The account is no admin: it may create experiments and registered models, which are its
-own then, and it reads those of others. What was there when the account was made, such as written by an admin before,
-it may go on with.
+Runs before the server starts. The account is not an admin: it can create experiments and registered models, which it
+then owns, and read those of others. It may also write to those that existed when the account was created.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ _DEFAULT_EXPERIMENT = "0"
 
 
 def make_account(name: str, password: str, store: str) -> str:
-    """Makes the account, or gives it the password; what it has been granted since then is kept.
+    """Creates the account, or sets its password; later grants are kept.
 
     Args:
         name: of the account.
@@ -28,7 +27,7 @@ def make_account(name: str, password: str, store: str) -> str:
         store: address of the database of runs and models; MLFLOW_AUTH_CONFIG_PATH names that of the accounts.
 
     Returns:
-        What was done, in a line.
+        One line about the change.
 
     Raises:
         KfrecError: a database cannot be used, or MLflow does not take the password.
@@ -71,7 +70,7 @@ def _existing(store: str) -> Iterator[tuple[str, str, str]]:
         if experiment.experiment_id != _DEFAULT_EXPERIMENT:
             yield "experiment", experiment.experiment_id, "EDIT"
     for model in _pages(lambda token: client.search_registered_models(page_token=token)):
-        # Taking an alias away counts as deleting.
+        # Removing an alias counts as deleting.
         yield "registered_model", model.name, "MANAGE"
 
 

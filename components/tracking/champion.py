@@ -1,4 +1,4 @@
-"""What every step may know of the model registry: the versions of a model, the champion, and a version's files."""
+"""Read access to the model registry for every step: the versions of a model, the champion, and a version's files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def download_version(client: MlflowClient, name: str, version: str, folder: Path
     """Fetches a version's files and returns its model folder.
 
     Raises:
-        FilesGone: they are not to be had.
+        FilesGone: they cannot be fetched.
     """
     import mlflow
     from mlflow.exceptions import MlflowException
@@ -62,7 +62,7 @@ def download_version(client: MlflowClient, name: str, version: str, folder: Path
 
 
 def use_store_of(client: MlflowClient) -> None:
-    """Points mlflow's own functions, which know no client, to the same store."""
+    """Configures mlflow's functions that take no client for the same store."""
     import mlflow
 
     mlflow.set_tracking_uri(client.tracking_uri)

@@ -11,15 +11,15 @@ from components.artifacts import Artifact
 from components.tracking.failures import without_password
 from components.tracking.run import TrackedRun
 
-# MLflow's name for what a split is for.
+# MLflow's context of each split.
 _CONTEXT = "mlflow.data.context"
 _CONTEXTS = {"train": "training", "test": "testing"}
-# Of an artifact's digest, what MLflow has room for.
+# The length of an artifact's digest that MLflow accepts.
 _DIGEST_LENGTH = 36
 
 
 def data_name(data: Artifact) -> str:
-    """What people call the data: its version, else the last part of its source, else its digest."""
+    """A name of the data for people: its version, else the last part of its source, else its digest."""
     download = data.history.get("download", {})
     source = urlsplit(str(download.get("source", "")))
     place = (source.path.rstrip("/") or source.netloc.rpartition("@")[2]).rpartition("/")[2]
@@ -27,7 +27,7 @@ def data_name(data: Artifact) -> str:
 
 
 def log_lineage(run: TrackedRun, data: Artifact) -> None:
-    """Logs what the records were made from: the digests, and the parameters of every step, as ``<step>.<name>``."""
+    """Logs the origin of the records: the digests, and the parameters of every step, as ``<step>.<name>``."""
     run.log_parameters({f"{step}.{n}": _shown(v) for step, given in data.history.items() for n, v in given.items()})
     run.set_tags({"data.tfrecord.digest": data.digest, **{f"data.{k}.digest": v for k, v in data.inputs.items()}})
 

@@ -1,4 +1,4 @@
-"""MLflow's SQLite database: created aside and moved into place, so that a kill never leaves half of one.
+"""MLflow's SQLite database: created in a temporary file and renamed, so that a kill never leaves a partial one.
 
 mlflow itself runs its 68 migrations on the file in place, without a lock and outside a transaction.
 """
@@ -31,7 +31,7 @@ _COMPANIONS = ("-journal", "-wal", "-shm")
 _UNFINISHED = "_alembic_tmp_"
 _BUSY_SECONDS = 20
 _FAULTS_OF_THE_DISK = ("disk is full", "disk I/O error")
-# An older file is taken for MLflow's by these two, which every version since the first has.
+# Two tables that every version of MLflow has; they identify an older database as MLflow's.
 _SINCE_EVER = {"experiments", "runs"}
 # mlflow logs the traceback of every error of a database that it also raises.
 _CHATTY = {"mlflow": logging.ERROR, "alembic": logging.ERROR, "mlflow.store.db.utils": logging.CRITICAL}
@@ -48,10 +48,10 @@ class _State(Enum):
 
 
 def prepare_database(database: Path) -> None:
-    """Makes ``database`` a complete database of the MLflow that is installed.
+    """Makes ``database`` a complete database of the installed MLflow.
 
-    One that is ready costs a few milliseconds and no import of mlflow. An earlier MLflow's is upgraded; a broken one
-    is renamed to ``<name>.broken-<time>``, which a line on stderr says. Processes that come at once take turns.
+    A ready database costs a few milliseconds and no import of mlflow. A database of an earlier MLflow is upgraded; a
+    corrupt one is renamed to ``<name>.broken-<time>``, with a line on stderr. Concurrent processes take turns.
 
     Args:
         database: absolute path of the file.
@@ -75,7 +75,7 @@ def prepare_database(database: Path) -> None:
 
 
 def quieten() -> None:
-    """Keeps mlflow's own log to errors that nothing else tells."""
+    """Limits mlflow's log to errors that are not reported otherwise."""
     for chatty, level in _CHATTY.items():
         logging.getLogger(chatty).setLevel(level)
 
@@ -84,7 +84,7 @@ def _is_ready(database: Path) -> bool:
     """Whether nothing is to be done.
 
     Raises:
-        KfrecError: nothing may be done, since it is not this MLflow's to change.
+        KfrecError: this MLflow must not change the database.
     """
     state, why = _look(database)
     if state is _State.FOREIGN:
@@ -115,7 +115,7 @@ def _make_ready(database: Path) -> None:
 
 
 def _look(database: Path) -> tuple[_State, str]:
-    """What stands at ``database``, and what is wrong with it."""
+    """The kind of file at ``database``, and its defect."""
     try:
         with database.open("rb") as file:
             head = file.read(len(_MAGIC))
@@ -130,7 +130,7 @@ def _look(database: Path) -> tuple[_State, str]:
             tables = _tables(connection)
             query = "SELECT version_num FROM alembic_version"
             revisions = {row[0] for row in connection.execute(query)} if "alembic_version" in tables else set()
-    except sqlite3.OperationalError:  # locked, unreadable: nothing said about its content
+    except sqlite3.OperationalError:  # locked or unreadable: its content is unknown
         raise
     except sqlite3.DatabaseError as error:
         return _State.BROKEN, f"is damaged ({error})"
@@ -149,7 +149,7 @@ def _look(database: Path) -> tuple[_State, str]:
 
 
 def _open(database: Path) -> sqlite3.Connection:
-    """Opens an existing database; for writing, since a journal that a kill left has to be rolled back."""
+    """Opens an existing database; for writing, because the journal of a killed process must be rolled back."""
     return sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=_BUSY_SECONDS)
 
 
@@ -172,7 +172,7 @@ def _schema_revisions() -> tuple[set[str], set[str]]:
 
 
 def _tables_of_others(database: Path) -> str:
-    """Tables that no MLflow of this version or before makes, of a database that can be read."""
+    """Tables of a readable database that no MLflow up to this version creates."""
     from mlflow.store.db.utils import Base
 
     if not database.stat().st_size:
@@ -200,14 +200,14 @@ def _opened_by(database: Path) -> int | None:
 
 @contextmanager
 def _locked(database: Path) -> Iterator[None]:
-    """One process at a time; the kernel releases the lock of a process that is killed."""
+    """One process at a time; the kernel releases the lock of a killed process."""
     with database.with_name(f".{database.name}.lock").open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 def _set_aside(database: Path, why: str) -> None:
-    """Renames the database and what belongs to it, the journals first: none of them may meet the next database."""
+    """Renames the database and its journals, the journals first: they must not be applied to the next database."""
     aside = f"{database.name}.broken-{time.strftime('%Y%m%d-%H%M%S')}"
     for suffix in (*_COMPANIONS, ""):
         part = database.with_name(database.name + suffix)
@@ -218,11 +218,11 @@ def _set_aside(database: Path, why: str) -> None:
 
 
 class _MigrationFailed(Exception):
-    """What mlflow's migrations stumbled over."""
+    """An error of mlflow's migrations."""
 
 
 def _create(database: Path) -> None:
-    """Makes an empty database beside its place, then moves it there."""
+    """Creates an empty database in a temporary file next to its place, then renames it."""
     import mlflow.store.db.utils as mlflow_database
 
     fresh = _fresh(database)
@@ -245,7 +245,7 @@ def _upgrade(database: Path) -> None:
 
 
 def _fresh(database: Path) -> Path:
-    """A place beside the database, without what an earlier, killed attempt left there."""
+    """A temporary path next to the database, without leftovers of a killed attempt."""
     fresh = database.with_name(f".{database.name}.new")
     for suffix in ("", *_COMPANIONS):
         fresh.with_name(fresh.name + suffix).unlink(missing_ok=True)
@@ -278,7 +278,7 @@ def _migrating(fresh: Path) -> Iterator[Engine]:
 
 
 def _finish(fresh: Path, database: Path) -> None:
-    """Adds mlflow's experiment "Default", whose artifacts go beside the database, and moves the file into place."""
+    """Adds mlflow's experiment "Default", with artifacts next to the database, and renames the file into place."""
     from mlflow.store.tracking.sqlalchemy_store import SqlAlchemyStore
 
     SqlAlchemyStore(f"sqlite:///{fresh}", (database.parent / "mlartifacts").as_uri())._dispose_engine()

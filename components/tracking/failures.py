@@ -1,4 +1,4 @@
-"""What MLflow's errors mean: one line each, with the remedy."""
+"""Explains MLflow's errors in one line each, with the remedy."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from components.errors import KfrecError
 _WORDS = 200
 _ASK_SECONDS = 10
 _ELSEWHERE = "set MLFLOW_TRACKING_URI to sqlite:///FILE or to a server's http:// address"
-# The package that holds a database driver, where it has another name than the module.
+# The package of a database driver, if its name differs from the module's.
 _PACKAGES = {"psycopg": "psycopg[binary]", "psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
-# Refusals that lie with the server or the account, whatever is asked.
+# Statuses caused by the server or the account, independently of the request.
 _NOT_THE_REQUEST = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
 _DATABASE_REMEDIES = {
     "readonly database": "give this user the right to write to the file and its folder",
@@ -64,7 +64,7 @@ def status_of(error: Exception) -> int | None:
 
 
 def is_of_the_store(error: Exception) -> bool:
-    """Whether an MLflow error is the store's, rather than of the request that it was given."""
+    """Whether an MLflow error is caused by the store rather than by the request."""
     from sqlalchemy.exc import DBAPIError
 
     return is_unreachable(error) or status_of(error) is not None or isinstance(error.__cause__, DBAPIError)
@@ -90,9 +90,9 @@ def _answered(place: str, status: int, error: Exception) -> KfrecError:
 
 
 def _words_of(error: Exception) -> str:
-    """What the server said: its JSON message, or the text of its page.
+    """The server's message: from its JSON, or the text of its page.
 
-    mlflow drops the answer of a request that it has tried several times; a reading one is sent once more.
+    mlflow drops the response of a request that it has retried; a read request is sent once more.
     """
     from mlflow.exceptions import RestException
 

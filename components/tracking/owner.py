@@ -1,4 +1,4 @@
-"""Which process has an MLflow run open, so that runs of killed processes can be ended by the next one."""
+"""Records which process has an MLflow run open, so that the next process can end the runs of killed ones."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 HOST, PROCESS = "kfrec.host", "kfrec.process"
-# Says of a run that is KILLED, or was before a retry, how that came to light.
+# Tag of a run that is KILLED, or was before a retry: how this was detected.
 KILLED = "kfrec.killed"
 
 
@@ -25,7 +25,7 @@ def owner_tags() -> dict[str, str]:
 
 
 def end_abandoned(client: MlflowClient, experiments: Sequence[str]) -> None:
-    """Ends as KILLED the runs that are RUNNING in a process of this host that is dead.
+    """Ends as KILLED the RUNNING runs of dead processes of this host.
 
     Args:
         client: of the store.
@@ -40,7 +40,7 @@ def end_abandoned(client: MlflowClient, experiments: Sequence[str]) -> None:
 
 
 def user() -> str:
-    """Who runs this; a container's user may have no name."""
+    """The user of this process; a container's user may have no name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError, ImportError):
@@ -53,7 +53,7 @@ def _is_gone(tags: Mapping[str, str]) -> bool:
 
 
 def _host() -> str:
-    """The machine and, where containers share its name, which of them: a pid means nothing elsewhere."""
+    """The machine and, if containers share its name, the container: a pid is only valid there."""
     try:
         space = Path("/proc/self/ns/pid").readlink().name.strip("pid:[]")
     except OSError:

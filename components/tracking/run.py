@@ -1,4 +1,4 @@
-"""One MLflow run for a whole pipeline run: each step joins it, adds what it knows and leaves."""
+"""One MLflow run for a whole pipeline run: each step joins it, logs its part and leaves."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 PIPELINE_RUN = "kfrec.pipeline_run"
 GIT_COMMIT, USER = "mlflow.source.git.commit", "mlflow.user"
-# What one log_batch request may hold.
+# Limits of one log_batch request.
 _METRICS, _PARAMETERS = 1000, 100
 _PARAMETER_LENGTH, _TAG_LENGTH = 6000, 5000
-# Which run a step belongs to is no parameter of what it does.
+# The run that a step belongs to is not logged as a parameter.
 _WHICH_RUN = ("experiment", "run_id")
 
 
@@ -52,8 +52,7 @@ class TrackedRun:
     def log_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Logs parameters, in batches.
 
-        MLflow never changes a parameter: where a re-run brings another value, that one is kept as the tag
-        ``changed.<name>``.
+        MLflow never changes a parameter: a different value of a re-run is stored as the tag ``changed.<name>``.
         """
         from mlflow.entities import Param
 
@@ -97,9 +96,9 @@ class TrackedRun:
 
 @contextmanager
 def tracked_run(experiment: str, run_id: str = "", title: str = "run") -> Iterator[TrackedRun]:
-    """Joins or starts an MLflow run; it ends FINISHED when the block does, and can be joined again.
+    """Joins or starts an MLflow run; it ends as FINISHED with the block, and can be joined again.
 
-    When the block raises it ends FAILED, and KILLED when the process is asked to stop. Runs that a killed process of
+    It ends as FAILED if the block raises, and as KILLED if the process is asked to stop. Runs that a killed process of
     this host left RUNNING are ended first.
 
     Args:
@@ -122,7 +121,7 @@ def tracked_run(experiment: str, run_id: str = "", title: str = "run") -> Iterat
         yield run
         client.set_terminated(run.id, "FINISHED")
     except BaseException as error:
-        with suppress(MlflowException):  # the first failure is the one to tell
+        with suppress(MlflowException):  # report the first failure
             client.set_terminated(run.id, "KILLED" if _is_stop(error) else "FAILED")
         if isinstance(error, MlflowException) and is_of_the_store(error):
             raise unusable(client.tracking_uri, error) from error
@@ -130,7 +129,7 @@ def tracked_run(experiment: str, run_id: str = "", title: str = "run") -> Iterat
 
 
 def end_failed(experiment: str, run_id: str) -> None:
-    """Ends as FAILED the MLflow run of a pipeline run, which its last finished step left FINISHED.
+    """Marks the MLflow run of a pipeline run as FAILED; its last finished step left it FINISHED.
 
     Args:
         experiment: name of the experiment.
@@ -138,7 +137,7 @@ def end_failed(experiment: str, run_id: str) -> None:
     """
     from mlflow.exceptions import MlflowException
 
-    with suppress(MlflowException, KfrecError):  # the failure of the step is the one to tell
+    with suppress(MlflowException, KfrecError):  # report the failure of the step
         client = connect()
         found = _of_pipeline(client, experiment_id(client, experiment), run_id)
         if found is not None and found.info.status in ("RUNNING", "FINISHED"):
@@ -158,7 +157,7 @@ def _open(client: MlflowClient, experiment: str, run_id: str, title: str) -> Run
         client.update_run(joined, status="RUNNING")
         return run  # another program has it open, and may go on after this process
     own = experiment_id(client, experiment)
-    # A workdir's few experiments are all looked into; of a server's, which others share, only this one.
+    # In a workdir all experiments are checked; on a shared server only this one.
     local = database_of(client.tracking_uri) is not None
     end_abandoned(client, [e.experiment_id for e in client.search_experiments()] if local else [own])
     found = _of_pipeline(client, own, run_id) if run_id else None
@@ -166,7 +165,7 @@ def _open(client: MlflowClient, experiment: str, run_id: str, title: str) -> Run
         tags = {GIT_COMMIT: git_commit(), PIPELINE_RUN: run_id, USER: user(), **owner_tags()}
         known = {name: value for name, value in tags.items() if value}
         return client.create_run(own, tags=known, run_name=_name(title, run_id))
-    # The owner first: a run is never RUNNING under the name of a process that is gone.
+    # The owner first: a run must never be RUNNING under a dead process.
     for name, value in owner_tags().items():
         client.set_tag(found.info.run_id, name, value)
     if found.info.status != "RUNNING":

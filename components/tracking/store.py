@@ -18,14 +18,14 @@ DATABASE = Path("runs/mlflow.db")
 _SQLITE = "sqlite:///"
 _DATABASES = ("postgresql", "mysql", "mssql")
 
-# mlflow retries a dead server for several minutes by default; a step should say so within one.
+# mlflow retries a dead server for several minutes by default; a step should report it within one.
 _DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    # A uv.lock in the working directory would be taken for the model's own requirements.
+    # mlflow would take a uv.lock in the working directory for the model's requirements.
     "MLFLOW_UV_AUTO_DETECT": "false",
     "GIT_PYTHON_REFRESH": "quiet",
 }
@@ -41,7 +41,7 @@ def tracking_uri() -> str:
 
 
 def prepare() -> None:
-    """Makes the store ready before hours of work need it: creates a database, asks a server.
+    """Prepares the store before hours of work: creates a database, or checks a server.
 
     Raises:
         KfrecError: the store cannot be used.
@@ -60,7 +60,7 @@ def prepare() -> None:
 
 
 def _ask_database(uri: str) -> None:
-    """Connects once to a database that is no file; mlflow would try ten times, for two minutes.
+    """Connects once to a database server; mlflow would try ten times, for two minutes.
 
     Raises:
         KfrecError: it does not answer, refuses, or its driver is missing.
@@ -103,7 +103,7 @@ def _prepare_databases() -> None:
 
 
 def missing() -> tuple[type[Exception], type[Exception]]:
-    """What is raised where a database or its driver is missing."""
+    """The exceptions of a missing database or driver."""
     from sqlalchemy.exc import SQLAlchemyError
 
     return SQLAlchemyError, ModuleNotFoundError

@@ -19,9 +19,9 @@ _FIRST_SECONDS, _LONGEST_SECONDS = 2.0, 60.0
 def system_metrics(run: TrackedRun) -> Iterator[None]:
     """Logs ``system/...`` metrics of this machine until the block ends.
 
-    A point is the mean of samples taken at most 10 s apart. Points are 2 s apart at first and a minute in the end, so
+    A point is the mean of samples taken at most 10 s apart. The interval between points grows from 2 s to a minute, so
     that a trial of seconds has some and a training of days not too many; their step is the age of the run in seconds.
-    Where psutil is missing, or MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is false, nothing is logged.
+    Nothing is logged without psutil, or if MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is false.
     """
     monitors = _monitors()
     if not monitors:
@@ -59,7 +59,7 @@ def _sample(run: TrackedRun, monitors: list[Any], ended: threading.Event) -> Non
     from mlflow.exceptions import MlflowException
 
     for monitor in monitors:
-        monitor.collect_metrics()  # CPU use is counted from the call before
+        monitor.collect_metrics()  # CPU use is measured since the previous call
         monitor.clear_metrics()
     pause = _FIRST_SECONDS
     while not ended.is_set():
@@ -71,6 +71,6 @@ def _sample(run: TrackedRun, monitors: list[Any], ended: threading.Event) -> Non
         means = {f"system/{name}": value for m in monitors for name, value in m.aggregate_metrics().items()}
         for monitor in monitors:
             monitor.clear_metrics()
-        with suppress(MlflowException):  # a point less; what the step itself logs will tell
+        with suppress(MlflowException):  # skip the point; the step's own logging reports the error
             run.log_metrics(means, step=run.age())
         pause = min(2 * pause, _LONGEST_SECONDS)

@@ -1,1 +1,1 @@
-"""The train step: launches the Horovod processes that train a model together, and is each of those processes."""
+"""The train step: launches the Horovod processes that train a model together, and implements these processes."""

@@ -18,7 +18,7 @@ SIGNATURE = "serving_default"
 
 
 class _Served(tf.Module):
-    """What a SavedModel keeps: the variables that the signature reads."""
+    """The object to save: the variables that the signature reads."""
 
     def __init__(self, variables: tuple[tf.Variable, ...]) -> None:
         super().__init__()
@@ -26,11 +26,11 @@ class _Served(tf.Module):
 
 
 def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpec], folder: Path) -> None:
-    """Writes ``folder`` in one move, replacing an earlier one.
+    """Writes ``folder`` atomically, replacing an earlier one.
 
     Args:
         model: what to export.
-        task: says what its outputs are served as.
+        task: defines the served output.
         shapes: serving features by name, [None] or [None, length].
         folder: the SavedModel's folder. Its signature ``serving_default`` takes ids as int64 and floats as float32, and
             returns {task.output: [None] float32}.

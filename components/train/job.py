@@ -1,4 +1,4 @@
-"""What a worker does from start to end: a training with its results, or an inference run."""
+"""The work of a worker: a training with its results, or an inference run."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run_training(
     Args:
         folder: the data set.
         parameters: of the run.
-        ranks: who takes part.
+        ranks: of this training.
         checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
     """
     together(ranks, lambda: _require_results_folder(parameters, ranks))
@@ -62,7 +62,7 @@ def run_training(
 
 
 def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> None:
-    """Scores the test split with a checkpoint's weights, or with ``benchmark`` measures how fast that goes."""
+    """Scores the test split with a checkpoint's weights, or with ``benchmark`` measures the throughput."""
     together(ranks, lambda: _require_results_folder(parameters, ranks))
     seed = ranks.from_first(drawn_seed(parameters.seed))
     session = together(ranks, lambda: open_session(folder, parameters, ranks, seed))
@@ -106,7 +106,7 @@ def _load_weights(session: Session) -> None:
     if not session.is_first:
         return
     if not path:
-        print("no load_checkpoint_path given: the weights are random, so only speed means anything", flush=True)
+        print("no load_checkpoint_path given: the weights are random, so only the speed is meaningful", flush=True)
         return
     prefix = find_checkpoint(path)
     require_same_model(prefix, read_standing(prefix), session.model)
@@ -123,7 +123,7 @@ def _write_results(session: Session, seed: int, results: Mapping[str, Any]) -> N
 
 
 def _served(session: Session, seed: int) -> Model:
-    """The model to export: in float32 even where it was trained in mixed precision, since it may serve on a CPU."""
+    """The model to export: in float32 even after mixed-precision training, because it may be served on a CPU."""
     if not session.parameters.amp:
         return session.model
     model = session.definition.build(session.parameters, session.data.spec, seed, False)

@@ -1,4 +1,4 @@
-"""The files that a finished run leaves in its results folder."""
+"""The files in the results folder of a finished run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def trained_rows(results: Mapping[str, Any]) -> dict[str, int]:
 
 
 def require_own_results(folder: Path, log_filename: str) -> None:
-    """Refuses a results folder in which results would replace what no training wrote; other files may be there.
+    """Rejects a results folder in which results would overwrite files that no training wrote; other files are allowed.
 
     Raises:
         KfrecError: it has something of the name of a result, and no training's log.
@@ -80,14 +80,14 @@ def require_own_results(folder: Path, log_filename: str) -> None:
 
 
 def write_json(path: Path, body: Mapping[str, Any]) -> None:
-    """Writes ``path`` in one move."""
+    """Writes ``path`` atomically."""
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(json.dumps(body, indent=2, allow_nan=False) + "\n")
     partial.replace(path)
 
 
 def copy_data_description(spec: FeatureSpec, feature_spec: str, folder: Path) -> None:
-    """Puts the feature specification and the vocabulary, where there is one, beside the model.
+    """Copies the feature specification, and the vocabulary if there is one, next to the model.
 
     Args:
         spec: of the data that was trained on.

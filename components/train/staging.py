@@ -1,9 +1,9 @@
-"""Training on data in object storage: records come to the node's disk, results go back, a restart goes on.
+"""Training on data in object storage: stages records on the node's disk, uploads results, resumes after a restart.
 
-A worker only ever reads and writes local files. Where --dataset_dir is a URI, one rank a node fetches the files that
-the node's ranks read; where results_dir is one, the first rank uploads every checkpoint while training goes on and
-the complete artifact at the end. The same command run again finds the artifact and is done, or finds a checkpoint of
-the same run and goes on from it.
+A worker only reads and writes local files. If --dataset_dir is a URI, one rank per node fetches the files that the
+node's ranks read; if results_dir is a URI, the first rank uploads every checkpoint during training and the complete
+artifact at the end. When the same command runs again, it finds the artifact and exits, or resumes from the newest
+checkpoint of the same run.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from components.train.loop.ranks import Ranks, together
 from components.train.results import CHECKPOINT, TRAINING, trained_rows
 
 STEP = "train"
-# Where a run reads and writes is no part of what it computes.
+# The locations that a run reads and writes do not affect its result.
 _PLACES = ("results_dir", "stage_dir", "save_checkpoint_path", "load_checkpoint_path")
 
 
@@ -64,15 +64,15 @@ class Place:
 
 @contextmanager
 def staged(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> Iterator[Place]:
-    """Gives local folders for a run; when the block ends well, its results are where they were asked for.
+    """Yields local folders for a run; if the block succeeds, uploads the results to the requested place.
 
     Args:
         dataset: folder or URI of the records.
         parameters: of the run; results_dir and load_checkpoint_path may be URIs.
-        ranks: who takes part.
+        ranks: of this training.
 
     Raises:
-        KfrecError: the data cannot be had, the results cannot be written, or the disk is too small.
+        KfrecError: the data cannot be fetched, the results cannot be written, or the disk is too small.
     """
     stage = Path(parameters.stage_dir)
     data = _stage_data(dataset, stage, parameters, ranks) if is_uri(dataset) else Path(dataset)
@@ -83,7 +83,7 @@ def staged(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> Iterator
     if not is_uri(parameters.results_dir):
         yield Place(data, parameters)
     elif parameters.mode != "train" or parameters.benchmark:
-        # What these print and log is of use on the spot; there is no model to keep.
+        # Benchmarks and inference only print and log; they produce no model.
         yield Place(data, dataclasses.replace(parameters, results_dir=str(stage / "results")))
     else:
         with _remote_results(dataset, data, parameters, ranks) as place:
@@ -125,7 +125,7 @@ def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, rank
 
 
 def _claim(uri: str, dataset: str) -> bool:
-    """Makes the prefix this step's before the first checkpoint comes; an earlier model stays until the new one does."""
+    """Claims the prefix for this step before the first checkpoint; an earlier model stays until then."""
     require_output_prefix(uri, STEP, [dataset])
     begin_remote(uri, STEP)
     return True
@@ -137,7 +137,7 @@ def _first(ranks: Ranks, question: Callable[[], bool]) -> bool:
 
 
 def _stage_data(uri: str, stage: Path, parameters: WorkerParameters, ranks: Ranks) -> Path:
-    """Fetches what this node's ranks read, on one of them, while the others wait."""
+    """Fetches the files that this node's ranks read, on one of them; the others wait."""
     hosts = ranks.gather(socket.gethostname())
     node = [rank for rank, host in enumerate(hosts) if host == hosts[ranks.rank]]
     folder = stage / f"data-{_digest(uri)}"
@@ -179,14 +179,14 @@ def _is_there(uri: str, source: Artifact, parameters: dict[str, object]) -> bool
 
 
 def _resume(uri: str, folder: Path, checkpoints: Path, log: Path) -> bool:
-    """Fetches the newest checkpoint that an earlier try uploaded, with the log up to it, if there is one."""
+    """Fetches the newest checkpoint of an earlier try, with the log up to it, if there is one."""
     shutil.rmtree(folder, ignore_errors=True)
     log.parent.mkdir(parents=True)
     if read_remote(uri, LIST) is None:
         return False
     fetch_checkpoint(uri, checkpoints)
     (checkpoints / LOG).replace(log)
-    print(f"going on from the checkpoint at {uri}", flush=True)
+    print(f"resuming from the checkpoint at {uri}", flush=True)
     return True
 
 

@@ -1,4 +1,4 @@
-"""The train step: has workers train a model on the records, and publishes what they leave."""
+"""The train step: runs workers that train a model on the records, and publishes their results."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def run(
 
 
 def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: Launcher) -> Mapping[str, Any]:
-    """Has workers read from and write to object storage; only what is logged comes here."""
+    """Runs workers that read from and write to object storage; only the logs are fetched."""
     arguments = [
         *worker_arguments(parameters, parameters.tfrecord_uri, parameters.model_uri, ""),
         f"--stage_dir={STAGE}",
@@ -88,7 +88,7 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
         trained = fetch_artifact(parameters.model_uri, results, lambda path: path in LOGGED)
         if trained.inputs != {"tfrecord": data.digest}:
             raise KfrecError(
-                f"{parameters.model_uri}: was not trained on {data.path}; delete it, or run the pipeline anew"
+                f"{parameters.model_uri}: was not trained on {data.path}; delete it, or run the pipeline again"
             )
         track(tracked, parameters, results)
         told = json.loads((results / TRAINING).read_text())
@@ -97,7 +97,7 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
 
 @contextmanager
 def _tracked(parameters: LaunchParameters, data: Artifact) -> Iterator[TrackedRun]:
-    """The MLflow run of a training, with what is known of it from the beginning and what it takes of the machine."""
+    """The MLflow run of a training, with its initial facts and the system metrics of the machine."""
     title = f"{parameters.model_type} {data_name(data)}"
     with tracked_run(parameters.experiment, parameters.run_id, title) as tracked, system_metrics(tracked):
         track_start(tracked, parameters, data)

@@ -1,4 +1,4 @@
-"""What MLflow learns of a training."""
+"""Logs a training to MLflow."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from components.tracking import TrackedRun, log_lineage, log_splits
 from components.train.loop.log import read_log
 from components.train.results import LOG, TRAINING, scores_of
 
-# What a training comes to, beside the scores of its last epoch.
+# The results of a training, in addition to the scores of its last epoch.
 _SPEED = ("train_samples_per_second", "time_to_train")
 # Names in the log, and their names as a series in MLflow.
 _STEP_METRICS = {"loss": "loss", "samples/s": "samples_per_second", "step_time": "step_seconds"}
 # Files of the results that are read here.
 LOGGED = (LOG, TRAINING)
-# Which run it belongs to is no parameter of the training.
+# The run that it belongs to is not a parameter of the training.
 _NOT_LOGGED = ("experiment", "run_id", "tfrecord_uri", "model_uri")
 
 
 def track_start(run: TrackedRun, parameters: LaunchParameters, data: Artifact) -> None:
-    """Logs what is known before the workers start, so that a training that is killed has it, too.
+    """Logs the facts known before the workers start, so that a killed training has them too.
 
     Args:
         run: an open run.
@@ -62,7 +62,7 @@ def track(run: TrackedRun, parameters: LaunchParameters, folder: Path) -> None:
 
 
 def came_to(results: Mapping[str, Any]) -> dict[str, float | None]:
-    """What a training came to, from the content of training.json: scores of the last epoch, and speed over all."""
+    """The results of a training, from the content of training.json: scores of the last epoch, and the overall speed."""
     return scores_of(results["epochs"][-1]) | {name: results[name] for name in _SPEED}
 
 

@@ -67,5 +67,5 @@ class Quarantine:
         if self.first is not None and self.count > self.limit * lines:
             raise KfrecError(
                 f"{self.source}: {self.count} of {lines} lines are not {self.what}, the first is line "
-                f"{self.first.number} ({self.first.reason}); mend the file or raise malformed_limit ({self.limit:g})"
+                f"{self.first.number} ({self.first.reason}); correct the file or raise malformed_limit ({self.limit:g})"
             )

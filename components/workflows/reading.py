@@ -1,4 +1,4 @@
-"""Raw files to tables, block by block, with bad lines set aside."""
+"""Raw files to tables, block by block; malformed lines go to the quarantine."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class RawReader:
 
         Args:
             files: raw files, in the order to read them in.
-            parse: turns a block into a row a line, and tells the lines it cannot.
+            parse: converts a block to one row per line, and returns the malformed lines.
             what: what a line should be, for messages.
             label: of the progress bar.
 

@@ -46,7 +46,7 @@ class Block:
 
 
 def blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
-    """Streams a file; while one block is worked on, the next is decompressed.
+    """Streams a file; decompresses the next block while the current one is processed.
 
     Raises:
         KfrecError: the gzip stream is truncated or damaged, or the file is UTF-16 or UTF-32.
@@ -79,7 +79,7 @@ def _blocks(path: Path, block_bytes: int) -> Generator[Block, None, None]:
 
 
 def _require_bytes(path: Path) -> None:
-    """Refuses a text of wider characters than bytes, whose every line would be refused for another reason."""
+    """Rejects text in UTF-16 or UTF-32, whose lines would all be rejected for a misleading reason."""
     with pa.OSFile(str(path)) as file, _decompressed(path, file) as stream:
         start = _read(path, stream.read, 4)
     encoding = next((name for mark, name in _MARKS if start.startswith(mark)), None)
@@ -91,7 +91,7 @@ def _require_bytes(path: Path) -> None:
 
 
 def _decompressed(path: Path, file: pa.NativeFile) -> pa.NativeFile:
-    """Arrow's decompression, unlike Python's, leaves other threads alone for a whole block."""
+    """Arrow's decompression, unlike Python's, releases the GIL for a whole block."""
     return pa.CompressedInputStream(file, "gzip") if path.suffix == ".gz" else file
 
 

@@ -44,10 +44,10 @@ class ThisProcess:
 
 
 class Cluster:
-    """Runs tasks on the workers of a Dask client. What a worker that is lost was doing, another one does again.
+    """Runs tasks on the workers of a Dask client. The tasks of a lost worker run again on another one.
 
     Raises:
-        WorkerCrashed: worker after worker is lost at the same task, or the scheduler is.
+        WorkerCrashed: the same task loses several workers, or the scheduler is lost.
     """
 
     def __init__(self, client: Any) -> None:
@@ -92,7 +92,7 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
         try:
             with client.as_current():
                 yield Cluster(client)
-        except Stopped:  # there is about a second, and a Dask cluster is to be deleted
+        except Stopped:  # about a second remains, and a Dask cluster has to be deleted
             raise
         except BaseException:
             client.close()
@@ -107,15 +107,15 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
 
 
 def check_workers(scheduler: str, folder: Path) -> None:
-    """Finds out before the long work whether the workers of a scheduler can do it.
+    """Checks early whether the workers of a scheduler can do the work.
 
     Args:
         scheduler: its address.
-        folder: that the step writes to and every worker has to see.
+        folder: written by the step, visible to every worker.
 
     Raises:
         KfrecError: no scheduler answers, it has no workers, they are of another version, or a worker cannot read what
-            this process wrote there, or the other way round.
+            this process wrote there, or vice versa.
     """
     with _connected(scheduler) as client:
         if not client.scheduler_info()["workers"]:
@@ -135,7 +135,7 @@ def check_workers(scheduler: str, folder: Path) -> None:
 
 @dataclass(frozen=True)
 class _Answer:
-    """What a worker says of itself.
+    """A worker's description of itself.
 
     Attributes:
         file: that it wrote.
@@ -168,10 +168,10 @@ def _check_answer(worker: str, answer: Any, folder: Path, token: str) -> None:
         raise KfrecError(f"Dask worker {worker}: runs kfrec {answer.kfrec}, this step {VERSION}; {_SAME_IMAGE}")
     if answer.gpu != (cudf is not None):
         has = "has a GPU and this step has none" if answer.gpu else "has no GPU and this step has one"
-        raise KfrecError(f"Dask worker {worker}: {has}; give both one, or none to both")
+        raise KfrecError(f"Dask worker {worker}: {has}; give a GPU to both or to neither")
     file = folder / answer.file
     if not file.is_file() or file.read_text() != token:
-        raise KfrecError(f"{file}: was written by Dask worker {worker} and is not seen by this step; {share}")
+        raise KfrecError(f"{file}: was written by Dask worker {worker} but is not visible to this step; {share}")
 
 
 def _version(found: Mapping[str, Any]) -> str:
@@ -203,7 +203,7 @@ def _local_cluster(workers: int) -> Any:
         threads_per_worker=1,
         memory_limit=None,
         dashboard_address=None,
-        # Even without a dashboard there is a port, which would be 8787 and a warning where that is taken.
+        # Even without a dashboard Dask opens a port, by default 8787, with a warning if it is taken.
         scheduler_kwargs={"dashboard_address": "localhost:0"},
         silence_logs=logging.CRITICAL,
         preload=["components.workflows.nvtabular_quiet"],

@@ -1,4 +1,4 @@
-"""The connection to a KFP API server, and what it says when something is wrong."""
+"""The connection to a KFP API server, and its error messages."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ def connect(endpoint: str = "", namespace: str = "") -> Client:
 
     Args:
         endpoint: its URL; empty is the one in the environment variable KFP_ENDPOINT.
-        namespace: of the user, where KFP serves several; empty where it does not.
+        namespace: of the user, in multi-user KFP; otherwise empty.
 
     The token comes from KFP_TOKEN, or from the file that KF_PIPELINES_SA_TOKEN_PATH names (a service account's token
-    for KFP, mounted into a pod); without both there is none. The file is read again for every request, as Kubernetes
-    renews it long before a training ends.
+    for KFP, mounted into a pod); without both there is none. The file is read again for every request, because
+    Kubernetes rotates the token long before a training ends.
 
     Raises:
         KfrecError: no endpoint, or it does not answer or refuses.
@@ -55,7 +55,7 @@ def connect(endpoint: str = "", namespace: str = "") -> Client:
 
 
 def ask(endpoint: str = "", path: str = "healthz", timeout: tuple[float, float] = _TIMEOUT) -> dict[str, Any]:
-    """What the API server says at one path, asked once and without its client, which would try for half a minute.
+    """The API server's response at one path, without the client, which would retry for half a minute.
 
     Args:
         endpoint: as for :func:`connect`; so is the token.
@@ -70,7 +70,7 @@ def ask(endpoint: str = "", path: str = "healthz", timeout: tuple[float, float] 
 
 
 def server_version(client: Client) -> tuple[int, int] | None:
-    """Major and minor version of the API server, or None where it does not say."""
+    """Major and minor version of the API server, or None if it does not report one."""
     # The client's own method drops the field.
     health: Any = client._healthz_api.api_client.call_api(
         "/apis/v2beta1/healthz", "GET", header_params={"Accept": "application/json"}, response_type="object",
@@ -80,7 +80,7 @@ def server_version(client: Client) -> tuple[int, int] | None:
 
 
 def version_in(health: Mapping[str, Any]) -> tuple[int, int] | None:
-    """Major and minor version in what the API server says of its health, or None where it does not say."""
+    """Major and minor version from the API server's health response, or None if it has none."""
     found = re.match(r"v?(\d+)\.(\d+)", str(health.get("tag_name", "")))
     return (int(found[1]), int(found[2])) if found else None
 
@@ -88,7 +88,7 @@ def version_in(health: Mapping[str, Any]) -> tuple[int, int] | None:
 def _host(endpoint: str) -> str:
     host = (endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
     if not host:
-        raise KfrecError(f"no KFP API to talk to; give --endpoint URL or set {ENDPOINT}")
+        raise KfrecError(f"no address of KFP's API; give --endpoint URL or set {ENDPOINT}")
     return host
 
 
@@ -102,16 +102,16 @@ def _probe(host: str, token: str, path: str, timeout: tuple[float, float]) -> di
         raise _not_allowed(host, answer.status_code)
     if answer.is_redirect:
         raise KfrecError(
-            f"{host}: sends to {answer.headers['Location'].partition('?')[0]}, likely to log in; set {TOKEN}, or give "
-            "the address of KFP's API behind the login"
+            f"{host}: redirects to {answer.headers['Location'].partition('?')[0]}, probably to log in; set {TOKEN}, or "
+            "give the address of KFP's API behind the login"
         )
     if not answer.ok:
         looked = "its health" if path == "healthz" else path.partition("?")[0]
-        raise KfrecError(f"{host}: answered {answer.status_code} to a look at {looked}; is this KFP's API?")
+        raise KfrecError(f"{host}: answered {answer.status_code} to a request for {looked}; is this KFP's API?")
     said = _json_object(answer.text)
     if said is None:
         raise KfrecError(
-            f"{host}: answers with a page that is not KFP's API, perhaps one to log in; set {TOKEN}, or correct the "
+            f"{host}: answers with a page that is not KFP's API, perhaps a login page; set {TOKEN}, or correct the "
             "endpoint"
         )
     return said
@@ -130,7 +130,7 @@ def _not_allowed(host: str, status: int) -> KfrecError:
 
 
 def _time_out(api_client: Any) -> None:
-    """Gives every request of a generated client a timeout; it has none of its own."""
+    """Sets a timeout on every request of a generated client, which has none."""
     request = api_client.rest_client.request
     if getattr(request, "times_out", False):
         return
@@ -152,7 +152,7 @@ def _read_token(path: str) -> str:
 
 @contextmanager
 def explained(host: str) -> Iterator[None]:
-    """Turns what the client raises into one line."""
+    """Turns the client's exceptions into one-line errors."""
     from kfp_server_api import ApiException
     from urllib3.exceptions import HTTPError
 
@@ -167,14 +167,14 @@ def explained(host: str) -> Iterator[None]:
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether what the client raised may be over soon: the server did not answer, or failed."""
+    """Whether a client's exception may be transient: the server did not answer, or failed."""
     from urllib3.exceptions import HTTPError
 
     return isinstance(error, HTTPError) or (status_of(error) or 0) >= 500
 
 
 def status_of(error: Exception) -> int | None:
-    """The HTTP status of what the client raised, or None."""
+    """The HTTP status of a client's exception, or None."""
     return getattr(error, "status", None)
 
 

@@ -1,10 +1,9 @@
 """Cron lines as KFP's scheduler reads them.
 
 KFP parses with robfig/cron 1.2 (https://pkg.go.dev/github.com/robfig/cron@v1.2.0): second, minute, hour, day of month,
-month, day of week. It differs from what most tools take: a line of five fields is not refused but read as beginning
-with the second, so that "0 2 * * *" runs every hour; Sunday is 0 and never 7; a range does not go round the end; and
-there is no ``CRON_TZ=``, L, W or #. The rules are checked here field by field; the times come from croniter, which is
-given the plain numbers.
+month, day of week. It differs from most tools: a line of five fields is accepted and read from the seconds on, so that
+"0 2 * * *" runs every hour; Sunday is 0 and never 7; a range does not wrap around; and there is no ``CRON_TZ=``, L, W
+or #. The rules are checked here field by field; croniter computes the times from the plain numbers.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ _STAR = ("*", "?")
 
 
 def check_cron(cron: str) -> None:
-    """Refuses what KFP's scheduler refuses, reads otherwise than one would think, or would run more than once a minute.
+    """Rejects lines that KFP's scheduler rejects or misreads, or that run more than once a minute.
 
     Raises:
-        KfrecError: with the reason and what to write instead.
+        KfrecError: with the reason and a correction.
     """
     plain = _plain(cron)
     first, second = _times(plain, cron, datetime(2025, 1, 1), 2)
@@ -49,7 +48,7 @@ def next_times(
 
 
 def last_time(cron: str, zone: ZoneInfo, after: datetime, until: datetime) -> datetime | None:
-    """The last time after ``after`` and not after ``until``, in ``zone``; None where there is none."""
+    """The last time after ``after`` and not after ``until``, in ``zone``; None if there is none."""
     from croniter import CroniterBadDateError, croniter
 
     try:
@@ -60,9 +59,11 @@ def last_time(cron: str, zone: ZoneInfo, after: datetime, until: datetime) -> da
 
 
 def _plain(cron: str) -> str:
-    """The line in numbers only, as any reader of cron lines takes it."""
+    """The line with numbers only, which every cron parser accepts."""
     if cron.upper().startswith(("CRON_TZ=", "TZ=")):
-        raise KfrecError(f"cron {cron!r}: KFP's scheduler has one time zone for all; take {cron.split()[0]} away")
+        raise KfrecError(
+            f"cron {cron!r}: KFP's scheduler has one time zone for all schedules; remove {cron.split()[0]}"
+        )
     fields = cron.split()
     if len(fields) == len(_FIELDS) - 1 and not cron.startswith("@"):
         raise KfrecError(f"cron {cron!r} has 5 fields, KFP's has 6, seconds first; write '0 {cron}' for the same times")
@@ -80,7 +81,7 @@ def _plain(cron: str) -> str:
 
 
 def _values(cron: str, text: str, name: str, low: int, high: int, names: dict[str, int]) -> set[int]:
-    """The numbers a field stands for."""
+    """The numbers that a field matches."""
     wrong = KfrecError(f"cron {cron!r}: {name} {text!r} is not valid; KFP takes {low} to {high}, a-b, */n and lists")
 
     def number(word: str) -> int:
@@ -113,4 +114,4 @@ def _times(plain: str, cron: str, after: datetime, count: int) -> list[datetime]
     try:
         return [times.get_next(datetime) for _ in range(count)]
     except CroniterBadDateError:
-        raise KfrecError(f"cron {cron!r} never comes; correct the day or the month") from None
+        raise KfrecError(f"cron {cron!r} never matches; correct the day or the month") from None

@@ -1,13 +1,13 @@
-"""Reconcilers take turns, by a lock made of what KFP's API offers.
+"""A lock between reconcilers, built on KFP's API.
 
-KFP takes an experiment's name only once a namespace, so who creates the experiment ``kfrec-schedules-lock``
-has the lock, and deletes it afterwards. A reconciler that was killed leaves it behind; when it is older than its time
-to live, the next one deletes it, by its identifier, which is never given again: so nobody deletes a lock that someone
-else has just made. A holder checks before each change that its own time is not up.
+KFP accepts an experiment's name only once per namespace, so the reconciler that creates the experiment
+``kfrec-schedules-lock`` holds the lock, and deletes it afterwards. A killed reconciler leaves it behind; when it is
+older than its time to live, the next reconciler deletes it, by its identifier, which is never reused: so no reconciler
+deletes a lock that another one has just created. A holder checks before each change that its own time is not up.
 
-A holder that sleeps between that check and its request, or a clock that is wrong, can still let two in. Nothing may
-rest on there being only one, then: that no two recurring runs of a schedule are enabled is ensured by
-:mod:`pipelines.cluster.reconcile` without the lock, which only keeps two from undoing each other's work.
+If a holder sleeps between that check and its request, or a clock is wrong, two reconcilers can still hold the lock.
+Safety does not depend on it: :mod:`pipelines.cluster.reconcile` ensures without the lock that no two recurring runs of
+a schedule are enabled. The lock only keeps reconcilers from undoing each other's work.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ NAME = "kfrec-schedules-lock"
 
 
 class LockLost(KfrecError):
-    """The time of a holder is up."""
+    """The holder's time is up."""
 
 
 @dataclass(frozen=True)
 class LockTimes:
-    """How long things may take, in seconds.
+    """Time limits, in seconds.
 
     Attributes:
-        life: of a lock; then it counts as left behind.
-        work: of a holder before it stops changing things; shorter than life by more than a request can take.
-        wait: for somebody else's lock.
+        life: of a lock; after that it is stale.
+        work: of a holder before it stops making changes; shorter than life by more than the longest request.
+        wait: for another reconciler's lock.
         pause: between two tries.
     """
 
@@ -51,10 +51,10 @@ class LockTimes:
 
 @contextmanager
 def locked(client: Client, namespace: str | None, times: LockTimes) -> Iterator[Callable[[], None]]:
-    """Holds the lock; the function it gives is to be called before each change.
+    """Holds the lock; call the yielded function before each change.
 
     Raises:
-        KfrecError: someone else holds it for too long.
+        KfrecError: another reconciler holds it for too long.
         LockLost: raised by that function when the holder's time is up.
     """
     begun, held = _take(client, namespace, times)
@@ -66,7 +66,7 @@ def locked(client: Client, namespace: str | None, times: LockTimes) -> Iterator[
     try:
         yield check
     finally:
-        with suppress(Exception):  # left behind, it runs out
+        with suppress(Exception):  # a leftover lock expires
             client.delete_experiment(held)
 
 
@@ -92,7 +92,7 @@ def _take(client: Client, namespace: str | None, times: LockTimes) -> tuple[floa
                 continue
         if time.monotonic() > until:
             raise KfrecError(
-                f"someone else is changing schedules for more than {times.wait:g} s; wait, or delete the "
+                f"another reconciler has been changing schedules for more than {times.wait:g} s; wait, or delete the "
                 f"experiment {NAME}"
             )
         time.sleep(times.pause)

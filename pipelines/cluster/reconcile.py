@@ -1,20 +1,20 @@
-"""Makes KFP's recurring runs what the file of schedules says.
+"""Reconciles KFP's recurring runs with the file of schedules.
 
-KFP's recurring runs cannot be edited. A changed schedule becomes a new recurring run: created paused, then all others
-of this schedule are paused and deleted, then the new one is enabled. Wherever a reconciler is killed, the next one
-finds what it needs to go on. What was started before goes on: :mod:`pipelines.cluster.removal`.
+KFP's recurring runs cannot be edited. A changed schedule becomes a new recurring run: it is created paused, then all
+others of this schedule are paused and deleted, then it is enabled. If a reconciler is killed at any point, the next one
+can continue. Runs started before continue: :mod:`pipelines.cluster.removal`.
 
-**No moment has two of one schedule enabled**, also with several reconcilers at once, slow requests, or one that sleeps
-for an hour between two requests. Whoever enables X has before seen a list made after X was created, and has since
-deleted every other one in it. Suppose X and Y were enabled, X the older one. The list of whoever enabled Y was made
-after Y and therefore after X, so it had X, or X was gone already; X was deleted before Y was enabled, and a deleted one
-cannot be enabled any more. This holds as nothing is ever created enabled, identifiers are never given twice, and KFP
-forgets none in its lists. Deleting the old one before, not after, the new one is enabled is what it rests on. Before
-KFP 2.16 an old one may have to stay, paused, until its runs have ended; that it is not enabled again meanwhile rests on
-the lock, and the next reconciler pauses it anew.
+**Invariant: at no moment are two recurring runs of one schedule enabled**, even with concurrent reconcilers, slow
+requests, or a reconciler that sleeps for an hour between two requests. A reconciler enables X only after it has read a
+list made after X was created, and has deleted every other one in that list. Suppose X and Y are both enabled, X the
+older one. The reconciler that enabled Y used a list made after Y and therefore after X, so the list contained X, or X
+was gone already; X was deleted before Y was enabled, and a deleted one cannot be enabled any more. The proof requires
+that nothing is ever created enabled, identifiers are never reused, and KFP's lists are complete; and that the old one
+is deleted before, not after, the new one is enabled. Before KFP 2.16 an old one may have to stay, paused, until its
+runs have ended; the lock ensures that it is not enabled again meanwhile, and the next reconciler pauses it again.
 
-Otherwise that needs no lock. But two that delete each other's new ones would both end with nothing; to have them take
-turns is the business of :mod:`pipelines.cluster.lock`.
+Otherwise the invariant needs no lock. But two reconcilers that delete each other's new recurring runs would leave none;
+:mod:`pipelines.cluster.lock` makes them take turns.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Check = Callable[[], None]
 
 @dataclass
 class Changes:
-    """What was done, or would be: counts by kind."""
+    """Counts of changes, made or planned, by kind."""
 
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -54,13 +54,13 @@ class Changes:
 
 @dataclass(frozen=True)
 class Reconciler:
-    """Brings KFP to what a file says.
+    """Reconciles KFP with a file.
 
     Attributes:
         client: of KFP.
         host: its address, for messages.
         compiled: pipeline to its IR YAML.
-        dry_run: only tell.
+        dry_run: only report.
         prune: also delete schedules that the file does not name.
         tell: called with each line for the user.
         times: of the lock.
@@ -75,7 +75,7 @@ class Reconciler:
     times: LockTimes = field(default_factory=LockTimes)
 
     def apply(self, file: ScheduleFile) -> Changes:
-        """Makes the changes that are needed, and tells them.
+        """Makes the required changes and reports them.
 
         Raises:
             KfrecError: KFP refuses or does not answer; run it again.
@@ -120,7 +120,7 @@ class Reconciler:
         check: Check,
     ) -> None:
         digest = schedule.digest(ir)
-        # Of several with the same content, one that runs already is kept.
+        # Of several with the same content, an enabled one is kept.
         same = sorted((run for run in runs if run.digest == digest), key=lambda run: not run.enabled)
         kept = same[0].id if same else None
         others = [run for run in runs if run.id != kept]
@@ -137,24 +137,24 @@ class Reconciler:
             orphan = can_orphan(self.client)
             if not delete(self.client, kept, orphan):
                 raise self._changed_meanwhile(schedule)
-            self.tell("  its ScheduledWorkflow is gone: made anew")
+            self.tell("  its ScheduledWorkflow is gone: recreated")
         kept = self._create(schedule, ir, digest, check)
-        # Only a list made after the creation holds all that may have to go.
+        # Only a list made after the creation contains all candidates for deletion.
         self._remove([run for run in owned(self.client, self._namespace)[schedule.name] if run.id != kept], check)
         if self._switch(schedule, kept, check) is not Switched.DONE:
             raise self._changed_meanwhile(schedule)
 
     def _switch(self, schedule: Schedule, kept: str, check: Check) -> Switched:
-        """Also where nothing seems to have changed: what KFP shows of a state is older than the state."""
+        """Runs even if nothing seems to have changed: the status that KFP shows lags behind."""
         check()
         return switch(self.client, kept, enable=not schedule.paused)
 
     @staticmethod
     def _changed_meanwhile(schedule: Schedule) -> KfrecError:
-        return KfrecError(f"{schedule.name}: someone else changed it at the same time; run it again")
+        return KfrecError(f"{schedule.name}: it was changed at the same time; run it again")
 
     def _create(self, schedule: Schedule, ir: str, digest: str, check: Check) -> str:
-        """Makes the new recurring run, paused, and returns its identifier."""
+        """Creates the new recurring run, paused, and returns its identifier."""
         check()
         version = ensure_version(self.client, ir)
         check()
@@ -185,7 +185,7 @@ class Reconciler:
     def _tell_difference(
         self, schedule: Schedule, ir: str, same: list[RecurringRun], others: list[RecurringRun]
     ) -> str:
-        """Tells what is to be done, and returns its kind."""
+        """Reports the planned change, and returns its kind."""
         if not same and not others:
             self.tell(f"+ {schedule.name}: created, cron {schedule.cron}, {schedule.runs.name} {version_name(ir)}")
             return "created"
@@ -206,7 +206,7 @@ class Reconciler:
         return "changed"
 
     def _tell_missed(self, schedule: Schedule, run: RecurringRun, zone: ZoneInfo) -> None:
-        """KFP starts what was missed as soon as the schedule is resumed."""
+        """KFP starts a missed run as soon as the schedule is resumed."""
         ran = (started.scheduled_at or started.created_at for started in runs_of(self.client, run))
         if missed := schedule.missed(zone, max(ran, default=run.created)):
             what = "every missed time runs" if schedule.catch_up else "it runs at once"

@@ -1,7 +1,7 @@
 """KFP's recurring runs that belong to kfrec's schedules.
 
-A recurring run belongs to a schedule by its name, ``kfrec-<schedule>-<digest>``, and by what it was made from, which
-its description holds as JSON. Others are never touched.
+A recurring run belongs to a schedule by its name, ``kfrec-<schedule>-<digest>``, and by its source, which its
+description holds as JSON. Other recurring runs are never touched.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ class RecurringRun:
     Attributes:
         id: KFP's identifier, never given twice.
         schedule: the schedule it belongs to.
-        digest: of what it was made from.
-        enabled: as KFP shows it, None where it shows neither. KFP learns the state from its scheduler a while after it
-            was changed, so this is good for telling and never for deciding.
-        wanted: what it was made from, by field.
+        digest: of its source.
+        enabled: as KFP shows it, None if unknown. KFP's status lags behind its scheduler, so use this for display only,
+            never for decisions.
+        wanted: its source, by field.
         created: when it was made.
         experiment: KFP's identifier of its runs' experiment.
     """
@@ -66,7 +66,7 @@ def display_name(schedule: str, digest: str) -> str:
 
 
 def description(schedule: str, wanted: Mapping[str, Any]) -> str:
-    """What is kept with a recurring run, to know it again and to tell differences."""
+    """The description of a recurring run, which identifies it and shows differences."""
     return json.dumps({"schedule": schedule, **wanted}, sort_keys=True)
 
 

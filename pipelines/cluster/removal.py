@@ -1,9 +1,9 @@
-"""Deletes recurring runs and leaves alone the runs that they started.
+"""Deletes recurring runs without the runs that they started.
 
-A recurring run's workflows belong to its ScheduledWorkflow: deleted together with it, they would take pods and MPIJobs
-with them. KFP 2.16 and later can be asked not to (``propagation_policy=ORPHAN``). Before, a recurring run stays paused
-until its runs have ended, and a later call deletes it. KFP lists a run some seconds after its workflow began, so one
-that was not shown as paused when this call began stays as well, whatever KFP lists.
+A recurring run's ScheduledWorkflow owns its workflows: a cascading deletion would delete their pods and MPIJobs too.
+KFP 2.16 and later can orphan them (``propagation_policy=ORPHAN``). With older versions, a recurring run stays paused
+until its runs have ended, and a later call deletes it. KFP lists a run some seconds after its workflow began, so a
+recurring run that was not shown as paused when this call began stays too.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 # The first version that can delete a recurring run without its runs.
 ORPHANS = (2, 16)
 _PAGE = 100
-# KFP answers 500 then, also to every later try; only deleting works.
+# KFP then answers 500, also to every retry; only deletion works.
 _NO_WORKFLOW = re.compile(r"scheduledworkflows?\.kubeflow\.org .*not found")
 
 
 class Switched(Enum):
-    """What became of enabling or disabling a recurring run."""
+    """The outcome of enabling or disabling a recurring run."""
 
     DONE = "done"
     GONE = "gone"  # there is no such recurring run
@@ -51,12 +51,12 @@ def switch(client: Client, identifier: str, enable: bool) -> Switched:
 
 
 def can_orphan(client: Client) -> bool:
-    """Whether the server can delete a recurring run without its runs; False where it does not tell its version."""
+    """Whether the server can delete a recurring run without its runs; False if its version is unknown."""
     return (server_version(client) or (0, 0)) >= ORPHANS
 
 
 def remove(client: Client, runs: list[RecurringRun], check: Callable[[], None]) -> int:
-    """Disables recurring runs, all of them first, and deletes those that it may.
+    """Disables all recurring runs first, then deletes those that it may.
 
     Args:
         client: of KFP.
@@ -88,7 +88,7 @@ def delete(client: Client, identifier: str, orphan: bool) -> bool:
     """Deletes a recurring run; False where it does not exist any more."""
     from kfp_server_api import ApiException
 
-    # The client's own method does not know the policy.
+    # The client's method lacks the policy parameter.
     api: Any = client._recurring_run_api.api_client
     try:
         api.call_api(

@@ -1,4 +1,4 @@
-"""The file of schedules: what should run when."""
+"""The file of schedules."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Schedule:
     Attributes:
         name: of the schedule: small letters, digits and dashes, at most 40.
         pipeline: "training" or "retraining".
-        model: whose.
+        model: name of the model.
         cron: second, minute, hour, day of month, month, day of week.
         start: no runs before this time (ISO 8601 with an offset); empty is now.
         end: no runs after this time; empty is never.
         max_concurrency: runs at a time.
-        catch_up: whether every run missed while the schedule was paused or KFP was down is made up for; otherwise the
-            last one is, at once.
-        paused: whether it stands still.
+        catch_up: whether every run missed while the schedule was paused or KFP was down starts afterwards; otherwise
+            only the last one, at once.
+        paused: whether it is paused.
         parameters: pipeline parameters by name.
         experiment: KFP experiment of the runs.
         pipeline_root: where artifacts go; empty is the cluster's default.
@@ -65,7 +65,7 @@ class Schedule:
         return Pipeline(self.pipeline, self.model)
 
     def wanted(self, ir: str) -> dict[str, Any]:
-        """What KFP should hold, field by field, but for the pause; in words that it gives back."""
+        """The desired state in KFP, field by field, except for the pause; in KFP's own form."""
         return {
             "version": version_name(ir),
             "cron": self.cron,
@@ -80,7 +80,7 @@ class Schedule:
         }
 
     def digest(self, ir: str) -> str:
-        """Tells apart what cannot be changed in place: KFP's recurring runs cannot be edited."""
+        """Identifies the content that cannot be changed in place: KFP's recurring runs cannot be edited."""
         return hashlib.sha256(json.dumps(self.wanted(ir), sort_keys=True).encode()).hexdigest()[:8]
 
     @property
@@ -112,7 +112,7 @@ class ScheduleFile:
         time_zone: in which KFP's scheduler reads every cron line; the cluster decides it (CRON_SCHEDULE_TIMEZONE of
             its scheduledworkflow controller, UTC where that is not set), the file states it.
         schedules: by name.
-        namespace: the user's, in a KFP that serves several users; empty is that of the command line or none.
+        namespace: the user's, in multi-user KFP; empty is that of the command line or none.
     """
 
     time_zone: ZoneInfo
@@ -128,7 +128,7 @@ def load_schedules(path: Path) -> ScheduleFile:
     """
     body = require_mapping(str(path), read_yaml(path), ("time_zone", "namespace", "schedules"))
     if "time_zone" not in body:
-        raise KfrecError(f"{path}: states no time_zone; write that of KFP's scheduler, UTC where nobody changed it")
+        raise KfrecError(f"{path}: time_zone is missing; set it to that of KFP's scheduler, UTC by default")
     try:
         zone = ZoneInfo(str(body["time_zone"]))
     except (ZoneInfoNotFoundError, ValueError):

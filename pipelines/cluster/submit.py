@@ -1,4 +1,4 @@
-"""One run on a cluster: the pipeline's version, the run, and what becomes of it."""
+"""Starts and follows one run on a cluster."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def submit(client: Client, host: str, wanted: Submission, tell: Callable[[str], 
         except (ApiException, HTTPError) as error:
             if not may_pass(error):
                 raise
-            # Starting it again without looking might train twice.
+            # A blind retry might train twice.
             raise KfrecError(f"{host}: no answer; the run may have started, look at {host}/#/runs first") from None
     tell(f"{host}/#/runs/details/{run.run_id}")
     return str(run.run_id)
@@ -84,16 +84,16 @@ def follow(
     tell: Callable[[str], None] = print,
     patience: float = 600.0,
 ) -> int:
-    """Tells every change of a run and its steps until it has ended; returns 0 where it succeeded, else 1.
+    """Reports every change of a run and its steps until it has ended; returns 0 if it succeeded, else 1.
 
     Args:
         client: of KFP.
         host: its address, for messages.
         run_id: KFP's identifier.
         timeout: seconds to wait for the end.
-        pause: seconds between two looks.
+        pause: polling interval in seconds.
         tell: called with each line for the user.
-        patience: for how many seconds KFP may fail to answer before this gives up; the run goes on all the same.
+        patience: seconds without an answer from KFP before this gives up; the run itself continues.
 
     Raises:
         KfrecError: not ended after ``timeout`` seconds, or KFP does not answer for ``patience`` seconds.
@@ -130,11 +130,11 @@ def follow(
             return ENDED[run.state]
         if time.monotonic() > until:
             raise KfrecError(
-                f"run {run_id} has not ended after {timeout:g} s; it goes on at {host}/#/runs/details/{run_id}"
+                f"run {run_id} has not ended after {timeout:g} s; it continues at {host}/#/runs/details/{run_id}"
             )
         time.sleep(pause)
 
 
 def _namespace(client: Client) -> str | None:
-    """The user's namespace in a KFP that serves several users; None in one that does not."""
+    """The user's namespace in multi-user KFP, else None."""
     return client.get_user_namespace() or None

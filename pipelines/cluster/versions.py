@@ -58,7 +58,7 @@ def find_version(client: Client, ir: str) -> Version | None:
 
 
 def ensure_version(client: Client, ir: str) -> Version:
-    """The version with this content, uploaded where KFP does not have it; safe to call from several places at once."""
+    """The version with this content, uploaded if KFP does not have it; safe to call concurrently."""
     if (found := find_version(client, ir)) is not None:
         return found
     from kfp_server_api import ApiException
@@ -71,7 +71,7 @@ def ensure_version(client: Client, ir: str) -> Version:
         try:
             version = client.upload_pipeline_version(str(path), name, pipeline_id=pipeline_id)
         except ApiException as error:
-            # Someone else, or a try of ours whose answer got lost, has uploaded it.
+            # Another client, or an earlier try whose answer got lost, has uploaded it.
             if status_of(error) == 409 and (found := find_version(client, ir)) is not None:
                 return found
             raise
@@ -85,12 +85,12 @@ def pipeline_name(ir: str) -> str:
 
 @functools.lru_cache(maxsize=8)
 def _info(ir: str) -> Mapping[str, Any]:
-    """What a compiled pipeline says of itself; reading all of it takes tenths of a second."""
+    """The pipelineInfo of a compiled pipeline; parsing all of it takes tenths of a second."""
     return dict(next(yaml.safe_load_all(ir))["pipelineInfo"])
 
 
 def _create(client: Client, name: str, ir: str) -> str:
-    """A pipeline without versions; uploading one would add a version that is not named after its content."""
+    """Creates a pipeline without versions; an upload would add a version that is not named after its content."""
     from kfp_server_api import ApiException, V2beta1Pipeline
 
     description = _info(ir).get("description", "").split("\n")[0]
@@ -105,7 +105,7 @@ def _create(client: Client, name: str, ir: str) -> str:
 
 
 def _pipeline_id(client: Client, name: str) -> str | None:
-    """KFP's identifier of a pipeline: the user's own where KFP serves several users, not a shared one of that name."""
+    """KFP's identifier of a pipeline: in multi-user KFP the user's own, not a shared one of that name."""
     predicate = {"operation": "EQUALS", "key": "display_name", "stringValue": name}
     page = client.list_pipelines(
         namespace=client.get_user_namespace() or None, filter=json.dumps({"predicates": [predicate]})

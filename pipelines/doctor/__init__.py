@@ -1,1 +1,1 @@
-"""``kfrec doctor``: what a machine or a cluster has and lacks for kfrec, one line each, with what to do."""
+"""``kfrec doctor``: checks a machine or a cluster for kfrec's prerequisites, one line each, with the remedy."""

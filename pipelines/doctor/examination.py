@@ -1,4 +1,4 @@
-"""Carries out checks side by side and shows what they found, in the order of their list."""
+"""Runs checks in parallel and prints their findings, in the order of their list."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from components.errors import KfrecError, explain_os_error
 from pipelines.doctor.finding import MISSING, Check, Finding, P, missing
 
-# A server that is there answers at once, also a busy one within some seconds.
+# A running server answers at once, a busy one within some seconds.
 LONGEST = 60.0
 _SUBJECT_WIDTH = 13
 
@@ -25,13 +25,13 @@ class _Looking:
 def examine(checks: Sequence[Check[P]], place: P, debug: bool = False, longest: float = LONGEST) -> int:
     """Prints a line for every finding and returns how many of them are MISSING.
 
-    A check that fails is a line like any other; so is one that takes too long.
+    A check that fails or times out is reported in a line like any other.
 
     Args:
-        checks: what to look at.
-        place: what the checks are told.
+        checks: to run.
+        place: input of the checks.
         debug: raise what a defect of a check raised, after the last line.
-        longest: seconds until a check is given up.
+        longest: timeout of a check, in seconds.
     """
     begun, lacking = time.monotonic(), 0
     looks = [_start(check, place) for check in checks]
@@ -39,7 +39,7 @@ def examine(checks: Sequence[Check[P]], place: P, debug: bool = False, longest: 
         looking.thread.join(max(0.0, begun + longest - time.monotonic()))
         findings = list(looking.findings)
         if looking.thread.is_alive():
-            findings.append(missing(f"no answer within {longest:.0f} s", "see that what it asks is running"))
+            findings.append(missing(f"no answer within {longest:.0f} s", "check that its server is running"))
         for finding in findings:
             print(line(check.subject, finding), flush=True)
             lacking += finding.state == MISSING
@@ -74,7 +74,7 @@ def _start(check: Check[P], place: P) -> _Looking:
                 missing(f"this check failed ({type(error).__name__}: {error})", "see kfrec --debug doctor")
             )
 
-    # The interpreter does not wait for a daemon thread that still waits for a server.
+    # A daemon thread that still waits for a server does not keep the interpreter alive.
     looking = _Looking(threading.Thread(target=look, daemon=True))
     looking.thread.start()
     return looking

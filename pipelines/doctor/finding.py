@@ -1,4 +1,4 @@
-"""What a check found, and the checks' common form."""
+"""Findings, and the interface of checks."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Finding:
     """One line.
 
     Attributes:
-        state: OK; MISSING where kfrec cannot work so; NOTE where it can, but the reader should know.
-        found: what is there.
-        remedy: what to do about it; empty where nothing is to be done.
+        state: OK; MISSING if kfrec cannot work; NOTE if it can, with a remark.
+        found: description.
+        remedy: what to do about it; may be empty.
     """
 
     state: str

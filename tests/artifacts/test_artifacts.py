@@ -140,7 +140,7 @@ def test_a_manifest_of_another_format_is_refused(tmp_path: Path) -> None:
 
 def test_another_steps_output_is_refused(tmp_path: Path) -> None:
     write(tmp_path / "raw")
-    with pytest.raises(KfrecError, match="raw: was written by step download, but what preprocess writes is needed"):
+    with pytest.raises(KfrecError, match="raw: was written by step download, but an output of preprocess is needed"):
         open_artifact(tmp_path / "raw", steps=("preprocess",))
 
 

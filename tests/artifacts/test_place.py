@@ -43,21 +43,21 @@ def publish(output: str | Path, text: str = "new") -> None:
 @pytest.mark.parametrize(
     ("output", "line"),
     [
-        ("", "the output folder is '', the working folder"),
-        (".", "is the working folder or holds it"),
-        ("..", "is the working folder or holds it"),
-        ("/", "is the working folder or holds it"),
+        ("", "the output folder is '', the working directory"),
+        (".", "is or contains the working directory"),
+        ("..", "is or contains the working directory"),
+        ("/", "is or contains the working directory"),
         ("documents", "holds thesis.txt, which the tfrecord step did not write"),
         ("documents/../documents", "holds thesis.txt, which the tfrecord step did not write"),
         ("documents/thesis.txt", "is a file"),
         ("documents/thesis.txt/out", "a file stands where a folder is needed"),
-        ("input", "is read by this step"),
-        ("input/out", "is read; name a folder outside of it"),
-        ("source", "is read by this step"),
-        ("source/out", "is read; name a folder outside of it"),
+        ("input", "is an input of this step"),
+        ("input/out", "an input of this step; name a folder outside of it"),
+        ("source", "is an input of this step"),
+        ("source/out", "an input of this step; name a folder outside of it"),
         ("earlier/out", "lies inside the artifact"),
         ("x" * 300, "the name is too long"),
-        ("circle", "symbolic links lead in a circle"),
+        ("circle", "symbolic links form a loop"),
         ("/proc/none", "is not there and cannot be made there"),
     ],
 )
@@ -74,7 +74,7 @@ def test_what_is_not_the_steps_own_is_refused_in_one_line_and_left_as_it_was(
 
 def test_the_parent_of_an_input_is_refused(tmp_path: Path) -> None:
     (tmp_path / "there" / "input").mkdir(parents=True)
-    with pytest.raises(KfrecError, match=r"holds .*input, which is read"):
+    with pytest.raises(KfrecError, match=r"contains .*input, an input of this step"):
         output_folder(tmp_path / "there", "tfrecord", [tmp_path / "there" / "input"])
 
 

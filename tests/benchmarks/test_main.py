@@ -15,7 +15,7 @@ def test_an_unknown_stage_is_refused_with_the_names_of_all(
     with pytest.raises(SystemExit) as stopped:
         command.main()
     assert stopped.value.code == 2
-    assert "there is no stage tfrecord; the stages are startup, convert," in capsys.readouterr().err
+    assert "unknown stage tfrecord; the stages are startup, convert," in capsys.readouterr().err
 
 
 def test_a_stage_that_fails_keeps_the_others_figures_and_fails_the_run(

@@ -118,7 +118,7 @@ def test_a_server_that_never_sends_what_its_checksum_says_is_given_up(books: Fil
 
 def test_a_file_that_is_truncated_at_the_source_is_one_clear_line(books: FileServer, tmp_path: Path) -> None:
     books.files[PATH] = reviews()[:-20]
-    with pytest.raises(KfrecError, match=rf"{PATH}: the gzip file is cut off after \d+ bytes; get a complete copy"):
+    with pytest.raises(KfrecError, match=rf"{PATH}: the gzip file is truncated after \d+ bytes; get a complete copy"):
         download(books, tmp_path / "raw")
 
 
@@ -140,7 +140,7 @@ def test_a_failed_download_leaves_the_earlier_output(books: FileServer, tmp_path
     download(books, tmp_path / "raw")
     before = open_artifact(tmp_path / "raw").digest
     books.files[PATH] = reviews(2500)[:-20]
-    with pytest.raises(KfrecError, match="cut off"):
+    with pytest.raises(KfrecError, match="truncated"):
         download(books, tmp_path / "raw")
     assert open_artifact(tmp_path / "raw").digest == before
     assert [path.name for path in tmp_path.iterdir()] == ["raw"]
@@ -229,7 +229,7 @@ def test_a_file_cut_off_at_the_source_is_fetched_anew_once_the_source_is_mended(
 ) -> None:
     cache = str(tmp_path / "cache")
     books.files[PATH] = reviews()[:-20]
-    with pytest.raises(KfrecError, match="cut off"):
+    with pytest.raises(KfrecError, match="truncated"):
         download(books, tmp_path / "raw", cache_dir=cache)
     books.files[PATH] = reviews()
     assert download(books, tmp_path / "raw", cache_dir=cache) == {"reviews": 2000, "items": 50}
@@ -244,7 +244,7 @@ def test_a_source_that_states_nothing_is_fetched_again(books: FileServer, tmp_pa
 
 
 def test_a_file_as_source_asks_for_its_place(books: FileServer, tmp_path: Path) -> None:
-    with pytest.raises(KfrecError, match="is a file; give the place that holds it as source"):
+    with pytest.raises(KfrecError, match="is a file; give the folder or prefix that holds it as source"):
         run(STEPS["download"].of(source=f"{books.url}{PATH}"), raw=tmp_path / "raw")
 
 

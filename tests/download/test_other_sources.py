@@ -73,13 +73,13 @@ def test_a_folder_without_metadata_is_one_clear_line(folder: Path, tmp_path: Pat
 
 def test_the_same_reviews_twice_are_refused(folder: Path, tmp_path: Path) -> None:
     (folder / REVIEWS.removesuffix(".gz")).write_text("{}\n")
-    with pytest.raises(KfrecError, match=r"reviews_Books\.json is there twice"):
+    with pytest.raises(KfrecError, match=r"reviews_Books\.json exists twice"):
         download(folder, tmp_path / "raw")
 
 
 def test_a_truncated_gz_names_the_file(folder: Path, tmp_path: Path) -> None:
     (folder / REVIEWS).write_bytes(reviews()[:5000])
-    with pytest.raises(KfrecError, match=rf"{folder / REVIEWS}: the gzip file is cut off after 5000 bytes; get a comp"):
+    with pytest.raises(KfrecError, match=rf"{folder / REVIEWS}: the gzip file is truncated after 5000 bytes; get a"):
         download(folder, tmp_path / "raw")
 
 

@@ -1,6 +1,6 @@
 """Argo's retry strategy, as far as the retries of a step need it.
 
-``backoff.maxDuration`` runs from the first attempt's start: after it no attempt begins, and one that runs is ended.
+``backoff.maxDuration`` counts from the first attempt's start: after it no attempt begins, and a running one is ended.
 https://argo-workflows.readthedocs.io/en/latest/retries/
 """
 

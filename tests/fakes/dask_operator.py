@@ -1,8 +1,8 @@
-"""What the Dask operator makes of a DaskCluster, on this machine: its scheduler and its workers really run.
+"""A fake Dask operator on this machine: the scheduler and the workers of a DaskCluster really run.
 
-It is as unkind as the real one: the phase is Running as soon as there is a service, long before anything runs; pods
-come slowly and one after the other; a worker that ends is started again under the same name, as its Deployment has
-it, with its working folder empty; and everything goes when the object does.
+It reproduces the real one's pitfalls: the phase is Running as soon as there is a service, long before any pod runs;
+pods start slowly, one after the other; a worker that ends is restarted under the same name, like its Deployment does,
+with an empty working folder; and all of it is deleted with the object.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class DaskOperator:
     Attributes:
         port: of the scheduler's service.
         delay: seconds between two pods.
-        pending: message of a scheduler of Kubernetes that finds no node for the last worker; empty finds one.
-        pod_quota: message of a quota that refuses pods; empty lets them in.
+        pending: message of the Kubernetes scheduler if the last worker is unschedulable; empty schedules it.
+        pod_quota: message of a quota that rejects pods; empty admits them.
         environment: more variables of the workers.
         restarts: of pods that ended.
         processes: by the pod's name.

@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass(frozen=True)
 class Fault:
-    """What goes wrong with one GET.
+    """The fault of one GET.
 
     Attributes:
         status: answer with this status and no file.
@@ -30,7 +30,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class Asked:
-    """One request as it came and what was answered."""
+    """One request and its response."""
 
     method: str
     path: str
@@ -44,10 +44,10 @@ class FileServer:
     Attributes:
         files: path such as "/books/reviews_Books.json.gz" to content.
         headers: further headers by path.
-        faults: by path, what goes wrong with the next GETs, one each.
-        ranges: whether Range is understood.
-        lengths: whether the length of a body is told.
-        etags: whether an ETag is told.
+        faults: by path, the faults of the next GETs, one each.
+        ranges: whether Range is supported.
+        lengths: whether Content-Length is sent.
+        etags: whether an ETag is sent.
         head: whether HEAD is allowed.
         asked: every request so far.
     """

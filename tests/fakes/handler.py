@@ -1,4 +1,4 @@
-"""What the stand-ins' HTTP handlers have in common."""
+"""The common base of the fakes' HTTP handlers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class QuietHandler(BaseHTTPRequestHandler):
-    """Keeps connections open, logs nothing, and takes a client that is gone for the end of its connection."""
+    """Keeps connections alive, logs nothing, and treats a lost client as the end of its connection."""
 
     protocol_version = "HTTP/1.1"
     # Head and body leave as two packets; the second would wait 40 ms for the client's acknowledgement of the first.

@@ -1,4 +1,4 @@
-"""KFP's v2beta1 REST API over real HTTP, as far as runs and schedules need it; made from its published description."""
+"""The part of KFP's v2beta1 REST API for runs and schedules, over real HTTP; follows its published description."""
 
 from __future__ import annotations
 
@@ -29,23 +29,23 @@ class KfpApi:
         pipelines, versions, experiments, runs, recurring: objects by identifier, as the API shows them.
         calls: (method, path) of every request.
         answered: (method, path, status, answer) of every request.
-        version: what the server calls itself; "unknown" where its image was built without one. Since 2.16 a recurring
-            run can be deleted without its runs.
-        killed: runs whose workflow was deleted with its recurring run; KFP goes on showing the state they had.
-        without_workflow: recurring runs whose ScheduledWorkflow someone deleted; KFP goes on listing them.
+        version: that the server reports; "unknown" if its image was built without one. Since 2.16 a recurring run can
+            be deleted without its runs.
+        killed: runs whose workflow was deleted with its recurring run; KFP still shows their last state.
+        without_workflow: recurring runs whose ScheduledWorkflow was deleted; KFP still lists them.
         pipeline_store: "database", or "kubernetes", where pipelines and their versions are objects of the cluster.
-        multi_user: whether every experiment, run and recurring run has to be somebody's.
+        multi_user: whether every experiment, run and recurring run must belong to a user.
         answers: statuses to answer the next requests with, before anything happens.
         lose_answer_of: (method, part of a path); the next such request is carried out and its connection cut.
         slow: (method, part of a path, seconds); such requests are carried out and answered that much later.
-        token: what a client has to bring; empty lets everyone in.
-        states: a run goes through these, one at each look.
-        failed_step: the step that fails where the last state is FAILED.
+        token: that a client must send; empty admits every client.
+        states: of a run, one per poll.
+        failed_step: the step that fails if the last state is FAILED.
         before_call: called with the number of the request before it is carried out.
-        turn: given a client's name, holds its request until it may be carried out, and others while it is.
+        turn: takes a client's name; blocks its request until its turn, and others during it.
         violations: schedules that had two recurring runs enabled after some request.
         page_limit: largest page the server gives.
-        status_lag: for how many looks KFP shows the old status of a recurring run. In KFP the status comes from the
+        status_lag: for how many polls KFP shows the old status of a recurring run. In KFP the status comes from the
             scheduler, which reports it a while after the change.
     """
 
@@ -75,7 +75,7 @@ class KfpApi:
         self.status_lag = 0
         self._lock = threading.RLock()
         self._looks: dict[str, int] = {}
-        self._unseen: dict[str, tuple[str, int]] = {}  # recurring run: the status shown, for so many looks yet
+        self._unseen: dict[str, tuple[str, int]] = {}  # recurring run: the status shown, and for how many more polls
         self._born: dict[str, int] = {}
 
     def enabled(self, schedule: str) -> list[Json]:
@@ -118,7 +118,7 @@ class KfpApi:
         return str(run["run_id"])
 
     def kubectl_apply(self, manifests: str) -> None:
-        """Pipelines and versions as Kubernetes objects, as KFP shows them where it keeps them so."""
+        """Applies pipelines and versions as Kubernetes objects, which KFP shows if it stores them so."""
         assert self.pipeline_store == "kubernetes"
         for body in yaml.load_all(manifests, _LOADER):
             name, spec = body["metadata"]["name"], body["spec"]
@@ -274,7 +274,7 @@ class KfpApi:
     def delete_recurring(self, identifier: str, query: Json, body: Any) -> Json:
         orphaned = query.get("propagation_policy") == "ORPHAN" and _numbers(self.version) >= (2, 16)
         if not orphaned and identifier not in self.without_workflow:
-            # The workflows belong to the ScheduledWorkflow, and the garbage collector takes them with it.
+            # The ScheduledWorkflow owns the workflows, and the garbage collector deletes them with it.
             open_runs = (r for r in self.runs.values() if r["state"] in ("PENDING", "RUNNING"))
             self.killed += [r["run_id"] for r in open_runs if r.get("recurring_run_id") == identifier]
         return self._delete(self.recurring, identifier)

@@ -1,4 +1,4 @@
-"""HTTP for the stand-in of KFP's API: routes, uploads, who may enter, and faults."""
+"""HTTP for the fake of KFP's API: routes, uploads, authentication, and faults."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ ROUTES = [
 
 
 class Handler(QuietHandler):
-    """One connection; ``api`` and ``client`` (the name of who uses this address) are set by a subclass."""
+    """One connection; a subclass sets ``api`` and ``client`` (the name of the client of this address)."""
 
     api: KfpApi
     client: str

@@ -1,4 +1,4 @@
-"""What a cluster holds beside MPIJobs and their pods, and what its API tells of kinds, versions and rights."""
+"""The other objects of a cluster besides MPIJobs and their pods, and its API's kinds, versions and rights."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ _CORE_KINDS = {
 
 
 class KubernetesObjects:
-    """The objects and who may do what.
+    """The objects and the rights of accounts.
 
     Attributes:
-        namespaces: those that are there.
+        namespaces: that exist.
         core: (plural, namespace, name) to objects of the core group.
         custom: (group, plural, namespace, name) of custom objects.
         crds: name to CustomResourceDefinition.
         nodes: nodes.
         ready: service to how many of its pods are ready.
-        unreadable: plurals that the asking account may not read.
-        refused: (account, resource, verb) that an account may not; the asking account is "".
-        may_review: whether the asking account may ask what others may.
-        may_impersonate: whether it may act in their place.
+        unreadable: plurals that the calling account may not read.
+        refused: (account, resource, verb) that an account may not use; the calling account is "".
+        may_review: whether the calling account may review the rights of others.
+        may_impersonate: whether it may impersonate them.
         version: of Kubernetes.
     """
 
@@ -80,7 +80,7 @@ class KubernetesObjects:
         self.crds["mpijobs.kubeflow.org"]["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
 
     def get(self, path: str, query: Mapping[str, str]) -> Answer:
-        """What the API server answers to a reading request; a path of no kind of object is answered in plain text."""
+        """The API server's response to a read request; for a path of no kind of object it is plain text."""
         words = path.strip("/").split("/")
         if path == "/version":
             return 200, {"major": "1", "minor": "33", "gitVersion": self.version}
@@ -103,7 +103,7 @@ class KubernetesObjects:
         return 404, "404 page not found\n"
 
     def review(self, path: str, body: Json, user: str) -> Answer:
-        """Whether someone may do something; with ``user``, as that one."""
+        """Reviews whether an account has a right; with ``user``, by impersonation."""
         spec = body["spec"]
         if user and not self.may_impersonate:
             return forbidden("serviceaccounts", user.rpartition(":")[2], "impersonate")

@@ -1,4 +1,4 @@
-"""What Kueue does with the MPIJobs that name a queue: it suspends them, admits them, and takes the admission back.
+"""A fake Kueue for the MPIJobs that name a queue: it suspends, admits and evicts them.
 
 https://github.com/kubernetes-sigs/kueue, pkg/controller/jobs/mpijob: its webhook sets ``suspend`` on creation; an
 admission unsets it and adds the flavor's node selector to the pods, an eviction (PodsReadyTimeout, preemption) does the

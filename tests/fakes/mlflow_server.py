@@ -35,7 +35,7 @@ class MlflowServer:
 
     Attributes:
         uri: its address.
-        environment: what a client process is given to use it as the steps' account.
+        environment: variables with which a client process uses it as the steps' account.
         admin: the same, as the admin.
     """
 
@@ -88,7 +88,7 @@ def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowSe
 
 
 def free_port() -> int:
-    """A port of this machine that nothing listens on."""
+    """An unused port of this machine."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port: int = free.getsockname()[1]
@@ -96,7 +96,7 @@ def free_port() -> int:
 
 
 def wait_for_server(uri: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    """Waits until a server says that it is healthy; a test whose server does not ends with its log."""
+    """Waits until a server reports that it is healthy; otherwise the test fails with the server's log."""
     started = time.monotonic()
     while time.monotonic() - started < _WAIT_SECONDS:
         assert process.poll() is None, log.read_text()

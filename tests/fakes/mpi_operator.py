@@ -1,8 +1,8 @@
-"""What mpi-operator does with an MPIJob, on this machine: the launcher's command really runs, with this mpirun.
+"""A fake mpi-operator on this machine: the launcher's command really runs, with this environment's mpirun.
 
-It is as unkind as the real one: a worker that failed is never replaced, only the first launcher waits for the workers,
-an evicted job keeps its pods, a suspended one loses them at any time, and the condition that says a job is done need
-not be the last one.
+It reproduces the real one's pitfalls: a failed worker is never replaced, only the first launcher waits for the workers,
+an evicted job keeps its pods, a suspended one may lose them at any time, and the condition of a finished job need not
+be the last one.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ class MpiOperator:
 
     Args:
         api: the API it watches.
-        stage: stands for the volumes at /stage, empty for each job's workers.
-        program: what a launcher runs instead of mpirun, given the number of the try.
+        stage: folder for the volumes at /stage, empty for each job's workers.
+        program: runs in a launcher instead of mpirun; gets the number of the try.
 
     Attributes:
         suspend: while set, jobs are held back; so is a job whose runPolicy says so.
-        unschedulable: message of a scheduler that finds no node; empty finds one.
-        image_trouble: message of a kubelet that cannot pull; empty pulls.
-        pod_quota: message of a quota that refuses pods; empty lets them in.
+        unschedulable: the scheduler's message if there is no node; empty schedules pods.
+        image_trouble: the kubelet's message if a pull fails; empty pulls.
+        pod_quota: message of a quota that rejects pods; empty admits them.
         gang: whether pods are scheduled only when as many exist as schedulingPolicy.minAvailable says.
         enforces_deadlines: whether a job ends after its activeDeadlineSeconds.
         ssh_delay: seconds after its workers are ready until their names resolve and sshd answers.
-        dead: workers that fail as soon as they are made.
+        dead: workers that fail as soon as they are created.
         tries: launchers started.
     """
 
@@ -73,7 +73,7 @@ class MpiOperator:
         self._close_sshd()
 
     def lose(self, pod: str, reason: str, message: str = "", hangs: bool = False) -> None:
-        """A worker ends for good: evicted, reclaimed, out of memory.
+        """A worker is lost: evicted, reclaimed, out of memory.
 
         Args:
             pod: the worker.
@@ -88,7 +88,7 @@ class MpiOperator:
             self._kill()
 
     def drain(self, pod: str) -> None:
-        """A worker is deleted from its node; the operator makes another one, which the launcher knows nothing of."""
+        """A worker is drained from its node; the operator creates another one, unknown to the launcher."""
         with self.api.changed:
             old = self.api.pods.pop(pod)
         self._pod(old["metadata"]["labels"][JOB_LABEL], pod, "worker", _running())
@@ -168,7 +168,7 @@ class MpiOperator:
         return self.suspend.is_set() or bool(policy.get("suspend"))
 
     def _workers_ready(self, name: str, uid: str, workers: Sequence[str]) -> bool:
-        """Makes the workers and waits until they are ready, for ever where one has failed."""
+        """Creates the workers and waits until they are ready; never returns if one has failed."""
         if self.pod_quota:
             self.api.event(name, "FailedCreate", f"Error creating: pods is forbidden: {self.pod_quota}")
         while self.pod_quota or self.unschedulable or self.image_trouble or self._is_short_of_a_gang(name, workers):
@@ -290,7 +290,7 @@ class MpiOperator:
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def _open_sshd(self, at: float) -> None:
-        """Has the workers' sshd answer from some time on."""
+        """Lets the workers' sshd answer after a delay."""
         self._close_sshd()
         if not self._ssh_port:
             with socketserver.TCPServer(("127.0.0.1", 0), _Banner) as probe:
@@ -326,7 +326,7 @@ def _running() -> Json:
 
 
 def _image_environment() -> dict[str, str]:
-    """What the train image has in place: this environment's Python and MPI, which may run as root and share cores."""
+    """The train image's environment: this Python and its MPI, which may run as root and oversubscribe cores."""
     binaries = Path(sys.executable).parent
     return {
         "PATH": f"{binaries}:{os.environ['PATH']}",

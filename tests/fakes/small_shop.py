@@ -104,7 +104,7 @@ def make_model(
         folder: where.
         data: folder of :func:`make_data`.
         names: the items of that data.
-        belief: what the model says about an item by its name.
+        belief: the model's score of an item by its name.
     """
     import tensorflow as tf
 

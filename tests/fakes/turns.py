@@ -1,4 +1,4 @@
-"""Clients of a stand-in that make their requests in a given order."""
+"""Makes the clients of a fake send their requests in a given order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 
 class Turns:
-    """One request at a time, in a given order of clients; after its end, whoever comes first.
+    """One request at a time, in a given order of clients; afterwards in the order of arrival.
 
     Args:
         order: a client's name for each request.
@@ -22,7 +22,7 @@ class Turns:
 
     @contextmanager
     def turn(self, client: str) -> Iterator[None]:
-        """Waits for the client's turn, and holds all others until the request is carried out."""
+        """Waits for the client's turn, and blocks all others until the request is done."""
         with self._changed:
             if not self._changed.wait_for(lambda: not self._order or self._order[0] == client, timeout=20):
                 raise TimeoutError(f"{client} waits for its turn; {self._order[0]} has not come")

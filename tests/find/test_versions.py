@@ -64,7 +64,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_prefix_without_versions_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(KfrecError, match="no data version below; put each one into a folder of its own"):
+    with pytest.raises(KfrecError, match="no data version below; put each version into its own folder"):
         data_versions(str(tmp_path), CONTRACT)
     with pytest.raises(KfrecError, match="no such folder"):
         data_versions(str(tmp_path / "none"), CONTRACT)

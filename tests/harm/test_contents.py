@@ -85,7 +85,7 @@ RAW_DAMAGES: dict[str, tuple[Damage, str]] = {
     "not gzip": (_bytes(_GZIPPED, lambda content: b"plain text" * 100), _GZIPPED),
     "no reviews file": (lambda folder: (folder / _GZIPPED).unlink(), "no reviews_*.json"),
     "no metadata file": (lambda folder: (folder / "meta_Synthetic.json.gz").unlink(), "no meta_*.json"),
-    "there twice": (lambda folder: (folder / "reviews_Synthetic.json").write_text(REVIEW), "a second time"),
+    "there twice": (lambda folder: (folder / "reviews_Synthetic.json").write_text(REVIEW), "also exists as"),
     "users with few reviews": (_reviews((REVIEW * 5).encode()), "no user has 20 reviews"),
     "metadata of others": (
         _metadata(b"{'asin': 'other', 'categories': [['A', 'B']]}\n"),

@@ -68,7 +68,7 @@ def test_outside_a_git_checkout_the_revision_has_to_be_named(tmp_path: Path) -> 
         cwd=ROOT, env=os.environ | {"GIT_DIR": str(tmp_path)}, capture_output=True, text=True,
     )  # fmt: skip
     assert done.returncode == 2 and not done.stdout
-    assert done.stderr.splitlines()[-1].endswith("name yours: --revision NAME, make images REVISION=NAME")
+    assert done.stderr.splitlines()[-1].endswith("give --revision NAME, or make images REVISION=NAME")
 
 
 def exported(made: Image) -> set[str]:

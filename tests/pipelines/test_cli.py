@@ -32,7 +32,7 @@ def test_a_model_that_is_not_installed_is_one_line(command: list[str], capsys: p
 
 def test_a_model_is_no_parameter(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", "--set", "model_type=din"]) == 2
-    assert "choose one with --model din" in capsys.readouterr().err
+    assert "choose the model with --model din" in capsys.readouterr().err
 
 
 def test_a_reader_that_has_seen_enough_ends_a_command_quietly() -> None:
@@ -73,8 +73,8 @@ def test_an_environment_without_some_steps_says_which_extras_are_needed(
     assert main(["run", "--pipeline", pipeline, "--workdir", str(tmp_path / "runs")]) == 2
     assert capsys.readouterr().err.splitlines() == [
         "error: kfrec run needs nvtabular, orjson, horovod, which this environment lacks; install "
-        "kfrec[preprocess,train] into it, or start the run on a cluster with kfrec submit, where each step has an "
-        "image of its own"
+        "kfrec[preprocess,train] into it, or start the run on a cluster with kfrec submit, where each step has "
+        "its own image"
     ]
     assert not (tmp_path / "runs").exists()
 

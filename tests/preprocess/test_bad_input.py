@@ -46,7 +46,7 @@ def test_a_missing_file_is_named(tmp_path: Path, kind: str) -> None:
 def test_a_file_that_is_there_twice_is_named(tmp_path: Path) -> None:
     raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
     (raw / "reviews_Test.json.gz").write_bytes(gzip.compress((raw / "reviews_Test.json").read_bytes()))
-    assert "reviews_Test.json: is there a second time as reviews_Test.json.gz" in error_of(raw, tmp_path / "parquet")
+    assert "reviews_Test.json: also exists as reviews_Test.json.gz" in error_of(raw, tmp_path / "parquet")
 
 
 def test_only_the_files_that_the_manifest_lists_are_reviews(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -59,7 +59,7 @@ def test_only_the_files_that_the_manifest_lists_are_reviews(tmp_path: Path, caps
 def test_another_steps_output_is_refused(tmp_path: Path) -> None:
     raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
     preprocess(raw, tmp_path / "parquet")
-    with pytest.raises(KfrecError, match="was written by step preprocess, but what download writes is needed here"):
+    with pytest.raises(KfrecError, match="was written by step preprocess, but an output of download is needed here"):
         preprocess(tmp_path / "parquet", tmp_path / "again")
 
 

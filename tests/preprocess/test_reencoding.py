@@ -94,7 +94,7 @@ def test_a_pickled_workflow_is_refused_and_never_unpickled(folder: Path, tmp_pat
     (old / "metadata.json").write_text("{}")
     message = refused(folder, tmp_path / "parquet", old)
     assert "workflow.pkl: a pickled workflow of an earlier kfrec, which is never loaded" in message
-    assert f"give the output that it belongs to, {tmp_path}/old," in message
+    assert f"give its output folder {tmp_path}/old," in message
     assert not (tmp_path / "ran").exists()
 
 
@@ -112,7 +112,7 @@ def test_another_workflow_than_this_one_is_named(folder: Path, tmp_path: Path, t
     shutil.copytree(folder / "old" / "vocabulary", tmp_path / "old" / "vocabulary")
     (tmp_path / "old" / "workflow.json").write_text(text)
     message = refused(folder, tmp_path / "parquet", tmp_path / "old")
-    assert "workflow.json: describes another workflow than this kfrec fits" in message
+    assert "workflow.json: describes a workflow that this kfrec does not support" in message
 
 
 def test_the_output_holds_no_pickle(folder: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_vocabulary_with_a_value_twice_is_named(folder: Path, tmp_path: Path) 
     shutil.copytree(folder / "old" / "vocabulary", tmp_path / "vocabulary")
     twice = pa.table({"id": pa.array([3, 4], pa.int32()), "value": ["i1", "i1"]})
     pq.write_table(twice, tmp_path / "vocabulary" / "item.parquet")
-    assert "item.parquet: a value is missing or there twice" in refused(folder, tmp_path / "parquet", tmp_path)
+    assert "item.parquet: a value is missing or duplicated" in refused(folder, tmp_path / "parquet", tmp_path)
 
 
 def test_a_vocabulary_alone_encodes_as_its_workflow_does(folder: Path, tmp_path: Path) -> None:

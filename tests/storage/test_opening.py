@@ -12,7 +12,7 @@ def test_an_unknown_scheme_lists_the_known_ones() -> None:
 
 
 def test_what_is_no_address_is_one_clear_line() -> None:
-    with pytest.raises(KfrecError, match=r"s3://\[::1: is no address \(Invalid IPv6 URL\); correct it"):
+    with pytest.raises(KfrecError, match=r"s3://\[::1: is not a valid URI \(Invalid IPv6 URL\); correct it"):
         open_store("s3://[::1")
 
 

@@ -44,21 +44,21 @@ def refused(folder: Path, train: pa.Table, message: str, **parameters: int) -> N
         ("item", 5, None, "part.0.parquet: column item has 1 nulls"),
         ("cat_sequence", 5, None, "part.0.parquet: column cat_sequence has 1 nulls"),
         ("cat_sequence", 5, [1] * 11 + [None], "part.0.parquet: column cat_sequence has 1 nulls"),
-        ("item", 3, 0, "part.0.parquet: column item has 1 of 20 ids that are 0 in rows 0 and on; ids start at 1"),
-        ("uid", 23, 0, "part.1.parquet: column uid has 1 of 20 ids that are 0 in rows 20 and on; ids start at 1"),
+        ("item", 3, 0, "part.0.parquet: column item has 1 of 20 ids that are 0 from row 0 on; ids start at 1"),
+        ("uid", 23, 0, "part.1.parquet: column uid has 1 of 20 ids that are 0 from row 20 on; ids start at 1"),
         (
             "cat_sequence",
             5,
             [1] * 13,
-            "part.0.parquet: column cat_sequence has 1 lists that are not as long as those of item_sequence",
+            "part.0.parquet: column cat_sequence has 1 lists whose lengths differ from those of item_sequence",
         ),
         (
             "neg_cat_sequence",
             30,
             [1] * 4,
-            "part.1.parquet: column neg_cat_sequence has 1 lists that are not as long as those of neg_item_sequence",
+            "part.1.parquet: column neg_cat_sequence has 1 lists whose lengths differ from those of neg_item_sequence",
         ),
-        ("cat_sequence", 5, [1] * 11, "part.0.parquet: column cat_sequence has 1 lists that are not as long as those"),
+        ("cat_sequence", 5, [1] * 11, "part.0.parquet: column cat_sequence has 1 lists whose lengths differ from"),
     ],
 )
 def test_a_bad_value_is_named(tmp_path: Path, column: str, row: int, value: object, message: str) -> None:
@@ -70,7 +70,7 @@ def test_a_bad_value_is_named(tmp_path: Path, column: str, row: int, value: obje
 def test_every_category_list_longer_than_its_item_list_is_named(tmp_path: Path) -> None:
     columns = samples(40)
     columns["cat_sequence"] = [[*row, 1] for row in columns["cat_sequence"]]
-    refused(tmp_path, table(columns), "part.0.parquet: column cat_sequence has 20 lists that are not as long as those")
+    refused(tmp_path, table(columns), "part.0.parquet: column cat_sequence has 20 lists whose lengths differ from")
 
 
 def test_padding_in_a_history_is_no_id(tmp_path: Path) -> None:
@@ -171,5 +171,5 @@ def test_metadata_that_the_manifest_does_not_list_is_refused(tmp_path: Path) -> 
 def test_another_steps_output_is_refused(tmp_path: Path) -> None:
     artifact(tmp_path / "in", table(samples(40)), table(samples(20)))
     run(TfrecordParameters(), parquet=tmp_path / "in", tfrecord=tmp_path / "out")
-    with pytest.raises(KfrecError, match="was written by step tfrecord, but what preprocess writes is needed here"):
+    with pytest.raises(KfrecError, match="was written by step tfrecord, but an output of preprocess is needed here"):
         run(TfrecordParameters(), parquet=tmp_path / "out", tfrecord=tmp_path / "again")

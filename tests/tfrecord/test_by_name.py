@@ -81,7 +81,7 @@ def test_any_tensorflow_program_reads_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "line"),
     [
-        ({"price": [0.5, None, 1.0, 2.0]}, "column price has 1 nulls in rows 0 and on"),
+        ({"price": [0.5, None, 1.0, 2.0]}, "column price has 1 nulls from row 0 on"),
         ({"price": [0.5, float("nan"), float("inf"), 2.0]}, "column price has 2 values that are not finite"),
         ({"weights": [[], [float("inf")], [], []]}, "column weights has 1 values that are not finite"),
         ({"price": ["a", "b", "c", "d"]}, "column price is of type string, but it must hold numbers"),

@@ -83,7 +83,7 @@ def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed
     process.wait()
     assert not gcs_bucket.blob("other/model/_manifest.json").exists()
     resumed = train(other, tmp_path / "second", checkpoint_steps=10)
-    assert resumed.returncode == 0 and "going on from the checkpoint" in resumed.stdout, resumed.stderr
+    assert resumed.returncode == 0 and "resuming from the checkpoint" in resumed.stdout, resumed.stderr
     fetch_artifact(f"{other}/model", tmp_path / "resumed")
     # The log goes on where the checkpoint was, and the curve is that of the run that was never killed.
     np.testing.assert_allclose(

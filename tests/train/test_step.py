@@ -90,5 +90,5 @@ def test_a_batch_that_the_workers_cannot_share_is_refused_before_any_starts(tmp_
 def test_another_steps_output_is_refused_before_any_worker_starts(tmp_path: Path) -> None:
     with publishing(tmp_path / "parquet", step="preprocess") as staging:
         (staging.path / "metadata.json").write_text("{}")
-    with pytest.raises(KfrecError, match="was written by step preprocess, but what tfrecord writes is needed here"):
+    with pytest.raises(KfrecError, match="was written by step preprocess, but an output of tfrecord is needed here"):
         run(STEPS["train"].of(), tfrecord=tmp_path / "parquet", model=tmp_path / "model")

@@ -1,4 +1,4 @@
-"""Amazon product reviews of 2014, as the public SIM uses them: who chose what and when, and each item's category."""
+"""Amazon product reviews of 2014, as in the public SIM: user, item and time of each review, categories of items."""
 
 from __future__ import annotations
 

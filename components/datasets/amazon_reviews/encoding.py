@@ -1,10 +1,9 @@
-"""Names to ids: the NVTabular workflow that is fitted, described beside the samples and used again on new data.
+"""Names to ids: the NVTabular workflow, which is fitted, stored with the samples and reused on new data.
 
-In and out: uid, item and cat of reviews. Ids start at 3; 1 stands for null, 2 for everything outside the vocabulary, 0
-is left to padding.
+Input and output: uid, item and cat of reviews. Ids start at 3; 0 is padding, 1 null, 2 out of vocabulary.
 
-What passes between runs is the vocabulary, which is data: the same bytes from the same reviews, and nothing that has to
-be unpickled. A pickled workflow is another file at every run, and to read one is to run what its writer wanted.
+Runs exchange only the vocabulary, which is plain data: the same reviews give the same bytes, and nothing is unpickled.
+A pickled workflow differs at every run, and unpickling one executes arbitrary code.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ FIRST_ID = 3
 VOCABULARY = "vocabulary"
 WORKFLOW = "workflow.json"
 _PICKLE = "workflow.pkl"
+_NOT_OURS = "kfrec did not write it; give an earlier output of this step"
 _DESCRIPTION = {
     "format": 1,
     "columns": list(NAMES),
@@ -56,8 +56,8 @@ class Encoder:
     """A fitted workflow.
 
     Attributes:
-        workflow: gives the ids.
-        tables: folder of the tables that it reads them from, which has to stay while it is used.
+        workflow: maps names to ids.
+        tables: folder of its tables, which must exist while it is used.
     """
 
     workflow: Workflow
@@ -77,7 +77,7 @@ def fit(workers: Workers, histories: Sequence[Path], folder: Path) -> Encoder:
         histories: files of the schema ``histories.HISTORY``.
         folder: where the workflow keeps its tables.
     """
-    # Workflow.fit would encode a whole partition besides, only to learn the types, which are known.
+    # Workflow.fit would also encode a whole partition, only to infer the types, which are known.
     library = dispatch.get_lib()
     meta = library.DataFrame({name: library.Series([], dtype="object") for name in NAMES})
     categorify = _categorify(folder)
@@ -100,7 +100,7 @@ def _workflow(categorify: ops.Categorify) -> Workflow:
 
 
 def _settle_ties(path: Path, name: str) -> None:
-    """Puts equally frequent values in alphabetical order; NVTabular's sort leaves it to the machine."""
+    """Sorts equally frequent values alphabetically; NVTabular's order depends on the machine."""
     values = pd.read_parquet(path).sort_values([f"{name}_size", name], ascending=[False, True], ignore_index=True)
     values.index += FIRST_ID
     values.to_parquet(path, compression=None)
@@ -111,11 +111,11 @@ def _table(folder: Path, name: str) -> Path:
 
 
 def earlier_encoder(place: str, scratch: Path) -> Encoder:
-    """The workflow of an earlier output, made again from the vocabulary.
+    """The workflow of an earlier output, rebuilt from its vocabulary.
 
     Args:
         place: folder or URI of an output of this step, or of records or a model that carry its vocabulary.
-        scratch: folder for what has to be fetched or made.
+        scratch: folder for fetched and generated files.
 
     Raises:
         KfrecError: there is no vocabulary, or it is not one that this step writes.
@@ -139,8 +139,8 @@ def _vocabulary(name: str) -> str:
 def _without_vocabulary(place: str, folder: Path) -> KfrecError:
     if (folder / _PICKLE).is_file():
         return KfrecError(
-            f"{folder / _PICKLE}: a pickled workflow of an earlier kfrec, which is never loaded; give the output that "
-            f"it belongs to, {folder.parent}, which has the {VOCABULARY} too, or fit a new one"
+            f"{folder / _PICKLE}: a pickled workflow of an earlier kfrec, which is never loaded; give its output "
+            f"folder {folder.parent}, which also has the {VOCABULARY}, or fit a new one"
         )
     return KfrecError(
         f"{place}: no {VOCABULARY} here; workflow must name an earlier output of this step, or records or a model "
@@ -149,7 +149,7 @@ def _without_vocabulary(place: str, folder: Path) -> KfrecError:
 
 
 def _check_description(path: Path) -> None:
-    """Refuses a vocabulary that another workflow goes with; records and models carry no description."""
+    """Rejects a vocabulary of another workflow; records and models carry no description."""
     try:
         fits = json.loads(path.read_text()) == _DESCRIPTION
     except FileNotFoundError:
@@ -158,7 +158,8 @@ def _check_description(path: Path) -> None:
         fits = False
     if not fits:
         raise KfrecError(
-            f"{path}: describes another workflow than this kfrec fits; use the kfrec that wrote it, or fit a new one"
+            f"{path}: describes a workflow that this kfrec does not support; use the kfrec that wrote it, or fit "
+            "a new one"
         )
 
 
@@ -183,15 +184,15 @@ def _from_vocabulary(folder: Path, scratch: Path) -> Encoder:
                 f"{path}: not a vocabulary; workflow must name an earlier output of this workflow"
             ) from None
         if not np.array_equal(table["id"].to_numpy(), np.arange(FIRST_ID, FIRST_ID + len(table))):
-            raise KfrecError(f"{path}: its ids do not count up from {FIRST_ID}; it was written by something else")
+            raise KfrecError(f"{path}: its ids are not consecutive from {FIRST_ID}; {_NOT_OURS}")
         if values.null_count or pc.count_distinct(values).as_py() != len(values):
-            raise KfrecError(f"{path}: a value is missing or there twice; it was written by something else")
+            raise KfrecError(f"{path}: a value is missing or duplicated; {_NOT_OURS}")
         vocabularies[name] = values.to_pandas()
     return Encoder(_workflow(_categorify(scratch, vocabs=vocabularies)), scratch)
 
 
 def out_of_vocabulary(encoder: Encoder, histories: Sequence[Path]) -> float:
-    """Share of the reviews in files of the schema ``histories.HISTORY`` whose item a workflow does not know."""
+    """Share of the reviews in files of the schema ``histories.HISTORY`` whose item is out of vocabulary."""
     known = pq.read_table(_table(encoder.tables, "item"), columns=["item"])["item"].combine_chunks()
     reviews = unknown = 0
     for path in histories:
@@ -203,7 +204,7 @@ def out_of_vocabulary(encoder: Encoder, histories: Sequence[Path]) -> float:
 
 
 def write_encoded(histories: Path, workflow: Workflow, output: Path) -> PairCounts:
-    """Encodes one partition and puts each user's reviews together.
+    """Encodes one partition and groups the reviews by user.
 
     Args:
         histories: file of the schema ``histories.HISTORY``.

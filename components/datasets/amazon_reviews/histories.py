@@ -1,4 +1,4 @@
-"""One partition's reviews, ready for NVTabular: users with enough reviews, in the order they wrote them."""
+"""One partition's reviews, prepared for NVTabular: users with enough reviews, in chronological order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HISTORY = pa.schema(
 
 @dataclass(frozen=True)
 class Histories:
-    """What came of a partition.
+    """The result for a partition.
 
     Attributes:
         path: a parquet file of the schema ``HISTORY``, sorted by user and position; None where no user is left.

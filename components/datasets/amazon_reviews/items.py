@@ -26,7 +26,7 @@ def write_items(tables: Iterable[pa.Table], output: Path) -> None:
 def parse_items(block: Block) -> tuple[pa.Table, list[BadLine]]:
     """Asin and category of the items of a block, and the lines that are no item.
 
-    The category is the last entry of the first path of ``categories``, null where there is none. Both are names as
+    The category is the last entry of the first path of ``categories``, null if there is none. Both are names as
     ``names`` has them.
     """
     asins: list[str] = []

@@ -1,8 +1,8 @@
 """One line of item metadata: a JSON object, or the Python literal of a dictionary, as the 2014 Amazon files have it.
 
-``ast.literal_eval`` is slow. Nearly all lines are of a plain form, which one regular expression recognises as a whole
-ten times as fast. Its grammar is a subset of Python's literals, so a line that matches means the same to both; a line
-that does not match (unusual spacing, escapes in an asin, deeper nesting) goes to ``ast.literal_eval``.
+``ast.literal_eval`` is slow. Nearly all lines have a simple form, which one regular expression parses ten times as
+fast. Its grammar is a subset of Python's literals, so both agree on a line that matches; other lines (unusual spacing,
+escapes in an asin, deeper nesting) go to ``ast.literal_eval``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ESCAPE = r"\\(?:[^xuUN\n\r\0]|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4})"
 _TEXT = rf"""(?:'{_PLAIN}*(?:{_ESCAPE}{_PLAIN}*)*'|"[^"\\\n\r\0]*(?:{_ESCAPE}[^"\\\n\r\0]*)*")"""
 _NUMBER = r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,30})?(?:e[+-]?[0-9]{1,3})?"
 _ATOM = rf"(?:{_TEXT}|{_NUMBER}|None|True|False)"
-# The first form is the usual list of asins; to name it halves the time.
+# The first alternative is the usual list of asins; a separate one halves the time.
 _LIST = rf"(?:\[(?:'{_PLAIN}*', ?)*(?:'{_PLAIN}*')?\]|\[(?:{_ATOM}(?:, ?{_ATOM})*)?\])"
 _LISTS = rf"\[(?:{_LIST}(?:, ?{_LIST})*)?\]"
 _FLAT = rf"(?:{_ATOM}|{_LIST})"
@@ -34,7 +34,7 @@ _PLAIN_LINE = re.compile(rf"\{{(?:{_ENTRY}(?:, ?|(?=\}})))+\}}")
 def parse_item(line: str) -> tuple[str, str | None]:
     """Asin and category of a metadata line without surrounding white space.
 
-    The category is the last entry of the first path of ``categories``; None where there is none.
+    The category is the last entry of the first path of ``categories``; None if there is none.
 
     Raises:
         ValueError: the line is not item metadata; the message says why.

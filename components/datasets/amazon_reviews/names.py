@@ -1,22 +1,22 @@
-"""Names of users, items and categories: what a line must spell exactly, because equal names are one thing.
+"""Names of users, items and categories, which identify them and so must be exact.
 
-Only what survives every library on the way byte for byte is a name. A byte that is not UTF-8 has no character, and
-replacing it makes one user of many; pandas compares text up to the first NUL, with the same result.
+A valid name survives every library byte for byte. Replacing invalid UTF-8 would merge several users into one; so does
+pandas, which compares text only up to the first NUL.
 """
 
 from __future__ import annotations
 
 import re
 
-# Stands for a byte that is not UTF-8; a noncharacter, which text that is interchanged does not hold.
+# Replaces a byte that is not UTF-8; a noncharacter, which valid text does not contain.
 _STRAY = "\ufdd0"
 _ESCAPED = re.compile("[\udc80-\udcff]")
 
 
 def decode(line: bytes) -> tuple[str, bool]:
-    """The text of a line, and whether all of it is UTF-8; each byte that is not becomes a mark.
+    """The text of a line, and whether all of it is UTF-8; invalid bytes are replaced by a mark.
 
-    Such bytes spoil a review's text, not the review: :func:`check_name` refuses them where they matter.
+    Such bytes in a review's text are harmless; :func:`check_name` rejects them in names.
     """
     try:
         return line.decode(), True
@@ -25,7 +25,7 @@ def decode(line: bytes) -> tuple[str, bool]:
 
 
 def check_name(value: str, what: str, is_utf8: bool) -> None:
-    """Refuses a name that cannot be told from another one.
+    """Rejects a name that cannot be distinguished from another one.
 
     Args:
         value: the name.

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Generation:
-    """Of the synthetic data set."""
+    """Parameters of the synthetic data set."""
 
     synthetic_users: int = param(2500, "Users of the synthetic data set", unit="users", at_least=1)
     synthetic_items: int = param(3000, "Items of the synthetic data set", unit="items", at_least=2)
@@ -23,7 +23,7 @@ class Generation:
         25, "Mean number of reviews a synthetic user writes", unit="reviews", at_least=1
     )
     synthetic_shuffled_labels: bool = param(
-        False, "Draw synthetic items without regard to the user, so that there is nothing to learn (a control)"
+        False, "Draw synthetic items independently of the user, so that a model cannot learn anything (a control)"
     )
 
     def check(self) -> None:
@@ -41,7 +41,7 @@ class Sampling:
 
     max_sequence_length: int = param(100, "Longest positive history of a sample", unit="items", at_least=2)
     negative_sequence_length: int = param(
-        10, "Length of the negative history, which stands beside the newest items", unit="items", at_least=1
+        10, "Length of the negative history, aligned with the newest items", unit="items", at_least=1
     )
     shortest_sequence_for_user: int = param(20, "Users with fewer reviews are dropped", unit="reviews", at_least=2)
     shortest_sequence_for_training: int = param(
@@ -52,12 +52,12 @@ class Sampling:
     )
 
     def check(self) -> None:
-        """The negative history stands beside the newest items of the positive one."""
+        """The negative history is aligned with the newest items of the positive one."""
         if self.negative_sequence_length > self.max_sequence_length:
             raise KfrecError(
                 f"parameter negative_sequence_length={self.negative_sequence_length} is above "
-                f"max_sequence_length={self.max_sequence_length}; it stands beside the newest items of the positive "
-                "history, so lower it, or raise the other"
+                f"max_sequence_length={self.max_sequence_length}; it is aligned with the newest items of the "
+                "positive history, so lower it, or raise the other"
             )
 
 

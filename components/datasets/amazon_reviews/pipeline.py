@@ -33,8 +33,8 @@ class EncodedData:
         reviews: in each of them.
         popularity: folder of the distribution that negatives are drawn from.
         cardinalities: the largest id of uid, item and cat, in that order.
-        vocabulary: "fitted", "kept", or "refitted" where the one given knew too little.
-        out_of_vocabulary_rate: share of the reviews whose item the vocabulary that was given does not know.
+        vocabulary: "fitted", "kept", or "refitted" if too many values were out of vocabulary.
+        out_of_vocabulary_rate: share of the reviews whose item is not in the given vocabulary.
     """
 
     histories: tuple[Path, ...]
@@ -93,13 +93,13 @@ def encode_histories(
     output: Path,
     scratch: Path,
 ) -> EncodedData:
-    """Encodes all histories, and writes the vocabulary and what the workflow is to the folder ``output``.
+    """Encodes all histories, and writes the vocabulary and the workflow's description to the folder ``output``.
 
     Args:
         workers: run the tasks.
         histories: one for each partition.
         given: a fitted workflow to encode with; None fits a new one.
-        limit: share of reviews of unknown items above which a new one is fitted after all.
+        limit: share of reviews of unknown items above which a new one is fitted.
         output: the artifact's folder.
         scratch: folder for the encoded histories.
     """
@@ -161,7 +161,7 @@ def write_splits(workers: Workers, encoded: EncodedData, parameters: PreprocessR
 
 
 def _in_order(workers: Workers, tasks: Sequence[Delayed], ended: Callable[[int, Any], None]) -> list[Any]:
-    """The results of ``tasks``, in their order; ``ended`` hears of each as it comes."""
+    """The results of ``tasks``, in their order; calls ``ended`` for each as it completes."""
     results: list[Any] = [None] * len(tasks)
     for place, result in workers.run(tasks):
         results[place] = result

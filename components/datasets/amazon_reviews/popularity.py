@@ -33,9 +33,9 @@ class Popularity:
 
 
 def load_popularity(folder: Path) -> Popularity:
-    """Maps what ``save`` wrote into memory, which the processes of a machine share.
+    """Memory-maps the files of ``save``, which the processes of a machine share.
 
-    To be let go soon: a network file system cannot remove a folder with a file that is still mapped.
+    Release it early: a network file system cannot remove a folder with a mapped file.
     """
     return Popularity(*(np.load(folder / f"{part.name}.npy", mmap_mode="r") for part in fields(Popularity)))
 

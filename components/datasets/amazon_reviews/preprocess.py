@@ -1,6 +1,6 @@
 """From reviews to samples.
 
-NVTabular takes two seconds to import: what needs it is imported in functions, after reading has begun.
+NVTabular takes two seconds to import, so modules that need it are imported in functions, after reading has begun.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
 
 
 def _given(parameters: Any, scratch: Path) -> Encoder | None:
-    """The workflow to encode with, if one is named; here, before the long work, so that what is missing is told now."""
+    """The workflow to encode with, if one is named; opened before the long work, so that errors show early."""
     if not parameters.workflow:
         return None
     from components.datasets.amazon_reviews.encoding import earlier_encoder

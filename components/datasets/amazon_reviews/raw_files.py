@@ -37,5 +37,5 @@ def _find(raw: Artifact, kind: RawKind) -> tuple[Path, ...]:
         raise KfrecError(f"{raw.path}: no {kind.told} here; put the raw files there, as download does")
     for path in found:
         if path.with_name(f"{path.name}.gz") in found:
-            raise KfrecError(f"{path}: is there a second time as {path.name}.gz; remove one of the two")
+            raise KfrecError(f"{path}: also exists as {path.name}.gz; remove one of the two")
     return tuple(found)

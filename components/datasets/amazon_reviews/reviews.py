@@ -1,4 +1,4 @@
-"""Lines of a reviews file to columns: one call of Arrow's JSON reader where all is well, line by line where not."""
+"""Lines of a reviews file to columns: with Arrow's JSON reader if all lines are valid, else line by line."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _SMALLEST, _LARGEST = -(2**63), 2**63 - 1
 
 
 def parse_reviews(block: Block) -> tuple[pa.Table, list[BadLine]]:
-    """The reviews of a block, in order, as a table of the schema ``REVIEW``, and the lines that are none.
+    """The reviews of a block, in order, as a table of the schema ``REVIEW``, and the malformed lines.
 
-    A review is a JSON object with a non-empty text reviewerID, a non-empty text asin and a whole number
-    unixReviewTime; other fields are ignored. Blank lines are neither. What a name must be is in ``names``.
+    A review is a JSON object with a non-empty text reviewerID, a non-empty text asin and a whole number unixReviewTime;
+    other fields are ignored. Blank lines are skipped. ``names`` defines valid names.
     """
     table = _parse_at_once(block.text)
     return (table, []) if table is not None else _parse_line_by_line(block)
 
 
 def _parse_at_once(text: bytes) -> pa.Table | None:
-    """The table, or None where any line needs a closer look."""
+    """The table, or None if a line needs the slow path."""
     try:
         table = pj.read_json(pa.BufferReader(text), read_options=_READ, parse_options=_PARSE)
         table.validate(full=True)  # Arrow's reader does not check that text is UTF-8.

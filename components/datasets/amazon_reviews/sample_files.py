@@ -21,8 +21,8 @@ def write_samples(histories: Path, workflow: Workflow, output: Path) -> int:
 
     Args:
         histories: parquet file that ``encoding`` wrote.
-        workflow: makes samples of it.
-        output: the file to write; none is written where no sample results.
+        workflow: converts them to samples.
+        output: the file to write; not written if there are no samples.
 
     Returns:
         Samples written.
@@ -40,7 +40,7 @@ def write_samples(histories: Path, workflow: Workflow, output: Path) -> int:
 
 
 def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Joins small tables, as those of test samples are; one that is about a row group goes on alone."""
+    """Concatenates small tables, such as those of test samples, into row groups; large ones pass unchanged."""
     held, rows = [], 0
     for table in tables:
         held.append(table)

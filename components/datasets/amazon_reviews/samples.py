@@ -1,4 +1,4 @@
-"""The NVTabular operators that cut users' histories into samples, and the workflows made of them."""
+"""The NVTabular operators that cut users' histories into samples, and their workflows."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class SampleNegatives(ops.Operator):
         popularity: folder that ``Popularity.save`` wrote.
         length: of a negative history, in items.
         seed: of the draws.
-        stream: sets the draws of the two splits apart.
+        stream: separates the random draws of the two splits.
     """
 
     def __init__(self, popularity: Path, length: int, seed: int, stream: int) -> None:

@@ -1,9 +1,8 @@
 """Reviews sorted by user on disk, so that a partition of whole users can be read without ever holding all reviews.
 
 Reviews arrive in any order. They are collected into runs of a quarter of a million, each sorted by a 64-bit hash of the
-user and written to one Arrow file while the next is collected. A partition is a range of the hash: every run, being
-sorted, holds its share of it as one slice. The hash depends on nothing but the user's name, so neither do partitions of
-the same size.
+user and written to one Arrow file while the next is collected. A partition is a range of the hash: every sorted run
+holds its share as one slice. The hash, and so the partitioning, depends only on the users' names.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class UserRange:
 
 
 class UserRuns:
-    """Writes runs into ``folder``; a context, at whose end nothing is being written any more."""
+    """Writes runs into ``folder``; a context manager that waits for pending writes."""
 
     def __init__(self, folder: Path, run_reviews: int = RUN_REVIEWS) -> None:
         self._folder, self._run_reviews = folder, run_reviews
@@ -81,7 +80,7 @@ class UserRuns:
     def _end_run(self) -> None:
         if not self._pending_reviews:
             return
-        self._wait()  # Or runs would pile up in memory where the disk is slow.
+        self._wait()  # Back-pressure: otherwise runs would pile up in memory on a slow disk.
         self._runs.append(self._folder / f"run-{len(self._runs)}.arrow")
         self._writing = self._writer.submit(_write_run, self._pending, self._runs[-1])
         self._pending, self._pending_reviews = [], 0
@@ -103,7 +102,7 @@ def _write_run(tables: Sequence[pa.Table], path: Path) -> None:
 def user_keys(users: pa.ChunkedArray) -> np.ndarray:
     """A 64-bit hash of each user's name (SipHash, as pandas has it): int64, the same on every machine.
 
-    Two of ten million users share one with a probability of 3 in a million; ``histories`` refuses them.
+    Two of ten million users share one with a probability of 3 in a million; ``histories`` rejects them.
     """
     encoded = users.combine_chunks().dictionary_encode()
     names = encoded.dictionary.to_numpy(zero_copy_only=False)

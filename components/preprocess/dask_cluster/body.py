@@ -25,15 +25,15 @@ KIND = Kind(
     instead="dask_workers=0 for processes of this machine",
 )
 COMPONENT_LABEL, SCHEDULER, WORKER = "dask.org/component", "scheduler", "worker"
-# The pod of the step that created it: a cluster whose step has ended is nobody's.
+# The pod of the step that created it: a cluster whose step has ended is abandoned.
 POD_ANNOTATION = "kfrec.io/pod"
 OWN_LABELS = {"app.kubernetes.io/name": "kfrec", "app.kubernetes.io/part-of": "kfrec",
               "app.kubernetes.io/component": "dask"}  # fmt: skip
 _PORTS = {"tcp-comm": 8786, "http-dashboard": 8787}
 _SHARED, _TMP = "shared", "tmp"
 _SCHEDULER_COMMAND = ["python", "-m", "distributed.cli.dask_scheduler"]
-# Without a name of its own: a scheduler that still waits for a lost worker would refuse another of its name. Without a
-# nanny and a limit of Dask's own: a worker that needs too much memory ends with its pod, whose status says so.
+# No worker name: a scheduler that still waits for a lost worker would reject another one of its name. No nanny and no
+# memory limit of Dask: a worker that exceeds its memory ends with its pod, whose status shows it.
 _WORKER_COMMAND = [
     "python", "-m", "distributed.cli.dask_worker", "--no-nanny", "--nthreads=1", "--memory-limit=0", "--no-dashboard",
     "--preload=components.workflows.nvtabular_quiet",
@@ -115,7 +115,7 @@ def _pod(settings: DaskSettings, container: Mapping[str, Any], gpus: int = 0) ->
     spec: dict[str, Any] = {
         "serviceAccountName": settings.service_account,
         "automountServiceAccountToken": False,
-        # A volume that everybody shares may hold much: its files are not gone through at every start.
+        # A shared volume may be large: its files are not chowned at every start.
         "securityContext": pod_security() | {"fsGroupChangePolicy": "OnRootMismatch"},
         "containers": [dict(container)],
         "volumes": [

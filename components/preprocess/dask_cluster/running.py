@@ -1,7 +1,7 @@
-"""One DaskCluster from its creation to its end, which is the end of the step, whatever ends that.
+"""The life of one DaskCluster: it is created by a step and deleted when the step ends.
 
-Where this process cannot delete it (its machine is gone), the owner reference to the run's Workflow does, and before
-that the next preprocess step that looks.
+If this process cannot delete it (its machine is gone), the next preprocess step does, or the garbage collection through
+the owner reference to the run's Workflow.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ _ENDED = ("Succeeded", "Failed")
 
 @dataclass(frozen=True)
 class Pace:
-    """How often to look, and how long to wait for answers; seconds.
+    """Polling interval and timeouts, in seconds.
 
     Attributes:
-        look: between two looks at pods and workers.
-        answer: for a scheduler to answer.
-        parting: to bear an API server that is away when the cluster is to be deleted.
+        look: polling interval for pods and workers.
+        answer: timeout of a scheduler.
+        parting: wait for an unavailable API server when the cluster is deleted.
     """
 
     look: float = 5.0
@@ -46,16 +46,16 @@ class Pace:
 def running_cluster(
     workers: int, settings: DaskSettings, pace: Pace | None = None, tell: Callable[[str], None] = tqdm.write
 ) -> Iterator[str]:
-    """Gives the address of the scheduler of a new DaskCluster once all its workers have come.
+    """Yields the address of the scheduler of a new DaskCluster once all its workers have connected.
 
     Args:
         workers: how many.
         settings: of the cluster.
-        pace: how often to look.
+        pace: polling interval and timeouts.
         tell: called with a line for the user.
 
     Raises:
-        KfrecError: there may or can be no such cluster, or its workers do not come.
+        KfrecError: the cluster cannot be created, or its workers do not connect.
     """
     if not settings.shared_folder or not settings.shared_volume:
         raise KfrecError(
@@ -71,7 +71,7 @@ def running_cluster(
     try:
         cluster.create(body)
     except Refused as refused:
-        if refused.status != 409:  # its name is drawn: one that exists is this one, and the first answer got lost
+        if refused.status != 409:  # the name is random: an existing object is this one, and the first answer got lost
             raise KfrecError(_explained(refused, cluster)) from None
     except BaseException:  # an answer may get lost
         cluster.delete_at_the_end(name, pace.parting)
@@ -92,7 +92,7 @@ def running_cluster(
 
 
 def _delete_abandoned(cluster: Cluster, tell: Callable[[str], None]) -> None:
-    """Deletes clusters whose steps have ended without doing so: killed, or on a machine that is gone."""
+    """Deletes clusters of steps that ended without deleting them: killed, or on a lost machine."""
     selector = ",".join(f"{label}={value}" for label, value in OWN_LABELS.items())
 
     def look() -> None:
@@ -112,10 +112,10 @@ def _has_ended(pod: Json | None) -> bool:
 def _await_workers(
     cluster: Cluster, name: str, workers: int, address: str, longest: int, pace: Pace, tell: Callable[[str], None]
 ) -> None:
-    """Waits for the workers and tells what keeps them from running, each reason once.
+    """Waits for the workers and reports why they are pending, each reason once.
 
     Raises:
-        KfrecError: they have not come in time, or cannot.
+        KfrecError: they have not connected in time, or cannot start.
     """
     told: set[str] = set()
 
@@ -138,7 +138,7 @@ def _await_workers(
 
 
 def _missing(address: str, workers: int, seconds: float) -> str:
-    """What has not come yet, or an empty text."""
+    """The missing workers or scheduler, or an empty text."""
     try:
         with Client(address, timeout=seconds, set_as_default=False) as client:
             found = len(client.scheduler_info()["workers"])
@@ -148,18 +148,18 @@ def _missing(address: str, workers: int, seconds: float) -> str:
 
 
 def _reasons(cluster: Cluster, name: str, say: Callable[[str], None]) -> list[str]:
-    """What keeps the pods from running.
+    """Why the pods are pending.
 
     Raises:
-        KfrecError: waiting is in vain.
+        KfrecError: the pods can never run.
     """
     found = cluster.get(name)
     if found is None or found["metadata"].get("deletionTimestamp"):
         raise KfrecError(f"DaskCluster {name} was deleted by someone else; run the step again")
     if found.get("status", {}).get("phase") == "Error":
-        raise KfrecError(f"DaskCluster {name}: the Dask operator refuses it; its log says why")
+        raise KfrecError(f"DaskCluster {name}: the Dask operator rejected it; see the operator's log")
     pods = diagnosed("the pods", lambda: cluster.pods(name), say)
-    # Its pods are made by Deployments, so it is their ReplicaSets that meet a quota.
+    # Deployments create its pods, so quota errors appear at their ReplicaSets.
     events = diagnosed("the events", lambda: cluster.events_of("ReplicaSet", name), say)
     reasons = [*waiting_for(pods or (), events or ()), *(_end_of(pod) for pod in pods or () if exit_of(pod))]
     if pods == [] and not reasons:
@@ -168,7 +168,7 @@ def _reasons(cluster: Cluster, name: str, say: Callable[[str], None]) -> list[st
 
 
 def _ends(cluster: Cluster, name: str, seconds: float) -> list[str]:
-    """How pods of a cluster ended; it may take so long until their status says so."""
+    """How pods of a cluster ended; waits at most this long for their status."""
     until = time.monotonic() + seconds
     while not (ends := [_end_of(pod) for pod in cluster.pods(name) if exit_of(pod)]) and time.monotonic() < until:
         time.sleep(0.2)

@@ -9,13 +9,13 @@ from components.steps.parameter import param
 
 @dataclass(frozen=True)
 class ClickEvaluation:
-    """Of the evaluate step."""
+    """Parameters of the evaluate step."""
 
     calibration_bins: int = param(20, "Bins of the calibration curve", unit="bins", at_least=2)
 
 
 @dataclass(frozen=True)
 class ClickDecision:
-    """Of the register step."""
+    """Parameters of the register step."""
 
     auc_floor: float = param(0.6, "A first model needs a test AUC above this to become champion", at_least=0, at_most=1)

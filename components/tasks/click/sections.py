@@ -1,4 +1,4 @@
-"""What the report tells of a click-through-rate model."""
+"""The report's sections for a click-through-rate model."""
 
 from __future__ import annotations
 

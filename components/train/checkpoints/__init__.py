@@ -1,1 +1,1 @@
-"""What a training can go on from, and what it may start from."""
+"""Checkpoints to resume from, and warm starts from another model."""

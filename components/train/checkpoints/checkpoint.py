@@ -1,4 +1,4 @@
-"""Checkpoints: weights, optimizer state and the exact position in the data, written by rank 0 and shared with all.
+"""Checkpoints: weights, optimizer state and the exact position in the data, written by rank 0, read by all.
 
 TensorFlow writes the files of a checkpoint under temporary names and renames the list of checkpoints last, so an
 interrupted save leaves the one before it in force.
@@ -60,7 +60,7 @@ class Checkpoints:
             self._saved(self._manager.save(checkpoint_number=standing.global_step))
 
     def restore(self, path: str) -> tuple[Standing, list[np.ndarray]]:
-        """Puts the training back to where a checkpoint was written.
+        """Restores the training to the state of a checkpoint.
 
         Args:
             path: prefix of the checkpoint, from :func:`find_checkpoint`.
@@ -90,7 +90,7 @@ def find_checkpoint(path: str) -> str:
             return latest
     if Path(f"{path}.index").is_file():
         return path
-    raise KfrecError(f"load_checkpoint_path {path}: no checkpoint here; give a folder that a training wrote them to")
+    raise KfrecError(f"load_checkpoint_path {path}: no checkpoint here; give a folder with a training's checkpoints")
 
 
 def read_standing(prefix: str) -> Standing:
@@ -121,7 +121,7 @@ def restore_weights(prefix: str, model: Model) -> None:
 
 @contextmanager
 def _damage_told(prefix: str) -> Iterator[None]:
-    """Turns what TensorFlow raises for a checkpoint that is cut off or overwritten into one line."""
+    """Turns TensorFlow's exceptions for a truncated or overwritten checkpoint into one line."""
     try:
         yield
     except (tf.errors.OpError, ValueError, IndexError, RuntimeError) as error:
@@ -154,11 +154,11 @@ def require_same_model(prefix: str, standing: Standing, model: Model) -> None:
 
 
 def require_same_run(prefix: str, standing: Standing, mine: Standing, seed: int) -> None:
-    """Compares what must not change when a training goes on.
+    """Checks the settings that must not change when a training resumes.
 
     Args:
         prefix: the checkpoint.
-        standing: what it says.
+        standing: stored in it.
         mine: what this run would start with.
         seed: the seed asked for; -1 takes the checkpoint's.
 
@@ -170,7 +170,7 @@ def require_same_run(prefix: str, standing: Standing, mine: Standing, seed: int)
         "seed": (standing.seed, standing.seed if seed < 0 else seed),
     }
     if standing.step:
-        # Within an epoch the position only means something for the same batches.
+        # Within an epoch the position is only valid for the same batches.
         compared["global_batch_size"] = (standing.global_batch_size, mine.global_batch_size)
         compared["number of steps an epoch"] = (standing.steps_per_epoch, mine.steps_per_epoch)
     for name, (theirs, ours) in compared.items():

@@ -1,4 +1,4 @@
-"""TensorFlow's own words for a disk that cannot be written, as the operating system's error."""
+"""Converts TensorFlow's errors for a disk that cannot be written to the operating system's."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _KINDS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 @contextmanager
 def disk_errors(path: Path | str) -> Iterator[None]:
-    """Raises OSError where TensorFlow fails to write for a reason that the operating system gave.
+    """Raises OSError if TensorFlow fails to write because of an error of the operating system.
 
     Args:
         path: what is being written, for the message.

@@ -1,4 +1,4 @@
-"""What a failed training leaves beside its output, so that hours of work and the reason are not lost."""
+"""The checkpoints and the log that a failed training keeps next to its output."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class Kept:
 
     Attributes:
         checkpoints: folder of checkpoints.
-        log: file with what the workers said.
+        log: file with the workers' output.
     """
 
     checkpoints: Path
     log: Path
 
     def clear(self, load_checkpoint_path: str) -> None:
-        """Removes the checkpoints of an earlier failure, unless this training goes on from them."""
+        """Removes the checkpoints of an earlier failure, unless this training resumes from them."""
         if not load_checkpoint_path or Path(load_checkpoint_path).resolve() != self.checkpoints:
             shutil.rmtree(self.checkpoints, ignore_errors=True)
 
 
 @contextmanager
 def kept_on_failure(output: Path) -> Iterator[Kept]:
-    """Gives places beside the folder ``output``; success removes them, failure names them in its message."""
+    """Yields places next to the folder ``output``; success removes them, failure names them in its message."""
     output = output.resolve()
     kept = Kept(output.with_name(f".{output.name}.checkpoint"), output.with_name(f".{output.name}.log"))
     try:

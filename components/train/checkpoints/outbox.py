@@ -1,7 +1,7 @@
-"""Checkpoints on their way to object storage while training goes on.
+"""Uploads checkpoints to object storage in the background.
 
-The list file, which names the newest checkpoint, is uploaded after the checkpoint itself, so whatever moment a training
-is killed at, the list names one that is whole.
+The list file, which names the newest checkpoint, is uploaded after the checkpoint itself, so it names a complete one at
+any moment.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ LIST, LOG = "checkpoint", "log.json"
 
 
 class CheckpointOutbox:
-    """Uploads checkpoints from a thread, one at a time; of those that wait, only the newest is sent.
+    """Uploads checkpoints from a thread, one at a time; of several pending ones, only the newest is sent.
 
     Args:
         uri: where checkpoints go.
-        log: the training log; what it holds when a checkpoint is saved travels with it.
+        log: the training log; its content at the time of a checkpoint is uploaded with the checkpoint.
 
     Raises:
-        KfrecError: at the next ``send`` or at the end, where an upload failed for good.
+        KfrecError: at the next ``send`` or at the end, if an upload failed permanently.
     """
 
     def __init__(self, uri: str, log: Path) -> None:
@@ -54,7 +54,7 @@ class CheckpointOutbox:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Waits until everything is sent, also when an error ended the training: it may go on from there."""
+        """Waits until everything is uploaded, also after an error: the training may resume from there."""
         with self._news:
             self._closed = True
             self._news.notify()
@@ -83,8 +83,8 @@ class CheckpointOutbox:
             for file in files:
                 self._write(file.name, file)
         except FileNotFoundError:
-            return  # newer ones have replaced it meanwhile
-        # The log belongs to this checkpoint alone: one that ends between the two uploads must not go with another.
+            return  # replaced by newer ones meanwhile
+        # The log belongs to this checkpoint alone: a kill between the two uploads must not pair it with another.
         self._write_text(f"{prefix.name}.{LOG}", log)
         self._write_text(LIST, _listed(prefix.name))
         earlier, self._sent = self._sent, [*(file.name for file in files), f"{prefix.name}.{LOG}"]
@@ -103,15 +103,15 @@ class CheckpointOutbox:
 
 
 def fetch_checkpoint(uri: str, folder: Path) -> None:
-    """Brings the newest checkpoint at ``uri`` into ``folder``.
+    """Fetches the newest checkpoint at ``uri`` into ``folder``.
 
     Raises:
-        KfrecError: there is none, it cannot be had, or the disk is too small.
+        KfrecError: there is none, it cannot be fetched, or the disk is too small.
     """
     store, retry = open_store(uri), Retry(ATTEMPTS)
     names = retry.call(store.uri, store.names) or []
     if LIST not in names:
-        raise KfrecError(f"{uri}: no checkpoint here; give a folder that a training wrote them to")
+        raise KfrecError(f"{uri}: no checkpoint here; give a folder with a training's checkpoints")
     newest = _read(store, retry, LIST).decode().split('"')[1]
     wanted = [name for name in names if name.startswith(f"{newest}.")]
     infos = [retry.call(store.url(name), lambda name=name: store.stat(name)) for name in wanted]  # type: ignore[misc]

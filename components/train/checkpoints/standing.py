@@ -1,4 +1,4 @@
-"""Where a training stands: everything that a resumed run must know beside the weights."""
+"""The progress of a training: everything that a resumed run needs besides the weights."""
 
 from __future__ import annotations
 

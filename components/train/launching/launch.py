@@ -1,4 +1,4 @@
-"""Starting the workers of a training: one interface, and the back ends that start them on this machine.
+"""Launchers of a training's workers: the interface, and the back ends for this machine.
 
 horovodrun and mpirun come from this Python's own environment, so nothing has to be on the PATH.
 """
@@ -20,7 +20,7 @@ from components.train.launching.process import run_process
 from components.train.launching.relay import Relay
 
 MODULE = "components.train.worker"
-# Where a pod that trains has its disk.
+# The scratch volume of a training pod.
 STAGE = "/stage"
 _TAIL_LINES = 25
 
@@ -34,10 +34,10 @@ class Launcher(Protocol):
         Args:
             workers: how many.
             arguments: of each worker's command.
-            log: file that receives everything they say.
+            log: file for all their output.
 
         Raises:
-            KfrecError: what a worker said about bad input.
+            KfrecError: a worker's message about invalid input.
             WorkerCrashed: a worker ended otherwise.
         """
 
@@ -49,7 +49,7 @@ class LocalLauncher:
         kind: "gloo" or "mpi".
         prefix: root of the Python environment.
         python: its interpreter.
-        module: what each of them runs.
+        module: to run in each worker.
     """
 
     def __init__(self, kind: str, prefix: str = sys.prefix, python: str = sys.executable, module: str = MODULE) -> None:
@@ -69,7 +69,7 @@ class LocalLauncher:
         return [str(binaries / "mpirun"), *binding, "-np", str(workers), *exported, *worker]
 
     def environment(self) -> dict[str, str]:
-        """What the workers find in their environment beside this process's own."""
+        """The workers' environment variables, in addition to this process's."""
         root = str(Path(components.__file__).parents[1])
         earlier = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path and path != root]
         return {

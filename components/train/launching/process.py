@@ -1,4 +1,4 @@
-"""A child process whose output is read line by line, and that is stopped with the process that started it."""
+"""A child process whose output is read line by line, and that is stopped with its parent."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def run_process(command: Sequence[str], environment: Mapping[str, str], line: Ca
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        start_new_session=True,  # signals reach the child through us alone, in an order we know
+        start_new_session=True,  # only this process forwards signals to the child, in a defined order
     )
     assert process.stdout is not None and process.stderr is not None
     readers = [
@@ -64,7 +64,7 @@ def run_process(command: Sequence[str], environment: Mapping[str, str], line: Ca
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
-    """Ends what still runs of the process and its group."""
+    """Ends the remaining processes of the child's process group."""
     if process.poll() is None:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):

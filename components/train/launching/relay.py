@@ -1,4 +1,4 @@
-"""What the workers say: the first one's progress and lines for the user, everything for the log file."""
+"""Relays the workers' output: the first one's progress and messages to the user, everything to the log file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LAUNCHER = -1
 
 
 class Relay:
-    """Takes apart the lines of all workers.
+    """Demultiplexes the lines of all workers.
 
     Args:
         log: receives every line that is not an event.

@@ -1,4 +1,4 @@
-"""The jobs of one training in the cluster: finds the one that an earlier try of the step left, or creates the next."""
+"""The jobs of one training in the cluster: finds the job of an earlier try of the step, or creates the next."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Json = dict[str, Any]
 
 
 class Attempts:
-    """Begins jobs, one after the other.
+    """Creates jobs, one after the other.
 
     Args:
         cluster: where they run.
         training: the label that they share.
         body: the object to create, by the attempt's number.
-        owner: what a job that was found is to belong to as well.
-        pace: how long to wait for what.
+        owner: added as owner to a job that was found.
+        pace: polling intervals and timeouts.
         tell: called with a line for the user.
         say: the same, but of equal lines only the first is shown.
 
     Attributes:
-        current: name of the job that this process has to delete if it cannot go on; empty is none.
+        current: name of the job that this process must delete if it fails; empty is none.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Attempts:
         self.current = ""
 
     def delete_expired(self) -> None:
-        """Deletes finished jobs of any training whose time is over: the operator deletes only their launchers."""
+        """Deletes expired finished jobs of any training: the operator deletes only their launchers."""
         jobs = diagnosed("old MPIJobs", lambda: self._cluster.objects(TRAINING_LABEL), self._say)
         for job in jobs or ():
             if _is_expired(job, datetime.now(timezone.utc)):
@@ -92,7 +92,7 @@ class Attempts:
         return sorted(self._cluster.objects(f"{TRAINING_LABEL}={self._training}"), key=_number)
 
     def _goes_on(self, found: Json) -> bool:
-        """Whether to follow a job that is there; one that has failed is deleted."""
+        """Whether to follow an existing job; deletes a failed one."""
         name = _name(found)
         if found["metadata"].get("deletionTimestamp"):
             self._say("an earlier job of this step is being deleted; waiting for that")
@@ -111,15 +111,15 @@ class Attempts:
             try:
                 self._cluster.own(name, [*owners, self._owner.reference()])
             except Refused as refused:
-                self._say(f"MPIJob {name} does not get {self._owner.kind} {self._owner.name} as an owner ({refused})")
+                self._say(f"MPIJob {name} cannot have {self._owner.kind} {self._owner.name} as an owner ({refused})")
         return True
 
     def _created(self, number: int) -> Json | None:
-        """A new job; None where one of its name is there already."""
+        """A new job; None if one of its name exists."""
         body = self._body(number)
         name = _name(body)
         while True:
-            self.current = name  # already now: an answer may get lost
+            self.current = name  # before the request: its answer may get lost
             try:
                 created = self._cluster.create(body)
                 self._tell(f"created MPIJob {name} in namespace {self._cluster.namespace}")
@@ -146,7 +146,7 @@ class Attempts:
             )
 
     def _await_end(self, name: str) -> None:
-        """Waits until a deleted job is gone with its pods; those of a lost node do not end, and do no harm."""
+        """Waits until a deleted job and its pods are gone; the pods of a lost node never end, and are harmless."""
         until = time.monotonic() + self._pace.ending
         while self._cluster.get(name) is not None and time.monotonic() < until:
             time.sleep(min(1.0, self._pace.look))
@@ -164,7 +164,7 @@ def _is_expired(job: Json, now: datetime) -> bool:
     kind = outcome(job)
     if kind is None:
         return False
-    # The operator gives a job whose worker was evicted no time of completion.
+    # The operator sets no completion time for a job with an evicted worker.
     ended = job["status"].get("completionTime") or (condition(job, kind) or {}).get("lastTransitionTime")
     if not ended:
         return False

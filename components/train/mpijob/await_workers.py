@@ -3,8 +3,8 @@
 python -m components.train.mpijob.await_workers --port=2222 --seconds=600 mpirun -np 4 ...
 
 A worker's name is published after its pod is ready, sshd may answer later still, and mpirun gives up at the first host
-that it does not reach. An operator waits for the workers before the first launcher of a job only, not before the one of
-a job that was suspended and goes on.
+that it does not reach. An operator waits for the workers only before the first launcher of a job, not after a
+suspension.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _UNREACHED = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns only where a worker does not answer: 1, a status after which the training may be tried again."""
+    """Returns only if a worker does not answer: 1, a status that allows a retry of the training."""
     parser = argparse.ArgumentParser(prog="python -m components.train.mpijob.await_workers")
     parser.add_argument("--port", type=int, required=True, help="of sshd")
     parser.add_argument("--seconds", type=float, required=True, help="longest time to wait")
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="what to run then")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="to run then")
     options = parser.parse_args(arguments)
     silent = await_hosts(hosts_in(Path(os.environ.get(_VARIABLE, _FILE))), options.port, options.seconds)
     if silent:

@@ -18,13 +18,13 @@ _LAST_TRIES = 5
 
 
 class LogFollower:
-    """Hands over what a job's launchers say, each line once, from a thread of its own.
+    """Relays the log lines of a job's launchers, each once, from a background thread.
 
     Args:
         cluster: where the job runs.
         job: its name.
         relay: takes the lines, and forgets the error of a launcher when another one starts.
-        pause: seconds between two looks for a launcher.
+        pause: polling interval for a launcher, in seconds.
     """
 
     def __init__(self, cluster: Cluster, job: str, relay: Relay, pause: float = 2.0) -> None:
@@ -42,7 +42,7 @@ class LogFollower:
     ) -> None:
         """Reads on to the end of a job that ended; leaves at once when an error ends the step."""
         if kind is not None:
-            self._left.set()  # what a job that was given up still says is no news of the next one
+            self._left.set()  # lines of an abandoned job must not be taken for those of the next one
         self._ended.set()
         self._thread.join(30.0 if kind is None else 0.0)
 
@@ -62,7 +62,7 @@ class LogFollower:
         try:
             pods = self._cluster.pods(self._job)
         except (Refused, KfrecError):
-            return []  # whoever waits for the job tells what is wrong with the API
+            return []  # the watcher of the job reports problems with the API
         return [
             pod["metadata"]["name"]
             for pod in pods
@@ -79,7 +79,7 @@ class LogFollower:
             try:
                 for text in self._cluster.log(pod, follow=True, since_seconds=since):
                     stamp, _, line = text.partition(" ")
-                    # After a drop the log is asked for from a whole second before: what was seen is passed over.
+                    # After a drop the log is requested from a full second earlier: lines already seen are skipped.
                     if stamp < last:
                         continue
                     if stamp == last and skip:
@@ -94,7 +94,7 @@ class LogFollower:
             except Expired:
                 since = _seconds_since(last)
                 if self._ended.is_set():
-                    # What a job that ended has said is still there, but not for ever.
+                    # The log of an ended job is still available, but not for ever.
                     tries -= 1
                     if not tries:
                         return
@@ -106,7 +106,7 @@ class LogFollower:
 
 
 def _seconds_since(stamp: str) -> int | None:
-    """Whole seconds since an RFC 3339 time with nanoseconds, and a little more; None where there is none."""
+    """Whole seconds since an RFC 3339 time with nanoseconds, and a little more; None if there is none."""
     if not stamp:
         return None
     seconds = datetime.fromisoformat(stamp[:19]).replace(tzinfo=timezone.utc).timestamp()

@@ -1,10 +1,9 @@
-"""The MPIJob object of a training: launcher, workers, and how both may run.
+"""The MPIJob object of a training: launcher, workers, and their security contexts.
 
-The settings that others learned the hard way: workers that end with the launcher (cleanPodPolicy Running, or they keep
-their GPUs), no retries by the operator (it does not replace a failed worker; see ``launcher``), explicit limits of time
-and life, a gang without the launcher, which comes after its workers, a launcher that waits for the workers' sshd, no
-service mesh between the pods, GPUs only for workers, and an environment that reaches the ranks by ``-x``, because sshd
-starts them.
+Settings that are easy to miss: workers end with the launcher (cleanPodPolicy Running, or they keep their GPUs), no
+retries by the operator (it does not replace a failed worker; see ``launcher``), explicit deadline and TTL, a gang
+without the launcher, which starts after its workers, a launcher that waits for the workers' sshd, no service mesh
+between the pods, GPUs only for workers, and an environment passed to the ranks with ``-x``, because sshd starts them.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ SSH_FOLDER, SSHD_CONFIG = "/home/mpiuser/.ssh", "/home/mpiuser/.sshd_config"
 SSH_PORT = 2222
 WAIT_MODULE = "components.train.mpijob.await_workers"
 _LONGEST_NAME = 63
-# Variables of the image itself: a shell that sshd starts would not have them.
+# Variables of the image: a shell started by sshd lacks them.
 _OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 
 def training_name(run_id: str, model_uri: str) -> str:
-    """The same name whenever the same run trains the same output, so that a retried step finds its jobs again."""
+    """A name that depends only on the run and the output, so that a retried step finds its jobs again."""
     return f"kfrec-train-{hashlib.sha256(f'{run_id} {model_uri}'.encode()).hexdigest()[:12]}"
 
 
 def job_name(training: str, attempt: int) -> str:
-    """The name of one attempt's job: no job has the name, or the pods, of the one before it."""
+    """The name of one attempt's job; attempts never share a job or pod name."""
     return f"{training}-{attempt}"
 
 
@@ -91,7 +90,7 @@ def mpijob(
         "backoffLimit": 0,
         "activeDeadlineSeconds": parameters.deadline,
         "ttlSecondsAfterFinished": settings.ttl_seconds_after_finished,
-        # By default the operator asks for one pod more, the launcher, which it makes when the workers are ready.
+        # By default the operator counts the launcher too, which it creates only when the workers are ready.
         "schedulingPolicy": {**settings.scheduling_policy, "minAvailable": pods},
     }
     spec = {
@@ -124,7 +123,7 @@ def mpijob(
 
 
 def digest(spec: Mapping[str, Any]) -> str:
-    """Tells two specifications apart, whatever the API server adds to them."""
+    """A digest of the specification, independent of the fields that the API server adds."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -1,12 +1,12 @@
-"""Training in an MPIJob: creates it or finds it again, follows it to its end, and says why it failed.
+"""Training in an MPIJob: creates it or finds it again, follows it to its end, and reports why it failed.
 
-The loss of a worker is survived here, not by the operator, which never replaces a failed worker, and not by Argo: the
-job is deleted and created anew under the next number, and its workers go on from the newest checkpoint. Bad input ends
-the step at once.
+This module recovers from the loss of a worker; the operator never replaces a failed worker, and Argo does not help. It
+deletes the job and creates another one with the next number, whose workers resume from the newest checkpoint. Invalid
+input ends the step at once.
 
-Whatever happens to this process, no job is started twice and none is left behind: the names depend on the run alone, a
-job found under them is followed, whatever ends the step deletes the job first, and where this process cannot (its
-machine is gone), the owner reference to the run's Workflow and the job's deadline do.
+No job is started twice and none is left behind, even if this process dies: names depend on the run alone, an existing
+job of that name is followed, and the step deletes its job before it ends. If the process cannot (its machine is gone),
+the owner reference to the run's Workflow and the job's deadline remove the job.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class MpiJobLauncher:
         parameters: of the step.
         settings: of the cluster.
         owner: what the jobs belong to, if anything.
-        pace: how often to look.
+        pace: polling intervals and timeouts.
         tell: called with a line for the user.
     """
 
@@ -67,7 +67,7 @@ class MpiJobLauncher:
         """See :class:`components.train.launching.launch.Launcher`; failures are told in one line.
 
         Raises:
-            KfrecError: what a worker said about bad input, or why the job could not run or failed.
+            KfrecError: a worker's message about invalid input, or why the job could not run or failed.
         """
 
         def body(attempt: int) -> Json:
@@ -81,7 +81,7 @@ class MpiJobLauncher:
                 self._owner,
             )
 
-        body(1)  # what is wrong with the parameters is told before anything is asked for
+        body(1)  # report invalid parameters before any request
         attempts = Attempts(self._cluster, self._training, body, self._owner, self._pace, self._tell, self._say)
         with log.open("w") as file, Relay(file, tagged=True) as relay, stopping_in_order():
             try:
@@ -108,7 +108,7 @@ class MpiJobLauncher:
                 raise KfrecError(f"MPIJob {name} failed: {failure}{self._so_often(failures)}")
             if clock.seconds >= self._parameters.deadline:
                 raise KfrecError(
-                    f"MPIJob {name} failed: {failure}; no time is left of the deadline of "
+                    f"MPIJob {name} failed: {failure}; nothing is left of the deadline of "
                     f"{self._parameters.deadline} s; raise deadline"
                 )
             self._tell(
@@ -117,7 +117,7 @@ class MpiJobLauncher:
             )
 
     def _attempt(self, attempts: Attempts, relay: Relay, clock: Clock) -> str | None:
-        """Follows one job to its end and returns why it failed in a way that another one may not, or None.
+        """Follows one job to its end; returns the reason of a failure that a retry may cure, or None.
 
         Raises:
             KfrecError: another one would fail in the same way.
@@ -145,7 +145,7 @@ class MpiJobLauncher:
         return self._failure(job, name, relay)
 
     def _failure(self, job: Json, name: str, relay: Relay) -> str:
-        """Why the job failed, after the last words of the pod that explains it.
+        """Why the job failed; relays the last lines of the responsible pod first.
 
         Raises:
             KfrecError: another one would fail in the same way.
@@ -155,12 +155,12 @@ class MpiJobLauncher:
         if relay.error is not None:
             return reason
         if (pod := failed_pod(pods)) is not None and exit_of(pod):
-            # An evicted pod has no log any more.
+            # An evicted pod has no log.
             diagnosed("the log", lambda: self._tell_tail(pod["metadata"]["name"]), self._say)
         if (condition(job, "Failed") or {}).get("reason") == "DeadlineExceeded":
             raise KfrecError(f"MPIJob {name} failed: {reason}; raise deadline")
         if bad_input(pods):
-            raise KfrecError(f"MPIJob {name} failed: {reason}; a worker was given bad input, see its last lines")
+            raise KfrecError(f"MPIJob {name} failed: {reason}; a worker received invalid input, see its last lines")
         return reason
 
     def _tell_tail(self, pod: str) -> None:

@@ -1,4 +1,4 @@
-"""Why a job ended, in words of one line."""
+"""Why a job ended, as one-line messages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BAD_INPUT = 2
 
 
 def condition(job: Json, kind: str) -> Json | None:
-    """The job's condition of a type whose status is "True", wherever it stands in the list."""
+    """The job's condition of a type whose status is "True", at any position of the list."""
     conditions = job.get("status", {}).get("conditions", ())
     return next((c for c in conditions if c["type"] == kind and c["status"] == "True"), None)
 
@@ -34,8 +34,8 @@ def failed_pod(pods: Sequence[Json]) -> Json | None:
 def lost_worker(pods: Sequence[Json], known: Mapping[str, str]) -> str:
     """Why the workers can no longer train together, or an empty text.
 
-    The operator does not replace a failed worker, and mpirun does not know one that was replaced. It may take mpirun
-    long to notice, so the pods are looked at.
+    The operator does not replace a failed worker, and mpirun cannot use a replaced one. mpirun may detect the loss
+    late, so the pods are checked.
 
     Args:
         pods: of the job, which is neither suspended nor being deleted.
@@ -64,7 +64,7 @@ def running_workers(pods: Sequence[Json]) -> dict[str, str]:
 
 
 def bad_input(pods: Sequence[Json]) -> bool:
-    """Whether the last launcher ended with the status of a worker that was given bad input, which mpirun hands on."""
+    """Whether the last launcher exited with the status of a worker with invalid input, which mpirun passes on."""
     launchers = [pod for pod in pods if _role(pod) == LAUNCHER]
     statuses = launchers[-1].get("status", {}).get("containerStatuses", ()) if launchers else ()
     return any((s.get("state", {}).get("terminated") or {}).get("exitCode") == BAD_INPUT for s in statuses)

@@ -1,4 +1,4 @@
-"""What a cluster decides once for all its MPIJobs; what a run may change are parameters of the train step."""
+"""A cluster's settings for all its MPIJobs; settings of a single run are parameters of the train step."""
 
 from __future__ import annotations
 
@@ -45,13 +45,12 @@ class JobSettings:
         launcher_cpu: request of the launcher.
         launcher_memory: request and limit of the launcher.
         gpu_resource: name of the GPU resource.
-        resources: what else a worker asks for, as its request and its limit: network devices for RDMA
+        resources: further resources of a worker, as its request and its limit: network devices for RDMA
             (vpc.amazonaws.com/efa, rdma/hca), hugepages-2Mi, ephemeral-storage.
-        capabilities: that a worker's container keeps, such as IPC_LOCK. They serve a process of root only: Kubernetes
-            hands none on to another user, so what locks memory for RDMA needs nodes whose limit on locked memory is
-            lifted.
-        volumes: more volumes of the workers, as in a pod. One named stage, shared-memory or tmp stands in the place of
-            the one that a worker has anyway, such as a node's SSD for stage.
+        capabilities: that a worker's container keeps, such as IPC_LOCK. They only help root: Kubernetes passes none to
+            other users, so RDMA needs nodes without a limit on locked memory.
+        volumes: more volumes of the workers, as in a pod. One named stage, shared-memory or tmp replaces the worker's
+            default volume, such as a node's SSD for stage.
         volume_mounts: where the workers have them, as in a container.
         ssh_seconds: how long a launcher waits until every worker's name resolves and its sshd answers.
         stage_size: disk of a worker for records and results.

@@ -1,4 +1,4 @@
-"""One MPIJob from its creation to its end: waits for it, tells what keeps it from running, and sees when it is lost."""
+"""Watches one MPIJob from its creation to its end: reports why it is pending, and detects its loss."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Pace:
-    """How often to look, and how long to bear what will not get better by itself.
+    """Polling intervals and timeouts.
 
     Attributes:
-        look: seconds between two looks at the pods; a watch on the job tells of its end at once.
-        image: seconds that an image may be missing.
-        grace: seconds that the operator gets to end a job at its deadline, before it is deleted from here.
+        look: polling interval for the pods, in seconds; a watch reports the end of the job at once.
+        image: seconds that an image pull may fail.
+        grace: seconds for the operator to end a job at its deadline, before this process deletes it.
         quota: seconds between two tries to create a job that is over quota.
-        ending: seconds to wait until the pods of a deleted job have ended, before there is another.
-        parting: seconds to bear an API server that is away when a job is to be deleted because the step ends.
+        ending: seconds to wait for the end of a deleted job's pods, before the next job.
+        parting: seconds to wait for an unavailable API server when the step ends and deletes its job.
     """
 
     look: int = 10
@@ -36,22 +36,22 @@ class Pace:
 
 
 class Lost(Exception):
-    """The job cannot succeed any more; another one may."""
+    """The job cannot succeed any more; a retry may."""
 
 
 class GivenUp(Exception):
-    """The job is to be deleted, and another one would fare no better."""
+    """The job has to be deleted, and a retry would fail too."""
 
 
 class Gone(Exception):
-    """Someone else deleted the job."""
+    """Another client deleted the job."""
 
 
 class Clock:
     """Counts the seconds in which the workers of a training run, over all its jobs.
 
-    As the operator counts activeDeadlineSeconds: not while a job is suspended in a queue, and not before its launcher
-    runs, which waits for the workers to have nodes and images.
+    Counts like the operator's activeDeadlineSeconds: not while a job is suspended in a queue, and not before its
+    launcher runs, which waits until the workers have nodes and images.
 
     Attributes:
         seconds: so far.
@@ -62,7 +62,7 @@ class Clock:
         self._since: float | None = None
 
     def see(self, running: bool) -> None:
-        """Takes note of whether the workers run from now on."""
+        """Records whether the workers run from now on."""
         now = time.monotonic()
         if self._since is not None:
             self.seconds += now - self._since
@@ -149,15 +149,15 @@ class JobWatcher:
         if job["metadata"].get("deletionTimestamp"):
             raise Gone
         if _suspended(job):
-            self._workers = {}  # the operator deletes them, and it may be resumed before the next look
+            self._workers = {}  # the operator deletes them, and the job may be resumed before the next poll
         self._clock.see(running=condition(job, "Running") is not None and not _suspended(job))
         if self._clock.seconds > self._deadline + self._pace.grace:
             raise GivenUp(f"not done after the deadline of {self._deadline} s; raise deadline")
 
     def _look(self, job: Json) -> str:
-        """Tells what keeps the job from running, each reason once.
+        """Reports why the job is pending, each reason once.
 
-        What cannot be read for lack of a right is told and left out: the job itself is followed all the same.
+        If a right is missing, reports it and skips the check: the job itself is still followed.
 
         Returns:
             Why its workers can no longer train together, or an empty text.

@@ -1,1 +1,1 @@
-"""What a cluster needs for ``kfrec submit`` and ``kfrec schedule``."""
+"""Checks of a cluster for ``kfrec submit`` and ``kfrec schedule``."""

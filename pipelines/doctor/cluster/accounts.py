@@ -45,9 +45,7 @@ def _pull_secret(place: Place, namespace: str, name: str, named_by: str, registr
         return missing(f"{told}, is not in {namespace}", make)
     file = _FILES.get(secret.get("type", ""))
     if file is None or file not in (secret.get("data") or {}):
-        return missing(
-            f"{told}, is of type {secret.get('type')}, which no image is pulled with", f"make it anew: {make}"
-        )
+        return missing(f"{told}, is of type {secret.get('type')}, not a pull secret", f"recreate it: {make}")
     known = _registries(secret["data"][file], file)
     if registry and known and registry not in known:
         return note(f"{told}, is for {', '.join(sorted(known))}, not for {registry}", f"make one for it: {make}")

@@ -1,4 +1,4 @@
-"""Questions to the Kubernetes API, each asked once and for a few seconds at most."""
+"""Requests to the Kubernetes API, without retries and with a timeout of a few seconds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Kubernetes:
         self.host = str(client.configuration.host)
 
     def get(self, path: str, **query: str) -> Json | None:
-        """The object at a path, or None where there is none.
+        """The object at a path, or None if there is none.
 
         Raises:
             Refused: the API server said no; 403 is a right that the asking account lacks.
@@ -50,7 +50,7 @@ class Kubernetes:
         return self.get(f"/api/v1/namespaces/{namespace or self.namespace}/{plural}/{quote(name, safe='')}")
 
     def post(self, path: str, body: Json, headers: dict[str, str] | None = None) -> Json:
-        """What the API server answers to an object; see :meth:`get`."""
+        """The API server's response to a posted object; see :meth:`get`."""
         return self._ask("POST", path, body, headers or {})
 
     def served(self, group: str, plural: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""What starts all pods of a job together, where the settings of MPIJobs ask for it."""
+"""Gang schedulers and queues, if the settings of MPIJobs request one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _queue(place: Place, name: str) -> Finding:
     served = place.api.served(_KUEUE, _QUEUES)
     asked = f"queue {name} of mpijob.yaml"
     if not served:
-        return missing(f"{asked}: there is no Kueue", "install Kueue 0.15 or later, or leave out queue")
+        return missing(f"{asked}: Kueue is not installed", "install Kueue 0.15 or later, or leave out queue")
     version = _CURRENT if _CURRENT in served else served[0]
     path = f"/apis/{_KUEUE}/{version}/namespaces/{place.job_namespace}/{_QUEUES}/{name}"
     try:

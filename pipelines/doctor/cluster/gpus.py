@@ -1,4 +1,4 @@
-"""GPUs that the nodes can give away."""
+"""Allocatable GPUs of the nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def look(place: Place) -> Iterator[Finding]:
     try:
         nodes = nodes_of(place)
     except Refused as no:
-        yield note(f"nodes may not be listed ({no.status})", "kubectl describe nodes, by someone who may")
+        yield note(f"nodes may not be listed ({no.status})", "run kubectl describe nodes with an account that may")
         return
     names = {place.job.gpu_resource: "mpijob.yaml"}
     names |= {step.gpu_resource: "the settings" for step in place.settings.steps.values() if step.gpus}

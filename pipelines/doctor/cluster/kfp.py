@@ -1,4 +1,4 @@
-"""Kubeflow Pipelines: version, what that version can do, and whether it lets this user in."""
+"""Kubeflow Pipelines: version, features of that version, and this user's access."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipelines.doctor.cluster.place import Place
 from pipelines.doctor.cluster.services import seen_from_outside
 from pipelines.doctor.finding import Finding, missing, note, ok
 
-# Steps of an older server are all told the same literal text as the identifier of their run.
+# All steps of an older server get the same literal text as the identifier of their run.
 _OLDEST = (2, 5)
 # The first version that can keep pipelines as Kubernetes objects.
 _NATIVE = (2, 17)
@@ -32,7 +32,7 @@ def look(place: Place) -> Iterator[Finding]:
     yield _version(place.endpoint, health)
     namespace = place.user or (place.kubernetes.namespace if place.kubernetes else "")
     if several and not namespace:
-        yield missing("KFP serves several users here", "give --namespace NAME, the user's")
+        yield missing("this KFP is multi-user", "give --namespace NAME, the user's namespace")
         return
     query = {"page_size": "1", **({"namespace": namespace} if several else {})}
     ask(place.endpoint, f"experiments?{urlencode(query)}", TIMEOUT)
@@ -44,8 +44,8 @@ def _version(endpoint: str, health: Mapping[str, Any]) -> Finding:
     told = f"{health.get('tag_name') or 'no version'} at {endpoint}"
     if version is None:
         return note(
-            f"{told}: KFP does not tell its version",
-            "see that it is 2.5 or newer; a schedule that is replaced stays paused until its runs have ended",
+            f"{told}: KFP does not report its version",
+            "check that it is 2.5 or newer; a schedule that is replaced stays paused until its runs have ended",
         )
     if version < _OLDEST:
         return missing(

@@ -17,7 +17,7 @@ def look(place: Place) -> Iterator[Finding]:
     try:
         there = place.kubernetes.get(f"/api/v1/namespaces/{namespace}") is not None
     except Refused:
-        there = True  # not everyone may look; what is in it is looked at next
+        there = True  # not every account may read it; the following checks look at its content
     if there:
         yield ok(f"{place.version} at {place.kubernetes.host}, namespace {namespace}")
     else:

@@ -40,13 +40,13 @@ def look(place: Place) -> Iterator[Finding]:
     if server and server.split(".")[0] != own.split(".")[0]:
         yield note(f"{found}; the steps' MLflow is {own}", "run the same major version on both sides")
     elif not user and not place.environment.get(_TOKEN):
-        yield note(f"{found}: it lets everyone in", "start the server with --app-name basic-auth")
+        yield note(f"{found}: it has no authentication", "start the server with --app-name basic-auth")
     else:
         yield ok(found)
 
 
 def _version(uri: str) -> str:
-    """What the server says its version is; empty where it does not."""
+    """The version that the server reports; empty if it reports none."""
     token, user = os.environ.get(_TOKEN, ""), os.environ.get(_USER, "")
     headers = {"Authorization": f"Bearer {token}"} if token and not user else {}
     account = (user, os.environ.get(_PASSWORD, "")) if user else None

@@ -1,4 +1,4 @@
-"""Config maps and secrets that the steps mount: are they there, with the keys that they need?"""
+"""Config maps and secrets that the steps mount: they exist and have the required keys."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipelines.doctor.cluster.place import CONFIG_MAP, LAUNCHER, SECRET, Held, P
 from pipelines.doctor.finding import MISSING, Finding, missing, note, ok
 
 _APPLY = "kubectl apply -k the overlay"
-# Keys that a step cannot do without, and how one comes by them.
+# Keys that a step requires, and how to create them.
 _NEEDED = {
     (CONFIG_MAP, "kfrec-config"): (("MLFLOW_TRACKING_URI",), _APPLY),
     (CONFIG_MAP, "kfrec-mpijob"): (("mpijob.yaml",), _APPLY),
@@ -24,10 +24,10 @@ _NEEDED = {
         "--from-literal=AWS_SECRET_ACCESS_KEY=...",
     ),
 }
-# Schemes whose store takes a key, and whether a role of the cloud can stand in for it.
+# Schemes whose store needs a key, and whether a cloud role can replace it.
 _KEYED = {"s3": True, "minio": False}
 _OBJECT_STORE = "kfrec-object-store"
-# What KFP's own launcher reads for a root in minio://.
+# The secret that KFP's launcher reads for a root in minio://.
 _OF_KFP, _KEYS_OF_KFP = "mlpipeline-minio-artifact", ("accesskey", "secretkey")
 
 

@@ -24,7 +24,7 @@ def look(place: Place) -> Iterator[Finding]:
     if KIND.version not in served:
         yield missing(
             f"{_CRD} serves {', '.join(served)}, as a Training Operator's does, and not {KIND.version}",
-            f"the two cannot be in one cluster: remove the Training Operator and this CRD, then {_INSTALL}",
+            f"the two CRDs cannot coexist: remove the Training Operator and this CRD, then {_INSTALL}",
         )
         return
     if _is_old(place):

@@ -23,7 +23,7 @@ _BOTO_WORDS = {"s3", "minio"}
 def look(place: Place) -> Iterator[Finding]:
     scheme = place.scheme
     if not is_uri(place.root):
-        yield missing(f"{place.root} is no place for artifacts", "give gs://, s3:// or minio:// as the pipeline root")
+        yield missing(f"{place.root} cannot hold artifacts", "give gs://, s3:// or minio:// as the pipeline root")
         return
     endpoint = _endpoint(scheme)
     if endpoint and (finding := seen_from_outside(place, endpoint, _FORWARD)) is not None:
@@ -35,7 +35,7 @@ def look(place: Place) -> Iterator[Finding]:
         store.names()
         _write(store)
     except Unavailable as error:
-        yield missing(f"{at}: {error}", "see that the store is running, and check its address")
+        yield missing(f"{at}: {error}", "check that the store is running, and its address")
         return
     yield ok(f"{at}: can be listed and written to")
     launcher = place.get(CONFIG_MAP, LAUNCHER)

@@ -20,11 +20,11 @@ from pipelines.task_settings import ClusterSettings
 
 CONFIG_MAP, SECRET = "config map", "secret"
 _PLURALS = {CONFIG_MAP: "configmaps", SECRET: "secrets"}
-# KFP's own: where artifacts go unless a run says otherwise, and what KFP takes where it says nothing.
+# KFP's config map with the default pipeline root, and KFP's built-in default.
 LAUNCHER, _ROOT = "kfp-launcher", "defaultPipelineRoot"
 _KFP_ROOT = "minio://mlpipeline/v2/artifacts"
 _STEPS_ACCOUNT = "kfrec-pipeline"
-# Where KFP is installed unless someone chose otherwise.
+# The default namespace of KFP.
 _KFP_NAMESPACE = "kubeflow"
 # MLflow's client would try for minutes.
 _SHORT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
@@ -37,8 +37,8 @@ class Held:
     Attributes:
         kind: CONFIG_MAP or SECRET.
         name: its name.
-        values: key to value; None where it is not there, or may not be read.
-        refused: what the API server said where it may not be read.
+        values: key to value; None if it does not exist, or may not be read.
+        refused: the API server's message if it may not be read.
     """
 
     kind: str
@@ -57,14 +57,14 @@ class Place:
         version: of Kubernetes.
         settings: what the steps ask for.
         job: what every MPIJob asks for.
-        job_mistake: what is wrong with the settings of MPIJobs; the defaults stand in then.
+        job_mistake: error in the settings of MPIJobs; the defaults are used then.
         held: the config maps and secrets that the steps mount, and KFP's own config map.
         endpoint: of KFP's API.
-        user: the namespace that KFP is asked for; empty where it serves one user.
+        user: the namespace for KFP's API; empty in single-user KFP.
         root: where artifacts go.
-        account: whose rights are asked for; empty is the asking account's own.
-        registry: stands before the images' names.
-        environment: what the steps find in theirs.
+        account: whose rights are checked; empty is the caller's own.
+        registry: prefix of the images' names.
+        environment: of the steps.
     """
 
     kubernetes: Kubernetes | None
@@ -115,7 +115,7 @@ def gather(
     account: str = "",
     registry: str = "",
 ) -> Place:
-    """Reads what all checks need; what cannot be read is said by the checks.
+    """Reads the inputs of all checks; the checks report what cannot be read.
 
     Args:
         settings: what the steps ask for.
@@ -123,7 +123,7 @@ def gather(
         namespace: where kfrec is installed; empty is the pod's own, or the one of the kubeconfig's context, or KFP's.
         root: where artifacts go; empty is what KFP says.
         account: whose rights are asked for.
-        registry: stands before the images' names; empty is what environment or cluster say.
+        registry: prefix of the images' names; empty is what environment or cluster say.
     """
     kubernetes, unanswered, version = _find(namespace)
     held = tuple(_read(kubernetes, settings)) if kubernetes else ()
@@ -153,7 +153,7 @@ def gather(
 
 @contextmanager
 def environment_of(place: Place) -> Iterator[None]:
-    """Gives this process what the steps find in their environment; what was set here already stays."""
+    """Sets the steps' environment variables in this process; variables that are already set win."""
     earlier = dict(os.environ)
     os.environ.update({**place.environment, **_SHORT})
     try:
@@ -175,7 +175,7 @@ def _find(namespace: str) -> tuple[Kubernetes | None, str, str]:
     except KfrecError as error:
         return None, f"{error}; check KUBECONFIG and the way there", ""
     except Refused as no:
-        return None, f"{kubernetes.host}: refused ({no}); log in to the cluster anew", ""
+        return None, f"{kubernetes.host}: refused ({no}); log in to the cluster again", ""
     return kubernetes, "", version
 
 

@@ -1,4 +1,4 @@
-"""What the steps' service account may do, as the API server itself answers; nothing is tried."""
+"""The rights of the steps' service account, from the API server's access reviews; no action is tried."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_KFP = (
 
 
 class _Asking:
-    """Asks in the first of three ways that is allowed: about oneself, about an account, or in its place."""
+    """Uses the first permitted kind of access review: of oneself, of an account, or by impersonating it."""
 
     def __init__(self, place: Place) -> None:
         self._api, self._account, self._namespace = place.api, place.account, place.api.namespace
@@ -31,7 +31,7 @@ class _Asking:
         """Whether it is allowed, and what the API server says to it.
 
         Raises:
-            Refused: one may not ask.
+            Refused: the caller may not ask.
         """
         resource, _, subresource = right.resource.partition("/")
         attributes = {"namespace": namespace, "verb": verb, "group": right.group, "resource": resource}
@@ -67,14 +67,14 @@ def look(place: Place) -> Iterator[Finding]:
         yield from _of_kfp(asking, who, place.api.namespace)
     except Refused as no:
         yield note(
-            f"what {who} may do cannot be asked ({no.message})",
+            f"the rights of {who} cannot be checked ({no.message})",
             f"have an administrator run kfrec doctor --cluster --service-account {place.account or 'NAME'}",
         )
         return
     if not place.account:
         yield note(
-            "the rights are those of whoever asks",
-            "--service-account kfrec-pipeline asks for those of the steps' account",
+            "these are the rights of the caller",
+            "--service-account kfrec-pipeline checks those of the steps' account",
         )
 
 
@@ -93,7 +93,7 @@ def _of_kfp(asking: _Asking, who: str, namespace: str) -> Iterator[Finding]:
         told = "; ".join(f"{', '.join(verbs)} {resource}" for resource, verbs in lacking)
         yield missing(
             f"steps of KFP: {who} may not {told} in {namespace}",
-            "bind KFP's own role: pipeline-runner, or kubeflow-edit where there are several users",
+            "bind KFP's own role: pipeline-runner, or kubeflow-edit in multi-user KFP",
         )
     else:
         yield ok(f"steps of KFP: {who} may do what launcher and executor do")

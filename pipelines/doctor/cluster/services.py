@@ -1,4 +1,4 @@
-"""Addresses that only pods of the cluster can reach, looked at from outside."""
+"""Addresses that only pods of the cluster can reach, checked from outside."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from pipelines.doctor.finding import Finding, missing, note
 
 
 def seen_from_outside(place: Place, url: str, forward: str) -> Finding | None:
-    """What Kubernetes says of the service behind an address whose name only the cluster's own resolver knows.
+    """The state of the Kubernetes service behind an address that only the cluster's DNS resolves.
 
     Args:
         place: the installation.
         url: the address.
-        forward: what to do to reach it, after a port-forward.
+        forward: how to reach it, after a port-forward.
 
     Returns:
         None where the name is known here, or there is no way to tell.

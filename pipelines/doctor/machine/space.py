@@ -1,4 +1,4 @@
-"""Disk and memory, against what a run of the built-in data takes."""
+"""Disk and memory, compared with the needs of a run of the built-in data."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def disk(machine: Machine) -> Iterator[Finding]:
     try:
         free = shutil.disk_usage(folder).free
     except OSError as error:
-        raise KfrecError(f"{folder}: cannot be looked at ({error.strerror}); choose another --workdir") from None
+        raise KfrecError(f"{folder}: cannot be accessed ({error.strerror}); choose another --workdir") from None
     found = f"{_told(free)} free at {folder}"
     if not folder.is_dir():
         yield missing(f"{folder} is a file", "choose another --workdir")
     elif not os.access(folder, os.W_OK | os.X_OK):
-        yield missing(f"{folder} cannot be written to", "choose another --workdir, or give this user the right to it")
+        yield missing(f"{folder} cannot be written to", "choose another --workdir, or give this user write access")
     elif free < DISK:
         yield missing(found, f"a run of the built-in data needs {_told(DISK)}: free some, or choose another --workdir")
     else:
@@ -51,10 +51,11 @@ def memory(machine: Machine) -> Iterator[Finding]:
     left = [_available(machine.proc), *_left_in(machine.control_group)]
     free = min((amount for amount in left if amount is not None), default=None)
     if free is None:
-        yield note("the kernel does not tell how much is free", f"see that it is {_told(MEMORY)} or more")
+        yield note("the kernel does not report how much is free", f"check that it is {_told(MEMORY)} or more")
     elif free < MEMORY:
         yield missing(
-            f"{_told(free)} free", f"a run of the built-in data needs {_told(MEMORY)}: end programs, or raise the limit"
+            f"{_told(free)} free",
+            f"a run of the built-in data needs {_told(MEMORY)}: close programs or raise the limit",
         )
     else:
         yield ok(f"{_told(free)} free")

@@ -15,7 +15,7 @@ from tests.fakes.kfp_description import check_answers
 
 @pytest.fixture
 def api() -> Iterator[KfpApi]:
-    """A KFP without anything in it; where its description is at hand, everything it said is held against it."""
+    """An empty KFP; if its API description is available, all responses are validated against it."""
     api = KfpApi()
     yield api
     if "KFREC_SCHEMAS" in os.environ:

@@ -31,10 +31,10 @@ NEW_YEAR = datetime(2026, 1, 1, tzinfo=timezone.utc)  # a Thursday
         ("0 0 -2 * * *", "hour '-2' is not valid"),
         ("0 0 *-2 * * *", "hour '*-2' is not valid"),
         ("0 0 R * * *", "hour 'R' is not valid"),
-        ("CRON_TZ=Europe/Berlin 0 0 2 * * *", "has one time zone for all; take CRON_TZ=Europe/Berlin away"),
+        ("CRON_TZ=Europe/Berlin 0 0 2 * * *", "has one time zone for all schedules; remove CRON_TZ=Europe/Berlin"),
         ("* 0 2 * * *", "runs more than once a minute"),
         ("0,30 0 2 * * *", "runs more than once a minute"),
-        ("0 0 2 31 2 *", "never comes"),
+        ("0 0 2 31 2 *", "never matches"),
         ("0 0 2 */2 * 1", "write */n as a list of days"),
     ],
 )

@@ -176,7 +176,7 @@ def test_a_schedule_that_someone_deletes_meanwhile_is_told(api: KfpApi, url: str
             api.recurring.clear()
 
     api.before_call = delete
-    with pytest.raises(KfrecError, match="nightly: someone else changed it at the same time; run it again"):
+    with pytest.raises(KfrecError, match="nightly: it was changed at the same time; run it again"):
         apply(url, file)
 
 
@@ -227,7 +227,7 @@ def test_two_reconcilers_at_once_never_have_two_schedules_enabled(
 def test_a_lock_held_by_someone_else_is_waited_for_and_then_told(api: KfpApi, url: str, tmp_path: Path) -> None:
     api.create_experiment({}, {"display_name": lock.NAME})
     times = LockTimes(life=60.0, work=30.0, wait=0.2, pause=0.01)
-    with pytest.raises(KfrecError, match=r"someone else is changing schedules for more than 0\.2 s"):
+    with pytest.raises(KfrecError, match=r"another reconciler has been changing schedules for more than 0\.2 s"):
         apply(url, write(tmp_path / "schedules.yaml", NIGHTLY), times=times)
     assert api.recurring == {}
 

@@ -39,7 +39,7 @@ def test_a_mistake_in_the_file_is_one_line(tmp_path: Path, change: Callable[[dic
 def test_the_time_zone_has_to_be_stated(tmp_path: Path) -> None:
     file = tmp_path / "schedules.yaml"
     file.write_text("schedules: []\n")
-    with pytest.raises(KfrecError, match="states no time_zone; write that of KFP's scheduler"):
+    with pytest.raises(KfrecError, match="time_zone is missing; set it to that of KFP's scheduler"):
         load_schedules(file)
     with pytest.raises(KfrecError, match="time_zone 'Mars/North' is not known"):
         load_schedules(write(file, time_zone="Mars/North"))

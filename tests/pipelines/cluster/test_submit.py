@@ -85,7 +85,7 @@ def test_a_run_that_takes_too_long_is_left_running(api: KfpApi, url: str, ir: st
     api.states = ["RUNNING"]
     client = connect(url)
     run_id = submit(client, url, Submission(ir, Pipeline(), {}), lambda line: None)
-    with pytest.raises(KfrecError, match="has not ended after 0 s; it goes on at"):
+    with pytest.raises(KfrecError, match="has not ended after 0 s; it continues at"):
         follow(client, url, run_id, timeout=0, pause=0.01, tell=lambda line: None)
 
 
@@ -113,7 +113,7 @@ def test_a_run_without_the_cache_is_another_version(api: KfpApi, url: str) -> No
         (["--set", "epoch=1"], "unknown parameter epoch: did you mean epochs?"),
         (["--set", "epochs=many"], "parameter epochs='many' is not a whole number"),
         (["--endpoint", "http://127.0.0.1:1"], "does not answer"),
-        (["--endpoint", ""], "no KFP API to talk to; give --endpoint URL or set KFP_ENDPOINT"),
+        (["--endpoint", ""], "no address of KFP's API; give --endpoint URL or set KFP_ENDPOINT"),
     ],
 )
 def test_a_mistake_is_one_line(

@@ -118,10 +118,10 @@ _LACKS: dict[str, tuple[Callable[[Installation], object], str, str, str]] = {
         _kfp(version="unknown"),
         "note",
         "pipelines",
-        "does not tell its version; see that it is 2.5",
+        "does not report its version; check that it is 2.5",
     ),
     "kfp wants a token": (_kfp(token="t"), "missing", "pipelines", "refused (401); set KFP_TOKEN"),
-    "kfp fails": (_kfp(answers=[500]), "missing", "pipelines", "answered 500 to a look at its health"),
+    "kfp fails": (_kfp(answers=[500]), "missing", "pipelines", "answered 500 to a request for its health"),
     "no address of kfp": (
         lambda here: here.configure(KFP_ENDPOINT=""),
         "missing",
@@ -152,13 +152,13 @@ _LACKS: dict[str, tuple[Callable[[Installation], object], str, str, str]] = {
         lambda here: here.settings_of_jobs(queue="gpus"),
         "missing",
         "gang",
-        "queue gpus of mpijob.yaml: there is no Kueue",
+        "queue gpus of mpijob.yaml: Kueue is not installed",
     ),
     "no kueue for the component kueue": (
         lambda here: here.add_settings_of_jobs("mpijob.kueue.yaml", "queue: kfrec"),
         "missing",
         "gang",
-        "queue kfrec of mpijob.yaml: there is no Kueue",
+        "queue kfrec of mpijob.yaml: Kueue is not installed",
     ),
     "no queue": (
         _queue("v1beta2"),
@@ -320,7 +320,7 @@ _LACKS: dict[str, tuple[Callable[[Installation], object], str, str, str]] = {
         lambda here: here.configure(AWS_ENDPOINT_URL="http://127.0.0.1:9"),
         "missing",
         "object store",
-        "at http://127.0.0.1:9: could not connect, or the connection broke off; see that",
+        "at http://127.0.0.1:9: could not connect, or the connection broke off; check that",
     ),
     "s3 without providers": (
         _launcher(defaultPipelineRoot="s3://mlpipeline/v2"),
@@ -332,7 +332,7 @@ _LACKS: dict[str, tuple[Callable[[Installation], object], str, str, str]] = {
         _launcher(defaultPipelineRoot="/data"),
         "missing",
         "object store",
-        "is no place for artifacts",
+        "cannot hold artifacts",
     ),
     "mlflow refuses": (
         lambda here: here.objects.put(
@@ -446,7 +446,7 @@ def test_rights_are_asked_in_the_accounts_place_where_one_may_not_ask_about_it(
     told = here.doctor(ACCOUNT)
     ((state, text),) = told.of("rights")
     assert (state, told.status) == ("note", 0)
-    assert "what kfrec-pipeline may do cannot be asked (serviceaccounts" in text
+    assert "the rights of kfrec-pipeline cannot be checked (serviceaccounts" in text
 
 
 def test_without_an_account_the_rights_are_ones_own(here: Installation, checks_of: Callable[[str], None]) -> None:
@@ -457,7 +457,7 @@ def test_without_an_account_the_rights_are_ones_own(here: Installation, checks_o
         "missing",
         "mpijobs: this account may not create in kubeflow; apply the role of manifests/base/rights.yaml and bind it",
     )
-    assert told.of("rights")[-1][1].endswith("--service-account kfrec-pipeline asks for those of the steps' account")
+    assert told.of("rights")[-1][1].endswith("--service-account kfrec-pipeline checks those of the steps' account")
 
 
 def test_without_kubernetes_the_servers_are_still_looked_at(

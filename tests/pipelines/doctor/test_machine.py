@@ -157,7 +157,7 @@ def test_horovod_is_not_installed(machine: Machine, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("content", "built_for", "state", "words"),
     [
-        (None, "2.15.1", MISSING, "built without TensorFlow; build it anew"),
+        (None, "2.15.1", MISSING, "built without TensorFlow; rebuild it"),
         (b"", "2.15.1", MISSING, "with neither Gloo nor MPI"),
         (b"..N7horovod6common13MPIControllerE..", "2.15.1", NOTE, "with MPI, without Gloo; several workers need"),
         (
@@ -244,7 +244,7 @@ def test_a_full_disk(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_link_that_leads_nowhere(machine: Machine) -> None:
     machine.workdir.symlink_to("none")
-    with pytest.raises(KfrecError, match=r"runs: cannot be looked at .*; choose another --workdir"):
+    with pytest.raises(KfrecError, match=r"runs: cannot be accessed .*; choose another --workdir"):
         found(space.disk, machine)
 
 

@@ -264,7 +264,7 @@ def test_an_error_that_a_worker_tells_ends_the_step_without_another_job(place: M
 def test_the_status_of_bad_input_ends_the_step_without_another_job_where_logs_may_not_be_read(place: Make) -> None:
     here = place(python(f"sys.exit({BAD_INPUT})"))
     here.api.forbidden = {"log"}
-    with pytest.raises(KfrecError, match="bad input"):
+    with pytest.raises(KfrecError, match="invalid input"):
         here.run(restarts=2)
     assert here.operator.tries == 1 and here.api.live_jobs() == []
 
@@ -509,5 +509,5 @@ def test_a_foreign_job_of_the_same_name_stays(place: Make) -> None:
 
 def test_no_cluster_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
-    with pytest.raises(KfrecError, match="launcher=mpijob needs a cluster, and there is none"):
+    with pytest.raises(KfrecError, match="launcher=mpijob needs a cluster, but none is configured"):
         api.connect(KIND)

@@ -66,7 +66,7 @@ def test_a_training_that_loses_two_workers_ends_with_the_model_of_one_that_lost_
     assert joined() is None
 
     assert here.operator.tries == 1 + 3 and here.api.live_jobs() == [f"{TRAINING}-3"]
-    assert (tmp_path / "lossy.log").read_text().count("going on from the checkpoint") == 2
+    assert (tmp_path / "lossy.log").read_text().count("resuming from the checkpoint") == 2
     whole, lossy = (fetch_artifact(f"gs://{BUCKET}/{run}/model", tmp_path / run).path for run in ("whole", "lossy"))
     losses = [
         [record["data"]["loss"] for record in read_log(model / "log.json") if len(record["step"]) == 2]

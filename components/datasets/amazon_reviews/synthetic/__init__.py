@@ -1,4 +1,4 @@
-"""The built-in data set: reviews that look like Amazon's and hold something to learn."""
+"""The built-in data set: reviews in Amazon's format with learnable preferences."""
 
 from components.datasets.amazon_reviews.synthetic.files import write_synthetic
 

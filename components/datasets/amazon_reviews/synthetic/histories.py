@@ -1,12 +1,12 @@
 """What the users of the synthetic shop buy, and when.
 
-A user has a few interests at a time, out of a row of categories that the user's interests drift along. Reviews come in
-runs: most stay with one interest until the user turns to another of the current ones, and about one in seven is about
-anything. So the recent history says which category comes next, and the older history says what else may.
+A user has a few interests at a time, taken from a sequence of categories along which they drift. Reviews come in runs:
+most stay with one interest until the user switches to another current one, and about one in seven is of a random item.
+So the recent history predicts the next category, and the older history the alternatives.
 
 Interests are drawn by the popularity of the categories, and items by their popularity within a category. The popularity
-of an item is therefore the same over all reviews, over any user's last ones, and in the control without interests,
-at any time: nothing but the history tells a true target from a negative drawn by popularity.
+of an item is therefore the same over all reviews, over any user's last ones, and in the control without interests, at
+any time: only the history distinguishes a true target from a negative drawn by popularity.
 """
 
 from __future__ import annotations
