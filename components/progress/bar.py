@@ -34,6 +34,22 @@ class Shown(Protocol):
     def close(self) -> Any: ...
 
 
+class _Terminal(tqdm):
+    """A bar that is redrawn. Rate and forecast leave out the first update, which a job's start-up delays."""
+
+    _steady = False
+
+    def update(self, n: float | None = 1) -> bool | None:
+        if self._steady or not n:
+            return super().update(n)
+        self._steady = True
+        self.n += n
+        self.initial = self.last_print_n = self.n
+        self.start_t = self.last_print_t = time.time()
+        self.refresh()
+        return True
+
+
 class _Lines:
     """A line every ten seconds and one at the end, for logs and redirected output, where nothing can be overwritten."""
 
@@ -41,12 +57,15 @@ class _Lines:
         self.n, self.desc = 0.0, options.pop("desc")
         self._options = options
         self._began = self._told = time.monotonic()
+        self._initial = 0.0
         self._shown = -1.0
 
     def update(self, n: float) -> None:
         self.n += n
         if time.monotonic() - self._told >= _LOG_SECONDS:
             self._tell()
+        if not self._initial:  # as in _Terminal; a job of one update has no other rate than this one
+            self._began, self._initial = time.monotonic(), self.n
 
     def close(self) -> None:
         if self.n != self._shown:
@@ -54,7 +73,8 @@ class _Lines:
 
     def _tell(self) -> None:
         self._told, self._shown = time.monotonic(), self.n
-        line = tqdm.format_meter(self.n, elapsed=self._told - self._began, prefix=self.desc, **self._options)
+        elapsed, initial = self._told - self._began, self._initial
+        line = tqdm.format_meter(self.n, elapsed=elapsed, initial=initial, prefix=self.desc, **self._options)
         print(line.rstrip(), file=sys.stderr, flush=True)
 
 
@@ -73,7 +93,7 @@ def shown(label: str, total: int | None, unit: str) -> Shown:
         unit_scale=True,
         bar_format=_FORMAT if total else _FORMAT_UNKNOWN,
     )
-    return tqdm(**options, mininterval=0.2, file=sys.stderr) if sys.stderr.isatty() else _Lines(**options)
+    return _Terminal(**options, mininterval=0.2, file=sys.stderr) if sys.stderr.isatty() else _Lines(**options)
 
 
 class Bar:

@@ -1,3 +1,6 @@
+import re
+import sys
+
 import pytest
 
 from components.progress import emit, progress
@@ -41,3 +44,21 @@ def test_redirected_output_has_lines_and_no_carriage_returns(
         bar.advance(10)
     shown = capsys.readouterr().err
     assert shown.startswith("reading: 100% |") and shown.count("\n") == 1 and "\r" not in shown
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_the_forecast_leaves_out_what_a_job_starts_with(
+    terminal: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [1000.0]
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr("time.time", lambda: now[0])
+    monkeypatch.setattr("tqdm.std.time", lambda: now[0])
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
+    with progress("training", total=102, unit="steps") as bar:
+        for seconds in (60, 11, 11):  # the first step compiles
+            now[0] += seconds
+            bar.advance(1)
+        shown = re.split("[\r\n]", capsys.readouterr().err)
+    assert re.search("18:0[89] left", [line for line in shown if line][-1])
