@@ -13,8 +13,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from components.compiled import kernel
-from components.processor import has
+from components.native.compiled import kernel
+from components.native.processor import has
 
 SLACK = 16
 HAS_CRC32C = has("sse4.2")

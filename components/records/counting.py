@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from components.compiled import kernel
+from components.native.compiled import kernel
 from components.records.decoding import ABSENT, MISSING, Layout, example
 from components.records.framing import FOOTER, HEADER, read_range
 from components.records.problems import explain

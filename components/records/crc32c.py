@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from components.compiled import kernel
-from components.records.words import HAS_CRC32C, crc32c_u64, load_u64
+from components.native.compiled import kernel
+from components.native.words import HAS_CRC32C, crc32c_u64, load_u64
 
 _POLYNOMIAL = np.uint32(0x82F63B78)
 _BYTE = np.uint64(0xFF)

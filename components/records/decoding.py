@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from components.arrays import ALIGNMENT
-from components.compiled import kernel
 from components.feature_spec import Channel, Feature, FeatureSpec
+from components.native.arrays import ALIGNMENT
+from components.native.compiled import kernel
+from components.native.words import load_u64
 from components.records.crc32c import masked_crc32c
 from components.records.framing import FOOTER, HEADER, frame_size
 from components.records.varint import LARGEST, MALFORMED, TOO_MANY, read_packed, read_varint, saturated
-from components.records.words import load_u64
 
 # Kinds of defects of a record; problems.py turns them into messages.
 FRAME, CHECKSUM, NOT_AN_EXAMPLE, MISSING, OTHER_TYPE, TOO_LONG, WRONG_COUNT, OUT_OF_RANGE = range(1, 9)

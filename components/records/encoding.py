@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from components.compiled import kernel
+from components.native.compiled import kernel
+from components.native.words import SLACK, copy_bytes
 from components.records.decoding import Layout
 from components.records.framing import FOOTER, HEADER, write_frame
 from components.records.packing import feature_size, find_samples, first_feature
 from components.records.varint import varint_size, write_varint
-from components.records.words import SLACK, copy_bytes
 
 _TAG = 1  # bytes of every tag used here
 _LONGEST_LENGTH = 5  # bytes of a varint that holds a length

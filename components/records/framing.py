@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from components import arrays
-from components.compiled import kernel
 from components.errors import KfrecError
+from components.native import arrays
+from components.native.compiled import kernel
+from components.native.words import SLACK, load_u64, store_u64
 from components.records.crc32c import masked_crc32c
-from components.records.words import SLACK, load_u64, store_u64
 
 HEADER = 12
 FOOTER = 4

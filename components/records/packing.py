@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from components.compiled import kernel
-from components.records.varint import write_varint
-from components.records.words import (
+from components.native.compiled import kernel
+from components.native.words import (
     HAS_BYTE_COMPRESSION,
     SLACK,
     VARINTS,
@@ -19,6 +18,7 @@ from components.records.words import (
     load_u64,
     store_u64,
 )
+from components.records.varint import write_varint
 
 _LONGEST_VALUE = 5
 _WORD = 4

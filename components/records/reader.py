@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from components import arrays
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
+from components.native import arrays
 from components.records.decoding import copy_samples, layout_of
 from components.records.files import RecordFile, open_files
 from components.records.lanes import Share, lanes_of, shares

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from components.compiled import kernel
-from components.records.words import (
+from components.native.compiled import kernel
+from components.native.words import (
     HAS_BIT_MOVES,
     HAS_BYTE_PERMUTATION,
     VARINTS,

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from components.compiled import kernel
+from components.native.compiled import kernel
 from components.progress import progress
 from components.records.decoding import Layout
 from components.records.encoding import encode_samples, records_room

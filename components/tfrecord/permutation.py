@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from components.compiled import kernel
+from components.native.compiled import kernel
 
 _ROUNDS = 6
 

@@ -3,8 +3,8 @@ import gc
 import numpy as np
 import tensorflow as tf
 
-from components import arrays
 from components.models.ops.host import host
+from components.native import arrays
 
 SIZE = 12_347  # of no other array
 

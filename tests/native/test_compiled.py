@@ -8,7 +8,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from components.compiled import _MachineCode, kernel
+from components.native.compiled import _MachineCode, kernel
 
 
 @kernel
@@ -50,7 +50,7 @@ def test_a_process_waits_for_one_that_compiles_the_same(tmp_path: Path):
 
 
 def test_a_process_that_fails_to_compile_is_not_waited_for_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("components.compiled._LONGEST_COMPILATION", 0.2)
+    monkeypatch.setattr("components.native.compiled._LONGEST_COMPILATION", 0.2)
     first = _files(tmp_path, 1)
     assert first.load("floats") is None
     assert _files(tmp_path, 1).load("floats") is None

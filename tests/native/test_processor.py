@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from numba import config
 
-from components import processor
+from components.native import processor
 
-_KERNELS = Path(__file__).parent / "models" / "ops" / "host"
+_KERNELS = Path(__file__).parents[1] / "models" / "ops" / "host"
 _OF_2013 = {"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "avx", "avx2", "fma", "bmi", "bmi2", "lzcnt", "f16c"}
 _HERE = processor.found()
 

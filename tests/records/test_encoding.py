@@ -6,8 +6,9 @@ import google_crc32c
 import numpy as np
 import pytest
 
-from components.compiled import kernel
 from components.feature_spec import Channel, Feature, FeatureSpec
+from components.native.compiled import kernel
+from components.native.words import SLACK
 from components.records import crc32c as crc32c_module
 from components.records import varint as varint_module
 from components.records.crc32c import crc32c
@@ -15,7 +16,6 @@ from components.records.decoding import Layout, layout_of
 from components.records.encoding import encode_samples, records_room
 from components.records.packing import pack_samples, packed_room, varints_room, write_lists
 from components.records.varint import MALFORMED, TOO_MANY, read_packed, varint_size, write_varint
-from components.records.words import SLACK
 
 EDGES = [0, 1, 127, 128, 16_383, 16_384, 2**21 - 1, 2**21, 2**28 - 1, 2**28, 2**31 - 2]
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from components import arrays
-from components.arrays import ALIGNMENT
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
+from components.native import arrays
+from components.native.arrays import ALIGNMENT
 from components.records import Records
 from components.records.files import rows_per_file
 from components.records.lanes import needed_files

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components import arrays
+from components.native import arrays
 from components.train.loop.data import tensors
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from components.compiled import kernel
 from components.models.ops.host.vectors import at_most, beside_whole, everywhere, reciprocal, scaled
+from components.native.compiled import kernel
 
 _ONE, _TWO = np.float32(1), np.float32(2)
 _LARGEST = np.float32(126)  # 2**126 is below the largest float

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from components.compiled import kernel
 from components.models.ops.host import host, names, rows
 from components.models.ops.host.vectors import LANES, everywhere, load, normal, square_root, stream
 from components.models.ops.rows import AdamStep
-from components.records.words import prefetch, trailing_zeros
+from components.native.compiled import kernel
+from components.native.words import prefetch, trailing_zeros
 
 _AHEAD = 8  # rows, of those that have a gradient: where they lie cannot be guessed
 

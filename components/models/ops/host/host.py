@@ -11,9 +11,9 @@ from functools import cache
 import numpy as np
 import tensorflow as tf
 
-from components import arrays
-from components.compiled import kernel
 from components.models.ops.host.vectors import LANES, everywhere, load, store
+from components.native import arrays
+from components.native.compiled import kernel
 
 # A chunk is half of a thread's share of the rest; the last chunks have the same size, so many a thread. That makes few
 # chunks, and the others wait only briefly at the end for a thread that was interrupted.

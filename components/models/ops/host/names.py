@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import tensorflow as tf
 
-from components import arrays
-from components.compiled import kernel
 from components.models.ops.host import host
-from components.records.words import ones, trailing_zeros
+from components.native import arrays
+from components.native.compiled import kernel
+from components.native.words import ones, trailing_zeros
 
 _NAMES = 8192  # so many take about as long as calling a kernel for them
 _BITS = np.uint64(64)  # of a word

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from components.compiled import kernel
 from components.models.ops.host.activations import sigmoid
 from components.models.ops.host.products import (
     TILE,
@@ -24,6 +23,7 @@ from components.models.ops.host.products import (
     padded,
 )
 from components.models.ops.host.vectors import LANES, ask, everywhere, load, store, stream, total
+from components.native.compiled import kernel
 
 _ONE, _ZERO = np.float32(1), np.float32(0)
 

@@ -19,9 +19,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from components import arrays
-from components.compiled import kernel
 from components.models.ops.host.vectors import HAS_32_REGISTERS, LANES, VECTOR, broadcast
+from components.native import arrays
+from components.native.compiled import kernel
 
 GRAIN = 16
 """Columns, and rows of results, have to be multiples of this."""

@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from components.compiled import kernel
 from components.models.ops.host import host
 from components.models.ops.host.products import (
     GRAIN,
@@ -28,6 +27,7 @@ from components.models.ops.host.products import (
     widened,
 )
 from components.models.ops.host.vectors import LANES, everywhere, load, store, stream, total, where_at_least
+from components.native.compiled import kernel
 
 _ZERO = np.float32(0)
 _LEAST = np.finfo(np.float32).tiny  # of what counts as above 0: TensorFlow's threads take anything smaller for 0

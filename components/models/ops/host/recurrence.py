@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from components.compiled import kernel
 from components.models.ops.host.activations import sigmoid, tanh
 from components.models.ops.host.products import TILE, add_transposed, multiply, packed
 from components.models.ops.host.vectors import LANES, everywhere, load, store, stream, total
+from components.native.compiled import kernel
 
 _ONE, _ZERO = np.float32(1), np.float32(0)
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from components.compiled import kernel
 from components.models.ops.host import host, names
 from components.models.ops.host.names import in_order
 from components.models.ops.host.products import GRAIN
 from components.models.ops.host.vectors import LANES, load, store
-from components.records.words import prefetch
+from components.native.compiled import kernel
+from components.native.words import prefetch
 
 # Rows lie anywhere in memory: so many ahead of its turn, one is asked for.
 _AHEAD = 12

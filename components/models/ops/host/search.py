@@ -11,7 +11,6 @@ from collections.abc import Callable
 import numpy as np
 import tensorflow as tf
 
-from components.compiled import kernel
 from components.models.ops.attention import FURTHEST
 from components.models.ops.host import host, names
 from components.models.ops.host import rows as kernels
@@ -28,7 +27,8 @@ from components.models.ops.host.vectors import (
     total,
     where_at_least,
 )
-from components.records.words import prefetch
+from components.native.compiled import kernel
+from components.native.words import prefetch
 
 # Weightings of the history: attention over all of it, attention over what was found, the mean of what was found.
 WEIGHTINGS = 3

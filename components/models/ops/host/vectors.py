@@ -13,10 +13,10 @@ from numba.core import cgutils
 from numba.core.datamodel import PrimitiveModel
 from numba.extending import intrinsic, overload, register_model
 
-from components.arrays import ALIGNMENT
-from components.compiled import kernel
-from components.processor import has
-from components.records.words import prefetch
+from components.native.arrays import ALIGNMENT
+from components.native.compiled import kernel
+from components.native.processor import has
+from components.native.words import prefetch
 
 _HAS_AVX512 = has("avx512f", "avx512dq")
 HAS_32_REGISTERS = _HAS_AVX512 or platform.machine() == "aarch64"

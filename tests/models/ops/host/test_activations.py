@@ -1,8 +1,8 @@
 import numpy as np
 
-from components.compiled import kernel
 from components.models.ops.host.activations import exp, sigmoid, tanh
 from components.models.ops.host.vectors import LANES, load, store
+from components.native.compiled import kernel
 
 
 @kernel

@@ -1,7 +1,6 @@
 import numpy as np
 import pytest
 
-from components import arrays
 from components.models.ops.host.products import (
     DEEPEST,
     GRAIN,
@@ -11,6 +10,7 @@ from components.models.ops.host.products import (
     packed,
     padded,
 )
+from components.native import arrays
 
 
 def _random(*shape: int) -> np.ndarray:
