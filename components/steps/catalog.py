@@ -23,7 +23,8 @@ DATASET = param("amazon_reviews", "Data set, which defines the raw files and the
 MODEL = param("sim", "Model to train")
 TASK = param("click", "Task that evaluates the model")
 # The launcher that starts the workers of a training in a cluster.
-MPIJOB = "mpijob"
+LOCAL, MPIJOB = "local", "mpijob"
+AUTO, GLOO, MPI = "auto", "gloo", "mpi"
 # Parameters that several steps share.
 SEED = param(12345, "Random seed for the data", at_least=0, at_most=LARGEST_SEED)
 EXPERIMENT = param("kfrec", "MLflow experiment")
@@ -231,10 +232,13 @@ class LaunchParameters(TrainParameters):
 
     workers: int = param(1, "Horovod processes that train together", unit="processes", at_least=1)
     launcher: str = param(
-        "gloo",
-        "How the processes start and communicate: horovodrun over Gloo or mpirun over MPI on this machine, or mpirun "
-        "in the pods of an MPIJob",
-        choices=("gloo", "mpi", MPIJOB),
+        LOCAL, "Where the processes run: on this machine, or in the pods of an MPIJob", choices=(LOCAL, MPIJOB)
+    )
+    transport: str = param(
+        AUTO,
+        "How the processes communicate: over Gloo, which horovodrun starts, or over MPI, which mpirun starts; auto is "
+        "Gloo on this machine and MPI in an MPIJob, which supports no other",
+        choices=(AUTO, GLOO, MPI),
     )
     # of an MPIJob; the cluster's settings for all jobs are in the file job_settings
     workers_per_pod: int = param(1, "Processes in one pod of an MPIJob", unit="processes", at_least=1)
@@ -266,8 +270,14 @@ class LaunchParameters(TrainParameters):
     run_id: str = RUN_ID
 
     def check(self) -> None:
-        """The workers share every batch evenly."""
+        """The workers share every batch evenly, and an MPIJob's communicate over MPI.
+
+        Raises:
+            KfrecError: they do not.
+        """
         require_divisible(self.global_batch_size, self.workers)
+        if (self.launcher, self.transport) == (MPIJOB, GLOO):
+            raise KfrecError("transport=gloo is not possible with launcher=mpijob; take transport=mpi or auto")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from components.artifacts.remote import fetch_artifact
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.steps.batch_size import require_divisible
-from components.steps.catalog import MPIJOB, LaunchParameters
+from components.steps.catalog import LOCAL, MPIJOB, LaunchParameters
 from components.steps.parameter import as_plain
 from components.storage import is_uri
 from components.tasks import TaskDefinition
@@ -124,8 +124,8 @@ def launcher_of(parameters: LaunchParameters) -> Launcher:
     Raises:
         KfrecError: an MPIJob is asked for and there is no cluster, or its settings are wrong.
     """
-    if parameters.launcher != MPIJOB:
-        return LocalLauncher(parameters.launcher)
+    if parameters.launcher == LOCAL:
+        return LocalLauncher(parameters.transport)
     from components.train.mpijob.launcher import in_cluster
 
     return in_cluster(parameters)

@@ -15,6 +15,7 @@ import components
 from components.errors import KfrecError, WorkerCrashed
 from components.lifetime import as_parent
 from components.progress.events import VARIABLE as EVENTS
+from components.steps.catalog import MPI
 from components.train.launching.mpi import mpi_environment
 from components.train.launching.process import run_process
 from components.train.launching.relay import Relay
@@ -46,14 +47,16 @@ class LocalLauncher:
     """Processes of this machine: one runs as it is, several under horovodrun over Gloo or mpirun over MPI.
 
     Args:
-        kind: "gloo" or "mpi".
+        transport: "gloo", "mpi" or "auto", which is Gloo.
         prefix: root of the Python environment.
         python: its interpreter.
         module: to run in each worker.
     """
 
-    def __init__(self, kind: str, prefix: str = sys.prefix, python: str = sys.executable, module: str = MODULE) -> None:
-        self._kind, self._prefix, self._python, self._module = kind, prefix, python, module
+    def __init__(
+        self, transport: str, prefix: str = sys.prefix, python: str = sys.executable, module: str = MODULE
+    ) -> None:
+        self._transport, self._prefix, self._python, self._module = transport, prefix, python, module
 
     def command(self, workers: int, arguments: Sequence[str]) -> list[str]:
         """The command line that starts all workers."""
@@ -61,7 +64,7 @@ class LocalLauncher:
         if workers == 1:
             return worker
         binaries = Path(self._prefix) / "bin"
-        if self._kind == "gloo":
+        if self._transport != MPI:
             hosts = ["-np", str(workers), "-H", f"localhost:{workers}"]
             return [self._python, str(binaries / "horovodrun"), "--gloo", *hosts, *worker]
         exported = [word for name in self.environment() for word in ("-x", name)]

@@ -32,7 +32,7 @@ KIND = Kind(
     plural="mpijobs",
     pod_label="training.kubeflow.org/job-name",
     asked_by="launcher=mpijob",
-    instead="launcher=gloo for processes of this machine",
+    instead="launcher=local for processes of this machine",
 )
 LAUNCHER, WORKER = "launcher", "worker"
 SSH_FOLDER, SSHD_CONFIG = "/home/mpiuser/.ssh", "/home/mpiuser/.sshd_config"

@@ -39,9 +39,9 @@ def look(machine: Machine) -> Iterator[Finding]:
     if not controllers:
         yield missing(f"{found}, built with neither Gloo nor MPI", _REBUILD)
     elif "Gloo" not in controllers:
-        yield note(f"{found}, without Gloo", "several workers need --set launcher=mpi")
+        yield note(f"{found}, without Gloo", "several workers need --set transport=mpi")
     elif "MPI" not in controllers:
-        yield note(f"{found}, without MPI: launcher=mpi is not possible, launcher=gloo is")
+        yield note(f"{found}, without MPI: transport=mpi is not possible, transport=gloo is")
     else:
         yield ok(found)
 

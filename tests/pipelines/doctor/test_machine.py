@@ -164,7 +164,7 @@ def test_horovod_is_not_installed(machine: Machine, monkeypatch: pytest.MonkeyPa
             b"..N7horovod6common14GlooControllerE..",
             "2.15.1",
             NOTE,
-            "with Gloo, without MPI: launcher=mpi is not possible",
+            "with Gloo, without MPI: transport=mpi is not possible",
         ),
         (b"..N7horovod6common14GlooControllerE..", "2.14.0", MISSING, "built for TensorFlow 2.14.0 and not for 2.15.1"),
     ],
@@ -194,7 +194,7 @@ def _mpirun(machine: Machine, script: str) -> None:
 
 
 def test_no_mpirun(machine: Machine) -> None:
-    assert "launcher=gloo works without it" in only(mpi.look, machine)[1]
+    assert "transport=gloo works without it" in only(mpi.look, machine)[1]
 
 
 def test_an_mpirun_that_does_not_work(machine: Machine) -> None:

@@ -27,9 +27,10 @@ def test_one_worker_needs_no_launcher(kind: str) -> None:
     assert launcher(kind).command(1, ["--lr=0.5"]) == WORKER
 
 
-def test_several_workers_run_under_horovodrun_over_gloo() -> None:
+@pytest.mark.parametrize("transport", ["auto", "gloo"])
+def test_several_workers_run_under_horovodrun_over_gloo(transport: str) -> None:
     start = ["/env/bin/python", "/env/bin/horovodrun", "--gloo", "-np", "3", "-H", "localhost:3"]
-    assert launcher("gloo").command(3, ["--lr=0.5"]) == start + WORKER
+    assert launcher(transport).command(3, ["--lr=0.5"]) == start + WORKER
 
 
 def test_several_workers_run_under_mpirun_with_their_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -40,7 +41,7 @@ def test_several_workers_run_under_mpirun_with_their_environment(monkeypatch: py
 
 
 def test_workers_are_told_what_differs_from_the_defaults() -> None:
-    parameters = STEPS["train"].of(lr=0.1, amp=True, stage_two_mlp_dims=(8, 4), workers=2, launcher="mpi")
+    parameters = STEPS["train"].of(lr=0.1, amp=True, stage_two_mlp_dims=(8, 4), workers=2, transport="mpi")
     assert worker_arguments(parameters, "/data", "/out", "/ckpt") == [
         "--dataset_dir=/data",
         "--results_dir=/out",
