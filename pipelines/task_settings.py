@@ -5,44 +5,64 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.steps.images import image
-from components.steps.settings_file import checked, read_yaml, require_mapping, setting
+from components.steps.settings_file import CLOSED, Quantity, Several, checked, read_yaml, require_mapping
 
 if TYPE_CHECKING:
     from kfp.dsl.pipeline_task import PipelineTask
 
 DEFAULTS = Path(__file__).with_suffix(".yaml")
 _EVERY, _STEPS = "every_step", "steps"
-_TOLERATION = ("key", "operator", "value", "effect", "toleration_seconds")
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-_EMPTY_DIR, _EPHEMERAL = "emptyDir", "ephemeral"
 _SCRATCH = {"volume_name": "scratch", "mount_path": "/tmp"}
+
+
+class Toleration(TypedDict, total=False):
+    """A toleration, as :func:`kfp.kubernetes.add_toleration` takes it."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    key: str
+    operator: str
+    value: str
+    effect: str
+    toleration_seconds: int
+
+
+class NodeAffinity(TypedDict, total=False):
+    """As in a pod."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    requiredDuringSchedulingIgnoredDuringExecution: Mapping[str, Any]
+    preferredDuringSchedulingIgnoredDuringExecution: list[Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskSettings:
     """Settings of one step's task; the YAML file of the same name documents each one."""
 
-    cpu: str = setting("1", is_quantity=True)
-    memory: str = setting("4Gi", is_quantity=True)
-    gpus: int = setting(0, one_of=(0, 1, 2, 4, 8, 16))
+    cpu: Quantity = "1"
+    memory: Quantity = "4Gi"
+    gpus: Literal[0, 1, 2, 4, 8, 16] = 0
     gpu_resource: str = "nvidia.com/gpu"
     node_selector: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    tolerations: tuple[Mapping[str, str], ...] = setting((), keys=_TOLERATION)
-    node_affinity: Mapping[str, Any] = setting({}, names=(_REQUIRED, _PREFERRED))
-    retries: int = setting(0, at_least=0)
-    retry_wait: int = setting(60, at_least=1)
-    timeout: int = setting(21_600, at_least=1)
+    tolerations: Several[Toleration] = ()
+    node_affinity: NodeAffinity = dataclasses.field(default_factory=NodeAffinity)
+    retries: Annotated[int, Field(ge=0)] = 0
+    retry_wait: Annotated[int, Field(ge=1)] = 60
+    timeout: Annotated[int, Field(ge=1)] = 21_600
     cache: bool = True
-    scratch: str = setting("20Gi", is_quantity=True)
-    scratch_volume: str = setting(_EMPTY_DIR, one_of=(_EMPTY_DIR, _EPHEMERAL))
+    scratch: Quantity = "20Gi"
+    scratch_volume: Literal["emptyDir", "ephemeral"] = "emptyDir"
     scratch_class: str = ""
-    image_pull_secrets: tuple[str, ...] = ()
+    image_pull_secrets: Several[str] = ()
     config_maps: Mapping[str, str] = dataclasses.field(default_factory=dict)
     secrets: Mapping[str, str] = dataclasses.field(default_factory=dict)
     claims: Mapping[str, str] = dataclasses.field(default_factory=dict)
@@ -64,7 +84,7 @@ class TaskSettings:
             task.set_env_variable(name, value)
         kubernetes.set_timeout(task, self.timeout)
         kubernetes.set_image_pull_policy(task, "IfNotPresent")
-        if self.scratch_volume == _EPHEMERAL:
+        if self.scratch_volume == "ephemeral":
             kubernetes.add_ephemeral_volume(
                 task,
                 **_SCRATCH,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from components.steps.images import image
-from components.steps.settings_file import setting
+from components.steps.settings_file import Quantity, Several
 
 
 @dataclass(frozen=True)
@@ -46,21 +48,21 @@ class DaskSettings:
     namespace: str = ""
     image: str = image("preprocess")
     image_pull_policy: str = "IfNotPresent"
-    image_pull_secrets: tuple[str, ...] = ()
+    image_pull_secrets: Several[str] = ()
     service_account: str = "kfrec-worker"
     node_selector: Mapping[str, str] = field(default_factory=dict)
-    tolerations: tuple[Mapping[str, Any], ...] = ()
+    tolerations: Several[Mapping[str, Any]] = ()
     affinity: Mapping[str, Any] = field(default_factory=dict)
     priority_class: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    scheduler_cpu: str = setting("1", is_quantity=True)
-    scheduler_memory: str = setting("4Gi", is_quantity=True)
-    worker_cpu: str = setting("2", is_quantity=True)
-    worker_memory: str = setting("16Gi", is_quantity=True)
-    worker_gpus: int = setting(0, at_least=0)
+    scheduler_cpu: Quantity = "1"
+    scheduler_memory: Quantity = "4Gi"
+    worker_cpu: Quantity = "2"
+    worker_memory: Quantity = "16Gi"
+    worker_gpus: Annotated[int, Field(ge=0)] = 0
     gpu_resource: str = "nvidia.com/gpu"
-    temporary_size: str = setting("20Gi", is_quantity=True)
-    start_seconds: int = setting(1800, at_least=1)
+    temporary_size: Quantity = "20Gi"
+    start_seconds: Annotated[int, Field(ge=1)] = 1800
     address: str = "tcp://{name}-scheduler.{namespace}.svc:8786"

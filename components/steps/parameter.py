@@ -17,7 +17,7 @@ Ints = tuple[int, ...]
 LARGEST = 2**31 - 1
 LARGEST_SEED = 2**63 - 1
 # The syntax of a Kubernetes resource quantity.
-_QUANTITY = re.compile(r"\d+(\.\d+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|e\d+)?")
+QUANTITY = r"\d+(\.\d+)?(m|k|Ki|M|Mi|G|Gi|T|Ti|P|Pi|E|Ei|e\d+)?"
 
 
 def param(
@@ -136,7 +136,7 @@ def check_quantity(place: str, value: str) -> None:
     Raises:
         KfrecError: it is not; ``place`` begins the line.
     """
-    if not _QUANTITY.fullmatch(value):
+    if not re.fullmatch(QUANTITY, value):
         raise KfrecError(f"{place}={value!r} is not a Kubernetes quantity; write one such as 500m, 8 or 32Gi")
 
 

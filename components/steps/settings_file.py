@@ -2,47 +2,38 @@
 
 from __future__ import annotations
 
-import dataclasses
 import fnmatch
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path, PurePath
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_type_hints
 
 import yaml
+from pydantic import BeforeValidator, ConfigDict, Strict, StringConstraints, ValidationError, create_model
 
 from components.errors import KfrecError
-from components.steps.parameter import check_quantity, unknown_parameter
+from components.steps.parameter import QUANTITY, unknown_parameter
 
 S = TypeVar("S")
-_TOLD = {bool: "true or false", int: "a whole number", str: "text (in quotes if it looks like a number)",
-         dict: "a mapping", tuple: "a list"}  # fmt: skip
-
-
-def setting(
-    default: Any,
-    *,
-    is_quantity: bool = False,
-    at_least: int | None = None,
-    one_of: tuple[Any, ...] = (),
-    keys: tuple[str, ...] = (),
-    has: tuple[str, ...] = (),
-    names: tuple[str, ...] = (),
-) -> Any:
-    """Declares a setting as a dataclass field with further checks by :func:`checked`.
-
-    Args:
-        default: value where the file says nothing; its type is that of the setting.
-        is_quantity: whether text, or each value of a mapping, is a Kubernetes quantity.
-        at_least: smallest accepted number.
-        one_of: the accepted values.
-        keys: that each mapping in a list may have.
-        has: keys that each mapping in a list must have.
-        names: that a mapping may have.
-    """
-    metadata = dict(is_quantity=is_quantity, at_least=at_least, one_of=one_of, keys=keys, has=has, names=names)
-    if isinstance(default, dict):
-        return dataclasses.field(default_factory=default.copy, metadata=metadata)
-    return dataclasses.field(default=default, metadata=metadata)
+# Types of settings beside Python's own: a Kubernetes quantity, text or a whole number; and a list, kept as a tuple.
+Quantity = Annotated[
+    str, StringConstraints(pattern=f"^(?:{QUANTITY})$"), BeforeValidator(lambda v: str(v) if type(v) is int else v)
+]
+Several = Annotated[tuple[S, ...], Strict(False)]
+# For a TypedDict: CLOSED has no keys but its own, OPEN any others as well.
+CLOSED, OPEN = ConfigDict(strict=True, extra="forbid"), ConfigDict(strict=True, extra="allow")
+# What is wrong with a value, by pydantic's type of error.
+_TOLD = {
+    "string_type": "is not text (in quotes if it looks like a number); correct it",
+    "int_type": "is not a whole number; correct it",
+    "bool_type": "is not true or false; correct it",
+    "dict_type": "is not a mapping; write name: value",
+    "mapping_type": "is not a mapping; write name: value",
+    "tuple_type": "is not a list; correct it",
+    "list_type": "is not a list; correct it",
+    "greater_than_equal": "must be at least {ge}; correct it",
+    "literal_error": "must be one of {expected}; correct it",
+    "string_pattern_mismatch": "is not a Kubernetes quantity; write one such as 500m, 8 or 32Gi",
+}
 
 
 def parse_yaml(place: str, text: str) -> dict[str, Any]:
@@ -87,46 +78,36 @@ def require_mapping(place: str, body: Any, names: Collection[str] | None = None)
 
 
 def checked(place: str, values: Any, kind: type) -> dict[str, Any]:
-    """Settings by name, each of the type that the dataclass ``kind`` has for it by its default.
+    """Settings by name, each of the type that the dataclass ``kind`` declares for it.
 
     Args:
         place: file and key, for messages.
         values: what YAML gave.
-        kind: a dataclass whose fields all have defaults: text, whole numbers, booleans, mappings or tuples.
+        kind: a dataclass whose fields have the types of this module, or others that pydantic validates.
 
     Raises:
         KfrecError: an unknown name or a value of another type.
     """
-    plain = kind()
-    declared = {field.name: field for field in dataclasses.fields(kind)}
-    defaults = {name: getattr(plain, name) for name in declared}
-    result = {}
-    for name, value in require_mapping(place, values, defaults).items():
-        wanted: type = dict if isinstance(defaults[name], Mapping) else type(defaults[name])
-        given = tuple(value) if wanted is tuple and isinstance(value, list) else value
-        if type(given) is not wanted:
-            raise KfrecError(f"{place}: {name}: {value!r} is not {_TOLD[wanted]}; correct it")
-        _check_closely(f"{place}: {name}", given, declared[name].metadata)
-        result[name] = given
-    return result
+    declared = get_type_hints(kind, include_extras=True)
+    given = require_mapping(place, values, declared)
+    fields: dict[str, Any] = {name: (declared[name], ...) for name in given}
+    try:
+        parsed = create_model(kind.__name__, __config__=CLOSED, **fields).model_validate(given)
+    except ValidationError as error:
+        raise KfrecError(_line(place, error.errors()[0])) from None
+    return {name: getattr(parsed, name) for name in given}
 
 
-def _check_closely(place: str, value: Any, declared: Mapping[str, Any]) -> None:
-    if declared.get("is_quantity"):
-        for name, quantity in value.items() if isinstance(value, Mapping) else (("", value),):
-            check_quantity(f"{place}: {name}" if name else place, str(quantity))
-    if (least := declared.get("at_least")) is not None and value < least:
-        raise KfrecError(f"{place}: {value} must be at least {least}; correct it")
-    if (accepted := declared.get("one_of")) and value not in accepted:
-        raise KfrecError(f"{place}: {value!r} must be one of {', '.join(map(str, accepted))}; correct it")
-    if names := declared.get("names"):
-        require_mapping(place, value, names)
-    keys, has = declared.get("keys"), declared.get("has")
-    for number, entry in enumerate(value, 1) if keys or has else ():
-        require_mapping(f"{place}: entry {number}", entry, keys or None)
-        for name in has or ():
-            if name not in entry:
-                raise KfrecError(f"{place}: entry {number}: has no {name}; add it")
+def _line(place: str, error: Mapping[str, Any]) -> str:
+    """A mistake that pydantic found, as a line."""
+    keys = [f"entry {key + 1}" if isinstance(key, int) else key for key in error["loc"]]
+    if error["type"] == "missing":
+        return f"{': '.join([place, *keys[:-1]])}: has no {keys[-1]}; add it"
+    if error["type"] == "extra_forbidden":
+        return f"{': '.join([place, *keys[:-1]])}: unknown parameter {keys[-1]}; take it out"
+    context = {name: str(value).replace("'", "").replace(" or ", ", ") for name, value in error.get("ctx", {}).items()}
+    told = _TOLD[error["type"]].format(**context)
+    return f"{': '.join([place, *keys])}: {error['input']!r} {told}"
 
 
 def load_settings_file(path: Path, kind: type[S]) -> S:

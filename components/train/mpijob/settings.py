@@ -5,16 +5,36 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
+from typing_extensions import NotRequired, TypedDict
 
 from components.steps.images import WORKER_IMAGE
-from components.steps.settings_file import setting
+from components.steps.settings_file import CLOSED, OPEN, Quantity, Several
 from components.train.launching.launch import STAGE
 
 # Volumes of every worker, and where they are mounted.
 SHARED_MEMORY, STAGING, TEMPORARY = "shared-memory", "stage", "tmp"
 PLACES = {SHARED_MEMORY: "/dev/shm", STAGING: STAGE, TEMPORARY: "/tmp"}
-_MOUNT = ("name", "mountPath", "subPath", "readOnly", "mountPropagation")
+
+
+class Volume(TypedDict):
+    """A volume, as in a pod."""
+
+    __pydantic_config__ = OPEN  # type: ignore[misc]
+    name: str
+
+
+class VolumeMount(TypedDict):
+    """Where a volume is mounted, as in a container."""
+
+    __pydantic_config__ = CLOSED  # type: ignore[misc]
+    name: str
+    mountPath: str
+    subPath: NotRequired[str]
+    readOnly: NotRequired[bool]
+    mountPropagation: NotRequired[str]
 
 
 @dataclass(frozen=True)
@@ -60,32 +80,32 @@ class JobSettings:
     namespace: str = ""
     image: str = WORKER_IMAGE
     image_pull_policy: str = "IfNotPresent"
-    image_pull_secrets: tuple[str, ...] = ()
+    image_pull_secrets: Several[str] = ()
     service_account: str = "kfrec-worker"
     node_selector: Mapping[str, str] = field(default_factory=dict)
-    tolerations: tuple[Mapping[str, Any], ...] = ()
+    tolerations: Several[Mapping[str, Any]] = ()
     affinity: Mapping[str, Any] = field(default_factory=dict)
     launcher_node_selector: Mapping[str, str] = field(default_factory=dict)
-    launcher_tolerations: tuple[Mapping[str, Any], ...] = ()
+    launcher_tolerations: Several[Mapping[str, Any]] = ()
     priority_class: str = ""
     queue: str = ""
     scheduler: str = ""
     scheduling_policy: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     secret_environment: Mapping[str, list[str]] = field(default_factory=dict)
-    forwarded: tuple[str, ...] = ()
+    forwarded: Several[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
-    launcher_cpu: str = setting("1", is_quantity=True)
-    launcher_memory: str = setting("2Gi", is_quantity=True)
+    launcher_cpu: Quantity = "1"
+    launcher_memory: Quantity = "2Gi"
     gpu_resource: str = "nvidia.com/gpu"
-    resources: Mapping[str, str] = setting({}, is_quantity=True)
-    capabilities: tuple[str, ...] = ()
-    volumes: tuple[Mapping[str, Any], ...] = setting((), has=("name",))
-    volume_mounts: tuple[Mapping[str, Any], ...] = setting((), keys=_MOUNT, has=("name", "mountPath"))
-    ssh_seconds: int = setting(600, at_least=1)
-    stage_size: str = setting("200Gi", is_quantity=True)
-    ttl_seconds_after_finished: int = setting(86_400, at_least=0)
+    resources: Mapping[str, Quantity] = field(default_factory=dict)
+    capabilities: Several[str] = ()
+    volumes: Several[Volume] = ()
+    volume_mounts: Several[VolumeMount] = ()
+    ssh_seconds: Annotated[int, Field(ge=1)] = 600
+    stage_size: Quantity = "200Gi"
+    ttl_seconds_after_finished: Annotated[int, Field(ge=0)] = 86_400
 
     def __post_init__(self) -> None:
         for name in ("cpu", "memory", self.gpu_resource):

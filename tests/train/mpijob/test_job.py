@@ -296,7 +296,7 @@ def test_another_specification_has_another_digest() -> None:
         ("tolerations: {key: x}", "is not a list"),
         ("ttl_seconds_after_finished: soon", "is not a whole number"),
         ("- image", "is not a mapping"),
-        ("resources: {rdma/hca: one}", "resources: rdma/hca='one' is not a Kubernetes quantity"),
+        ("resources: {rdma/hca: one}", "resources: rdma/hca: 'one' is not a Kubernetes quantity"),
         ("resources: {memory: 1Gi}", "resources: memory is a parameter of the train step"),
         ("volumes: [{emptyDir: {}}]", "volumes: entry 1: has no name; add it"),
         ("volume_mounts: [{name: data, mountPath: /data}]", "volume_mounts: data is none of the volumes"),
