@@ -52,8 +52,12 @@ def every_pipeline() -> list[Pipeline]:
 # Parameters that the find step sets, so that the user cannot.
 FOUND = tuple(name for name in STEPS["find"].results if name != "proceed")
 
-# Smaller batches for a laptop.
-LOCAL_DEFAULTS: dict[str, Any] = {"global_batch_size": 1024}
+
+def local_defaults(model: str) -> dict[str, Any]:
+    """Of a run on this machine: smaller batches for a laptop, and what else the model prefers there."""
+    return {"global_batch_size": 1024, **registry.model(model).local_defaults}
+
+
 CLUSTER_DEFAULTS: dict[str, Any] = {"launcher": "mpijob"}
 # Two versions of the same data share most items; with more new items than this, the old vocabulary would hide them.
 PIPELINE_DEFAULTS: Mapping[str, dict[str, Any]] = {TRAINING: {}, RETRAINING: {"out_of_vocabulary_limit": 0.05}}

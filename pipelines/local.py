@@ -23,7 +23,7 @@ from components.steps.catalog import MPIJOB, STEPS
 from components.steps.parameter import build
 from components.tracking.run import end_failed
 from components.tracking.store import prepare
-from pipelines.defaults import LOCAL_DEFAULTS, RETRAINING, TRAINING, Pipeline
+from pipelines.defaults import RETRAINING, TRAINING, Pipeline, local_defaults
 from pipelines.parameters import checked, choices, pipeline_parameters, step_parameters
 from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise
@@ -92,7 +92,7 @@ def run_retraining(model: str, values: Mapping[str, Any], workdir: Path) -> Path
 
 def _arguments(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> dict[str, Any]:
     """Every parameter of a pipeline; parameters without a value have the local defaults."""
-    local = {**LOCAL_DEFAULTS, "cache_dir": str(workdir.absolute() / "cache")}
+    local = {**local_defaults(pipeline.model), "cache_dir": str(workdir.absolute() / "cache")}
     known = pipeline_parameters(pipeline, local)
     return {name: parameter.plain_default for name, parameter in known.items()} | checked(values, pipeline, local)
 

@@ -31,9 +31,16 @@ LARGEST_ID = 2**31 - 1
 
 
 class Channel:
-    """Names of the channels that sequential models read."""
+    """Names of the channels that the built-in models and tasks read."""
 
     LABEL = "label"
+    # Which samples are ranked against each other, such as the ads of one display; no model reads it.
+    GROUP = "group"
+    # Of tables: ids, lists of ids and numbers. 0 is a missing or rare value, and padding in lists.
+    CATEGORICAL = "categorical"
+    MULTIHOT = "multihot"
+    NUMERICAL = "numerical"
+    # Of histories.
     USER = "user_features"
     TARGET = "target_item_features"
     POSITIVE = "positive_history"

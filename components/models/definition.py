@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from components.feature_spec import FeatureSpec
@@ -30,6 +30,8 @@ class ModelDefinition:
             tables and their optimizer's state on one rank, which is compared with what is free before any is taken.
         dataset: name of the data set that it trains on by default.
         task: name of the task that judges it.
+        defaults: other defaults of the train step's parameters, such as the published epochs and batch size.
+        local_defaults: the same where ``kfrec run`` trains on the built-in data, by pipeline parameter.
     """
 
     name: str
@@ -41,3 +43,5 @@ class ModelDefinition:
     training_bytes: Callable[[Any, FeatureSpec], int]
     dataset: str
     task: str
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    local_defaults: Mapping[str, Any] = field(default_factory=dict)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 from components.errors import KfrecError
 from components.registry import dataset, model, task
@@ -309,18 +310,35 @@ class RegisterParameters:
     seed: int = SEED
 
 
+class Brought(NamedTuple):
+    """What a data set, model or task brings to a step.
+
+    Attributes:
+        parameters: dataclass of its own parameters.
+        defaults: other defaults of the step's parameters, by name.
+    """
+
+    parameters: type
+    defaults: Mapping[str, Any] = MappingProxyType({})
+
+
+def _brought_by_model(name: str) -> Brought:
+    return Brought(model(name).parameters, model(name).defaults)
+
+
 def worker_parameters(model_type: str) -> type:
     """The parameters of a Horovod process that trains ``model_type``.
 
     Raises:
         KfrecError: there is no such model.
     """
-    return _joined_by("model_type", model_type, lambda name: model(name).parameters, WorkerParameters)
+    return _joined_by("model_type", model_type, _brought_by_model, WorkerParameters)
 
 
-def _joined_by(parameter: str, name: str, brought: Callable[[str], type], own: type) -> type:
+def _joined_by(parameter: str, name: str, brought: Callable[[str], Brought], own: type) -> type:
     try:
-        return joined(brought(name), own)
+        parameters, defaults = brought(name)
+        return joined(parameters, own, defaults=tuple(defaults.items()))
     except KfrecError as error:
         raise KfrecError(f"parameter {parameter}={name!r}: {error}") from None
 
@@ -340,7 +358,7 @@ class Step:
         shown: outputs of its KFP component that the UI draws, name to KFP's type; its module ``visualise`` fills them.
         chosen_by: the parameter that selects a data set, model or task with its own parameters, such as model_type; may
             be empty.
-        brought: takes that name and returns the dataclass of these parameters.
+        brought: takes that name and returns these parameters.
     """
 
     name: str
@@ -352,7 +370,7 @@ class Step:
     results: dict[str, type] = field(default_factory=dict)
     shown: dict[str, str] = field(default_factory=dict)
     chosen_by: str = ""
-    brought: Callable[[str], type] | None = None
+    brought: Callable[[str], Brought] | None = None
 
     def parameters(self, chosen: Mapping[str, Any] | None = None) -> type:
         """The dataclass of all its parameters.
@@ -389,21 +407,22 @@ STEPS: dict[str, Step] = {
              {"proceed": bool, "occasion": str, "source": str, "data_version": str, "workflow": str,
               "warm_start_path": str}),
         Step("download", "Fetch raw files, or generate synthetic ones.",
-             DownloadParameters, {}, {"raw": RAW}, (), {}, {}, "dataset", lambda name: dataset(name).generation),
+             DownloadParameters, {}, {"raw": RAW}, (),
+             {}, {}, "dataset", lambda name: Brought(dataset(name).generation)),
         Step("preprocess", "Convert raw files to training samples with NVTabular.",
              PreprocessParameters, {"raw": RAW}, {"parquet": PARQUET}, ("train", "test"),
-             {}, {}, "dataset", lambda name: dataset(name).sampling),
+             {}, {}, "dataset", lambda name: Brought(dataset(name).sampling)),
         Step("tfrecord", "Convert samples in parquet to shuffled TFRecord files.",
              TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}, ("train", "test")),
         Step("train", "Train a model with Horovod and export it.",
              LaunchParameters, {"tfrecord": TFRECORD}, {"model": MODEL}, ("train",),
-             {"trained_model": str, "metrics": dict}, {}, "model_type", lambda name: model(name).parameters),
+             {"trained_model": str, "metrics": dict}, {}, "model_type", _brought_by_model),
         Step("evaluate", "Score the test split and report metrics.",
              EvaluateParameters, {"tfrecord": TFRECORD, "model": MODEL}, {"evaluation": EVALUATION}, ("test",),
              {}, {"metrics": "Metrics", "classification_metrics": "ClassificationMetrics", "report": "HTML"},
-             "task", lambda name: task(name).evaluation),
+             "task", lambda name: Brought(task(name).evaluation)),
         Step("register", "Register the model and promote it if it beats the champion.",
              RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
-             {"registration": REGISTRATION}, ("models",), {}, {}, "task", lambda name: task(name).decision),
+             {"registration": REGISTRATION}, ("models",), {}, {}, "task", lambda name: Brought(task(name).decision)),
     )
 }  # fmt: skip

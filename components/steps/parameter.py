@@ -205,13 +205,17 @@ def build(group: type[P], values: Mapping[str, Any]) -> P:
 
 
 @cache
-def joined(*groups: type) -> type:
+def joined(*groups: type, defaults: tuple[tuple[str, Any], ...] = ()) -> type:
     """One dataclass with the parameters of all ``groups``, in their order; an instance is one of each of them.
 
+    Args:
+        groups: dataclasses of parameters.
+        defaults: name and value of parameters whose default differs from the declared one.
+
     Raises:
-        KfrecError: two groups declare the same name.
+        KfrecError: two groups declare the same name, or no group declares a name of ``defaults``.
     """
-    if len(groups) == 1:
+    if len(groups) == 1 and not defaults:
         return groups[0]
     seen: dict[str, type] = {}
     for group in groups:
@@ -222,7 +226,17 @@ def joined(*groups: type) -> type:
                     "rename one of them"
                 )
             seen[field.name] = group
-    return dataclasses.make_dataclass("And".join(g.__name__ for g in groups), [], bases=groups[::-1], frozen=True)
+    other = [_with_default(seen, name, value) for name, value in defaults]
+    return dataclasses.make_dataclass("And".join(g.__name__ for g in groups), other, bases=groups[::-1], frozen=True)
+
+
+def _with_default(groups: Mapping[str, type], name: str, value: Any) -> tuple[str, Any, Any]:
+    """A declared field again, with another default."""
+    if name not in groups:
+        raise KfrecError(f"no parameter {name} is declared, so it has no default {value!r}")
+    declared = next(field for field in dataclasses.fields(groups[name]) if field.name == name)
+    field: Any = dataclasses.field(default=value, metadata=declared.metadata)
+    return name, get_type_hints(groups[name])[name], field
 
 
 def unknown_parameter(name: str, known: list[str]) -> str:

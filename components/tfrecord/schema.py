@@ -51,8 +51,11 @@ class Column:
 
     @property
     def has_zeros(self) -> bool:
-        """Whether 0 may stand in it: in lists it is padding, and of other values only ids begin at 1."""
-        return self.is_list or self.cardinality is None or self.channel == Channel.LABEL
+        """Whether 0 may stand in it: in lists it is padding, and in a table's columns a missing or rare value.
+
+        Users and target items are never missing.
+        """
+        return self.is_list or self.cardinality is None or self.channel not in (Channel.USER, Channel.TARGET)
 
     def to_feature(self, lengths: Mapping[str, int]) -> Feature:
         """Its entry in the feature specification, given the length of each group of lists."""
