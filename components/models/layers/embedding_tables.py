@@ -1,0 +1,77 @@
+"""A table for each feature, each of its own width."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import tensorflow as tf
+
+from components.feature_spec import Feature
+from components.models.layers.weights import Weights
+from components.models.model import Table
+
+Initial = Callable[[Weights, str, tuple[int, int]], tf.Variable]
+
+
+def uniform_by_rows(weights: Weights, name: str, shape: tuple[int, int]) -> tf.Variable:
+    """Uniform in ±sqrt(1 / rows)."""
+    return weights.uniform(name, shape, math.sqrt(1.0 / shape[0]))
+
+
+class EmbeddingTables(tf.Module):
+    """Embeds one id, or the sum of a list of ids, of each feature.
+
+    Args:
+        weights: source of fresh weights.
+        features: with a cardinality; a table has cardinality + 1 rows.
+        widths: floats in a row of each table.
+        initial: makes a table's variable; the default is :func:`uniform_by_rows`.
+        dtype: what the embeddings are returned as; the tables are float32.
+
+    Attributes:
+        tables: feature to its table.
+
+    Example:
+        >>> city, tags = Feature("city", "int64", 9), Feature("tags", "int64", 5, 3)
+        >>> embed = EmbeddingTables(Weights(1), (city, tags), (8, 4))
+        >>> embedded = embed({"city": tf.constant([2, 0]), "tags": tf.constant([[1, 5, 0], [0, 0, 0]])})
+        >>> [tuple(each.shape) for each in embedded]
+        [(2, 8), (2, 4)]
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        features: Sequence[Feature],
+        widths: Sequence[int],
+        initial: Initial = uniform_by_rows,
+        dtype: tf.DType = tf.float32,
+    ) -> None:
+        super().__init__()
+        self._features = tuple(features)
+        self._dtype = dtype
+        self.tables = {}
+        for feature, width in zip(self._features, widths, strict=True):
+            rows = (feature.cardinality or 0) + 1
+            self.tables[feature.name] = Table(initial(weights, feature.name, (rows, width)), 0, rows)
+
+    def __call__(self, features: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
+        """Embeds a batch.
+
+        Args:
+            features: ids by name, ``[B]`` or ``[B, length]``. An id outside 0..cardinality reads as 0. The 0s of a list
+                are padding, which adds nothing; a single 0 has a row of its own.
+
+        Returns:
+            ``[B, width]`` of each feature, in order.
+        """
+        return [self._embed(feature, features[feature.name]) for feature in self._features]
+
+    def _embed(self, feature: Feature, ids: tf.Tensor) -> tf.Tensor:
+        table = self.tables[feature.name]
+        known = (ids >= 0) & (ids < table.rows)
+        rows = tf.gather(table.variable, tf.where(known, ids, tf.zeros_like(ids)))
+        if feature.length is not None:
+            rows = tf.reduce_sum(rows * tf.cast(known & (ids > 0), rows.dtype)[..., tf.newaxis], 1)
+        return tf.cast(rows, self._dtype)
