@@ -35,7 +35,7 @@ _NO_SETTINGS = {
     "unknown setting": "every_step: {cpus: '2'}",
     "steps a list": "steps: [train]",
     "a step a list": "steps: {train: [1]}",
-    "a number for text": "every_step: {cpu: 2}",
+    "a number for text": "every_step: {gpu_resource: 2}",
     "text for a number": "every_step: {retries: two}",
     "true for a number": "every_step: {retries: true}",
     "a list for a mapping": "every_step: {labels: [a]}",

@@ -17,6 +17,12 @@ def test_every_step_has_settings_of_its_own() -> None:
     assert [name for name, settings in steps.items() if not settings.cache] == ["find", "train", "evaluate", "register"]
 
 
+def test_a_quantity_may_be_a_whole_number_as_in_kubernetes(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("every_step: {cpu: 2}\n")
+    assert {settings.cpu for settings in load_settings(file).steps.values()} == {"2"}
+
+
 def test_a_file_replaces_what_it_names_and_nothing_else(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text("every_step: {retries: 5}\nsteps:\n  preprocess: {gpus: 0, tolerations: []}\n")
