@@ -25,13 +25,13 @@ PARAMETERS = worker_parameters("sim")(
 )
 
 
-def data(folder: Path, **values: list[str]) -> FeatureSpec:
-    """A specification whose ids stand for these values, from 3 on."""
+def data(folder: Path, first: int = 3, **values: list[str]) -> FeatureSpec:
+    """A specification whose ids stand for these values, from ``first`` on; the id before is that of unknown values."""
     (folder / "vocabulary").mkdir(parents=True)
     for name, known in values.items():
-        table = pa.table({"id": np.arange(3, 3 + len(known), dtype=np.int32), "value": known})
+        table = pa.table({"id": np.arange(first, first + len(known), dtype=np.int32), "value": known})
         pq.write_table(table, folder / "vocabulary" / f"{name}.parquet")
-    last = {name: 2 + len(known) for name, known in values.items()}
+    last = {name: first - 1 + len(known) for name, known in values.items()}
     features = [Feature("label", "bool"), Feature("uid", "int64", last["uid"])]
     for kind, length in (("trgt", None), ("pos", 5), ("neg", 2)):
         features += [Feature(f"{name}_{kind}", "int64", last[name], length) for name in ("item", "cat")]
@@ -39,7 +39,15 @@ def data(folder: Path, **values: list[str]) -> FeatureSpec:
     channels = {Channel.LABEL: names[:1], Channel.USER: names[1:2], Channel.TARGET: names[2:4],
                 Channel.POSITIVE: names[4:6], Channel.NEGATIVE: names[6:8]}  # fmt: skip
     sources = {split: Chunk(names, (f"{split}.tfrecord",)) for split in ("train", "test")}
-    metadata = {"vocabulary": {name: f"vocabulary/{name}.parquet" for name in values}}
+    vocabularies = {
+        name: {
+            "file": f"vocabulary/{name}.parquet",
+            "unknown": first - 1,
+            "features": [feature for feature in names if feature.split("_")[0] == name],
+        }
+        for name in values
+    }
+    metadata = {"vocabulary": vocabularies}
     spec = FeatureSpec({f.name: f for f in features}, sources, channels, metadata, folder)
     (folder / "feature_spec.yaml").write_text(spec.to_yaml())
     return spec
@@ -81,6 +89,18 @@ def test_rows_follow_what_their_ids_stand_for(tmp_path: Path) -> None:
     for mine, theirs in zip(model.variables, known.variables, strict=True):
         if mine is not model.inputs.embedding.tables:
             np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+
+
+def test_where_unknown_values_share_the_id_of_padding_new_ids_stay_as_drawn(tmp_path: Path) -> None:
+    old = data(tmp_path / "old", 1, uid=["ann", "bob"], item=["i1", "i2"], cat=["x"])
+    new = data(tmp_path / "new", 1, uid=["eve", "bob", "ann"], item=["i1", "i2"], cat=["x"])
+    known, model = exported(old), build_model(PARAMETERS, new, seed=2)
+    fresh = build_model(PARAMETERS, new, seed=2)
+    carried = warm_start(str(old.folder), tmp_path / "scratch", model, new)
+    users = table(model, 2)
+    np.testing.assert_array_equal(users[[0, 2, 3]], table(known, 2)[[0, 2, 1]])
+    np.testing.assert_array_equal(users[1], table(fresh, 2)[1])
+    assert carried == 3 + 2 + 3
 
 
 def test_a_model_of_another_size_is_one_line(tmp_path: Path) -> None:
