@@ -159,22 +159,17 @@ def read_vocabularies(folder: Path, files: Sequence[str], features: Collection[s
     Args:
         folder: with feature_spec.yaml, which describes them, or with the positional layout, where a file is named after
             its user or item feature.
-        files: of the vocabularies, relative to the folder.
+        files: of the folder vocabulary, relative to ``folder``.
         features: all names in the records.
 
     Raises:
-        KfrecError: a file is not described, or one that is described is missing.
+        KfrecError: a file that is described is missing.
     """
     if not is_by_name(folder):
-        return tuple(positional_vocabulary(Path(file).stem, file, features) for file in files)
+        return tuple(
+            positional_vocabulary(Path(file).stem, file, features) for file in files if file.endswith(".parquet")
+        )
     spec = load_feature_spec(folder)
-    described = {vocabulary.file for vocabulary in spec.vocabularies}
-    for file in files:
-        if file not in described:
-            raise KfrecError(
-                f"{folder / file}: {FILENAME} does not describe it; name its file, unknown id and features in "
-                "metadata: vocabulary, or remove it"
-            )
     for vocabulary in spec.vocabularies:
         if vocabulary.file not in files:
             raise KfrecError(

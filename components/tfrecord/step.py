@@ -115,8 +115,11 @@ def _specification(
 
 
 def _copy_vocabularies(parquet: Artifact, features: Sequence[str], folder: Path) -> tuple[Vocabulary, ...]:
-    """Copies the vocabularies, so that a model can be served without the parquet data."""
-    files = [f"{_VOCABULARY}/{path.name}" for path in parquet.paths(f"{_VOCABULARY}/*.parquet")]
+    """Copies the vocabularies, so that a model can be served without the parquet data.
+
+    Other files beside them, such as statistics of numbers, go with them.
+    """
+    files = [f"{_VOCABULARY}/{path.name}" for path in parquet.paths(f"{_VOCABULARY}/*")]
     vocabularies = read_vocabularies(parquet.path, files, features)
     for file in files:
         (folder / _VOCABULARY).mkdir(exist_ok=True)

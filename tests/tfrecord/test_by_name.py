@@ -140,12 +140,12 @@ def test_vocabularies_are_handed_on_as_described(tmp_path: Path) -> None:
     assert (tmp_path / "records" / "vocabulary" / "all.parquet").read_bytes() == b"ids and values"
 
 
-def test_a_vocabulary_that_nothing_describes_is_named(tmp_path: Path) -> None:
+def test_files_beside_the_vocabularies_are_handed_on(tmp_path: Path) -> None:
     parquet = written(tmp_path / "parquet")
-    (parquet / "vocabulary" / "item.parquet").write_bytes(b"ids and values")
+    (parquet / "vocabulary" / "means.json").write_bytes(b"{}")
     adopt(parquet)
-    with pytest.raises(KfrecError, match=r"vocabulary/item\.parquet: feature_spec\.yaml does not describe it"):
-        run(TfrecordParameters(), parquet=parquet, tfrecord=tmp_path / "records")
+    run(TfrecordParameters(), parquet=parquet, tfrecord=tmp_path / "records")
+    assert (tmp_path / "records" / "vocabulary" / "means.json").read_bytes() == b"{}"
 
 
 def test_a_vocabulary_that_is_described_and_missing_is_named(tmp_path: Path) -> None:

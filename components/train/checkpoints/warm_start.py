@@ -66,20 +66,19 @@ def _carry_over(
     model: Model, variable: tf.Variable, theirs: np.ndarray, spec: FeatureSpec, known: FeatureSpec, folder: Path
 ) -> int:
     """Fills a variable with rows of its counterpart ``theirs``, table by table; returns how many."""
-    features = tuple(name for name, table in model.tables.items() if table.variable is variable)
-    described = ExportedModel(folder, known, {}, features, "", lambda **_: {})
+    tables = {table.feature or name: table for name, table in model.tables.items() if table.variable is variable}
+    described = ExportedModel(folder, known, {}, tuple(tables), "", lambda **_: {})
     lookups = translation(spec, described)
     ours = variable.numpy()
     if theirs.shape[1] != ours.shape[1]:
         raise KfrecError(f"{folder}: embeds to {theirs.shape[1]} floats, this model to {ours.shape[1]}; use the same")
     their_begin = carried = 0
-    for name in features:
-        _, begin, rows = model.tables[name]
+    for name, table in tables.items():
         their_rows = (known.features[name].cardinality or 0) + 1
-        ids = np.arange(rows)
+        ids = np.arange(table.rows)
         their_ids = lookups[name][ids] if name in lookups else ids
         matched = _has_counterpart(name, ids, their_ids, spec, known) & (their_ids < their_rows)
-        ours[begin + ids[matched]] = theirs[their_begin + their_ids[matched]]
+        ours[table.begin + ids[matched]] = theirs[their_begin + their_ids[matched]]
         carried += int(matched.sum())
         their_begin += their_rows
     variable.assign(ours)
