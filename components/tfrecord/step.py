@@ -115,9 +115,12 @@ def _specification(
 
 
 def _copy_vocabulary(parquet: Artifact, folder: Path) -> dict[str, str]:
-    """Copies the vocabulary, so that a model can be served without the parquet data; returns its files by feature."""
-    found = parquet.paths(f"{_VOCABULARY}/*.parquet")
+    """Copies the vocabulary, so that a model can be served without the parquet data; returns its files by feature.
+
+    Other files beside it, such as the statistics of numbers, go with it.
+    """
+    found = parquet.paths(f"{_VOCABULARY}/*")
     for path in found:
         (folder / _VOCABULARY).mkdir(exist_ok=True)
         shutil.copyfile(path, folder / _VOCABULARY / path.name)
-    return {path.stem: f"{_VOCABULARY}/{path.name}" for path in found}
+    return {path.stem: f"{_VOCABULARY}/{path.name}" for path in found if path.suffix == ".parquet"}
