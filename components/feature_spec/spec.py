@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -77,6 +77,22 @@ class Feature:
         return body
 
 
+class ReservedIds(NamedTuple):
+    """The smallest ids of a feature, which stand for no value of it.
+
+    Attributes:
+        unknown: a value that the vocabulary lacks.
+        values: the ids of values begin here.
+    """
+
+    unknown: int
+    values: int
+
+
+# Padding, null, out of vocabulary; of a table only "missing or rare".
+_OF_HISTORIES, _OF_TABLES = ReservedIds(2, 3), ReservedIds(0, 1)
+
+
 @dataclass(frozen=True)
 class Chunk:
     """Record files that hold the same features; the order of the files is the order of the rows."""
@@ -115,6 +131,11 @@ class FeatureSpec:
                 f"{self.folder / FILENAME}: channel_spec has no {name}; it has {', '.join(self.channels) or 'none'}"
             )
         return tuple(self.features[feature] for feature in self.channels[name])
+
+    def reserved_ids(self, feature: str) -> ReservedIds:
+        """The ids of a feature that stand for no value."""
+        listed = (self.channels.get(name, ()) for name in (Channel.CATEGORICAL, Channel.MULTIHOT))
+        return _OF_TABLES if any(feature in names for names in listed) else _OF_HISTORIES
 
     def files(self, split: str) -> tuple[Path, ...]:
         """Full paths of a split's record files.

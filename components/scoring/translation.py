@@ -19,7 +19,6 @@ from components.feature_spec import Feature, FeatureSpec
 from components.scoring.model import ExportedModel
 
 PADDING = 0
-OUT_OF_VOCABULARY = 2
 _ROLES = ("_trgt", "_pos", "_neg")
 
 
@@ -30,9 +29,10 @@ class NotComparable(KfrecError):
 def translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
     """Arrays that map the data's ids to the model's: feature name to int32 [largest id + 1].
 
-    An id is translated through its string; a string that the model has never seen becomes 2 (out of vocabulary), and 0
-    (padding) stays 0. Features with equal vocabularies on both sides have no array; nor do features without a
-    vocabulary on either side and with equal cardinalities.
+    An id is translated through its string; a string that the model has never seen becomes the id of unknown values
+    (:meth:`components.feature_spec.FeatureSpec.reserved_ids`), and 0 (padding) stays 0. Features with equal
+    vocabularies on both sides have no array; nor do features without a vocabulary on either side and with equal
+    cardinalities.
 
     Raises:
         NotComparable: the model reads a feature that the data lacks or has in another shape, or whose ids cannot be
@@ -91,7 +91,7 @@ def _lookup(
     found = pc.index_in(our_values, value_set=their_values, skip_nulls=True)
     seen = pc.is_valid(found).to_numpy(zero_copy_only=False)
     largest = max(feature.cardinality or 0, int(our_ids.max(initial=0)))
-    lookup = np.full(largest + 1, OUT_OF_VOCABULARY, np.int32)
+    lookup = np.full(largest + 1, data.reserved_ids(feature.name).unknown, np.int32)
     lookup[our_ids[seen]] = their_ids[pc.drop_null(found).to_numpy()]
     lookup[PADDING] = PADDING
     return lookup

@@ -10,9 +10,9 @@ import pytest
 from components import registry
 from components.artifacts import adopt
 from components.errors import KfrecError
-from components.feature_spec import load_feature_spec
+from components.feature_spec import Feature, FeatureSpec, load_feature_spec
 from components.metrics import roc_auc
-from components.scoring import NotComparable, load_model, score_split, translation
+from components.scoring import ExportedModel, NotComparable, load_model, score_split, translation
 from components.tasks import Scores
 from tests.fakes.small_shop import NAMES, make_data, make_model, quality
 
@@ -169,3 +169,20 @@ def test_probabilities_that_are_not_numbers_are_refused(tmp_path: Path, data: Pa
     broken: Callable[[str], float] = lambda name: float("nan") if name == "B007" else quality(name)  # noqa: E731
     with pytest.raises(KfrecError, match="not numbers"):
         scored(data, make_model(tmp_path / "model", data, belief=broken))
+
+
+@pytest.mark.parametrize("channel", ["categorical", "multihot"])
+def test_an_unseen_id_of_a_table_is_a_rare_one(tmp_path: Path, channel: str) -> None:
+    def described(folder: Path, values: list[str]) -> FeatureSpec:
+        (folder / "vocabulary").mkdir(parents=True)
+        table = pa.table({"id": pa.array(range(1, 1 + len(values)), pa.int32()), "value": values})
+        pq.write_table(table, folder / "vocabulary" / "city.parquet")
+        length = 3 if channel == "multihot" else None
+        noted = {"vocabulary": {"city": "vocabulary/city.parquet"}}
+        return FeatureSpec(
+            {"city": Feature("city", "int64", len(values), length)}, {}, {channel: ("city",)}, noted, folder
+        )
+
+    data, trained_on = described(tmp_path / "data", ["c", "new", "a"]), described(tmp_path / "old", ["a", "b", "c"])
+    model = ExportedModel(tmp_path / "old", trained_on, {}, ("city",), "", lambda **_: {})
+    assert translation(data, model)["city"].tolist() == [0, 3, 0, 1]

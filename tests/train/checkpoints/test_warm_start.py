@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 
 from components import registry
 from components.errors import KfrecError
@@ -47,8 +48,6 @@ def data(folder: Path, **values: list[str]) -> FeatureSpec:
 
 def exported(spec: FeatureSpec, parameters: WorkerParameters = PARAMETERS) -> Any:
     """Writes a model for this data into its folder, as the registry keeps it."""
-    import tensorflow as tf
-
     model = build_model(parameters, spec, seed=1)
     shapes = {
         name: tf.TensorSpec(
@@ -95,3 +94,31 @@ def test_a_place_without_a_model_is_one_line(tmp_path: Path) -> None:
     spec = data(tmp_path / "old", uid=["ann"], item=["i1"], cat=["x"])
     with pytest.raises(KfrecError, match="no saved_model here; give the folder of a trained model"):
         warm_start(str(spec.folder), tmp_path / "scratch", build_model(PARAMETERS, spec, seed=1), spec)
+
+
+def table_data(folder: Path, cities: list[str]) -> FeatureSpec:
+    """A specification with one id column, whose ids stand for these values, from 1 on."""
+    (folder / "vocabulary").mkdir(parents=True)
+    ids = np.arange(1, 1 + len(cities), dtype=np.int32)
+    pq.write_table(pa.table({"id": ids, "value": cities}), folder / "vocabulary" / "city.parquet")
+    features = {"label": Feature("label", "bool"), "city": Feature("city", "int64", len(cities))}
+    sources = {split: Chunk(tuple(features), (f"{split}.tfrecord",)) for split in ("train", "test")}
+    channels = {Channel.LABEL: ("label",), Channel.CATEGORICAL: ("city",)}
+    spec = FeatureSpec(features, sources, channels, {"vocabulary": {"city": "vocabulary/city.parquet"}}, folder)
+    (folder / "feature_spec.yaml").write_text(spec.to_yaml())
+    return spec
+
+
+def test_both_tables_of_a_feature_follow_what_the_ids_of_a_table_stand_for(tmp_path: Path) -> None:
+    parameters = worker_parameters("wide_and_deep")(model_type="wide_and_deep", deep_hidden_units=(3,))
+    old, new = (
+        table_data(tmp_path / name, cities) for name, cities in (("old", ["a", "b", "c"]), ("new", ["c", "a", "d"]))
+    )
+    known, model, fresh = (build_model(parameters, spec, seed=seed) for spec, seed in ((old, 1), (new, 2), (new, 2)))
+    known.tables["wide/city"].variable.assign([[5.0], [6.0], [7.0], [8.0]])
+    export(known, registry.task("click"), {"city": tf.TensorSpec((None,), tf.int32)}, old.folder / SAVED_MODEL)
+    assert warm_start(str(old.folder), tmp_path / "scratch", model, new) == 2 * 3
+    for name in ("city", "wide/city"):
+        mine, theirs, drawn = (each.tables[name].variable.numpy() for each in (model, known, fresh))
+        np.testing.assert_array_equal(mine[[0, 1, 2]], theirs[[0, 3, 1]])
+        np.testing.assert_array_equal(mine[3], drawn[3])  # the new city starts as any fresh one
