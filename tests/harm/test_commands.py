@@ -329,5 +329,6 @@ _NO_JOB_SETTINGS = {
 @pytest.mark.parametrize("wrong", _NO_JOB_SETTINGS)
 def test_settings_of_jobs(wrong: str, here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (here / "job.yaml").write_text(_NO_JOB_SETTINGS[wrong])
-    words = ["train", *folders_of("train", tfrecord=TFRECORD), "--launcher=mpijob", "--job_settings=job.yaml"]
+    places = ["--tfrecord_uri=gs://bucket/tfrecord", "--model_uri=gs://bucket/model"]
+    words = ["train", *folders_of("train", tfrecord=TFRECORD), "--launcher=mpijob", *places, "--job_settings=job.yaml"]
     assert not run_here(words, capfd).surprise("job.yaml")
