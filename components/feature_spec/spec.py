@@ -6,7 +6,7 @@ The file has four sections: ``feature_spec`` (features and their metadata), ``so
     metadata:
       train: {rows: 163156, prebatch_size: 0, rows_per_file: [...]}
       test: {rows: 10246, prebatch_size: 0, rows_per_file: [...]}
-      vocabulary: {uid: vocabulary/uid.parquet, ...}
+      vocabulary: {uid: {file: vocabulary/uid.parquet, unknown: 2, features: [uid]}, ...}
       encoding: {vocabulary: kept, out_of_vocabulary_rate: 0.01, raw_rows: 198502}
 """
 
@@ -21,6 +21,7 @@ import yaml
 
 from components.artifacts.folder import require_listed
 from components.errors import KfrecError
+from components.feature_spec.vocabulary import Vocabulary, read_vocabularies
 
 FILENAME = "feature_spec.yaml"
 FLOAT = "float32"
@@ -134,6 +135,15 @@ class FeatureSpec:
         """As :meth:`prebatch_size`, but None where the specification does not say, as the public scripts' does not."""
         return (self.metadata.get(split) or {}).get("prebatch_size")
 
+    @property
+    def vocabularies(self) -> tuple[Vocabulary, ...]:
+        """What the ids stand for, where that is known."""
+        return read_vocabularies(self.folder / FILENAME, self.metadata.get("vocabulary"), self.features)
+
+    def vocabulary_of(self, feature: str) -> Vocabulary | None:
+        """The vocabulary of a feature's ids; None where it is not known."""
+        return next((known for known in self.vocabularies if feature in known.features), None)
+
     def to_yaml(self) -> str:
         body = {
             "feature_spec": {name: feature.to_dict() for name, feature in self.features.items()},
@@ -182,6 +192,7 @@ def load_feature_spec(folder: Path | str, filename: str = FILENAME) -> FeatureSp
     metadata = body.get("metadata") or {}
     for split in sources:
         _check_notes(path, split, metadata.get(split) or {})
+    read_vocabularies(path, metadata.get("vocabulary"), features)
     return FeatureSpec(features, sources, channels, metadata, Path(folder))
 
 

@@ -18,11 +18,13 @@ class Table(NamedTuple):
         variable: float32 ``[R, width]``, which may hold tables of other features too.
         begin: the row of id 0.
         rows: the largest id, and 1.
+        feature: whose ids; empty where the table goes by the feature's name.
     """
 
     variable: tf.Variable
     begin: int
     rows: int
+    feature: str = ""
 
 
 class Model(Protocol):
@@ -32,7 +34,8 @@ class Model(Protocol):
 
     Attributes:
         serving_features: names of the features that :meth:`logits` reads.
-        tables: feature to the embedding table of its ids, which a warm start translates and ranks may share.
+        tables: embedding tables, which a warm start translates and ranks may share; a feature's first table goes by the
+            name of the feature.
         trainable_variables: what an optimizer updates, in an order that never changes.
         variables: all of them, the same.
     """

@@ -265,8 +265,8 @@ class LaunchParameters(TrainParameters):
         "/etc/kfrec/job/mpijob.yaml",
         "File with the cluster's settings for MPIJobs; ignored if it does not exist",
     )
-    tfrecord_uri: str = param("", "URI where the workers of an MPIJob read the records; empty is the folder itself")
-    model_uri: str = param("", "URI where the workers of an MPIJob write the model; empty is the folder itself")
+    tfrecord_uri: str = param("", "URI where the workers of an MPIJob read the records")
+    model_uri: str = param("", "URI where the workers of an MPIJob write the model")
     experiment: str = EXPERIMENT
     run_id: str = RUN_ID
 

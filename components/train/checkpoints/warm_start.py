@@ -13,10 +13,8 @@ from components.feature_spec import FeatureSpec, load_feature_spec
 from components.models import Model
 from components.scoring import translation
 from components.scoring.model import SAVED_MODEL, ExportedModel, load_saved_model
+from components.scoring.translation import PADDING
 from components.storage import is_uri
-
-# Ids below this are padding, null and out of vocabulary, in every vocabulary.
-_FIRST_VALUE = 3
 
 
 def warm_start(place: str, scratch: Path, model: Model, spec: FeatureSpec) -> int:
@@ -68,23 +66,30 @@ def _carry_over(
     model: Model, variable: tf.Variable, theirs: np.ndarray, spec: FeatureSpec, known: FeatureSpec, folder: Path
 ) -> int:
     """Fills a variable with rows of its counterpart ``theirs``, table by table; returns how many."""
-    features = tuple(name for name, table in model.tables.items() if table.variable is variable)
-    described = ExportedModel(folder, known, {}, features, "", lambda **_: {})
+    tables = {table.feature or name: table for name, table in model.tables.items() if table.variable is variable}
+    described = ExportedModel(folder, known, {}, tuple(tables), "", lambda **_: {})
     lookups = translation(spec, described)
     ours = variable.numpy()
     if theirs.shape[1] != ours.shape[1]:
         raise KfrecError(f"{folder}: embeds to {theirs.shape[1]} floats, this model to {ours.shape[1]}; use the same")
     their_begin = carried = 0
-    for name in features:
-        _, begin, rows = model.tables[name]
+    for name, table in tables.items():
         their_rows = (known.features[name].cardinality or 0) + 1
-        ids = np.arange(rows)
+        ids = np.arange(table.rows)
         their_ids = lookups[name][ids] if name in lookups else ids
-        matched = (ids < _FIRST_VALUE) | (their_ids >= _FIRST_VALUE)
-        their_ids = np.where(ids < _FIRST_VALUE, ids, their_ids)
-        matched &= their_ids < their_rows
-        ours[begin + ids[matched]] = theirs[their_begin + their_ids[matched]]
+        matched = _has_counterpart(name, ids, their_ids, spec, known) & (their_ids < their_rows)
+        ours[table.begin + ids[matched]] = theirs[their_begin + their_ids[matched]]
         carried += int(matched.sum())
         their_begin += their_rows
     variable.assign(ours)
     return carried
+
+
+def _has_counterpart(
+    name: str, ids: np.ndarray, their_ids: np.ndarray, spec: FeatureSpec, known: FeatureSpec
+) -> np.ndarray:
+    """Which ids stand for the same in both: reserved ids, and every value that the other model knew."""
+    ours, theirs = spec.vocabulary_of(name), known.vocabulary_of(name)
+    if ours is None or theirs is None:
+        return np.ones(len(ids), bool)
+    return np.isin(ids, [PADDING, ours.unknown]) | (their_ids != theirs.unknown)

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 import tensorflow as tf
 
-from components.errors import KfrecError, explain_os_error
+from components.errors import KfrecError, Unreachable, explain_os_error
 from components.models.ops.rows import sum_by_row
 from components.train.launching.mpi import make_mpi_loadable
 
@@ -23,6 +23,10 @@ _LAUNCHED = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 class SharedError(KfrecError):
     """Bad input that every rank knows of; only the first rank tells the user."""
+
+
+class SharedUnreachable(SharedError, Unreachable):
+    """A service that did not answer one of the ranks; otherwise the same."""
 
 
 class Ranks(Protocol):
@@ -122,18 +126,20 @@ def together(ranks: Ranks, job: Callable[[], T]) -> T:
     """Runs ``job`` on every rank and fails on every rank if it fails on one, so that none waits for another.
 
     Raises:
+        SharedUnreachable: a service did not answer the first rank that failed.
         SharedError: the first rank's bad input.
     """
     result: Any = None
-    told = ""
+    failure: tuple[str, type[SharedError]] | None = None
     try:
         result = job()
     except (KfrecError, OSError) as error:
         explained = explain_os_error(error) if isinstance(error, OSError) else error
         if explained is None:
             raise
-        told = str(explained)
-    failures = [message for message in ranks.gather(told) if message]
-    if failures:
-        raise SharedError(failures[0])
+        failure = str(explained), SharedUnreachable if isinstance(explained, Unreachable) else SharedError
+    for first in ranks.gather(failure):
+        if first is not None:
+            message, kind = first
+            raise kind(message)
     return result

@@ -10,10 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 
 from components import registry
 from components.errors import KfrecError
-from components.feature_spec import Channel, Chunk, Feature, FeatureSpec
+from components.feature_spec import Channel, Chunk, Feature, FeatureSpec, Vocabulary
 from components.models import build_model
 from components.steps.catalog import WorkerParameters, worker_parameters
 from components.train.checkpoints.warm_start import warm_start
@@ -25,13 +26,13 @@ PARAMETERS = worker_parameters("sim")(
 )
 
 
-def data(folder: Path, **values: list[str]) -> FeatureSpec:
-    """A specification whose ids stand for these values, from 3 on."""
+def data(folder: Path, first: int = 3, **values: list[str]) -> FeatureSpec:
+    """A specification whose ids stand for these values, from ``first`` on; the id before is that of unknown values."""
     (folder / "vocabulary").mkdir(parents=True)
     for name, known in values.items():
-        table = pa.table({"id": np.arange(3, 3 + len(known), dtype=np.int32), "value": known})
+        table = pa.table({"id": np.arange(first, first + len(known), dtype=np.int32), "value": known})
         pq.write_table(table, folder / "vocabulary" / f"{name}.parquet")
-    last = {name: 2 + len(known) for name, known in values.items()}
+    last = {name: first - 1 + len(known) for name, known in values.items()}
     features = [Feature("label", "bool"), Feature("uid", "int64", last["uid"])]
     for kind, length in (("trgt", None), ("pos", 5), ("neg", 2)):
         features += [Feature(f"{name}_{kind}", "int64", last[name], length) for name in ("item", "cat")]
@@ -39,7 +40,15 @@ def data(folder: Path, **values: list[str]) -> FeatureSpec:
     channels = {Channel.LABEL: names[:1], Channel.USER: names[1:2], Channel.TARGET: names[2:4],
                 Channel.POSITIVE: names[4:6], Channel.NEGATIVE: names[6:8]}  # fmt: skip
     sources = {split: Chunk(names, (f"{split}.tfrecord",)) for split in ("train", "test")}
-    metadata = {"vocabulary": {name: f"vocabulary/{name}.parquet" for name in values}}
+    vocabularies = {
+        name: {
+            "file": f"vocabulary/{name}.parquet",
+            "unknown": first - 1,
+            "features": [feature for feature in names if feature.split("_")[0] == name],
+        }
+        for name in values
+    }
+    metadata = {"vocabulary": vocabularies}
     spec = FeatureSpec({f.name: f for f in features}, sources, channels, metadata, folder)
     (folder / "feature_spec.yaml").write_text(spec.to_yaml())
     return spec
@@ -47,8 +56,6 @@ def data(folder: Path, **values: list[str]) -> FeatureSpec:
 
 def exported(spec: FeatureSpec, parameters: WorkerParameters = PARAMETERS) -> Any:
     """Writes a model for this data into its folder, as the registry keeps it."""
-    import tensorflow as tf
-
     model = build_model(parameters, spec, seed=1)
     shapes = {
         name: tf.TensorSpec(
@@ -83,6 +90,18 @@ def test_rows_follow_what_their_ids_stand_for(tmp_path: Path) -> None:
             np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
 
 
+def test_where_unknown_values_share_the_id_of_padding_new_ids_stay_as_drawn(tmp_path: Path) -> None:
+    old = data(tmp_path / "old", 1, uid=["ann", "bob"], item=["i1", "i2"], cat=["x"])
+    new = data(tmp_path / "new", 1, uid=["eve", "bob", "ann"], item=["i1", "i2"], cat=["x"])
+    known, model = exported(old), build_model(PARAMETERS, new, seed=2)
+    fresh = build_model(PARAMETERS, new, seed=2)
+    carried = warm_start(str(old.folder), tmp_path / "scratch", model, new)
+    users = table(model, 2)
+    np.testing.assert_array_equal(users[[0, 2, 3]], table(known, 2)[[0, 2, 1]])
+    np.testing.assert_array_equal(users[1], table(fresh, 2)[1])
+    assert carried == 3 + 2 + 3
+
+
 def test_a_model_of_another_size_is_one_line(tmp_path: Path) -> None:
     old = data(tmp_path / "old", uid=["ann"], item=["i1"], cat=["x"])
     exported(old)
@@ -95,3 +114,32 @@ def test_a_place_without_a_model_is_one_line(tmp_path: Path) -> None:
     spec = data(tmp_path / "old", uid=["ann"], item=["i1"], cat=["x"])
     with pytest.raises(KfrecError, match="no saved_model here; give the folder of a trained model"):
         warm_start(str(spec.folder), tmp_path / "scratch", build_model(PARAMETERS, spec, seed=1), spec)
+
+
+def table_data(folder: Path, cities: list[str]) -> FeatureSpec:
+    """A specification with one id column, whose ids stand for these values, from 1 on."""
+    (folder / "vocabulary").mkdir(parents=True)
+    ids = np.arange(1, 1 + len(cities), dtype=np.int32)
+    pq.write_table(pa.table({"id": ids, "value": cities}), folder / "vocabulary" / "city.parquet")
+    features = {"label": Feature("label", "bool"), "city": Feature("city", "int64", len(cities))}
+    sources = {split: Chunk(tuple(features), (f"{split}.tfrecord",)) for split in ("train", "test")}
+    channels = {Channel.LABEL: ("label",), Channel.CATEGORICAL: ("city",)}
+    city = Vocabulary("city", "vocabulary/city.parquet", 0, ("city",))
+    spec = FeatureSpec(features, sources, channels, {"vocabulary": {"city": city.to_dict()}}, folder)
+    (folder / "feature_spec.yaml").write_text(spec.to_yaml())
+    return spec
+
+
+def test_both_tables_of_a_feature_follow_what_the_ids_of_a_table_stand_for(tmp_path: Path) -> None:
+    parameters = worker_parameters("wide_and_deep")(model_type="wide_and_deep", deep_hidden_units=(3,))
+    old, new = (
+        table_data(tmp_path / name, cities) for name, cities in (("old", ["a", "b", "c"]), ("new", ["c", "a", "d"]))
+    )
+    known, model, fresh = (build_model(parameters, spec, seed=seed) for spec, seed in ((old, 1), (new, 2), (new, 2)))
+    known.tables["wide/city"].variable.assign([[5.0], [6.0], [7.0], [8.0]])
+    export(known, registry.task("click"), {"city": tf.TensorSpec((None,), tf.int32)}, old.folder / SAVED_MODEL)
+    assert warm_start(str(old.folder), tmp_path / "scratch", model, new) == 2 * 3
+    for name in ("city", "wide/city"):
+        mine, theirs, drawn = (each.tables[name].variable.numpy() for each in (model, known, fresh))
+        np.testing.assert_array_equal(mine[[0, 1, 2]], theirs[[0, 3, 1]])
+        np.testing.assert_array_equal(mine[3], drawn[3])  # the new city starts as any fresh one
