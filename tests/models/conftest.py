@@ -11,6 +11,7 @@ from components.steps.parameter import parameters_of
 
 USERS, ITEMS, CATEGORIES = 7, 20, 5
 LENGTH, SHORT = 8, 3
+CITIES, TAGS, MOST_TAGS = 6, 5, 3
 
 MakeSpec = Callable[..., FeatureSpec]
 Batch = tuple[dict[str, np.ndarray], np.ndarray]
@@ -18,7 +19,10 @@ Batch = tuple[dict[str, np.ndarray], np.ndarray]
 
 @pytest.fixture
 def make_spec() -> MakeSpec:
-    """A specification in the shape that the tfrecord step writes; keyword arguments replace channels or features."""
+    """A specification in the shape that the tfrecord step writes, with histories and with a table's columns.
+
+    Keyword arguments replace channels or features.
+    """
 
     def make(negative_length: int = SHORT, features: dict | None = None, channels: dict | None = None) -> FeatureSpec:
         described = {
@@ -30,6 +34,10 @@ def make_spec() -> MakeSpec:
             "cat_pos": Feature("cat_pos", "int64", CATEGORIES, LENGTH),
             "item_neg": Feature("item_neg", "int64", ITEMS, negative_length),
             "cat_neg": Feature("cat_neg", "int64", CATEGORIES, negative_length),
+            "city": Feature("city", "int64", CITIES),
+            "tags": Feature("tags", "int64", TAGS, MOST_TAGS),
+            "price": Feature("price", "float32"),
+            "age": Feature("age", "float32"),
         }
         listed = {
             "label": ("label",),
@@ -37,6 +45,9 @@ def make_spec() -> MakeSpec:
             "target_item_features": ("item_trgt", "cat_trgt"),
             "positive_history": ("item_pos", "cat_pos"),
             "negative_history": ("item_neg", "cat_neg"),
+            "categorical": ("city",),
+            "multihot": ("tags",),
+            "numerical": ("price", "age"),
         }
         return FeatureSpec({**described, **(features or {})}, {}, {**listed, **(channels or {})})
 
@@ -60,6 +71,10 @@ def parameters() -> Callable[..., WorkerParameters]:
             mlp_dims=(6, 4),
             aux_mlp_dims=(5, 4),
             long_seq_length=LENGTH - SHORT,
+            deep_hidden_units=(6, 4),
+            deep_dropout=0.0,
+            bottom_mlp_dims=(12, 2),
+            top_mlp_dims=(6, 4, 1),
         )
         group = worker_parameters(model_type)
         known = {parameter.name for parameter in parameters_of(group)}
@@ -91,6 +106,9 @@ def make_batch() -> Callable[..., Batch]:
             "cat_neg": ids(CATEGORIES, rows, SHORT) * present[:, -SHORT:],
         }
         features = {name: values.astype(np.int32) for name, values in features.items()}
+        features["city"] = random.integers(0, CITIES + 1, rows, np.int32)
+        features["tags"] = random.integers(0, TAGS + 1, (rows, MOST_TAGS), np.int32)
+        features |= {name: random.normal(size=rows).astype(np.float32) for name in ("price", "age")}
         return features, random.integers(0, 2, rows).astype(np.float32)
 
     return make

@@ -40,9 +40,23 @@ class Weights:
         """What :meth:`uniform` starts from, as a tensor."""
         return tf.random.stateless_uniform(shape, self.key(name), -limit, limit)
 
+    def normal(self, name: str, shape: Sequence[int], deviation: float) -> tf.Variable:
+        """Normal with mean 0."""
+        values = tf.random.stateless_normal(shape, self.key(name), stddev=deviation)
+        return tf.Variable(values, name=self._scope + name)
+
     def glorot(self, name: str, shape: Sequence[int]) -> tf.Variable:
         """Uniform in ±sqrt(6 / (inputs + outputs)), the last two axes; Glorot and Bengio 2010."""
         return self.uniform(name, shape, math.sqrt(6.0 / (shape[-2] + shape[-1])))
+
+    def glorot_normal(self, name: str, shape: Sequence[int]) -> tf.Variable:
+        """Normal, cut at two deviations, of variance 2 / (inputs + outputs), the last two axes; Glorot and Bengio 2010.
+
+        Cutting leaves 0.8796 of a deviation, which is divided out.
+        """
+        deviation = math.sqrt(2.0 / (shape[-2] + shape[-1])) / 0.87962566103423978
+        values = tf.random.stateless_truncated_normal(shape, self.key(name), stddev=deviation)
+        return tf.Variable(values, name=self._scope + name)
 
     def orthogonal(self, name: str, shape: Sequence[int]) -> tf.Variable:
         """Square matrices (the last two axes) with orthonormal rows, evenly distributed; Saxe et al. 2013."""
