@@ -16,7 +16,7 @@ def cores() -> int:
 @cache
 def start() -> None:
     """Starts it, unless it runs; its imports go on while this process does other work."""
-    forkserver.set_forkserver_preload(["distributed", "components.datasets.amazon_reviews.pipeline"])
+    forkserver.set_forkserver_preload(["distributed", "components.workflows.nvtabular_quiet"])
     forkserver.ensure_running()
 
 

@@ -35,12 +35,15 @@ ROWS = {
 }
 
 
-def written(folder: Path, **changed: Any) -> Path:
-    spec = FeatureSpec({feature.name: feature for feature in FEATURES}, {}, CHANNELS)
+def written(folder: Path, metadata: dict[str, Any] | None = None, **changed: Any) -> Path:
+    spec = FeatureSpec({feature.name: feature for feature in FEATURES}, {}, CHANNELS, metadata or {})
     for split in ("train", "test"):
         (folder / split).mkdir(parents=True)
         pq.write_table(pa.table(ROWS | changed), folder / split / "part.0.parquet")
     (folder / "feature_spec.yaml").write_text(spec.to_yaml())
+    (folder / "vocabulary").mkdir()
+    for vocabulary in spec.vocabularies:
+        (folder / vocabulary.file).write_bytes(b"ids and values")
     adopt(folder)
     return folder
 
@@ -127,3 +130,27 @@ def test_a_record_of_the_other_type_is_named(tmp_path: Path) -> None:
         with pytest.raises(KfrecError, match=told):
             read(tmp_path / "records")
         path.write_text(text)
+
+
+def test_vocabularies_are_handed_on_as_described(tmp_path: Path) -> None:
+    described = {"things": {"file": "vocabulary/all.parquet", "unknown": 0, "features": ["item", "tags"]}}
+    parquet = written(tmp_path / "parquet", {"vocabulary": described})
+    run(TfrecordParameters(), parquet=parquet, tfrecord=tmp_path / "records")
+    assert load_feature_spec(tmp_path / "records").metadata["vocabulary"] == described
+    assert (tmp_path / "records" / "vocabulary" / "all.parquet").read_bytes() == b"ids and values"
+
+
+def test_files_beside_the_vocabularies_are_handed_on(tmp_path: Path) -> None:
+    parquet = written(tmp_path / "parquet")
+    (parquet / "vocabulary" / "means.json").write_bytes(b"{}")
+    adopt(parquet)
+    run(TfrecordParameters(), parquet=parquet, tfrecord=tmp_path / "records")
+    assert (tmp_path / "records" / "vocabulary" / "means.json").read_bytes() == b"{}"
+
+
+def test_a_vocabulary_that_is_described_and_missing_is_named(tmp_path: Path) -> None:
+    parquet = written(tmp_path / "parquet", {"vocabulary": {"item": {"file": "vocabulary/i.parquet", "unknown": 0}}})
+    (parquet / "vocabulary" / "i.parquet").unlink()
+    adopt(parquet)
+    with pytest.raises(KfrecError, match=r"vocabulary/i\.parquet: missing or not listed in the manifest"):
+        run(TfrecordParameters(), parquet=parquet, tfrecord=tmp_path / "records")

@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from components.artifacts import remote
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
 from components.records import Records
 from components.train.launching.launch import LocalLauncher
 from components.train.loop.log import read_log
+from components.train.worker import BAD_INPUT, UNREACHABLE, main
 from tests.train.dataset import LONG, write_dataset
 
 pytestmark = pytest.mark.slow
@@ -179,3 +181,15 @@ def test_the_worker_runs_where_nothing_launched_it(tmp_path: Path) -> None:
         [sys.executable, "-m", "components.train.worker", "--help"], capture_output=True, text=True, check=True
     ).stdout
     assert "--global_batch_size" in shown and "--benchmark_warmup_steps" in shown
+
+
+@pytest.mark.parametrize(("place", "status"), [("http://127.0.0.1:9/tfrecord", UNREACHABLE), ("/none", BAD_INPUT)])
+def test_a_store_that_does_not_answer_ends_a_worker_otherwise_than_bad_input(
+    place: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(remote, "ATTEMPTS", 1)
+    monkeypatch.setenv("KFREC_EVENTS", "1")
+    assert main([f"--dataset_dir={place}", f"--results_dir={tmp_path}", f"--stage_dir={tmp_path}"]) == status
+    (event,) = [json.loads(line) for line in capfd.readouterr().out.splitlines() if line.startswith('{"kfrec"')]
+    assert event["kfrec"] == "error" and place in event["message"]
+    assert event.get("unreachable", False) is (status == UNREACHABLE)

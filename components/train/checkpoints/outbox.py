@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from components.artifacts.remote import ATTEMPTS, require_room
-from components.errors import KfrecError
+from components.errors import KfrecError, Unreachable
 from components.storage import Changed, Retry, Store, Unavailable, open_store
 
 LIST, LOG = "checkpoint", "log.json"
@@ -21,12 +21,14 @@ LIST, LOG = "checkpoint", "log.json"
 class CheckpointOutbox:
     """Uploads checkpoints from a thread, one at a time; of several pending ones, only the newest is sent.
 
+    A checkpoint that the service did not take while it was unreachable is left out: the training goes on.
+
     Args:
         uri: where checkpoints go.
         log: the training log; its content at the time of a checkpoint is uploaded with the checkpoint.
 
     Raises:
-        KfrecError: at the next ``send`` or at the end, if an upload failed permanently.
+        KfrecError: at the next ``send`` or at the end, if the service refused an upload.
     """
 
     def __init__(self, uri: str, log: Path) -> None:
@@ -72,6 +74,8 @@ class CheckpointOutbox:
                 return
             try:
                 self._upload(*waiting)
+            except Unreachable as error:
+                print(f"a checkpoint was not uploaded ({error}); the training goes on", flush=True)
             except KfrecError as error:
                 with self._news:
                     self._failure = error

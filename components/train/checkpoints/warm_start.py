@@ -13,6 +13,7 @@ from components.feature_spec import FeatureSpec, load_feature_spec
 from components.models import Model
 from components.scoring import translation
 from components.scoring.model import SAVED_MODEL, ExportedModel, load_saved_model
+from components.scoring.translation import PADDING
 from components.storage import is_uri
 
 
@@ -74,13 +75,21 @@ def _carry_over(
     their_begin = carried = 0
     for name, table in tables.items():
         their_rows = (known.features[name].cardinality or 0) + 1
-        ids, first = np.arange(table.rows), spec.reserved_ids(name).values
+        ids = np.arange(table.rows)
         their_ids = lookups[name][ids] if name in lookups else ids
-        matched = (ids < first) | (their_ids >= first)
-        their_ids = np.where(ids < first, ids, their_ids)
-        matched &= their_ids < their_rows
+        matched = _has_counterpart(name, ids, their_ids, spec, known) & (their_ids < their_rows)
         ours[table.begin + ids[matched]] = theirs[their_begin + their_ids[matched]]
         carried += int(matched.sum())
         their_begin += their_rows
     variable.assign(ours)
     return carried
+
+
+def _has_counterpart(
+    name: str, ids: np.ndarray, their_ids: np.ndarray, spec: FeatureSpec, known: FeatureSpec
+) -> np.ndarray:
+    """Which ids stand for the same in both: reserved ids, and every value that the other model knew."""
+    ours, theirs = spec.vocabulary_of(name), known.vocabulary_of(name)
+    if ours is None or theirs is None:
+        return np.ones(len(ids), bool)
+    return np.isin(ids, [PADDING, ours.unknown]) | (their_ids != theirs.unknown)

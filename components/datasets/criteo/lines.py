@@ -1,0 +1,109 @@
+"""Lines of a raw file to columns with Arrow's CSV reader, without the malformed ones."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pv
+
+from components.datasets.criteo import hexadecimal
+from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERICAL
+from components.workflows.quarantine import BadLine
+from components.workflows.text_blocks import Block
+
+# Smaller integers count as this one, whose logarithm is 0, as that of a missing one is.
+SMALLEST = -2
+_FIELDS = 1 + len(NUMERICAL) + len(CATEGORICAL)
+_INTEGER, _HEX = re.compile(rb"-?\d{1,18}"), re.compile(rb"[0-9a-fA-F]{8}")
+_READ = pv.ReadOptions(column_names=LINE.names, block_size=1 << 20)
+_PARSE = pv.ParseOptions(delimiter="\t", quote_char=False)
+_CONVERT = pv.ConvertOptions(
+    column_types={
+        LABEL: pa.int8(),
+        **dict.fromkeys(NUMERICAL, pa.int64()),
+        **dict.fromkeys(CATEGORICAL, pa.binary(hexadecimal.DIGITS)),
+    },
+    null_values=[""],
+    strings_can_be_null=True,
+)
+# Characters that Arrow accepts around or in an integer, and the NUL, which stands for a null here.
+_ODD = (b" ", b"x", b"X", b"\0")
+
+
+def parse_lines(block: Block) -> tuple[pa.Table, list[BadLine]]:
+    """The lines of a block, in order, as a table of the schema ``LINE``, and the malformed ones.
+
+    A line has a label 0 or 1, 13 integers and 26 values of eight hexadecimal digits, separated by tabs; all but the
+    label may be empty. Blank lines are skipped.
+    """
+    table = None if any(odd in block.text for odd in _ODD) else _parse_at_once(block.text)
+    if table is not None:
+        return table, []
+    good, bad = _sorted_out(block)
+    table = _parse_at_once(good)
+    assert table is not None, "Arrow refuses a line that is well-formed"
+    return table, bad
+
+
+def _parse_at_once(text: bytes) -> pa.Table | None:
+    """The table, or None if a line is malformed."""
+    if not text.strip(b"\r\n"):
+        return LINE.empty_table()
+    try:
+        raw = pv.read_csv(pa.BufferReader(text), read_options=_READ, parse_options=_PARSE, convert_options=_CONVERT)
+    except pa.ArrowInvalid:
+        return None
+    label = raw[LABEL]
+    if label.null_count or not 0 <= pc.min(label).as_py() <= pc.max(label).as_py() <= 1:
+        return None
+    columns = [label, *(_logarithms(raw[name]) for name in NUMERICAL)]
+    for name in CATEGORICAL:
+        values = hexadecimal.parse(raw[name].combine_chunks())
+        if values is None:
+            return None
+        columns.append(values)
+    return pa.table(columns, schema=LINE)
+
+
+def _logarithms(integers: pa.ChunkedArray) -> pa.Array:
+    """``ln(x + 3)``, 0 for a null."""
+    numbers = pc.fill_null(integers, SMALLEST).to_numpy()
+    return pa.array(np.log(np.maximum(numbers, SMALLEST) + 3.0).astype(np.float32))
+
+
+def _sorted_out(block: Block) -> tuple[bytes, list[BadLine]]:
+    """The text of the well-formed lines, and the other lines."""
+    good, bad = [], []
+    for number, line in enumerate(io.BytesIO(block.text), start=block.first_line):
+        content = line.rstrip(b"\r\n")
+        if not content:
+            continue
+        reason = _problem(content.split(b"\t"))
+        if reason:
+            bad.append(BadLine(number, reason, content))
+        else:
+            good.append(content)
+    return b"\n".join(good), bad
+
+
+def _problem(fields: list[bytes]) -> str:
+    """What is wrong with the fields of a line; empty if nothing is."""
+    if len(fields) != _FIELDS:
+        return f"{len(fields)} fields instead of {_FIELDS}"
+    if fields[0] not in (b"0", b"1"):
+        return f"the label is {_told(fields[0])}, not 0 or 1"
+    for name, field in zip(NUMERICAL, fields[1:], strict=False):
+        if field and not _INTEGER.fullmatch(field):
+            return f"{name} is {_told(field)}, not an integer"
+    for name, field in zip(CATEGORICAL, fields[1 + len(NUMERICAL) :], strict=True):
+        if field and not _HEX.fullmatch(field):
+            return f"{name} is {_told(field)}, not {hexadecimal.DIGITS} hexadecimal digits"
+    return ""
+
+
+def _told(field: bytes) -> str:
+    return repr(field[:30].decode("utf-8", "backslashreplace"))

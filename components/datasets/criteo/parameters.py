@@ -1,0 +1,88 @@
+"""Parameters of the data set criteo."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from components.errors import KfrecError
+from components.steps.parameter import param
+
+if TYPE_CHECKING:
+    from components.steps.catalog import DownloadParameters, PreprocessParameters
+
+PLANTED, POWER_LAW = "planted", "power_law"
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Parameters of the synthetic data set."""
+
+    synthetic_impressions: int = param(
+        200_000, "Impressions of the synthetic data set, over all its days", unit="impressions", at_least=10
+    )
+    synthetic_days: int = param(5, "Day files of the synthetic data set", unit="days", at_least=1, at_most=10_000)
+    synthetic_labels: str = param(
+        PLANTED,
+        "Labels of the synthetic data set: clicks with planted causes, whose best possible AUC is known, or fair coins "
+        "as in the public generator",
+        choices=(PLANTED, POWER_LAW),
+    )
+    synthetic_values: int = param(
+        1000,
+        "Most distinct values of a synthetic column; from 8165896 on the columns are as large as the published ones "
+        "with threshold 15",
+        unit="values",
+        at_least=1,
+    )
+    synthetic_exponent: float = param(
+        1.45, "Exponent of the power law of the synthetic values", at_least=1.001, at_most=10
+    )
+    synthetic_shuffled_labels: bool = param(
+        False, "Draw synthetic labels independently of the features, so that a model cannot learn anything (a control)"
+    )
+
+    def check(self) -> None:
+        """Every day has an impression."""
+        if self.synthetic_impressions < self.synthetic_days:
+            raise KfrecError(
+                f"parameter synthetic_impressions={self.synthetic_impressions} is below "
+                f"synthetic_days={self.synthetic_days}; every day needs at least one"
+            )
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How impressions become samples."""
+
+    frequency_threshold: int = param(
+        15,
+        "Values that occur less often in the training days count as rare; 0 and 1 keep all values",
+        unit="impressions",
+        at_least=0,
+    )
+    test_day: int = param(
+        -1, "Number of the day file to test on; the days before it train, those after it are not read; -1 is the last",
+        at_least=-1,
+    )  # fmt: skip
+    test_day_share: float = param(
+        0.5, "Share of the test day, from its beginning, that makes the test split; the rest is not used",
+        at_least=0.000001, at_most=1,
+    )  # fmt: skip
+    train_days: int = param(0, "Days right before the test day that train; 0 is all", unit="days", at_least=0)
+    test_share: float = param(
+        0.1, "Where there is only one file: share of its impressions, from its end, that makes the test split",
+        at_least=0.000001, at_most=0.99,
+    )  # fmt: skip
+    impressions_per_partition: int = param(
+        500_000, "Impressions that one worker processes at a time", unit="impressions", at_least=1
+    )
+
+
+if TYPE_CHECKING:
+
+    class GenerateImpressions(Generation, DownloadParameters):
+        """The parameters of the download step for this data set."""
+
+    class PreprocessImpressions(Sampling, PreprocessParameters):
+        """The parameters of the preprocess step for this data set."""

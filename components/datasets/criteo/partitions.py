@@ -1,0 +1,65 @@
+"""Raw files to partitions: files of a fixed number of impressions, whose values are numbers but not yet ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+
+from components.datasets.criteo.columns import LINE
+
+_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Impressions of one raw file that follow one another.
+
+    Attributes:
+        path: Arrow file of the schema ``LINE``.
+        first: place of the first one in its raw file, from 0.
+        rows: how many there are.
+    """
+
+    path: Path
+    first: int
+    rows: int
+
+    def read(self, begin: int, end: int, columns: list[str] | None = None) -> pa.Table:
+        """The impressions from place ``begin`` to ``end`` of the raw file that are in this partition."""
+        options = pa.ipc.IpcReadOptions(included_fields=[LINE.get_field_index(name) for name in columns or LINE.names])
+        with pa.OSFile(str(self.path)) as file:
+            table = pa.ipc.open_file(file, options=options).read_all()
+        first = max(begin - self.first, 0)
+        return table.slice(first, max(min(end - self.first, self.rows) - first, 0))
+
+
+def write_partitions(tables: Iterable[pa.Table], rows: int, folder: Path, name: str) -> list[Partition]:
+    """Writes the impressions of one raw file to ``folder``, ``rows`` at a time.
+
+    Args:
+        tables: of the schema ``LINE``.
+        rows: in every partition but the last one.
+        folder: where to write.
+        name: with which the names of the files begin.
+    """
+    written: list[Partition] = []
+    writer, held = None, 0
+    try:
+        for table in tables:
+            while table.num_rows:
+                if writer is None:
+                    path = folder / f"{name}-{len(written)}.arrow"
+                    writer, held = pa.ipc.new_file(str(path), LINE, options=_OPTIONS), 0
+                part = table.slice(0, rows - held)
+                writer.write_table(part)
+                table, held = table.slice(part.num_rows), held + part.num_rows
+                if held == rows:
+                    writer.close()
+                    writer, written = None, [*written, Partition(path, rows * len(written), held)]
+    finally:
+        if writer is not None:
+            writer.close()
+    return written if writer is None else [*written, Partition(path, rows * len(written), held)]

@@ -1,0 +1,116 @@
+"""The passes over the partitions: count values, settle the vocabulary, write samples."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dask import delayed
+from dask.delayed import Delayed
+
+from components.datasets.criteo import vocabulary
+from components.datasets.criteo.columns import CATEGORICAL
+from components.datasets.criteo.partitions import Partition
+from components.datasets.criteo.samples import write_samples
+from components.progress import progress
+from components.workflows.workers import Workers
+
+if TYPE_CHECKING:
+    from components.datasets.criteo.parameters import PreprocessImpressions
+
+
+@dataclass(frozen=True)
+class Span:
+    """The impressions of one partition that one split gets: places in their raw file, from ``begin`` to ``end``."""
+
+    partition: Partition
+    begin: int
+    end: int
+
+    @property
+    def rows(self) -> int:
+        first, last = self.partition.first, self.partition.first + self.partition.rows
+        return max(min(self.end, last) - max(self.begin, first), 0)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The vocabulary to encode with.
+
+    Attributes:
+        sizes: of each column.
+        vocabulary: "fitted", "kept", or "refitted" if too many values were unknown.
+        out_of_vocabulary_rate: see :func:`vocabulary.unknown`; over all columns.
+    """
+
+    sizes: dict[str, int]
+    vocabulary: str
+    out_of_vocabulary_rate: float
+
+
+def settle_vocabulary(
+    workers: Workers,
+    train: Sequence[Span],
+    given: Path | None,
+    parameters: PreprocessImpressions,
+    lookups: Path,
+    output: Path,
+    scratch: Path,
+) -> Settled:
+    """Counts the values of the training split, and fits or reuses the vocabulary.
+
+    Args:
+        workers: run the tasks.
+        train: the training split.
+        given: folder with the vocabulary to reuse; None fits a new one.
+        parameters: of the step.
+        lookups: folder for the columns' lookups.
+        output: the artifact's folder, with an empty folder vocabulary.
+        scratch: for the counts.
+    """
+    files = [scratch / f"counts-{number}.npz" for number in range(len(train))]
+    with progress("counting values", sum(span.rows for span in train), "impressions") as bar:
+        count = delayed(vocabulary.write_counts, pure=False)
+        tasks = [count(span.partition, span.begin, span.end, path) for span, path in zip(train, files, strict=True)]
+        in_order(workers, tasks, lambda place: bar.advance(train[place].rows))
+    threshold, kind, rate = parameters.frequency_threshold, "fitted", 0.0
+    with progress("settling the vocabulary", len(CATEGORICAL), "columns") as bar:
+        if given is not None:
+            sizes = [vocabulary.reuse(name, given, lookups) for name in CATEGORICAL]
+            ask = delayed(vocabulary.unknown, pure=False)
+            found = in_order(workers, [ask(name, files, threshold, lookups) for name in CATEGORICAL])
+            rate = sum(missed for missed, _ in found) / max(sum(every for _, every in found), 1)
+            limit = parameters.out_of_vocabulary_limit
+            kind = "kept" if rate <= limit else "refitted"
+            print(f"{rate:.2%} of the values are frequent and unknown (limit {limit:.2%}): vocabulary {kind}")
+            if kind == "kept":
+                shutil.copytree(given / vocabulary.FOLDER, output / vocabulary.FOLDER, dirs_exist_ok=True)
+        if kind != "kept":
+            fit = delayed(vocabulary.fit, pure=False)
+            tasks = [fit(name, files, threshold, lookups, output) for name in CATEGORICAL]
+            sizes = in_order(workers, tasks, lambda _: bar.advance(1))
+    return Settled(dict(zip(CATEGORICAL, sizes, strict=True)), kind, rate)
+
+
+def write_split(workers: Workers, spans: Sequence[Span], lookups: Path, folder: Path) -> int:
+    """Writes part.N.parquet for each of the spans to ``folder``, which is made; returns the samples."""
+    folder.mkdir()
+    with progress(f"writing {folder.name} samples", sum(span.rows for span in spans), "impressions") as bar:
+        write = delayed(write_samples, pure=False)
+        tasks = [
+            write(span.partition, span.begin, span.end, lookups, folder / f"part.{number}.parquet")
+            for number, span in enumerate(spans)
+        ]
+        return sum(in_order(workers, tasks, lambda place: bar.advance(spans[place].rows)))
+
+
+def in_order(workers: Workers, tasks: Sequence[Delayed], ended: Callable[[int], Any] = lambda place: None) -> list[Any]:
+    """The results of ``tasks``, in their order; calls ``ended`` with the place of each as it completes."""
+    results: list[Any] = [None] * len(tasks)
+    for place, result in workers.run(tasks):
+        results[place] = result
+        ended(place)
+    return results

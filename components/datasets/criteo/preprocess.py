@@ -1,0 +1,130 @@
+"""From impressions to samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from components.artifacts.folder import require_listed
+from components.artifacts.remote import fetch_artifact
+from components.datasets.criteo.columns import CATEGORICAL, LABEL, NUMERICAL
+from components.datasets.criteo.lines import parse_lines
+from components.datasets.criteo.partitions import Partition, write_partitions
+from components.datasets.criteo.raw_files import find_days
+from components.datasets.definition import PreprocessJob
+from components.errors import KfrecError
+from components.feature_spec import Channel, Feature, FeatureSpec, Vocabulary
+from components.feature_spec.spec import FILENAME
+from components.storage import is_uri
+from components.workflows import fork_server
+from components.workflows.reading import RawReader
+
+_VOCABULARY = "vocabulary"
+MISSING_OR_RARE = 0
+
+
+def preprocess(job: PreprocessJob) -> Mapping[str, int]:
+    """Writes the samples of both splits.
+
+    Returns:
+        Counts: train and test samples, the impressions that were read, and the lines that were left out.
+
+    Raises:
+        KfrecError: bad input.
+    """
+    parameters, scratch, scheduler = job.parameters, job.scratch, job.scheduler
+    files = find_days(job.raw, parameters)
+    given = _given(parameters.workflow, scratch / "given")
+    reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
+    days = []
+    for path in files:
+        tables = reader.tables([path], parse_lines, "impressions", f"reading {path.name}")
+        days.append(write_partitions(tables, parameters.impressions_per_partition, scratch, path.name))
+        if sum(map(len, days)) > 1:
+            fork_server.start_early(parameters.workers, scheduler)
+        if not days[-1]:
+            raise KfrecError(f"{path}: no impressions in it; check what download fetched")
+
+    from components.datasets.criteo.pipeline import Span, settle_vocabulary, write_split
+    from components.workflows.workers import dask_workers
+
+    places = _splits(files, days, parameters)
+    splits = {
+        split: [span for span in (Span(*each) for each in listed) if span.rows] for split, listed in places.items()
+    }
+    lookups = scratch / "lookups"
+    lookups.mkdir()
+    (job.output / _VOCABULARY).mkdir()
+    with dask_workers(parameters.workers, scheduler, sum(map(len, days))) as workers:
+        settled = settle_vocabulary(workers, splits["train"], given, parameters, lookups, job.output, scratch)
+        counts = {split: write_split(workers, spans, lookups, job.output / split) for split, spans in splits.items()}
+
+    read = sum(partition.rows for day in days for partition in day)
+    encoding = {
+        "vocabulary": settled.vocabulary,
+        "out_of_vocabulary_rate": settled.out_of_vocabulary_rate,
+        "raw_rows": job.raw.rows.get("impressions", read),
+    }
+    (job.folder / FILENAME).write_text(_specification(settled.sizes, encoding).to_yaml())
+    return {**counts, "impressions": read, "malformed_lines": reader.malformed_lines}
+
+
+def _splits(
+    files: Sequence[Path], days: Sequence[Sequence[Partition]], parameters: Any
+) -> dict[str, list[tuple[Partition, int, int]]]:
+    """The partitions of each split, and which of their impressions, by place in their raw file.
+
+    The last file is tested in part: if it is the only one, at its end.
+
+    Raises:
+        KfrecError: the only file has too few impressions.
+    """
+    rows = sum(partition.rows for partition in days[-1])
+    if len(days) > 1:
+        tested = max(1, round(rows * parameters.test_day_share))
+        train = [(partition, 0, partition.first + partition.rows) for day in days[:-1] for partition in day]
+        return {"train": train, "test": [(partition, 0, tested) for partition in days[-1]]}
+    tested = max(1, round(rows * parameters.test_share))
+    if tested == rows:
+        raise KfrecError(f"{files[0]}: {rows} impressions leave none to train on; give a larger file, or several days")
+    return {
+        "train": [(partition, 0, rows - tested) for partition in days[0]],
+        "test": [(partition, rows - tested, rows) for partition in days[0]],
+    }
+
+
+def _given(place: str, scratch: Path) -> Path | None:
+    """The folder of the vocabulary to encode with, if one is named; opened before the long work.
+
+    Raises:
+        KfrecError: there is no vocabulary.
+    """
+    if not place:
+        return None
+    folder = Path(place)
+    if is_uri(place):
+        folder = scratch
+        fetch_artifact(place, folder, lambda path: path.startswith(f"{_VOCABULARY}/"))
+    if not (folder / _VOCABULARY).is_dir():
+        raise KfrecError(
+            f"{place}: no {_VOCABULARY} here; workflow must name an earlier output of this step, or records or a "
+            "model that carry its vocabulary"
+        )
+    require_listed(folder, [f"{_VOCABULARY}/{name}.parquet" for name in CATEGORICAL])
+    return folder
+
+
+def _specification(sizes: Mapping[str, int], encoding: Mapping[str, Any]) -> FeatureSpec:
+    features = [
+        Feature(LABEL, "bool"),
+        *(Feature(name, "float32") for name in NUMERICAL),
+        # A column without a frequent value has a table all the same: of 0 and an id that does not occur.
+        *(Feature(name, "int64", max(sizes[name], 1)) for name in CATEGORICAL),
+    ]
+    channels = {Channel.LABEL: (LABEL,), Channel.NUMERICAL: NUMERICAL, Channel.CATEGORICAL: CATEGORICAL}
+    vocabularies = {
+        name: Vocabulary(name, f"{_VOCABULARY}/{name}.parquet", MISSING_OR_RARE, (name,)).to_dict() for name in CATEGORICAL
+    }
+    noted = {"vocabulary": vocabularies, "encoding": dict(encoding)}
+    return FeatureSpec({feature.name: feature for feature in features}, {}, channels, noted)

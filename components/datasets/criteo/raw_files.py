@@ -1,0 +1,58 @@
+"""The raw files: day_0, day_1, ... of the terabyte, or train.txt of the Kaggle competition, plain or gzip."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from components.artifacts import Artifact
+from components.datasets.criteo.parameters import Sampling
+from components.datasets.definition import RawContract, RawKind
+from components.errors import KfrecError
+
+DAYS = RawKind(
+    "day", r"(day_\d+|train\.txt)(\.gz)?", "day_0, day_1, ... or train.txt, plain or with .gz", "impressions"
+)
+CONTRACT = RawContract((DAYS,))
+_ONLY_FILE = "train.txt"
+
+
+def find_days(raw: Artifact, parameters: Sampling) -> list[Path]:
+    """The files to read: those of the training days in order, then that of the test day; or the only file.
+
+    Raises:
+        KfrecError: there is no file, a day is there twice, the files are of both kinds, or the test day or the days
+            before it are missing.
+    """
+    found = [path for path in raw.paths("*") if DAYS.matches(path.name)]
+    if not found:
+        raise KfrecError(f"{raw.path}: no {DAYS.told} here; put the raw files there, as download does")
+    for path in found:
+        if path.with_name(f"{path.name}.gz") in found:
+            raise KfrecError(f"{path}: also exists as {path.name}.gz; remove one of the two")
+    single = [path for path in found if path.name.startswith(_ONLY_FILE)]
+    if single and len(found) > 1:
+        raise KfrecError(
+            f"{single[0]}: lies beside {next(p for p in found if p not in single).name}, which is of another "
+            "collection; name the files of one of them with the parameter files"
+        )
+    if len(found) == 1:
+        return found
+    return _chosen(sorted(found, key=_number), parameters, raw.path)
+
+
+def _number(path: Path) -> int:
+    return int(path.name.removesuffix(".gz").removeprefix("day_"))
+
+
+def _chosen(days: Sequence[Path], parameters: Sampling, folder: Path) -> list[Path]:
+    numbers = [_number(path) for path in days]
+    test = numbers[-1] if parameters.test_day < 0 else parameters.test_day
+    told = f"the days here are {', '.join(map(str, numbers))}"
+    if test not in numbers:
+        raise KfrecError(f"parameter test_day={test}: no day_{test} in {folder}; {told}")
+    last = numbers.index(test)
+    if not last:
+        raise KfrecError(f"parameter test_day={test}: no day before it to train on in {folder}; {told}")
+    first = max(0, last - parameters.train_days) if parameters.train_days else 0
+    return list(days[first : last + 1])

@@ -1,0 +1,190 @@
+"""Vocabularies: which values of a column have an id.
+
+Ids start at 1, by falling number of occurrences in the training days, ties by value. 0 stands for a missing value and
+for one that is rare or unknown. The values are counted partition by partition; the sorted counts are merged column by
+column, so that memory grows with the distinct values of a column and not with the impressions.
+
+Every operation sorts or merges arrays of NumPy. NVTabular's Categorify, which does the same on pandas data frames,
+took {CATEGORIFY} times as long; see benchmarks/stages/criteo.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from components.datasets.criteo import hexadecimal
+from components.datasets.criteo.columns import CATEGORICAL
+from components.datasets.criteo.partitions import Partition
+from components.errors import KfrecError
+
+FOLDER = "vocabulary"
+FIRST_ID = 1
+_ROW_GROUP = 1 << 20
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often each value occurs.
+
+    Attributes:
+        values: uint32, ascending.
+        counts: int64.
+    """
+
+    values: np.ndarray
+    counts: np.ndarray
+
+    def __add__(self, other: Counts) -> Counts:
+        values = np.concatenate([self.values, other.values])
+        order = np.argsort(values, kind="stable")  # which merges sorted runs
+        values, counts = values[order], np.concatenate([self.counts, other.counts])[order]
+        starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]]) if len(values) else order
+        return Counts(values[starts], np.add.reduceat(counts, starts) if len(values) else counts)
+
+
+def write_counts(partition: Partition, begin: int, end: int, output: Path) -> None:
+    """Counts the values of a partition's impressions from place ``begin`` to ``end``, for :func:`read_counts`."""
+    arrays: dict[str, np.ndarray] = {}
+    table = partition.read(begin, end, list(CATEGORICAL))
+    for name in CATEGORICAL:
+        found = table[name].value_counts()
+        values, counts = (np.asarray(pc.struct_field(found, each)) for each in (0, 1))
+        there = np.asarray(pc.is_valid(pc.struct_field(found, 0)))
+        values, counts = values[there].astype(np.uint32), counts[there]
+        order = np.argsort(values)
+        arrays |= {f"{name}.values": values[order], f"{name}.counts": counts[order]}
+    np.savez(output, **arrays)
+
+
+def read_counts(name: str, files: Sequence[Path]) -> Counts:
+    """The sum of the counts of one column.
+
+    Counts of similar size are added first, which keeps the work at n log n and the memory at a few times the result.
+    """
+    held: list[Counts] = []
+    for path in files:
+        with np.load(path) as arrays:
+            held.append(Counts(arrays[f"{name}.values"], arrays[f"{name}.counts"]))
+        while len(held) > 1 and len(held[-2].values) <= 2 * len(held[-1].values):
+            last = held.pop()
+            held[-1] += last
+    while len(held) > 1:
+        last = held.pop()
+        held[-1] += last
+    return held[0]
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Ids by value, in files that workers map into memory.
+
+    Attributes:
+        folder: of the files.
+        name: of the column.
+    """
+
+    folder: Path
+    name: str
+
+    @property
+    def values(self) -> np.ndarray:
+        """uint32, ascending."""
+        values: np.ndarray = np.load(self._path("values"), mmap_mode="r")
+        return values
+
+    @property
+    def ids(self) -> np.ndarray:
+        """int32, of each of the values."""
+        ids: np.ndarray = np.load(self._path("ids"), mmap_mode="r")
+        return ids
+
+    def write(self, by_id: np.ndarray) -> None:
+        """Writes the files.
+
+        Args:
+            by_id: uint32, the values in the order of their ids.
+        """
+        order = np.argsort(by_id)
+        np.save(self._path("values"), by_id[order])
+        np.save(self._path("ids"), (FIRST_ID + order).astype(np.int32))
+
+    def find(self, values: np.ndarray) -> np.ndarray:
+        """Ids of uint32 values, int32; 0 for unknown ones."""
+        known = self.values
+        if not len(known):
+            return np.zeros(len(values), np.int32)
+        places = np.minimum(np.searchsorted(known, values), len(known) - 1)
+        return np.where(known[places] == values, self.ids[places], np.int32(0))
+
+    def _path(self, part: str) -> Path:
+        return self.folder / f"{self.name}.{part}.npy"
+
+
+def fit(name: str, files: Sequence[Path], threshold: int, lookups: Path, output: Path) -> int:
+    """Makes the vocabulary of a column.
+
+    Args:
+        name: of the column.
+        files: counts that :func:`write_counts` wrote.
+        threshold: values that occur less often get no id.
+        lookups: folder for the column's :class:`Lookup`.
+        output: the artifact's folder, which gets vocabulary/<name>.parquet (id int32, value string).
+
+    Returns:
+        How many values have an id.
+    """
+    found = read_counts(name, files)
+    kept = found.counts >= threshold
+    values, counts = found.values[kept], found.counts[kept]
+    by_id = values[np.argsort(-counts, kind="stable")]
+    Lookup(lookups, name).write(by_id)
+    schema = pa.schema([("id", pa.int32()), ("value", pa.string())])
+    with pq.ParquetWriter(output / FOLDER / f"{name}.parquet", schema, use_dictionary=False) as writer:
+        for begin in range(0, max(len(by_id), 1), _ROW_GROUP):
+            part = by_id[begin : begin + _ROW_GROUP]
+            ids = np.arange(FIRST_ID + begin, FIRST_ID + begin + len(part), dtype=np.int32)
+            writer.write_table(pa.table([pa.array(ids), hexadecimal.write(part)], schema=schema))
+    return len(by_id)
+
+
+def reuse(name: str, folder: Path, lookups: Path) -> int:
+    """Reads vocabulary/<name>.parquet of an earlier output and writes the column's :class:`Lookup`.
+
+    Returns:
+        How many values have an id.
+
+    Raises:
+        KfrecError: the file is not one that :func:`fit` writes.
+    """
+    path = folder / FOLDER / f"{name}.parquet"
+    not_ours = "give an earlier output of this step for this data set"
+    try:
+        table = pq.read_table(path, columns=["id", "value"])
+        texts = table["value"].cast(pa.binary()).combine_chunks().cast(pa.binary(hexadecimal.DIGITS))
+    except (FileNotFoundError, pa.ArrowException, KeyError):
+        raise KfrecError(f"{path}: not a vocabulary of hexadecimal values; {not_ours}") from None
+    if not np.array_equal(table["id"].to_numpy(), np.arange(FIRST_ID, FIRST_ID + len(table))):
+        raise KfrecError(f"{path}: its ids are not consecutive from {FIRST_ID}; {not_ours}")
+    by_id = hexadecimal.parse(texts)
+    if by_id is None or by_id.null_count or len(pc.unique(by_id)) != len(table):
+        raise KfrecError(f"{path}: a value is missing, duplicated or not hexadecimal; {not_ours}")
+    Lookup(lookups, name).write(by_id.to_numpy())
+    return len(table)
+
+
+def unknown(name: str, files: Sequence[Path], threshold: int, lookups: Path) -> tuple[int, int]:
+    """How many impressions have a value of the column that a new vocabulary would have and the given one lacks.
+
+    Returns:
+        That number, and the number of impressions that have any value.
+    """
+    found = read_counts(name, files)
+    lacking = (Lookup(lookups, name).find(found.values) == 0) & (found.counts >= threshold)
+    return int(found.counts[lacking].sum()), int(found.counts.sum())
