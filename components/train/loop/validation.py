@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 import tensorflow as tf
 
 from components.models import Model
-from components.models.ops.choice import host_back_end
+from components.models.ops.choice import training_back_end
 from components.tasks import TaskDefinition
 from components.train.loop.ranks import Ranks
 
@@ -48,7 +48,7 @@ class Scorer:
         return self._metrics.result([total.numpy() for total in totals])
 
     def _forward(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        with host_back_end(not self._xla):
+        with training_back_end(self._xla):
             return self._model.logits(features, training=False)
 
     def _add(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
