@@ -9,6 +9,7 @@ import tensorflow as tf
 from components.models.ops.choice import operation
 
 
+@operation()
 def look_up(table: tf.Variable, rows: tf.Tensor) -> tf.Tensor:
     """Gathers rows; the gradient is sparse.
 

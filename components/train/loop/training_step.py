@@ -15,7 +15,7 @@ import tensorflow as tf
 from components.models import Model
 from components.models.layers.dropout import masks_of
 from components.models.loss import part_of
-from components.models.ops.choice import host_back_end
+from components.models.ops.choice import training_back_end
 from components.models.optimizers.groups import Optimizers
 from components.tasks import Kept, Streaming
 from components.train.loop.loss_scale import LossScale
@@ -80,10 +80,13 @@ class TrainingStep:
         shares = self._shares(self._counts(features, labels)) if self._xla else None
         losses, logits, gradients = self._differentiate(features, labels, shares)
         gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
-        with host_back_end():
-            gradients, (losses,) = sum_gradients(self._ranks, gradients, [losses], self._optimizer.keeps_sparse)
-            self._loss_scale.apply(gradients, self._update)
-        self._metrics.update(labels, logits, kept_columns(batch, self._kept))
+        with training_back_end():
+            with tf.name_scope("exchange"):
+                gradients, (losses,) = sum_gradients(self._ranks, gradients, [losses], self._optimizer.keeps_sparse)
+            with tf.name_scope("loss_scale"):
+                self._loss_scale.apply(gradients, self._update)
+        with tf.name_scope("metrics"):
+            self._metrics.update(labels, logits, kept_columns(batch, self._kept))
         return losses
 
     def _term_counts(self, features: Features, labels: tf.Tensor) -> tf.Tensor:
@@ -99,7 +102,7 @@ class TrainingStep:
         self, features: Features, labels: tf.Tensor, shares: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
         """This rank's share of the loss and of its parts, its logits, and the gradients of its share, scaled."""
-        with host_back_end(not self._xla), masks_of(self._ranks.rank), tf.GradientTape() as tape:
+        with training_back_end(self._xla), masks_of(self._ranks.rank), tf.GradientTape() as tape:
             logits, terms = self._model.loss_terms(features, labels, training=True)
             if shares is None:
                 shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))
