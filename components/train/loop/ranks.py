@@ -46,6 +46,9 @@ class Ranks(Protocol):
     def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
         """The rows of all ranks' slices; rows of equal index are to be summed by whoever applies them."""
 
+    def exchange(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        """All-to-all; see :meth:`components.models.tables.placement.Peers.exchange`."""
+
     def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
         """Gives every rank the values of rank 0."""
 
@@ -66,6 +69,9 @@ class Alone:
 
     def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
         return slices
+
+    def exchange(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        return values, counts
 
     def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
         return None
@@ -102,6 +108,9 @@ class Horovod:
         summed = self._hvd.allgather(values, name=f"{name}_values")
         named = self._hvd.allgather(rows, name=f"{name}_indices")
         return tf.IndexedSlices(summed, named, slices.dense_shape)
+
+    def exchange(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        return self._hvd.alltoall(values, splits=counts, name=name)
 
     def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
         self._hvd.broadcast_variables(variables, root_rank=0)

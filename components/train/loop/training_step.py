@@ -2,7 +2,7 @@
 
 The loss is the sum over terms of weight * total / count, with totals and counts taken over the whole global batch. So
 the counts are summed over the ranks first; each rank then differentiates its own share of the true loss, and the
-shares' gradients, summed once, are the gradient of the true loss.
+shares' gradients, summed once, are the gradient of the true loss. The exchange of rows sums those of divided tables.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from components.models.layers.dropout import masks_of
 from components.models.loss import part_of
 from components.models.ops.choice import host_back_end
 from components.models.optimizers.groups import Optimizers
+from components.models.tables.placement import sharding_of
 from components.tasks import Streaming
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Ranks
@@ -55,6 +56,7 @@ class TrainingStep:
         self._model, self._optimizer, self._ranks = model, optimizer, ranks
         self._metrics, self._loss_scale, self._label = metrics, loss_scale, label
         self._variables = list(model.trainable_variables)
+        self._are_parts = [sharding_of(variable) is not None for variable in self._variables]
         self._xla = xla
         compiled = {"jit_compile": True} if xla else {}
         self._differentiate = tf.function(self._loss_and_gradients, autograph=False, **compiled)
@@ -77,8 +79,10 @@ class TrainingStep:
         losses, logits, gradients = self._differentiate(features, labels, shares)
         gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
         with host_back_end():
-            gradients, (losses,) = sum_gradients(self._ranks, gradients, [losses], self._optimizer.keeps_sparse)
-            self._loss_scale.apply(gradients, self._update)
+            gradients, (losses,) = sum_gradients(
+                self._ranks, gradients, [losses], self._optimizer.keeps_sparse, self._are_parts
+            )
+            self._loss_scale.apply(gradients, self._update, self._agreed)
         self._metrics.update(labels, logits)
         return losses
 
@@ -106,6 +110,12 @@ class TrainingStep:
         chosen = [tf.constant([part_of(term) == part for term in terms]) for part in self.parts]
         parts = [tf.tensordot(shares, tf.where(mine, weighted, 0.0), 1) for mine in chosen]
         return tf.stack([loss, *parts]), logits, tape.gradient(scaled, self._variables)
+
+    def _agreed(self, finite: tf.Tensor) -> tf.Tensor:
+        if not any(self._are_parts):
+            return finite
+        (others,) = self._ranks.sum([tf.cast(tf.logical_not(finite), tf.float32)], name="not_finite")
+        return tf.equal(others, 0.0)
 
     def _update(self, gradients: Sequence[Gradient]) -> None:
         self._optimizer.apply(list(zip(gradients, self._variables, strict=True)))
