@@ -5,25 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import tensorflow as tf
 
-from components.models.tables.placement import REPLICATED, Peers, Placement, Sharding, divide, mark
+from components.models.tables.placement import REPLICATED, Peers, Placement, Requested, Sharding, divide, mark
 
 # The initial values of a table's rows ``first`` to before ``first + count``: float32 ``[count, width]``.
 Draw = Callable[[int, int], tf.Tensor]
 
 # Rows are drawn in blocks of 64 MiB, so that a rank never holds more of a table than its part.
 _BLOCK_FLOATS = 1 << 24
-
-
-class Requested(NamedTuple):
-    """A table that a model asks for: its variable's name, rows and floats in a row."""
-
-    name: str
-    rows: int
-    width: int
 
 
 class Maker(Protocol):
@@ -66,6 +58,8 @@ class Survey:
         self.requested: list[Requested] = []
 
     def __call__(self, name: str, shape: tuple[int, int], draw: Draw) -> tf.Variable:
+        if any(table.name == name for table in self.requested):
+            raise ValueError(f"two tables are called {name}; make them with weights of different scopes")
         self.requested.append(Requested(name, *shape))
         return tf.Variable(tf.zeros([0, shape[1]]), name=name)
 

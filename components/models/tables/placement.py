@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    import numpy as np
     import tensorflow as tf
 
 REPLICATED, RANK, COLUMNS, ROWS = "replicated", "rank", "columns", "rows"
@@ -16,6 +15,14 @@ KINDS = (REPLICATED, RANK, COLUMNS, ROWS)
 
 # An attribute of the variables that hold a part of a table, and of their optimizer's state.
 _ATTRIBUTE = "_kfrec_sharding"
+
+
+class Requested(NamedTuple):
+    """A table that a model asks for: its variable's name, rows and floats in a row."""
+
+    name: str
+    rows: int
+    width: int
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,8 @@ class Part:
 
     def ids(self, begin: int, end: int) -> np.ndarray:
         """The rows of the table that this part's rows from ``begin`` to before ``end`` are."""
+        import numpy as np  # this module is read where no model is built
+
         return self.first + self.step * np.arange(begin, end, dtype=np.int64)
 
 
