@@ -13,7 +13,7 @@ from components.models import build_model
 from components.models.ops.choice import as_with_gpu
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import worker_parameters
-from components.tasks.click.streaming import ClickMetrics
+from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
 from components.train.loop.training_step import TrainingStep
@@ -57,6 +57,6 @@ def traced(precision: Precision, samples: int = SAMPLES) -> FlatGraph:
             for name, feature in spec.features.items()
         }
         scale = LossScale(precision.amp)
-        metrics = ClickMetrics(with_loss=False)
+        metrics = BinaryMetrics(with_loss=False)
         step = TrainingStep(model, rule, Alone(), metrics, scale, signature, "label", precision.xla)
         return flatten(step.run.get_concrete_function())
