@@ -143,8 +143,8 @@ def test_the_memory_to_train_is_that_of_the_tables_and_their_optimizers_state(sp
         if variable.ref() in tables
     )
     needed += sum(
-        4 * int(tf.size(squares)) + 8 * int(tf.size(steps))
-        for (squares, steps), variable in zip(groups[1].optimizer.squares, groups[1].variables, strict=True)
+        4 * int(tf.size(state))
+        for state, variable in zip(groups[1].optimizer.squares, groups[1].variables, strict=True)
         if variable.ref() in tables
     )
     assert MODEL.training_bytes(settings, spec) == needed

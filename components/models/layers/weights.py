@@ -12,6 +12,8 @@ from components.models.tables.making import Draw, make_table
 
 # A counter of Philox gives four floats.
 _FLOATS_A_COUNTER = 4
+# Values beyond the cut are drawn again; TensorFlow reserves so many counters for four values.
+_CUT_COUNTERS = 256
 
 
 # Takes how many floats, and key, counter and algorithm of the generator.
@@ -73,8 +75,12 @@ class Weights:
         Cutting leaves 0.8796 of a deviation, which is divided out.
         """
         deviation = math.sqrt(2.0 / (shape[-2] + shape[-1])) / 0.87962566103423978
-        values = tf.random.stateless_truncated_normal(shape, self.key(name), stddev=deviation)
-        return tf.Variable(values, name=self._scope + name)
+
+        def cut(count: int, key: tf.Tensor, counter: tf.Tensor, alg: tf.Tensor) -> tf.Tensor:
+            drawn = tf.raw_ops.StatelessTruncatedNormalV2(shape=[count], key=key, counter=counter, alg=alg)
+            return drawn * deviation
+
+        return self.drawn(self._scope + name, shape, self._rows(name, shape, cut, _CUT_COUNTERS))
 
     def orthogonal(self, name: str, shape: Sequence[int]) -> tf.Variable:
         """Square matrices (the last two axes) with orthonormal rows, evenly distributed; Saxe et al. 2013."""

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from components.models.ops.rows import sum_by_row
 from components.models.optimizers.schedules import Rate, at
+from components.models.optimizers.slots import slot
 
 
 class Ftrl(tf.Module):
@@ -48,9 +49,7 @@ class Ftrl(tf.Module):
     def build(self, variables: Sequence[tf.Variable]) -> None:
         """Makes the accumulator of every variable."""
         with tf.init_scope():
-            self.accumulators = [
-                tf.Variable(tf.fill(v.shape, self._initial_accumulator), trainable=False) for v in variables
-            ]
+            self.accumulators = [slot(variable, self._initial_accumulator) for variable in variables]
 
     def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]]) -> None:
         """Takes one step; the variables come in the same order in every call."""

@@ -57,8 +57,8 @@ def _training_bytes(parameters: WideAndDeepParameters, spec: FeatureSpec) -> int
 
     channels, size = read_tabular(spec), 0
     for feature in (*channels.categorical, *channels.multihot):
-        wide, deep = 4 * 2, 4 * 2 * width_of(feature, parameters.embedding_dim) + 8
-        size += ((feature.cardinality or 0) + 1) * (wide + deep)
+        width = 1 + width_of(feature, parameters.embedding_dim)
+        size += 4 * 2 * width * ((feature.cardinality or 0) + 1)
     return size
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from components.models import make_optimizer
 
-ROWS, WIDTH, STEPS = 12, 3, 40
+ROWS, WIDTH, STEPS = 12, 3, 70
 
 
 def _gradients(sparse: bool) -> list[Any]:
@@ -59,7 +59,7 @@ def test_ftrl_is_tensorflows_without_its_second_state(sparse: bool, compiled: bo
 
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("rho", [0.5, 0.9])
+@pytest.mark.parametrize("rho", [0.01, 0.5, 0.9])
 def test_rmsprop_is_keras(sparse: bool, compiled: bool, rho: float) -> None:
     start = np.random.default_rng(2).normal(size=(ROWS, WIDTH)).astype("f")
     keras, variable = tf.keras.optimizers.legacy.RMSprop(0.05, rho), tf.Variable(start)
