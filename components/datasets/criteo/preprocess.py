@@ -124,7 +124,8 @@ def _specification(sizes: Mapping[str, int], encoding: Mapping[str, Any]) -> Fea
     ]
     channels = {Channel.LABEL: (LABEL,), Channel.NUMERICAL: NUMERICAL, Channel.CATEGORICAL: CATEGORICAL}
     vocabularies = {
-        name: Vocabulary(name, f"{_VOCABULARY}/{name}.parquet", MISSING_OR_RARE, (name,)).to_dict() for name in CATEGORICAL
+        name: Vocabulary(name, f"{_VOCABULARY}/{name}.parquet", MISSING_OR_RARE, (name,)).to_dict()
+        for name in CATEGORICAL
     }
     noted = {"vocabulary": vocabularies, "encoding": dict(encoding)}
     return FeatureSpec({feature.name: feature for feature in features}, {}, channels, noted)
