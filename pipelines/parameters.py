@@ -6,7 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from components import registry
 from components.errors import KfrecError
 from components.steps.catalog import STEPS, Step
 from components.steps.parameter import Parameter, build, parameters_of, plain, unknown_parameter
@@ -16,15 +15,9 @@ from pipelines.defaults import FOUND, PIPELINE_DEFAULTS, RETRAINING, Pipeline
 BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri", "model_type", "task", "dataset")
 
 
-def choices(model: str) -> dict[str, str]:
-    """The values of the selecting parameters (model, data set, task) in a model's pipelines."""
-    definition = registry.model(model)
-    return {"model_type": model, "task": definition.task, "dataset": definition.dataset}
-
-
-def step_parameters(step: Step, model: str) -> list[Parameter]:
-    """The parameters of a step that a user of the pipeline of a model sets."""
-    return [parameter for parameter in parameters_of(step.parameters(choices(model))) if parameter.name not in BOUND]
+def step_parameters(step: Step, pipeline: Pipeline) -> list[Parameter]:
+    """The parameters of a step that a user of a pipeline sets."""
+    return [parameter for parameter in parameters_of(step.parameters(pipeline.choices)) if parameter.name not in BOUND]
 
 
 def pipeline_parameters(pipeline: Pipeline, defaults: Mapping[str, Any] | None = None) -> dict[str, Parameter]:
@@ -35,11 +28,11 @@ def pipeline_parameters(pipeline: Pipeline, defaults: Mapping[str, Any] | None =
         defaults: of the place where it runs; they override those of the pipeline and of the catalog.
 
     Raises:
-        KfrecError: there is no such model.
+        KfrecError: there is no such model, data set or task.
     """
     other = {**PIPELINE_DEFAULTS[pipeline.kind], **(defaults or {})}
     decided = FOUND if pipeline.kind == RETRAINING else ()
-    every = (parameter for name in pipeline.steps for parameter in step_parameters(STEPS[name], pipeline.model))
+    every = (parameter for name in pipeline.steps for parameter in step_parameters(STEPS[name], pipeline))
     return {
         parameter.pipeline_name: dataclasses.replace(
             parameter, default=other.get(parameter.pipeline_name, parameter.default)
@@ -66,15 +59,17 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
             raise KfrecError(
                 f"parameter model_type is not a pipeline parameter; choose the model with --model {values[name]}"
             )
+        if name in ("dataset", "task"):
+            raise KfrecError(f"parameter {name} is not a pipeline parameter; choose it with --{name} {values[name]}")
         if name not in known:
             raise KfrecError(unknown_parameter(name, list(known)))
     # Messages use the name that the user gave.
     given = {name: plain(dataclasses.replace(known[name], name=name).parse(value)) for name, value in values.items()}
     every = {name: parameter.plain_default for name, parameter in known.items()} | given
     for step in (STEPS[name] for name in pipeline.steps):
-        named = {p.name: p.pipeline_name for p in step_parameters(step, pipeline.model)}
+        named = {p.name: p.pipeline_name for p in step_parameters(step, pipeline)}
         build(
-            step.parameters(choices(pipeline.model)),
+            step.parameters(pipeline.choices),
             {name: every[wide] for name, wide in named.items() if wide in every},
         )
     _check_histories(every)

@@ -314,16 +314,18 @@ class Brought(NamedTuple):
     """What a data set, model or task brings to a step.
 
     Attributes:
-        parameters: dataclass of its own parameters.
+        parameters: dataclasses of its own parameters.
         defaults: other defaults of the step's parameters, by name.
     """
 
-    parameters: type
+    parameters: tuple[type, ...]
     defaults: Mapping[str, Any] = MappingProxyType({})
 
 
 def _brought_by_model(name: str) -> Brought:
-    return Brought(model(name).parameters, model(name).defaults)
+    """The model's parameters, and those that its task has for the train step."""
+    definition = model(name)
+    return Brought((definition.parameters, task(definition.task).training), definition.defaults)
 
 
 def worker_parameters(model_type: str) -> type:
@@ -338,7 +340,7 @@ def worker_parameters(model_type: str) -> type:
 def _joined_by(parameter: str, name: str, brought: Callable[[str], Brought], own: type) -> type:
     try:
         parameters, defaults = brought(name)
-        return joined(parameters, own, defaults=tuple(defaults.items()))
+        return joined(*parameters, own, defaults=tuple(defaults.items()))
     except KfrecError as error:
         raise KfrecError(f"parameter {parameter}={name!r}: {error}") from None
 
@@ -408,10 +410,10 @@ STEPS: dict[str, Step] = {
               "warm_start_path": str}),
         Step("download", "Fetch raw files, or generate synthetic ones.",
              DownloadParameters, {}, {"raw": RAW}, (),
-             {}, {}, "dataset", lambda name: Brought(dataset(name).generation)),
+             {}, {}, "dataset", lambda name: Brought((dataset(name).generation,))),
         Step("preprocess", "Convert raw files to training samples with NVTabular.",
              PreprocessParameters, {"raw": RAW}, {"parquet": PARQUET}, ("train", "test"),
-             {}, {}, "dataset", lambda name: Brought(dataset(name).sampling)),
+             {}, {}, "dataset", lambda name: Brought((dataset(name).sampling,))),
         Step("tfrecord", "Convert samples in parquet to shuffled TFRecord files.",
              TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}, ("train", "test")),
         Step("train", "Train a model with Horovod and export it.",
@@ -420,9 +422,9 @@ STEPS: dict[str, Step] = {
         Step("evaluate", "Score the test split and report metrics.",
              EvaluateParameters, {"tfrecord": TFRECORD, "model": MODEL}, {"evaluation": EVALUATION}, ("test",),
              {}, {"metrics": "Metrics", "classification_metrics": "ClassificationMetrics", "report": "HTML"},
-             "task", lambda name: Brought(task(name).evaluation)),
+             "task", lambda name: Brought((task(name).evaluation,))),
         Step("register", "Register the model and promote it if it beats the champion.",
              RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
-             {"registration": REGISTRATION}, ("models",), {}, {}, "task", lambda name: Brought(task(name).decision)),
+             {"registration": REGISTRATION}, ("models",), {}, {}, "task", lambda name: Brought((task(name).decision,))),
     )
 }  # fmt: skip

@@ -14,7 +14,7 @@ KFP_TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN", str
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict:
     path = tmp_path_factory.mktemp("compiled") / "training.yaml"
-    compiler.Compiler().compile(training_pipeline(), str(path))
+    compiler.Compiler().compile(training_pipeline(Pipeline()), str(path))
     return next(yaml.safe_load_all(path.read_text()))
 
 

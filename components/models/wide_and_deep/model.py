@@ -11,36 +11,13 @@ from components.feature_spec import Feature, FeatureSpec
 from components.models.layers.dense import Dense
 from components.models.layers.dropout import Dropout
 from components.models.layers.embedding_tables import EmbeddingTables
+from components.models.layers.linear import Linear
 from components.models.layers.weights import Weights
 from components.models.loss import LossTerm, cross_entropy
 from components.models.model import Table
-from components.models.ops.dense import project
 from components.models.tabular import read_tabular
 from components.models.wide_and_deep.parameters import WideAndDeepParameters
 from components.models.wide_and_deep.widths import width_of
-
-
-class Wide(tf.Module):
-    """``sum of a weight for each id + numbers W + b``; everything starts at 0.
-
-    Args:
-        weights: source of fresh weights.
-        features: ids, or lists of ids, whose weights are added up.
-        numbers: how many numerical features there are.
-    """
-
-    def __init__(self, weights: Weights, features: Sequence[Feature], numbers: int) -> None:
-        super().__init__()
-        self.embed = EmbeddingTables(weights, features, [1] * len(features), Weights.constant)
-        self.kernel = weights.constant("kernel", (numbers, 1)) if numbers else None
-        self.bias = weights.constant("bias", (1,))
-
-    def __call__(self, features: Mapping[str, tf.Tensor], numbers: tf.Tensor) -> tf.Tensor:
-        """Scores a batch, float32 ``[B, 1]``; ``numbers`` is float32 ``[B, numbers]``."""
-        parts = self.embed(features)
-        if self.kernel is not None:
-            parts.append(project(numbers, self.kernel))
-        return tf.nn.bias_add(tf.add_n(parts), self.bias)
 
 
 class Deep(tf.Module):
@@ -103,7 +80,7 @@ class WideAndDeep(tf.Module):
         self._numerical = tuple(feature.name for feature in channels.numerical)
         self._any = self.serving_features[0]
         weights, features = Weights(seed), (*channels.categorical, *channels.multihot)
-        self.wide = Wide(weights.scope("wide"), features, len(self._numerical))
+        self.wide = Linear(weights.scope("wide"), features, len(self._numerical))
         dtype = tf.float16 if amp else tf.float32
         self.deep = Deep(weights.scope("deep"), features, len(self._numerical), parameters, dtype)
         linear = {f"wide/{name}": Table(*table[:3], name) for name, table in self.wide.embed.tables.items()}

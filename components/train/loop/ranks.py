@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import tensorflow as tf
 
 from components.errors import KfrecError, Unreachable, explain_os_error
@@ -59,6 +60,9 @@ class Ranks(Protocol):
     def gather(self, value: T) -> list[T]:
         """Every rank's value, by rank, on every rank."""
 
+    def exchange(self, keys: np.ndarray, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """See :class:`components.tasks.Exchange`."""
+
 
 class Alone:
     """The only process."""
@@ -79,6 +83,9 @@ class Alone:
 
     def gather(self, value: T) -> list[T]:
         return [value]
+
+    def exchange(self, keys: np.ndarray, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return list(columns)
 
 
 class Horovod:
@@ -115,6 +122,23 @@ class Horovod:
 
     def gather(self, value: T) -> list[T]:
         return self._hvd.allgather_object(value)
+
+    def exchange(self, keys: np.ndarray, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+        owners = owners_of(keys, self.size)
+        order, splits = np.argsort(owners, kind="stable"), np.bincount(owners, minlength=self.size)
+        received = []
+        with tf.device("CPU"):  # where the rows are
+            for number, column in enumerate(columns):
+                sent = tf.constant(column[order])
+                found, _ = self._hvd.alltoall(sent, tf.constant(splits, tf.int32), name=f"exchange_{number}")
+                received.append(found.numpy())
+        return received
+
+
+def owners_of(keys: np.ndarray, size: int) -> np.ndarray:
+    """The rank that each key belongs to, int64; spread evenly also where the keys have a common divisor."""
+    mixed = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing
+    return ((mixed >> np.uint64(32)) % np.uint64(size)).astype(np.int64)
 
 
 def connect() -> Ranks:

@@ -47,7 +47,7 @@ class Training:
         groups = session.definition.optimizers(parameters, session.model, data.steps_per_epoch)
         self._optimizer = Optimizers(groups, session.model.trainable_variables)
         self._loss_scale = LossScale(parameters.amp)
-        self._metrics = session.task.streaming(True)
+        self._metrics = session.task.streaming(True, parameters)
         self._meter = Meter()
         self.standing = Standing(
             seed=seed,
@@ -70,6 +70,7 @@ class Training:
             data.signature(data.training_features),
             label=data.label,
             xla=parameters.xla,
+            kept=session.kept,
         )
 
     def run(self, log: TrainingLog) -> None:
@@ -191,7 +192,7 @@ class Training:
 
     def _totals(self) -> list[np.ndarray]:
         """The totals of this epoch's metrics, over all ranks."""
-        return [total.numpy() for total in self._ranks.sum(self._metrics.totals(), name="training_metrics")]
+        return [total.numpy() for total in self._ranks.sum(self._metrics.totals(self._ranks), name="training_metrics")]
 
 
 def _told(result: dict[str, Any], epochs: int, task: TaskDefinition) -> str:

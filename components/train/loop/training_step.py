@@ -8,6 +8,7 @@ shares' gradients, summed once, are the gradient of the true loss.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import tensorflow as tf
 
@@ -16,10 +17,11 @@ from components.models.layers.dropout import masks_of
 from components.models.loss import part_of
 from components.models.ops.choice import host_back_end
 from components.models.optimizers.groups import Optimizers
-from components.tasks import Streaming
+from components.tasks import Kept, Streaming
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Ranks
 from components.train.loop.reduction import Gradient, sum_gradients
+from components.train.loop.validation import kept_columns
 
 Features = Mapping[str, tf.Tensor]
 
@@ -36,6 +38,7 @@ class TrainingStep:
         signature: feature name (and label) to [None] or [None, length], integers.
         label: name of the label feature.
         xla: compile the forward and backward pass; reductions and updates stay outside.
+        kept: the task's kept columns that the data have, and their features.
 
     Attributes:
         parts: names of the parts of the loss (:func:`components.models.loss.part_of`), known once a step was taken.
@@ -51,9 +54,10 @@ class TrainingStep:
         signature: Mapping[str, tf.TensorSpec],
         label: str,
         xla: bool,
+        kept: Mapping[Kept, str] = MappingProxyType({}),
     ) -> None:
         self._model, self._optimizer, self._ranks = model, optimizer, ranks
-        self._metrics, self._loss_scale, self._label = metrics, loss_scale, label
+        self._metrics, self._loss_scale, self._label, self._kept = metrics, loss_scale, label, kept
         self._variables = list(model.trainable_variables)
         self._xla = xla
         compiled = {"jit_compile": True} if xla else {}
@@ -79,7 +83,7 @@ class TrainingStep:
         with host_back_end():
             gradients, (losses,) = sum_gradients(self._ranks, gradients, [losses], self._optimizer.keeps_sparse)
             self._loss_scale.apply(gradients, self._update)
-        self._metrics.update(labels, logits)
+        self._metrics.update(labels, logits, kept_columns(batch, self._kept))
         return losses
 
     def _term_counts(self, features: Features, labels: tf.Tensor) -> tf.Tensor:

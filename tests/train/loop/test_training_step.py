@@ -13,7 +13,7 @@ from components.models import build_model
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import worker_parameters
 from components.steps.parameter import build
-from components.tasks.click.streaming import ClickMetrics
+from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone, Ranks
 from components.train.loop.training_step import TrainingStep
@@ -35,7 +35,7 @@ def steps(tmp_path: Path, ranks: Ranks, **given: str) -> list[np.ndarray]:
     optimizer = Optimizers(registry.model("sim").optimizers(parameters, model, 1), model.trainable_variables)
     shapes = {name: [None] if f.length is None else [None, f.length] for name, f in spec.features.items()}
     signature = {name: tf.TensorSpec(shape, tf.int32, name=name) for name, shape in shapes.items()}
-    metrics, scale = ClickMetrics(with_loss=False), LossScale(False)
+    metrics, scale = BinaryMetrics(with_loss=False), LossScale(False)
     step = TrainingStep(model, optimizer, ranks, metrics, scale, signature, "label", parameters.xla)
     batch = {name: tf.constant(values, tf.int32) for name, values in samples(50, seed=3).items()}
     return [step.run(batch).numpy() for _ in range(3)]

@@ -12,7 +12,7 @@ from components.models import build_model
 from components.models.ops.choice import host_back_end
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import TrainParameters
-from components.tasks.click.streaming import ClickMetrics
+from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop import training_step
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
@@ -33,7 +33,7 @@ def _step(parameters: TrainParameters, spec: FeatureSpec) -> TrainingStep:
         model,
         optimizer,
         Alone(),
-        ClickMetrics(with_loss=False),
+        BinaryMetrics(with_loss=False),
         LossScale(parameters.amp),
         signature,
         "label",
