@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from components.datasets.outbrain.displays import DAY
 from components.datasets.outbrain.division import Division
+from components.datasets.outbrain.raw_files import DAY
 from components.datasets.outbrain.synthetic.displays import draw_displays
 from components.datasets.outbrain.synthetic.world import make_world
 
