@@ -17,7 +17,11 @@ MOST_RANKED = 12
 
 
 def best_scores(generation: Any, sampling: Any) -> dict[str, float]:
-    """MAP@12 and AUC of the true utilities, which no other score exceeds but by chance.
+    """MAP@12 and AUC of the true utilities.
+
+    Their order within a display is the best, since the odds of two of its ads depend on their utilities alone. Over all
+    rows another score of single rows may be better by 0.0003, since a place or a page also tells a little about the
+    other ads of a display.
 
     They are computed from the labels of the test samples, as a model's are. The displays are drawn again, so nothing is
     read, and memory does not grow with their number.
