@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 
 from benchmarks.measuring import Figure, Plan, Report
-from benchmarks.processes import preprocessed
+from benchmarks.process import run_measured
 from components.download.step import run as download
 from components.steps.catalog import STEPS
 
@@ -28,7 +29,8 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
         raw = folder / f"raw_{millions}"
         rows = download(parameters, raw=raw)["clicks"]
         runs = plan.runs if millions == 1 else 1
-        measured = [preprocessed(raw, folder / "parquet", "--dataset=outbrain") for _ in range(runs)]
+        options = (f"--raw={raw}", f"--parquet={folder / 'parquet'}", "--dataset=outbrain")
+        measured = [run_measured([sys.executable, "-m", "components.preprocess", *options]) for _ in range(runs)]
         shutil.rmtree(raw)
         report.add(
             Figure("outbrain", f"{millions} M clicks", "clicks/s", [rows / s for s, _ in measured], target=100_000)

@@ -142,6 +142,21 @@ def test_inference_is_benchmarked_on_a_trained_checkpoint(data: Path, alone: Pat
     assert "inference benchmark of 20 steps" in (tmp_path / "worker.log").read_text()
 
 
+def test_a_model_folder_is_evaluated_as_the_training_did(data: Path, alone: Path, tmp_path: Path) -> None:
+    records = train(data, tmp_path, mode="eval", load_checkpoint_path=alone)
+    training = json.loads((alone / "training.json").read_text())
+    assert records[-1]["data"]["test_auc"] == pytest.approx(training["test_auc"], abs=1e-6)
+    assert f"test AUC {training['test_auc']:.4f}" in (tmp_path / "worker.log").read_text()
+
+
+@pytest.mark.parametrize("changed", [{}, {"load_checkpoint_path": "x", "benchmark": "true"}])
+def test_an_evaluation_without_weights_or_with_a_benchmark_is_refused(
+    changed: dict[str, str], data: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(KfrecError, match=r"parameter (mode=eval needs load_checkpoint_path|benchmark=true measures)"):
+        train(data, tmp_path, mode="eval", **changed)
+
+
 @pytest.mark.parametrize(("workers", "batch_size"), [(1, 200), (2, 400)])
 def test_inference_is_benchmarked_over_as_many_samples_as_asked(
     data: Path, tmp_path: Path, workers: int, batch_size: int

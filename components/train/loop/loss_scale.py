@@ -1,4 +1,4 @@
-"""Dynamic loss scaling for mixed precision (Micikevicius et al., 2018, section 3.2)."""
+"""Loss scaling for mixed precision (Micikevicius et al., 2018, section 3.2)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,19 @@ class LossScale(tf.Module):
 
     Args:
         enabled: off, the factor stays 1 and every step is applied.
+        static: a factor that never changes, with which every step is applied; 0 adjusts it as described.
     """
 
-    def __init__(self, enabled: bool) -> None:
+    def __init__(self, enabled: bool, static: float = 0.0) -> None:
         super().__init__()
-        self.enabled = enabled
+        self.enabled, self._static = enabled, static
         self.factor = tf.Variable(INITIAL if enabled else 1.0, trainable=False, name="loss_scale")
         self.good_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="loss_scale_good_steps")
+
+    @property
+    def value(self) -> float | tf.Variable:
+        """What the loss is multiplied by."""
+        return self._static if self.enabled and self._static else self.factor
 
     def apply(
         self,
@@ -45,7 +51,10 @@ class LossScale(tf.Module):
         if not self.enabled:
             update(list(gradients))
             return
-        true_size = [_times(gradient, 1 / self.factor) for gradient in gradients]
+        true_size = [_times(gradient, 1 / self.value) for gradient in gradients]
+        if self._static:
+            update(true_size)
+            return
         mine = tf.reduce_all([tf.reduce_all(tf.math.is_finite(_values(gradient))) for gradient in true_size])
         finite = agreed(mine)
 

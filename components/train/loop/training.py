@@ -46,7 +46,7 @@ class Training:
         self._ranks, self._data, self._parameters = session.ranks, data, parameters
         groups = session.definition.optimizers(parameters, session.model, data.steps_per_epoch)
         self._optimizer = Optimizers(groups, session.model.trainable_variables)
-        self._loss_scale = LossScale(parameters.amp)
+        self._loss_scale = LossScale(parameters.amp, parameters.loss_scale)
         self._metrics = session.task.streaming(True, parameters)
         self._meter = Meter()
         self.standing = Standing(

@@ -112,7 +112,7 @@ class TrainingStep:
                 shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))
             weighted = tf.stack([term.weight * term.total for term in terms.values()])
             loss = tf.tensordot(shares, weighted, 1)
-            scaled = loss * self._loss_scale.factor
+            scaled = loss * self._loss_scale.value
         self.parts = tuple(dict.fromkeys(map(part_of, terms)))
         chosen = [tf.constant([part_of(term) == part for term in terms]) for part in self.parts]
         parts = [tf.tensordot(shares, tf.where(mine, weighted, 0.0), 1) for mine in chosen]

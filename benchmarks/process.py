@@ -1,25 +1,31 @@
-"""A step as a command: how long it takes, and what it and its processes hold."""
+"""A command from its start to its end: how long it takes, and the memory of all its processes."""
 
 from __future__ import annotations
 
 import subprocess
-import sys
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 
-def preprocessed(raw: Path, parquet: Path, *options: str) -> tuple[float, float]:
-    """Seconds of the preprocess step as a command, and the largest sum of its processes' memory in MB."""
-    command = [sys.executable, "-m", "components.preprocess", f"--raw={raw}", f"--parquet={parquet}", *options]
+def run_measured(command: Sequence[str]) -> tuple[float, float]:
+    """Runs a command.
+
+    Returns:
+        Its seconds, and the largest sum of its processes' memory in MB.
+
+    Raises:
+        RuntimeError: it failed.
+    """
     started = time.perf_counter()
-    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     watch = _MemoryWatch(process.pid)
     with watch:
         status = process.wait()
     seconds = time.perf_counter() - started
     if status:
-        raise RuntimeError(f"preprocess ended with status {status}")
+        raise RuntimeError(f"{' '.join(command)} ended with status {status}")
     return seconds, watch.peak / 1e6
 
 
