@@ -73,6 +73,8 @@ def parameters() -> Callable[..., WorkerParameters]:
             long_seq_length=LENGTH - SHORT,
             deep_hidden_units=(6, 4),
             deep_dropout=0.0,
+            bottom_mlp_dims=(12, 2),
+            top_mlp_dims=(6, 4, 1),
         )
         group = worker_parameters(model_type)
         known = {parameter.name for parameter in parameters_of(group)}

@@ -40,6 +40,11 @@ class Weights:
         """What :meth:`uniform` starts from, as a tensor."""
         return tf.random.stateless_uniform(shape, self.key(name), -limit, limit)
 
+    def normal(self, name: str, shape: Sequence[int], deviation: float) -> tf.Variable:
+        """Normal with mean 0."""
+        values = tf.random.stateless_normal(shape, self.key(name), stddev=deviation)
+        return tf.Variable(values, name=self._scope + name)
+
     def glorot(self, name: str, shape: Sequence[int]) -> tf.Variable:
         """Uniform in ±sqrt(6 / (inputs + outputs)), the last two axes; Glorot and Bengio 2010."""
         return self.uniform(name, shape, math.sqrt(6.0 / (shape[-2] + shape[-1])))

@@ -1,0 +1,74 @@
+"""DLRM: its parameters, how it is built, and its learning rate."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from components.feature_spec import FeatureSpec
+from components.models.definition import ModelDefinition
+from components.models.dlrm.parameters import ADAM, DlrmParameters
+from components.models.model import Model
+from components.models.optimizers import make_optimizer
+
+if TYPE_CHECKING:
+    from components.models.optimizers.groups import OptimizerGroup
+    from components.models.optimizers.schedules import Schedule
+
+
+def _build(parameters: DlrmParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
+    from components.models.dlrm.model import Dlrm
+
+    return Dlrm(parameters, spec, seed, amp)
+
+
+def _optimizers(parameters: DlrmParameters, model: Model, steps_per_epoch: int) -> list[OptimizerGroup]:
+    from components.models.optimizers.groups import OptimizerGroup
+
+    rate = learning_rate(parameters)
+    if parameters.optimizer != ADAM:
+        return [OptimizerGroup(make_optimizer(parameters.optimizer, rate), model.trainable_variables)]
+    tables = {table.variable.ref(): table.variable for table in model.tables.values()}
+    rest = [variable for variable in model.trainable_variables if variable.ref() not in tables]
+    return [
+        OptimizerGroup(make_optimizer("lazy_adam", rate), list(tables.values())),
+        OptimizerGroup(make_optimizer("adam", rate), rest),
+    ]
+
+
+def learning_rate(parameters: DlrmParameters) -> Schedule:
+    """The learning rate after s steps: a linear rise, the highest rate, and a polynomial fall.
+
+    highest * s / warmup_steps                                      while s < warmup_steps
+    highest                                                         until decay_start_step
+    highest * ((decay_start_step + decay_steps - s) / decay_steps) ** decay_power
+    """
+    from components.models.optimizers.schedules import polynomial_decay, warm_up
+
+    highest, begin = parameters.learning_rate, parameters.decay_start_step
+    if not parameters.decay_steps:
+        return warm_up(highest, parameters.warmup_steps)
+    fall = polynomial_decay(highest, begin, begin + parameters.decay_steps, parameters.decay_power)
+    return warm_up(highest, parameters.warmup_steps, fall)
+
+
+def _training_bytes(parameters: DlrmParameters, spec: FeatureSpec) -> int:
+    """Memory of the tables and of their optimizer's moments, in bytes."""
+    from components.models.tabular import read_tabular
+
+    channels = read_tabular(spec)
+    rows = sum((feature.cardinality or 0) + 1 for feature in (*channels.categorical, *channels.multihot))
+    return 4 * rows * parameters.embedding_dim * (3 if parameters.optimizer == ADAM else 1)
+
+
+MODEL = ModelDefinition(
+    name="dlrm",
+    title="DLRM",
+    summary="Numbers through a network, and its dot products with embeddings through another.",
+    parameters=DlrmParameters,
+    build=_build,
+    optimizers=_optimizers,
+    training_bytes=_training_bytes,
+    dataset="criteo",
+    task="click",
+    defaults={"epochs": 1, "global_batch_size": 65_536},
+)

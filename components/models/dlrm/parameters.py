@@ -1,0 +1,57 @@
+"""Parameters of DLRM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from components.errors import KfrecError
+from components.steps.parameter import Ints, param
+
+SGD, ADAM = "sgd", "adam"
+
+
+@dataclass(frozen=True)
+class DlrmParameters:
+    """Sizes and learning rates, with the names and defaults of the public DLRM documentation."""
+
+    embedding_dim: int = param(128, "Width of one feature's embedding", unit="floats", at_least=1, at_most=4096)
+    bottom_mlp_dims: Ints = param(
+        (512, 256, 128), "Layers over the numerical features; the last is as wide as an embedding", at_least=1,
+        at_most=65_536,
+    )  # fmt: skip
+    top_mlp_dims: Ints = param(
+        (1024, 1024, 512, 256, 1), "Layers over the interactions; the last is the logit", at_least=1, at_most=65_536
+    )
+    optimizer: str = param(
+        SGD, "Optimizer; adam leaves alone the rows of tables that are not in the batch", choices=(SGD, ADAM)
+    )
+    learning_rate: float = param(24.0, "Highest learning rate, which suits SGD and batches of 65,536", at_least=0)
+    warmup_steps: int = param(
+        8000, "Steps in which the learning rate rises from 0 to the highest", unit="steps", at_least=0
+    )
+    decay_start_step: int = param(48_000, "Step from which on the learning rate falls", unit="steps", at_least=0)
+    decay_steps: int = param(
+        24_000, "Steps in which the learning rate falls to 0, where training then ends in effect; 0 keeps the highest",
+        unit="steps", at_least=0,
+    )  # fmt: skip
+    decay_power: float = param(2.0, "Power of the fall", at_least=0, at_most=100)
+
+    def check(self) -> None:
+        """The layers fit each other.
+
+        Raises:
+            KfrecError: they do not.
+        """
+        if not self.bottom_mlp_dims or self.bottom_mlp_dims[-1] != self.embedding_dim:
+            raise KfrecError(
+                f"parameter bottom_mlp_dims={_told(self.bottom_mlp_dims)} does not end in "
+                f"embedding_dim={self.embedding_dim}; its result interacts with the embeddings, so make them equal"
+            )
+        if not self.top_mlp_dims or self.top_mlp_dims[-1] != 1:
+            raise KfrecError(
+                f"parameter top_mlp_dims={_told(self.top_mlp_dims)} does not end in 1, the logit; append a 1"
+            )
+
+
+def _told(dims: Ints) -> str:
+    return ",".join(map(str, dims))

@@ -1,0 +1,122 @@
+"""DLRM against NumPy, its learning rate, and what it makes of unusual tables."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components import registry
+from components.errors import KfrecError
+from components.feature_spec import FeatureSpec
+from components.models import build_model
+from components.models.dlrm import MODEL, learning_rate
+from components.models.optimizers.schedules import at
+from components.steps.catalog import worker_parameters
+from components.steps.parameter import build
+
+
+def _layers(mlp, x, linear):
+    for number, (kernel, bias) in enumerate(zip(mlp.kernels, mlp.biases, strict=True)):
+        x = x @ kernel.numpy() + bias.numpy()
+        if not (linear and number == len(mlp.kernels) - 1):
+            x = np.maximum(x, 0)
+    return x
+
+
+def _by_hand(model, features):
+    """Sample by sample, pair by pair; tags are a list, whose 0s are padding."""
+    city, tags = (model.tables[name].variable.numpy() for name in ("city", "tags"))
+    logits = []
+    for row in range(len(features["city"])):
+        numbers = np.array([features["price"][row], features["age"][row]])
+        bottom = _layers(model.bottom, numbers, linear=False)
+        many = sum((tags[tag] for tag in features["tags"][row] if tag), np.zeros(tags.shape[1]))
+        vectors = [bottom, city[features["city"][row]], many]
+        pairs = [vectors[1] @ vectors[0], vectors[2] @ vectors[0], vectors[2] @ vectors[1]]
+        logits.append(_layers(model.top, np.concatenate([bottom, pairs]), linear=True)[0])
+    return logits
+
+
+def test_logits_are_those_of_the_formula(spec, parameters, make_batch):
+    model = build_model(parameters("dlrm"), spec)
+    features, _ = make_batch(11)
+    read = {name: features[name] for name in model.serving_features}
+    np.testing.assert_allclose(model.logits(read), _by_hand(model, features), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("left", [("categorical",), ("multihot",), ("numerical",), ("categorical", "multihot")])
+def test_a_table_may_lack_kinds_of_columns(spec, parameters, make_batch, left):
+    channels = {"label": spec.channels["label"], **{name: spec.channels[name] for name in left}}
+    model = build_model(parameters("dlrm"), FeatureSpec(spec.features, {}, channels))
+    features, labels = make_batch(7)
+    logits, terms = model.loss_terms({name: features[name] for name in model.serving_features}, labels)
+    assert logits.shape == (7,) and np.isfinite(terms["cross_entropy"].total)
+
+
+def test_without_numbers_the_sum_of_the_embeddings_goes_to_the_top(spec, parameters, make_batch):
+    channels = {name: spec.channels[name] for name in ("label", "categorical", "multihot")}
+    model = build_model(parameters("dlrm"), FeatureSpec(spec.features, {}, channels))
+    features, _ = make_batch(5)
+    city = model.tables["city"].variable.numpy()[features["city"]]
+    rows = model.tables["tags"].variable.numpy()[features["tags"]]
+    tags = (rows * (features["tags"] > 0)[..., None]).sum(1)
+    top = np.concatenate([city + tags, (city * tags).sum(1, keepdims=True)], 1)
+    expected = _layers(model.top, top, linear=True)[:, 0]
+    np.testing.assert_allclose(model.logits(features), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_the_published_sizes_are_the_defaults():
+    parameters = MODEL.parameters()
+    assert parameters.embedding_dim == 128
+    assert (parameters.bottom_mlp_dims, parameters.top_mlp_dims) == ((512, 256, 128), (1024, 1024, 512, 256, 1))
+    assert worker_parameters("dlrm")().global_batch_size == 65_536
+
+
+def test_the_published_rate_rises_holds_and_falls():
+    rate = learning_rate(MODEL.parameters())
+    wanted = {
+        0: 0,
+        4000: 12,
+        7999: 24 * 7999 / 8000,
+        8000: 24,
+        48_000: 24,
+        60_000: 6,
+        66_000: 1.5,
+        72_000: 0,
+        80_000: 0,
+    }
+    for step, value in wanted.items():
+        assert float(at(rate, tf.constant(float(step)))) == pytest.approx(value, rel=1e-5)
+
+
+def test_a_rate_that_does_not_fall_stays():
+    rate = learning_rate(MODEL.parameters(warmup_steps=0, decay_steps=0, learning_rate=2.0))
+    assert {float(at(rate, tf.constant(float(step)))) for step in (0, 100_000)} == {2.0}
+
+
+def test_adam_leaves_alone_the_rows_that_a_batch_lacks(spec, parameters):
+    settings = parameters("dlrm", optimizer="adam")
+    model = build_model(settings, spec)
+    tables, rest = registry.model("dlrm").optimizers(settings, model, 10)
+    assert (tables.optimizer.name, rest.optimizer.name) == ("lazy_adam", "adam")
+    assert {variable.ref() for variable in tables.variables} == {t.variable.ref() for t in model.tables.values()}
+
+
+@pytest.mark.parametrize(("optimizer", "copies"), [("sgd", 1), ("adam", 3)])
+def test_the_memory_to_train_is_that_of_the_tables_and_their_moments(spec, parameters, optimizer, copies):
+    settings = parameters("dlrm", optimizer=optimizer)
+    tables = build_model(settings, spec).tables.values()
+    size = sum(4 * int(tf.size(table.variable)) for table in tables)
+    assert MODEL.training_bytes(settings, spec) == copies * size
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"embedding_dim": "16"}, "bottom_mlp_dims=512,256,128 does not end in embedding_dim=16"),
+        ({"bottom_mlp_dims": ""}, "bottom_mlp_dims= does not end in embedding_dim=128"),
+        ({"top_mlp_dims": "64,32"}, "top_mlp_dims=64,32 does not end in 1, the logit; append a 1"),
+    ],
+)
+def test_layers_that_do_not_fit_are_refused_in_one_line(given, message):
+    with pytest.raises(KfrecError, match=message):
+        build(worker_parameters("dlrm"), given)
