@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+from components import registry
 from components.errors import KfrecError
 from components.steps.catalog import STEPS, Step
 from components.steps.parameter import Parameter, build, parameters_of, plain, unknown_parameter
@@ -66,37 +67,16 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
     # Messages use the name that the user gave.
     given = {name: plain(dataclasses.replace(known[name], name=name).parse(value)) for name, value in values.items()}
     every = {name: parameter.plain_default for name, parameter in known.items()} | given
+    built: dict[str, Any] = {}
     for step in (STEPS[name] for name in pipeline.steps):
         named = {p.name: p.pipeline_name for p in step_parameters(step, pipeline)}
-        build(
+        built[step.name] = build(
             step.parameters(pipeline.choices),
             {name: every[wide] for name, wide in named.items() if wide in every},
         )
-    _check_histories(every)
+    lengths = registry.dataset(pipeline.choices["dataset"]).lengths(built["preprocess"])
+    registry.model(pipeline.model).check(built["train"], lengths)
     return given
-
-
-def _check_histories(values: Mapping[str, Any]) -> None:
-    """Checks that the histories of preprocess fit the model.
-
-    Raises:
-        KfrecError: no short history is left, or the negative one is shorter.
-    """
-    names = ("max_sequence_length", "long_seq_length", "negative_sequence_length")
-    if any(name not in values for name in names):
-        return
-    longest, long, negative = (values[name] for name in names)
-    short = longest - long
-    if short < 1:
-        raise KfrecError(
-            f"parameter long_seq_length={long} leaves no short history of max_sequence_length={longest}; "
-            f"choose at most {longest - 1}"
-        )
-    if negative < short:
-        raise KfrecError(
-            f"parameter negative_sequence_length={negative} is below the short history of {short} items "
-            f"(max_sequence_length={longest} less long_seq_length={long}); raise it, or raise long_seq_length"
-        )
 
 
 def parse_assignment(text: str) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from components.artifacts import Artifact
+    from components.feature_spec import ListLength
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,8 @@ class DatasetDefinition:
         sampling: frozen dataclass of the parameters that the preprocess step has for it.
         preprocess: writes samples in parquet, ``metadata.json`` and related files, and returns counts by name,
             including ``train`` and ``test``.
+        lengths: takes the preprocess step's parameters and returns how long the lists of a channel will be, by channel;
+            a model can reject them before the first step starts.
     """
 
     name: str
@@ -105,3 +108,4 @@ class DatasetDefinition:
     generate: Callable[[Any, Path], None]
     sampling: type
     preprocess: Callable[[PreprocessJob], Mapping[str, int]]
+    lengths: Callable[[Any], Mapping[str, ListLength]] = lambda parameters: {}

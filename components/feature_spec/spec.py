@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -76,6 +76,18 @@ class Feature:
         if self.length is not None:
             body["dimensions"] = [self.length]
         return body
+
+
+class ListLength(NamedTuple):
+    """How long the lists of a channel will be, before there is a specification.
+
+    Attributes:
+        values: a sample holds.
+        parameter: name of the one that says so, for messages.
+    """
+
+    values: int
+    parameter: str
 
 
 @dataclass(frozen=True)

@@ -123,8 +123,6 @@ def _specification(sizes: Mapping[str, int], encoding: Mapping[str, Any]) -> Fea
         *(Feature(name, "int64", max(sizes[name], 1)) for name in CATEGORICAL),
     ]
     channels = {Channel.LABEL: (LABEL,), Channel.NUMERICAL: NUMERICAL, Channel.CATEGORICAL: CATEGORICAL}
-    vocabularies = {
-        name: Vocabulary(name, f"{_VOCABULARY}/{name}.parquet", MISSING_OR_RARE, (name,)).to_dict() for name in CATEGORICAL
-    }
-    noted = {"vocabulary": vocabularies, "encoding": dict(encoding)}
+    vocabularies = [Vocabulary(name, f"{_VOCABULARY}/{name}.parquet", MISSING_OR_RARE, (name,)) for name in CATEGORICAL]
+    noted = {"vocabulary": {each.name: each.to_dict() for each in vocabularies}, "encoding": dict(encoding)}
     return FeatureSpec({feature.name: feature for feature in features}, {}, channels, noted)

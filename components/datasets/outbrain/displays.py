@@ -125,10 +125,8 @@ def _clean(clicks: KeyRange, events: KeyRange) -> tuple[dict[str, np.ndarray], n
     same = (owner[1:] == owner[:-1]) & (click["ad_id"][1:] == click["ad_id"][:-1])
     twice = np.bincount(owner[1:][same], minlength=len(displays)) > 0
     clicked = np.bincount(owner, click["clicked"], len(displays))
-    first, last = (
-        event["display_id"].searchsorted(displays, "left"),
-        event["display_id"].searchsorted(displays, "right"),
-    )
+    first = np.searchsorted(event["display_id"], np.asarray(displays), side="left")
+    last = np.searchsorted(event["display_id"], np.asarray(displays), side="right")
     wrong = np.stack([last == first, last - first > 1, clicked < 1, clicked > 1, twice], axis=1)
     bad = wrong.any(axis=1)
     left_out = np.stack([displays[bad], wrong[bad].argmax(axis=1)], axis=1)
