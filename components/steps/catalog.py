@@ -13,6 +13,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from components.errors import KfrecError
+from components.models.tables.placement import KINDS, REPLICATED
+from components.models.tables.plan import AUTO as AUTOMATIC_TABLES
+from components.models.tables.plan import read_named
 from components.registry import dataset, model, task
 from components.steps.batch_size import require_divisible
 from components.steps.parameter import LARGEST_SEED, joined, param
@@ -182,6 +185,30 @@ class TrainParameters:
         unit="threads",
         at_least=0,
     )
+    # embedding tables
+    table_placement: str = param(
+        AUTOMATIC_TABLES,
+        "Where embedding tables are: whole on every rank, each on one rank, or divided among the ranks by columns or "
+        "rows; auto divides the largest ones where a rank's memory does not hold all",
+        choices=(AUTOMATIC_TABLES, *KINDS),
+    )
+    placed_tables: str = param(
+        "",
+        "Placements of single tables, such as cat_3=rows,cat_9=auto@host; the addition @host keeps a table in the "
+        "host's memory beside a GPU",
+    )
+    table_memory: str = param(
+        "0",
+        "Memory of a rank for embedding tables and their optimizer's state, a Kubernetes quantity; 0 is three quarters "
+        "of the host's free memory, and no limit on a GPU",
+        is_quantity=True,
+    )
+    largest_export: str = param(
+        "16Gi",
+        "Largest embedding tables that are exported within a SavedModel, a Kubernetes quantity; larger ones that are "
+        "divided among ranks are written as a file each instead",
+        is_quantity=True,
+    )
     # results
     load_checkpoint_path: str = param("", "Folder of checkpoints to resume from; empty starts fresh")
     warm_start_path: str = param(
@@ -203,6 +230,20 @@ class TrainParameters:
         at_least=-1,
         pipeline_name="train_seed",
     )
+
+    def check(self) -> None:
+        """Placements are readable, and XLA compiles no exchange between ranks.
+
+        Raises:
+            KfrecError: they are not, or it would have to.
+        """
+        placements = {self.table_placement, *(kind for kind, _ in read_named(self.placed_tables).values())}
+        if self.xla and placements - {AUTOMATIC_TABLES, REPLICATED}:
+            raise KfrecError(
+                f"parameter xla=True: XLA cannot compile the exchange of rows that table_placement="
+                f"{self.table_placement} and placed_tables={self.placed_tables!r} ask for; turn xla off, or take "
+                f"{REPLICATED}"
+            )
 
 
 @dataclass(frozen=True)

@@ -7,20 +7,24 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from components.models.ops.choice import operation
+from components.models.tables.exchange import gather
+from components.models.tables.placement import whole_shape
 
 
+@operation()
 def look_up(table: tf.Variable, rows: tf.Tensor) -> tf.Tensor:
     """Gathers rows; the gradient is sparse.
 
     Args:
-        table: ``[R, width]``.
+        table: ``[R, width]``, or this rank's part of it.
         rows: integers ``[..., F]``.
 
     Returns:
         ``[..., F * width]``: the F rows side by side.
     """
-    width = rows.shape[-1] * table.shape[-1]
-    return tf.reshape(tf.gather(table, rows), tf.concat([tf.shape(rows)[:-1], [width]], 0))
+    width = rows.shape[-1] * whole_shape(table)[-1]
+    (found,) = gather([table], [rows])
+    return tf.reshape(found, tf.concat([tf.shape(rows)[:-1], [width]], 0))
 
 
 @operation("rows.sum_by_row")

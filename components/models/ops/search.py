@@ -19,7 +19,7 @@ def search(
     product. The mean is ``sum / (count + 1)``.
 
     Args:
-        table: float32 ``[R, width]``.
+        table: float32 ``[R, width]``, or this rank's part of it.
         rows: of the table, of F features of each item, integers ``[B, L, F]``.
         mask: bool ``[B, L]``, false at padding.
         target: ``[B, F * width]``.

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from components.models.ops.rows import AdamStep, adam
 from components.models.optimizers.schedules import Rate, at
+from components.models.optimizers.slots import slot
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-7
 
@@ -42,10 +43,7 @@ class Adam(tf.Module):
     def build(self, variables: Sequence[tf.Variable]) -> None:
         """Makes the two moments of every variable."""
         with tf.init_scope():
-            self.moments = [
-                (tf.Variable(tf.zeros_like(v), trainable=False), tf.Variable(tf.zeros_like(v), trainable=False))
-                for v in variables
-            ]
+            self.moments = [(slot(variable), slot(variable)) for variable in variables]
 
     def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]]) -> None:
         """Takes one step; the variables come in the same order in every call."""

@@ -16,7 +16,8 @@ class LossScale(tf.Module):
     """The factor that keeps float16 gradients from underflowing.
 
     It halves whenever a summed gradient is not finite, and that step is skipped; it doubles after 2000 good steps in a
-    row. Every rank judges the same summed gradients, so all come to the same verdict.
+    row. Every rank judges the same summed gradients, so all come to the same verdict; of gradients of parts of tables,
+    which differ, the ranks have to agree.
 
     Args:
         enabled: off, the factor stays 1 and every step is applied.
@@ -28,13 +29,25 @@ class LossScale(tf.Module):
         self.factor = tf.Variable(INITIAL if enabled else 1.0, trainable=False, name="loss_scale")
         self.good_steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="loss_scale_good_steps")
 
-    def apply(self, gradients: Sequence[Gradient], update: Callable[[list[Gradient]], None]) -> None:
-        """Calls ``update`` with the gradients at their true size, unless one of them is not finite."""
+    def apply(
+        self,
+        gradients: Sequence[Gradient],
+        update: Callable[[list[Gradient]], None],
+        agreed: Callable[[tf.Tensor], tf.Tensor] = lambda finite: finite,
+    ) -> None:
+        """Calls ``update`` with the gradients at their true size, unless one of them is not finite.
+
+        Args:
+            gradients: scaled.
+            update: takes them at their true size.
+            agreed: from whether this rank's gradients are finite to whether those of all ranks are.
+        """
         if not self.enabled:
             update(list(gradients))
             return
         true_size = [_times(gradient, 1 / self.factor) for gradient in gradients]
-        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(_values(gradient))) for gradient in true_size])
+        mine = tf.reduce_all([tf.reduce_all(tf.math.is_finite(_values(gradient))) for gradient in true_size])
+        finite = agreed(mine)
 
         def good() -> tf.Tensor:
             update(true_size)

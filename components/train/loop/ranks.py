@@ -51,6 +51,9 @@ class Ranks(Protocol):
     def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
         """The rows of all ranks' slices; rows of equal index are to be summed by whoever applies them."""
 
+    def all_to_all(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        """All-to-all; see :meth:`components.models.tables.placement.Peers.all_to_all`."""
+
     def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
         """Gives every rank the values of rank 0."""
 
@@ -74,6 +77,9 @@ class Alone:
 
     def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
         return slices
+
+    def all_to_all(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        return values, counts
 
     def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
         return None
@@ -114,6 +120,9 @@ class Horovod:
         named = self._hvd.allgather(rows, name=f"{name}_indices")
         return tf.IndexedSlices(summed, named, slices.dense_shape)
 
+    def all_to_all(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        return self._hvd.alltoall(values, splits=counts, name=name)
+
     def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
         self._hvd.broadcast_variables(variables, root_rank=0)
 
@@ -130,7 +139,7 @@ class Horovod:
         with tf.device("CPU"):  # where the rows are
             for number, column in enumerate(columns):
                 sent = tf.constant(column[order])
-                found, _ = self._hvd.alltoall(sent, tf.constant(splits, tf.int32), name=f"exchange_{number}")
+                found, _ = self.all_to_all(sent, tf.constant(splits, tf.int32), f"exchange_{number}")
                 received.append(found.numpy())
         return received
 

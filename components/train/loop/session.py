@@ -11,14 +11,14 @@ import tensorflow as tf
 
 from components import registry
 from components.feature_spec import load_feature_spec
-from components.models import Model, ModelDefinition, build_model
+from components.models import Model, ModelDefinition
 from components.progress import progress
 from components.records import prefetched
 from components.steps.catalog import WorkerParameters
 from components.tasks import Kept, TaskDefinition, kept_features, missing_column
 from components.train.loop.data import TrainingData, open_data, tensors
-from components.train.loop.memory import require_memory
 from components.train.loop.ranks import Ranks
+from components.train.loop.tables import build_placed, table_memory
 from components.train.loop.validation import Scorer
 
 AUTOMATIC_PREFETCH = 4
@@ -98,11 +98,10 @@ def open_session(
     Raises:
         KfrecError: see :func:`components.train.loop.data.open_data`; or the model does not fit into memory.
     """
+    memory = table_memory(parameters, ranks)  # before anything can fail on one rank alone
     spec = load_feature_spec(folder, parameters.feature_spec)
     definition = registry.model(parameters.model_type)
-    if not tf.config.get_visible_devices("GPU"):
-        require_memory(definition.title, ranks.local_size * definition.training_bytes(parameters, spec))
-    model = build_model(parameters, spec, seed=seed)
+    model = build_placed(definition, parameters, spec, ranks, seed, memory)
     task = registry.task(definition.task)
     kept = kept_features(spec, task.kept)
     scored = tuple(dict.fromkeys((*model.serving_features, *kept.values())))

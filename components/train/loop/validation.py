@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from components.models import Model
-from components.models.ops.choice import host_back_end
+from components.models.ops.choice import training_back_end
 from components.tasks import Kept, TaskDefinition
 from components.train.loop.ranks import Ranks
 
@@ -57,7 +57,7 @@ class Scorer:
         return self._metrics.result([total.numpy() for total in totals])
 
     def _forward(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        with host_back_end(not self._xla):
+        with training_back_end(self._xla):
             return self._model.logits(features, training=False)
 
     def _run(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:

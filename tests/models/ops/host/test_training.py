@@ -70,7 +70,7 @@ def test_the_losses_are_those_of_tensorflow(
     step = _step(chosen, spec)
     assert CALL in _operations(step)
     with monkeypatch.context() as without:
-        without.setattr(training_step, "host_back_end", lambda allowed=True: host_back_end(False))
+        without.setattr(training_step, "training_back_end", lambda compiled=False: host_back_end(False))
         plain = _step(chosen, spec)
         assert CALL not in _operations(plain)
         expected = _losses(plain, make_batch)
