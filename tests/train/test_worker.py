@@ -107,7 +107,9 @@ def test_a_parser_of_the_public_log_finds_its_names(alone: Path) -> None:
 def test_two_ranks_with_dropout_go_on_at_the_exact_step(data: Path, tmp_path: Path) -> None:
     whole = train(data, tmp_path / "whole", workers=2, checkpoint_steps=30, dropout_rate=0.5)
     # No seed: the checkpoint brings it, for the masks of both ranks, too.
-    changed = dict(seed=-1, dropout_rate=0.5, load_checkpoint_path=tmp_path / "whole" / "checkpoint" / "ckpt-30")
+    changed: dict[str, Any] = dict(
+        seed=-1, dropout_rate=0.5, load_checkpoint_path=tmp_path / "whole" / "checkpoint" / "ckpt-30"
+    )
     resumed = train(data, tmp_path / "resumed", workers=2, **changed)
     np.testing.assert_allclose(losses(resumed), losses(whole)[30:], atol=1e-5)
 
@@ -161,7 +163,7 @@ def test_an_evaluation_without_weights_or_with_a_benchmark_is_refused(
 def test_inference_is_benchmarked_over_as_many_samples_as_asked(
     data: Path, tmp_path: Path, workers: int, batch_size: int
 ) -> None:
-    changed = dict(mode="inference", benchmark="true", benchmark_warmup_steps=1, benchmark_steps=5)
+    changed: dict[str, Any] = dict(mode="inference", benchmark="true", benchmark_warmup_steps=1, benchmark_steps=5)
     records = train(data, tmp_path, workers=workers, global_batch_size=batch_size, **changed)
     assert records[-1]["data"]["samples"] == 5 * batch_size
     steps = records[1:-1]  # after the parameters, with those before the measured ones
