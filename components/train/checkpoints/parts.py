@@ -65,6 +65,11 @@ def remove_parts(folder: Path, kept: Iterable[str]) -> None:
             file.unlink(missing_ok=True)
 
 
+def is_part(name: str) -> bool:
+    """Whether a checkpoint's file of this name is a part of a table."""
+    return _NAME.fullmatch(name) is not None
+
+
 def rank_of(name: str) -> int:
     """Which rank writes a checkpoint's file of this name."""
     match = _NAME.fullmatch(name)
