@@ -36,7 +36,7 @@ def test_the_table_shows_mean_and_range() -> None:
 
 
 def test_a_target_that_is_missed_is_told() -> None:
-    case = Case("f", "s.yaml", {"m": {}}, {"m": {"auc": 0.9}})
+    case = Case("f", "s.yaml", {"m": {}}, {}, {"m": {"auc": 0.9}})
     assert missed_targets(case, {"m": [{"auc": 0.89}, {"auc": 0.9}]}) == ["m: auc 0.8950 is below the target 0.9"]
     assert not missed_targets(case, {"m": [{"auc": 0.91}, {"auc": 0.89}]})
 
@@ -56,4 +56,4 @@ def test_trees_learn_the_samples(tmp_path: Path) -> None:
     write_synthetic(STEPS["download"].of(dataset="tabular", synthetic_rows=3000), tmp_path / "raw")
     adopt(tmp_path / "raw")
     run(STEPS["preprocess"].of(dataset="tabular", workers=1), raw=tmp_path / "raw", parquet=tmp_path / "parquet")
-    assert 0.6 < measured(*trees(tmp_path / "parquet", 1))["auc"] < 0.9
+    assert 0.6 < measured(*trees(tmp_path / "parquet", 1, {}))["auc"] < 0.9
