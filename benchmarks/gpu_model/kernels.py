@@ -106,7 +106,7 @@ def _buffers(operations: Iterable[tf.Operation]) -> dict[str, tf.Tensor]:
 
 
 def _is_fusible(operation: tf.Operation) -> bool:
-    return operation.type in ops.ELEMENTWISE | ops.MOVES | ops.REDUCES | {"Softmax"}
+    return operation.type in ops.ELEMENTWISE | ops.MOVES | ops.REDUCES | {"Softmax", "UnsortedSegmentSum"}
 
 
 def _groups(graph: FlatGraph, working: Sequence[tf.Operation]) -> list[list[tf.Operation]]:

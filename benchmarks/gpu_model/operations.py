@@ -19,6 +19,9 @@ _PASSES_ON = {"Identity", "IdentityN", "Reshape", "ExpandDims", "Squeeze", "Stop
 # What reads only the part of its input that it gives.
 _COPIES = {"StridedSlice", "Slice", "GatherV2", "Split", "SplitV", "Unpack"}
 _PRODUCTS = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x", "BatchMatMulV3": "adj_x"}
+# What cuDNN keeps of each step and sample of a GRU, in states: an assumption, three gates, the candidate's share of
+# the state, and the state.
+_RESERVE, _RESERVED = 3, 5
 _CALLS = {"PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "While", "StatelessWhile"}
 _SMALL = 64  # integers up to so many describe shapes, which the host does
 
@@ -27,7 +30,7 @@ ELEMENTWISE = {
     "TanhGrad", "Relu", "ReluGrad", "Exp", "Log", "Log1p", "Softplus", "Reciprocal", "Square", "Sqrt", "Pow", "Cast",
     "Select", "SelectV2", "Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "LogicalAnd", "LogicalOr",
     "LogicalNot", "Minimum", "Maximum", "BiasAdd", "IsFinite", "Sign", "RightShift", "BitwiseAnd", "OnesLike",
-    "ZerosLike", "FloorDiv", "FloorMod", "NotEqual", "Xlogy",
+    "MulNoNan", "ZerosLike", "FloorDiv", "FloorMod", "NotEqual", "Xlogy",
 }  # fmt: skip
 """Operations whose result at a place depends on their inputs at that place alone, and may be written over one."""
 MOVES = {
@@ -68,6 +71,9 @@ def size(tensor: tf.Tensor) -> int:
         ValueError: its shape is not known.
     """
     elements = tensor.shape.num_elements()
+    if tensor.op.type == "CudnnRNN" and tensor.value_index == _RESERVE:
+        steps, samples, _ = tensor.op.inputs[0].shape
+        elements = _RESERVED * steps * samples * tensor.op.inputs[1].shape[-1]
     if elements is None:
         raise ValueError(f"{tensor.name} of {tensor.op.type} has the shape {tensor.shape}, which is not static")
     return elements * tensor.dtype.size

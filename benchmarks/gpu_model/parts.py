@@ -8,6 +8,7 @@ import tensorflow as tf
 
 _SCOPES = {
     "look_up": "look-up",
+    "look_up_gradient": "gradients of tables",
     "search": "search",
     "attend_gradient": "search",
     "gru": "recurrences",
@@ -22,7 +23,7 @@ _SCOPES = {
     "adam": "optimizer",
     "sum_by_row": "optimizer",
 }
-PARTS = (*dict.fromkeys(_SCOPES.values()), "gradients of tables", "other")
+PARTS = (*dict.fromkeys(_SCOPES.values()), "other")
 """In the order of a table."""
 
 

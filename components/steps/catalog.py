@@ -169,7 +169,11 @@ class TrainParameters:
     task: str = param("", "Task whose metrics the training reports; empty is the model's own")
     epochs: int = param(3, "Passes over the training samples", unit="epochs", at_least=1)
     global_batch_size: int = param(131_072, "Samples per step over all workers", unit="samples", at_least=1)
-    amp: bool = param(False, "Mixed precision with dynamic loss scaling")
+    amp: bool = param(False, "Mixed precision with loss scaling")
+    loss_scale: float = param(
+        0.0, "Constant loss scale of mixed precision, such as 65536; 0 adjusts it and skips steps that overflow",
+        at_least=0, at_most=2.0**32,
+    )  # fmt: skip
     xla: bool = param(False, "Compile the training step with XLA")
     # input
     feature_spec: str = param("feature_spec.yaml", "Name of the feature specification in the data folder")
@@ -251,7 +255,7 @@ class TrainParameters:
 class WorkerParameters(TrainParameters):
     """One Horovod process: the arguments of the public training script, except the data folder."""
 
-    mode: str = param("train", "What to do", choices=("train", "inference"))
+    mode: str = param("train", "What to do", choices=("train", "eval", "inference"))
     benchmark: bool = param(False, "Measure throughput and latency instead of training to the end")
     benchmark_warmup_steps: int = param(20, "Steps before a benchmark starts to measure", unit="steps", at_least=0)
     benchmark_steps: int = param(200, "Steps that a benchmark measures", unit="steps", at_least=1)
@@ -267,6 +271,17 @@ class WorkerParameters(TrainParameters):
         unit="samples",
         at_least=0,
     )
+
+    def check(self) -> None:
+        """Only what trained weights score is worth evaluating, and speed is measured in the other modes.
+
+        Raises:
+            KfrecError: mode=eval without weights, or with a benchmark.
+        """
+        if self.mode == "eval" and not self.load_checkpoint_path:
+            raise KfrecError("parameter mode=eval needs load_checkpoint_path: a trained model's folder or checkpoint")
+        if self.mode == "eval" and self.benchmark:
+            raise KfrecError("parameter benchmark=true measures mode=train or mode=inference; mode=eval scores once")
 
 
 @dataclass(frozen=True)

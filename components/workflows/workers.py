@@ -20,7 +20,6 @@ from components.errors import KfrecError, WorkerCrashed
 from components.lifetime import Stopped
 from components.steps.images import VERSION
 from components.workflows import fork_server
-from components.workflows.nvtabular_quiet import cudf
 
 _CONNECT_SECONDS = 10
 _SAME_IMAGE = "step, scheduler and workers have to run the same image"
@@ -83,7 +82,7 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
     Raises:
         KfrecError: no scheduler answers at the address.
     """
-    count = min(_processes(workers), partitions)
+    count = min(_processes(workers), partitions) if partitions > 1 else 1
     if not scheduler and count == 1:
         yield ThisProcess()
         return
@@ -152,7 +151,7 @@ def _answer(folder: str, token: str) -> _Answer:
     """Reads and writes in a folder; runs on a worker."""
     if Path(folder, "step").read_text() != token:
         raise FileNotFoundError(2, "another file is there", str(Path(folder, "step")))
-    answer = _Answer(f"worker-{uuid4().hex}", VERSION, cudf is not None)
+    answer = _Answer(f"worker-{uuid4().hex}", VERSION, _has_gpu())
     Path(folder, answer.file).write_text(token)
     return answer
 
@@ -166,7 +165,7 @@ def _check_answer(worker: str, answer: Any, folder: Path, token: str) -> None:
         raise KfrecError(f"Dask worker {worker}: {' '.join(str(answer).split())}; {_SAME_IMAGE}")
     if answer.kfrec != VERSION:
         raise KfrecError(f"Dask worker {worker}: runs kfrec {answer.kfrec}, this step {VERSION}; {_SAME_IMAGE}")
-    if answer.gpu != (cudf is not None):
+    if answer.gpu != _has_gpu():
         has = "has a GPU and this step has none" if answer.gpu else "has no GPU and this step has one"
         raise KfrecError(f"Dask worker {worker}: {has}; give a GPU to both or to neither")
     file = folder / answer.file
@@ -192,7 +191,14 @@ def _connected(scheduler: str) -> Any:
 
 
 def _processes(workers: int) -> int:
-    return workers or (1 if cudf is not None else fork_server.cores())
+    return workers or (1 if _has_gpu() else fork_server.cores())
+
+
+def _has_gpu() -> bool:
+    # NVTabular takes two seconds to import, which small data without it should not wait for.
+    from components.workflows.nvtabular_quiet import cudf
+
+    return cudf is not None
 
 
 def _local_cluster(workers: int) -> Any:

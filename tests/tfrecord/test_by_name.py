@@ -25,7 +25,7 @@ CHANNELS = {
     Channel.LABEL: ("taken",), "item": ("item",), "tags": ("tags",), "numbers": ("price", "weights"),
     "group": ("display",),
 }  # fmt: skip
-ROWS = {
+ROWS: dict[str, Any] = {
     "display": [7, 7, 0, 2_000_000_000],
     "price": [0.5, -1.25, 3e38, 0.0],
     "weights": [[], [0.5], [1.5, -2.5], [4.0, 8.0]],
@@ -61,7 +61,7 @@ def test_floats_and_lists_come_back_as_they_were(tmp_path: Path, prebatch: int) 
     found = read(tmp_path / "records")
     assert found["price"].dtype == found["weights"].dtype == np.float32
     np.testing.assert_array_equal(found["price"], np.array([0.5, -1.25, 0.0, 3e38], "f"))
-    np.testing.assert_array_equal(found["weights"], [[0, 0], [0, 0.5], [4, 8], [1.5, -2.5]])
+    np.testing.assert_array_equal(found["weights"], [[0.0, 0.0], [0.0, 0.5], [4.0, 8.0], [1.5, -2.5]])
     np.testing.assert_array_equal(found["tags"], [[0, 1, 5], [0, 0, 0], [0, 0, 5], [2, 3, 4]])
     np.testing.assert_array_equal(found["display"], [7, 7, 2_000_000_000, 0])
     np.testing.assert_array_equal(found["taken"], [1, 0, 0, 1])

@@ -107,7 +107,9 @@ def test_a_parser_of_the_public_log_finds_its_names(alone: Path) -> None:
 def test_two_ranks_with_dropout_go_on_at_the_exact_step(data: Path, tmp_path: Path) -> None:
     whole = train(data, tmp_path / "whole", workers=2, checkpoint_steps=30, dropout_rate=0.5)
     # No seed: the checkpoint brings it, for the masks of both ranks, too.
-    changed = dict(seed=-1, dropout_rate=0.5, load_checkpoint_path=tmp_path / "whole" / "checkpoint" / "ckpt-30")
+    changed: dict[str, Any] = dict(
+        seed=-1, dropout_rate=0.5, load_checkpoint_path=tmp_path / "whole" / "checkpoint" / "ckpt-30"
+    )
     resumed = train(data, tmp_path / "resumed", workers=2, **changed)
     np.testing.assert_allclose(losses(resumed), losses(whole)[30:], atol=1e-5)
 
@@ -142,11 +144,26 @@ def test_inference_is_benchmarked_on_a_trained_checkpoint(data: Path, alone: Pat
     assert "inference benchmark of 20 steps" in (tmp_path / "worker.log").read_text()
 
 
+def test_a_model_folder_is_evaluated_as_the_training_did(data: Path, alone: Path, tmp_path: Path) -> None:
+    records = train(data, tmp_path, mode="eval", load_checkpoint_path=alone)
+    training = json.loads((alone / "training.json").read_text())
+    assert records[-1]["data"]["test_auc"] == pytest.approx(training["test_auc"], abs=1e-6)
+    assert f"test AUC {training['test_auc']:.4f}" in (tmp_path / "worker.log").read_text()
+
+
+@pytest.mark.parametrize("changed", [{}, {"load_checkpoint_path": "x", "benchmark": "true"}])
+def test_an_evaluation_without_weights_or_with_a_benchmark_is_refused(
+    changed: dict[str, str], data: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(KfrecError, match=r"parameter (mode=eval needs load_checkpoint_path|benchmark=true measures)"):
+        train(data, tmp_path, mode="eval", **changed)
+
+
 @pytest.mark.parametrize(("workers", "batch_size"), [(1, 200), (2, 400)])
 def test_inference_is_benchmarked_over_as_many_samples_as_asked(
     data: Path, tmp_path: Path, workers: int, batch_size: int
 ) -> None:
-    changed = dict(mode="inference", benchmark="true", benchmark_warmup_steps=1, benchmark_steps=5)
+    changed: dict[str, Any] = dict(mode="inference", benchmark="true", benchmark_warmup_steps=1, benchmark_steps=5)
     records = train(data, tmp_path, workers=workers, global_batch_size=batch_size, **changed)
     assert records[-1]["data"]["samples"] == 5 * batch_size
     steps = records[1:-1]  # after the parameters, with those before the measured ones

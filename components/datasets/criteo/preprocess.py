@@ -37,11 +37,13 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     files = find_days(job.raw, parameters)
     given = _given(parameters.workflow, scratch / "given")
     reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
-    days = []
+    days: list[list[Partition]] = []
+    read, rows = 0, parameters.impressions_per_partition
     for path in files:
         tables = reader.tables([path], parse_lines, "impressions", f"reading {path.name}")
-        days.append(write_partitions(tables, parameters.impressions_per_partition, scratch, path.name))
-        if sum(map(len, days)) > 1:
+        days.append(write_partitions(tables, rows, scratch, path.name))
+        read += sum(partition.rows for partition in days[-1])
+        if read > rows:
             fork_server.start_early(parameters.workers, scheduler)
         if not days[-1]:
             raise KfrecError(f"{path}: no impressions in it; check what download fetched")
@@ -56,11 +58,10 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     lookups = scratch / "lookups"
     lookups.mkdir()
     (job.output / _VOCABULARY).mkdir()
-    with dask_workers(parameters.workers, scheduler, sum(map(len, days))) as workers:
+    with dask_workers(parameters.workers, scheduler, -(-read // rows)) as workers:
         settled = settle_vocabulary(workers, splits["train"], given, parameters, lookups, job.output, scratch)
         counts = {split: write_split(workers, spans, lookups, job.output / split) for split, spans in splits.items()}
 
-    read = sum(partition.rows for day in days for partition in day)
     encoding = {
         "vocabulary": settled.vocabulary,
         "out_of_vocabulary_rate": settled.out_of_vocabulary_rate,

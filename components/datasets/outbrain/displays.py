@@ -16,6 +16,7 @@ from components.datasets.outbrain.division import Division
 from components.datasets.outbrain.documents import NO_TIME, load_documents
 from components.datasets.outbrain.hashing import MISSING, ids_of, text_hashes
 from components.datasets.outbrain.positions import Positions
+from components.datasets.outbrain.raw_files import DAY, EPOCH
 from components.datasets.outbrain.statistics import Statistics, count_clicks
 from components.workflows.key_runs import KeyRange
 
@@ -27,9 +28,6 @@ EVENT = pa.schema(
                      "geo_location_country")
     ]
 )  # fmt: skip
-# Events carry milliseconds since this time, in milliseconds since 1970.
-EPOCH = 1_465_876_799_998
-DAY = 86_400_000
 OLDEST_DAYS = 3650
 _STATE, _COUNTRY = 5, 2  # characters of geo_location, such as US>CA>803
 REASONS = ("no event", "several events", "no click", "several clicks", "an ad twice")

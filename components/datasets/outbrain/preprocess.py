@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from components.datasets.definition import PreprocessJob
 from components.datasets.outbrain.displays import CLICK, EVENT, REASONS, click_table, event_table
@@ -22,7 +23,7 @@ from components.datasets.outbrain.kept import read_fitted
 from components.datasets.outbrain.lines import LineParser, schema_of
 from components.datasets.outbrain.raw_files import ADS, CLICKS, EVENTS, FIELDS, META, TERMS, find_raw_files
 from components.errors import KfrecError
-from components.feature_spec.spec import FILENAME
+from components.feature_spec.spec import FILENAME, LARGEST_ID
 from components.workflows import fork_server
 from components.workflows.key_runs import KeyRuns
 from components.workflows.reading import RawReader
@@ -53,6 +54,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     ):
         ahead.submit(import_module, "components.datasets.outbrain.passes")
         for lines in _lines(reader, files[CLICKS], CLICKS):
+            _require_small(lines, files[CLICKS])
             clicks.add(click_table(lines))
             if clicks.rows / reader.share > parameters.clicks_per_partition:
                 fork_server.start_early(parameters.workers, job.scheduler)
@@ -118,6 +120,16 @@ def _lines(reader: RawReader, path: Path, kind: str) -> Iterator[pa.Table]:
     parser = LineParser(path, FIELDS[kind])
     yield from reader.tables([path], parser, f"lines of {kind}", f"reading {kind}")
     parser.require_header()
+
+
+def _require_small(lines: pa.Table, path: Path) -> None:
+    """Raises KfrecError for a display whose id is no int32, which records hold."""
+    largest = pc.max(lines["display_id"]).as_py() or 0
+    if largest > LARGEST_ID:
+        raise KfrecError(
+            f"{path}: display_id {largest} is above {LARGEST_ID}, the largest that records hold; renumber the displays "
+            "here and in events"
+        )
 
 
 def _read_documents(reader: RawReader, files: Mapping[str, Path], folder: Path, largest_buckets: int) -> None:

@@ -12,6 +12,9 @@ from components.artifacts import Artifact
 from components.datasets.definition import RawContract, RawKind
 from components.errors import KfrecError
 
+# Events carry milliseconds since this time, in milliseconds since 1970.
+EPOCH = 1_465_876_799_998
+DAY = 86_400_000
 ID, FLAG, NUMBER = "a whole number from 0 on", "0 or 1", "a number"
 TIME, TEXT = "a time such as 2016-06-13 08:00:00", "text"
 

@@ -105,12 +105,17 @@ def bin_edges(sample: np.ndarray, bins: int) -> tuple[float, ...]:
     return tuple(edges[edges > distinct[0]].tolist())
 
 
+def vocabulary_file(name: str) -> str:
+    """Where the vocabulary of a feature lies in an artifact."""
+    return f"{VOCABULARY}/{name}.parquet"
+
+
 def write_fitted(fitted: Fitted, sources: Sequence[Source], folder: Path) -> None:
     """Writes vocabulary/<feature>.parquet (id int32, value string) and vocabulary/numbers.json."""
     (folder / VOCABULARY).mkdir()
     for name, values in fitted.vocabularies.items():
         ids = pa.array(np.arange(1, len(values) + 1), pa.int32())
-        pq.write_table(pa.table({"id": ids, "value": values}), folder / VOCABULARY / f"{name}.parquet")
+        pq.write_table(pa.table({"id": ids, "value": values}), folder / vocabulary_file(name))
     numbers = {name: asdict(number) for name, number in fitted.numbers.items()}
     body = {"format": _FORMAT, "sources": _described(sources), "numbers": numbers}
     (folder / NUMBERS).write_text(json.dumps(body, indent=2) + "\n")
@@ -139,7 +144,7 @@ def read_fitted(place: str, sources: Sequence[Source], scratch: Path) -> Fitted:
     if not (folder / VOCABULARY).is_dir():
         raise KfrecError(f"parameter workflow: {place}: no {VOCABULARY} here; {_REMEDY}")
     named = [source.name for source in sources if source.vocabulary]
-    require_listed(folder, [NUMBERS, *(f"{VOCABULARY}/{name}.parquet" for name in named)])
+    require_listed(folder, [NUMBERS, *map(vocabulary_file, named)])
     path = folder / NUMBERS
     try:
         body = json.loads(path.read_text())
@@ -156,7 +161,7 @@ def read_fitted(place: str, sources: Sequence[Source], scratch: Path) -> Fitted:
     if (wanted := _described(sources)) != fitted_for:
         odd = next((w["name"] for w in wanted if w not in fitted_for), None) or "a column that the schema lacks"
         raise KfrecError(f"{path}: was fitted for another schema ({odd} differs); use that schema, or fit a new one")
-    return Fitted({name: _read_vocabulary(folder / VOCABULARY / f"{name}.parquet") for name in named}, numbers)
+    return Fitted({name: _read_vocabulary(folder / vocabulary_file(name)) for name in named}, numbers)
 
 
 def _read_vocabulary(path: Path) -> pa.Array:

@@ -6,6 +6,7 @@ NVTabular takes two seconds to import, so modules that need it are imported in f
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from itertools import accumulate
 from pathlib import Path
@@ -16,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.datasets.definition import PreprocessJob
-from components.datasets.tabular.fitted import Fitted, fit_number, read_fitted, write_fitted
+from components.datasets.tabular.fitted import Fitted, fit_number, read_fitted, vocabulary_file, write_fitted
 from components.datasets.tabular.raw_files import FILENAME, find_schema, find_tables, read_schema
 from components.datasets.tabular.rows import Reading, Rows, read_tables
 from components.datasets.tabular.schema import ByTime, Multihot, Numeric, Source, TableSchema
@@ -25,6 +26,7 @@ from components.datasets.tabular.statistics import Partition, Survey, find_group
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME as SPEC
+from components.feature_spec.vocabulary import Vocabulary
 from components.progress import progress
 
 if TYPE_CHECKING:
@@ -68,8 +70,8 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         write_fitted(fitted, schema.sources, job.folder)
         spec = _encode(workers, partitions, schema, found, fitted, job)
     (job.folder / FILENAME).write_text(text)
-    notes = {**encoding, "raw_rows": rows.read}
-    (job.folder / SPEC).write_text(FeatureSpec(spec.features, {}, spec.channels, {"encoding": notes}).to_yaml())
+    notes = {"vocabulary": _vocabularies(fitted), "encoding": {**encoding, "raw_rows": rows.read}}
+    (job.folder / SPEC).write_text(replace(spec, metadata=notes).to_yaml())
     train, test = (int(count) for count in found.rows)
     return {
         "train": train,
@@ -78,6 +80,11 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         "unlabelled_rows": rows.unlabelled,
         "malformed_rows": rows.malformed,
     }
+
+
+def _vocabularies(fitted: Fitted) -> dict[str, Any]:
+    """The section of the specification that lists the vocabularies; unknown values share id 0 with missing ones."""
+    return {name: Vocabulary(name, vocabulary_file(name), 0, (name,)).to_dict() for name in fitted.vocabularies}
 
 
 def _partitions(schema: TableSchema, rows: Rows, place: str) -> list[Partition]:

@@ -71,4 +71,17 @@ MODEL = ModelDefinition(
     dataset="criteo",
     task="click",
     defaults={"epochs": 1, "global_batch_size": 65_536},
+    # The published schedule ends a training of a hundred thousand samples in its warm-up.
+    local_defaults={
+        "epochs": 2,
+        "global_batch_size": 1024,
+        "test_day_share": 1.0,
+        "embedding_dim": 16,
+        "bottom_mlp_dims": (64, 32, 16),
+        "top_mlp_dims": (128, 64, 1),
+        "optimizer": ADAM,
+        "learning_rate": 0.002,
+        "warmup_steps": 100,
+        "decay_steps": 0,
+    },
 )

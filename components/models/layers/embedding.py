@@ -81,9 +81,17 @@ class FusedEmbedding(tf.Module):
             )
         return tf.stack(rows, -1)
 
-    def __call__(self, rows: tf.Tensor) -> tf.Tensor:
-        """Embeds what :meth:`rows` gave, ``[..., F]``: the F features side by side, ``[..., F * width]``."""
-        return tf.cast(look_up(self.tables, rows), self._dtype)
+    def __call__(self, rows: tf.Tensor, has_padding: bool = False) -> tf.Tensor:
+        """Embeds what :meth:`rows` gave.
+
+        Args:
+            rows: ``[..., F]``.
+            has_padding: row 0 as the first of F is padding, whose embedding has no influence.
+
+        Returns:
+            The F features side by side, ``[..., F * width]``.
+        """
+        return look_up(self.tables, rows, self._dtype, has_padding)
 
     def table_of(self, index: int) -> Table:
         """Where the rows of one feature are."""

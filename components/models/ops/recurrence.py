@@ -32,7 +32,7 @@ from components.models.ops.dense import project
 Gradient = Callable[[tf.Tensor], list[tf.Tensor]]
 
 
-@operation("gated.gru")
+@operation("gated.gru", gpu="recurrence.gru")
 def gru(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
     """All states of a gated recurrent unit.
 
@@ -59,7 +59,7 @@ def gru(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.
     return states(inputs, kernels, recurrent, biases)
 
 
-@operation("gated.augru")
+@operation("gated.augru", gpu="recurrence.augru")
 def augru(
     inputs: tf.Tensor, attention: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor
 ) -> tf.Tensor:

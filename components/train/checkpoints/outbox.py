@@ -1,7 +1,7 @@
 """Uploads checkpoints to object storage in the background.
 
 The list file, which names the newest checkpoint, is uploaded after the checkpoint itself, so it names a complete one at
-any moment.
+any moment. Parts of divided tables are uploaded by the ranks that write them, before the first rank saves the rest.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from types import TracebackType
 from components.artifacts.remote import ATTEMPTS, require_room
 from components.errors import KfrecError, Unreachable
 from components.storage import Changed, Retry, Store, Unavailable, open_store
+from components.train.checkpoints.parts import is_part, rank_of
 
 LIST, LOG = "checkpoint", "log.json"
 
@@ -82,7 +83,7 @@ class CheckpointOutbox:
                 return
 
     def _upload(self, prefix: Path, log: bytes) -> None:
-        files = sorted(prefix.parent.glob(f"{prefix.name}.*"))
+        files = [file for file in sorted(prefix.parent.glob(f"{prefix.name}.*")) if rank_of(file.name) == 0]
         try:
             for file in files:
                 self._write(file.name, file)
@@ -94,7 +95,14 @@ class CheckpointOutbox:
         earlier, self._sent = self._sent, [*(file.name for file in files), f"{prefix.name}.{LOG}"]
         for name in earlier:
             if name not in self._sent:
-                self._retry.call(self._store.url(name), lambda name=name: self._store.remove(name))  # type: ignore[misc]
+                self._remove(name)
+        if any(is_part(file.name) for file in files):
+            for name in self._retry.call(self._store.uri, self._store.names) or []:
+                if is_part(name) and _number(name) < _number(prefix.name):
+                    self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        self._retry.call(self._store.url(name), lambda: self._store.remove(name))
 
     def _write_text(self, name: str, text: bytes) -> None:
         with tempfile.NamedTemporaryFile() as file:
@@ -104,6 +112,21 @@ class CheckpointOutbox:
 
     def _write(self, name: str, file: Path) -> None:
         self._retry.call(self._store.url(name), lambda: self._store.write(name, file))
+
+
+def send_parts(uri: str, prefix: str, rank: int) -> None:
+    """Uploads a rank's parts of divided tables; returns when they are there.
+
+    Args:
+        uri: where checkpoints go.
+        prefix: of the checkpoint that they belong to.
+        rank: which wrote them; not the first, whose :class:`CheckpointOutbox` uploads its own.
+    """
+    store, retry = open_store(uri), Retry(ATTEMPTS)
+    place = Path(prefix)
+    for file in sorted(place.parent.glob(f"{place.name}.*")):
+        if is_part(file.name) and rank_of(file.name) == rank:
+            retry.call(store.url(file.name), lambda file=file: store.write(file.name, file))  # type: ignore[misc]
 
 
 def fetch_checkpoint(uri: str, folder: Path) -> None:
@@ -125,6 +148,11 @@ def fetch_checkpoint(uri: str, folder: Path) -> None:
         local = LOG if name == f"{newest}.{LOG}" else name
         (folder / local).write_bytes(_read(store, retry, name))
     (folder / LIST).write_bytes(_listed(newest))
+
+
+def _number(name: str) -> int:
+    """Steps before the checkpoint that a file belongs to."""
+    return int(name.partition(".")[0].rpartition("-")[2])
 
 
 def _listed(name: str) -> bytes:

@@ -16,6 +16,7 @@ from components.models import Model
 from components.models.layers.dropout import masks_of
 from components.models.loss import part_of
 from components.models.ops.choice import training_back_end
+from components.models.ops.rows import dense_gradients
 from components.models.optimizers.groups import Optimizers
 from components.models.tables.placement import sharding_of
 from components.tasks import Kept, Streaming
@@ -106,13 +107,19 @@ class TrainingStep:
         self, features: Features, labels: tf.Tensor, shares: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
         """This rank's share of the loss and of its parts, its logits, and the gradients of its share, scaled."""
-        with training_back_end(self._xla), masks_of(self._ranks.rank), tf.GradientTape() as tape:
+        moved = [v for v, sparse in zip(self._variables, self._optimizer.keeps_sparse, strict=True) if not sparse]
+        with (
+            dense_gradients(moved),
+            training_back_end(self._xla),
+            masks_of(self._ranks.rank),
+            tf.GradientTape() as tape,
+        ):
             logits, terms = self._model.loss_terms(features, labels, training=True)
             if shares is None:
                 shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))
             weighted = tf.stack([term.weight * term.total for term in terms.values()])
             loss = tf.tensordot(shares, weighted, 1)
-            scaled = loss * self._loss_scale.factor
+            scaled = loss * self._loss_scale.value
         self.parts = tuple(dict.fromkeys(map(part_of, terms)))
         chosen = [tf.constant([part_of(term) == part for term in terms]) for part in self.parts]
         parts = [tf.tensordot(shares, tf.where(mine, weighted, 0.0), 1) for mine in chosen]
@@ -124,8 +131,8 @@ class TrainingStep:
         (others,) = self._ranks.sum([tf.cast(tf.logical_not(finite), tf.float32)], name="not_finite")
         return tf.equal(others, 0.0)
 
-    def _update(self, gradients: Sequence[Gradient]) -> None:
-        self._optimizer.apply(list(zip(gradients, self._variables, strict=True)))
+    def _update(self, gradients: Sequence[Gradient], allowed: tf.Tensor | None) -> None:
+        self._optimizer.apply(list(zip(gradients, self._variables, strict=True)), allowed)
 
 
 def _of(variable: tf.Variable, gradient: Gradient) -> Gradient:

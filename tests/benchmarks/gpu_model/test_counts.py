@@ -6,9 +6,9 @@ from benchmarks.gpu_model.kernels import launched
 from benchmarks.gpu_model.trace import PRECISIONS, Precision, traced
 
 LIMITS = {  # launches, GB moved, GB at the peak, predicates that go to the host
-    "float32": (1147, 194.1, 14.1, 0),
-    "AMP": (1411, 121.5, 7.6, 1),
-    "AMP, XLA": (642, 79.3, 8.0, 1),
+    "float32": (874, 166.8, 14.7, 0),
+    "AMP": (1059, 95.7, 7.8, 0),
+    "AMP, XLA": (547, 64.9, 8.0, 0),
 }
 
 

@@ -185,6 +185,13 @@ def test_clicks_of_unknown_ads_are_kept_and_told(tmp_path: Path, capsys: pytest.
     ]
 
 
+def test_a_display_beyond_int32_is_named(tmp_path: Path) -> None:
+    clicks = SMALL["clicks_train"] + "2147483648,5,1\n"
+    message = error_with(tmp_path, clicks_train=clicks)
+    assert "clicks_train.csv: display_id 2147483648 is above 2147483647" in message
+    assert "renumber the displays" in message
+
+
 def test_no_training_sample_tells_the_parameters(tmp_path: Path) -> None:
     message = error_of(raw_folder(tmp_path / "raw"), tmp_path / "parquet", test_share=1)
     assert "no training samples" in message

@@ -110,7 +110,11 @@ def _refused(*verbs: tuple[str, str], account: str = "kfrec-pipeline") -> Callab
 
 
 def _kfp(**attributes: object) -> Callable[[Installation], None]:
-    return lambda here: [setattr(here.kfp, name, value) for name, value in attributes.items()] and None
+    def change(here: Installation) -> None:
+        for name, value in attributes.items():
+            setattr(here.kfp, name, value)
+
+    return change
 
 
 def _launcher(**data: str) -> Callable[[Installation], None]:

@@ -3,8 +3,8 @@
     logit = bias + sum_i w_i z_i + sum_c a_c[id_c] + sum_(c, d) <u_c[id_c], v_d[id_d]>
 
 z_i is ln(x + 3) of four of the integers, centred, 0 where it is missing. c runs over four columns with an effect of
-their own, and (c, d) over three pairs of columns whose vectors of four entries interact. All of them have few enough
-values to be learned from some hundred thousand impressions; the other columns are noise.
+their own, and (c, d) over three pairs of columns whose vectors of four entries interact. These have at most 104
+values, so that some hundred thousand impressions tell them; the other columns are noise.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 _NUMERICAL = {0: 0.45, 3: -0.35, 6: 0.3, 10: -0.25}
-_EFFECTS = (8, 13, 17, 24)
-_PAIRS = ((15, 25), (8, 24), (18, 17))
+_EFFECTS = (8, 15, 24, 25)
+_PAIRS = ((12, 18), (8, 25), (16, 24))
 _RANK = 4
 _EFFECT, _INTERACTION, _BIAS = 0.45, 0.55, -1.2
 _CENTRE = np.log(3.0) + 2.0

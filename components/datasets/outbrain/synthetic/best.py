@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from components.datasets.outbrain.displays import DAY
 from components.datasets.outbrain.division import Division
+from components.datasets.outbrain.raw_files import DAY
 from components.datasets.outbrain.synthetic.displays import draw_displays
 from components.datasets.outbrain.synthetic.world import make_world
 
@@ -17,7 +17,11 @@ MOST_RANKED = 12
 
 
 def best_scores(generation: Any, sampling: Any) -> dict[str, float]:
-    """MAP@12 and AUC of the true utilities, which no other score exceeds but by chance.
+    """MAP@12 and AUC of the true utilities.
+
+    Their order within a display is the best, since the odds of two of its ads depend on their utilities alone. Over all
+    rows another score of single rows may be better by 0.0003, since a place or a page also tells a little about the
+    other ads of a display.
 
     They are computed from the labels of the test samples, as a model's are. The displays are drawn again, so nothing is
     read, and memory does not grow with their number.

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from components.datasets.outbrain.displays import DAY
+from components.datasets.outbrain.raw_files import DAY
 from components.datasets.outbrain.synthetic.world import PLACES, World
 
 DAYS = 13

@@ -13,8 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pv
 
-from components.datasets.outbrain.displays import DAY, EPOCH
-from components.datasets.outbrain.raw_files import ADS, CLICKS, EVENTS, META, TERMS
+from components.datasets.outbrain.raw_files import ADS, CLICKS, DAY, EPOCH, EVENTS, META, TERMS
 from components.datasets.outbrain.synthetic.displays import Displays, draw_displays
 from components.datasets.outbrain.synthetic.world import PLACES, TOPICS, World, make_world
 from components.progress import progress

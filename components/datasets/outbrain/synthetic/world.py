@@ -4,8 +4,8 @@ Of the ads in a display exactly one is clicked, ad ``j`` with probability ``exp(
 of an ad is its quality, plus MATCH if the page that the user reads has the ad's topic, plus LIKING if people in the
 user's place like that topic. A model sees the topic of a page, and an ad's through its advertiser.
 
-Topics are equally frequent among pages and ads, and every place likes as many, so the other ads of a display say
-nothing about an ad's chance on average: the utility also is the best order of single rows.
+Topics are equally frequent among pages and ads, and every place likes as many, so a row tells next to nothing about the
+other ads of its display: the utility also is the best order of single rows, which is all that a model sees.
 """
 
 from __future__ import annotations
