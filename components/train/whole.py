@@ -91,7 +91,7 @@ def _collect(variable: tf.Variable, sharding: Sharding, values: np.ndarray | Non
         ends = [max(min(part.rows, begin + _ROWS), begin) for part in sharding.parts]
         mine = tf.reshape(variable[begin : ends[ranks.rank]], [-1])
         counts = tf.constant([mine.shape[0], *[0] * (ranks.size - 1)], tf.int32)
-        received, _ = ranks.exchange(mine, counts, "parts_of_tables")
+        received, _ = ranks.all_to_all(mine, counts, "parts_of_tables")
         if values is None:
             continue
         sizes = [(end - begin) * part.width for end, part in zip(ends, sharding.parts, strict=True)]

@@ -62,7 +62,7 @@ def _texts(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
         elif isinstance(node, ast.JoinedStr):
-            yield "".join(part.value if isinstance(part, ast.Constant) else "\0" for part in node.values)
+            yield "".join(str(part.value) if isinstance(part, ast.Constant) else "\0" for part in node.values)
 
 
 @pytest.mark.parametrize("quote", quoted())

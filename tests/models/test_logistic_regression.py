@@ -34,7 +34,7 @@ def test_an_untrained_model_gives_even_odds(spec, parameters, make_batch):
 def test_numbers_alone_are_enough(make_spec, parameters):
     spec = make_spec(channels={"categorical": (), "multihot": ()})
     model = _with_weights(build_model(parameters("logistic_regression"), spec))
-    numbers = {"price": np.float32([1, 2]), "age": np.float32([0, 1])}
+    numbers = {"price": np.array([1, 2], np.float32), "age": np.array([0, 1], np.float32)}
     w, b = model.linear.kernel.numpy()[:, 0], model.linear.bias.numpy()[0]
     np.testing.assert_allclose(model.logits(numbers), [w[0] + b, 2 * w[0] + w[1] + b], rtol=1e-6)
 

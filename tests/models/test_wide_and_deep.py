@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -59,7 +61,7 @@ def test_the_loss_is_the_mean_log_loss(model, make_batch):
 
 def test_the_wide_part_starts_at_zero_and_embeddings_start_glorot_normal(spec, parameters):
     wide_spec = FeatureSpec({**spec.features, "city": _feature(9_999, "city")}, {}, spec.channels)
-    model = build_model(parameters("wide_and_deep", embedding_dim=64), wide_spec)
+    model: Any = build_model(parameters("wide_and_deep", embedding_dim=64), wide_spec)
     assert not any(np.any(variable) for variable in model.wide.trainable_variables)
     table = model.tables["city"].variable.numpy()
     assert table.shape == (10_000, 64)
@@ -100,7 +102,7 @@ def test_the_phases_of_the_deep_rate_are_shares_of_the_epochs():
 
 def test_each_part_has_its_optimizer(spec, parameters):
     settings = parameters("wide_and_deep")
-    model = build_model(settings, spec)
+    model: Any = build_model(settings, spec)
     wide, deep = registry.model("wide_and_deep").optimizers(settings, model, 10)
     assert (wide.optimizer.name, deep.optimizer.name) == ("ftrl", "rmsprop")
     assert {variable.ref() for variable in wide.variables} == {v.ref() for v in model.wide.variables}
@@ -132,11 +134,11 @@ def test_data_without_a_column_to_read_are_refused_in_one_line(spec, parameters)
 def test_the_memory_to_train_is_that_of_the_tables_and_their_optimizers_state(spec, parameters):
     settings = parameters("wide_and_deep")
     model = build_model(settings, spec)
-    groups = registry.model("wide_and_deep").optimizers(settings, model, 10)
+    groups: Any = registry.model("wide_and_deep").optimizers(settings, model, 10)
     for group in groups:
         group.optimizer.build(group.variables)
     tables = {table.variable.ref() for table in model.tables.values()}
-    needed = sum(4 * int(tf.size(table.variable)) for table in model.tables.values())
+    needed: int = sum(4 * int(tf.size(table.variable)) for table in model.tables.values())
     needed += sum(
         4 * int(tf.size(state))
         for state, variable in zip(groups[0].optimizer.accumulators, groups[0].variables, strict=True)

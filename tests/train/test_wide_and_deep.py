@@ -112,7 +112,7 @@ def test_prebatched_records_hold_the_same_samples(data: Path, tmp_path: Path) ->
 
 @pytest.mark.parametrize("mode", ["train", "inference"])
 def test_both_modes_are_benchmarked(mode: str, data: Path, tmp_path: Path) -> None:
-    changed = dict(mode=mode, benchmark="true", benchmark_warmup_steps=2, benchmark_steps=5)
+    changed: dict[str, Any] = dict(mode=mode, benchmark="true", benchmark_warmup_steps=2, benchmark_steps=5)
     measured = train(data, tmp_path, **changed)[-1]["data"]
     assert measured["steps"] == 5 and measured["samples"] == 5 * 64 and measured["throughput"] > 0
 

@@ -153,7 +153,7 @@ def test_a_model_folder_is_evaluated_as_the_training_did(data: Path, alone: Path
 
 @pytest.mark.parametrize("changed", [{}, {"load_checkpoint_path": "x", "benchmark": "true"}])
 def test_an_evaluation_without_weights_or_with_a_benchmark_is_refused(
-    changed: dict[str, str], data: Path, tmp_path: Path
+    changed: dict[str, Any], data: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(KfrecError, match=r"parameter (mode=eval needs load_checkpoint_path|benchmark=true measures)"):
         train(data, tmp_path, mode="eval", **changed)

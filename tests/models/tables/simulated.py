@@ -34,7 +34,7 @@ class Simulated:
 
 def on_simulated(size: int, function: Callable[[Simulated], T]) -> list[T]:
     """What a function returns on each rank."""
-    barrier, table = threading.Barrier(size), [[] for _ in range(size)]
+    barrier, table = threading.Barrier(size), [list[tf.Tensor]() for _ in range(size)]
     with ThreadPoolExecutor(size) as pool:
         running = [pool.submit(function, Simulated(rank, size, barrier, table)) for rank in range(size)]
         return [done.result() for done in running]

@@ -46,7 +46,7 @@ class Small(tf.Module):
         joined = tf.concat([*self.embed(features), neighbours], -1)
         return tf.cast(self.dense(tf.tanh(4.0 * joined))[:, 0], tf.float32)
 
-    def loss_terms(self, features, labels, training=True):  # type: ignore[no-untyped-def]
+    def loss_terms(self, features, labels, training=True):
         logits = self.logits(features, training)
         return logits, {"cross_entropy": cross_entropy(labels, logits)}
 

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from components.tasks.click.streaming import ClickMetrics
 
 from components import registry
 from components.models import build_model
 from components.models.ops.choice import as_with_gpu
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import worker_parameters
+from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop import training_step
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
@@ -24,9 +24,11 @@ def trained(folder, on_gpu: bool, monkeypatch, **given) -> tuple[list[float], li
     spec = specification(folder)
     model = build_model(parameters, spec, seed=1)
     rule = Optimizers(registry.model("sim").optimizers(parameters, model, 1), model.trainable_variables)
-    shapes = {name: [None] if f.length is None else [None, f.length] for name, f in spec.features.items()}
+    shapes: dict[str, list[int | None]] = {
+        name: [None] if f.length is None else [None, f.length] for name, f in spec.features.items()
+    }
     signature = {name: tf.TensorSpec(shape, tf.int64, name=name) for name, shape in shapes.items()}
-    metrics, scale = ClickMetrics(with_loss=False), LossScale(parameters.amp)
+    metrics, scale = BinaryMetrics(with_loss=False), LossScale(parameters.amp)
     step = TrainingStep(model, rule, Alone(), metrics, scale, signature, "label", parameters.xla)
     batches = [{n: tf.constant(v, tf.int64) for n, v in samples(50, seed=seed).items()} for seed in range(3)]
     with monkeypatch.context() as patched:

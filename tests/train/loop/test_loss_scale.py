@@ -32,7 +32,7 @@ class Setting:
 
     def __init__(self, name: str) -> None:
         self.variable = tf.Variable(START)
-        self.optimizer = Plain() if name == "plain" else make_optimizer(name, 0.1, 0.25)
+        self.optimizer = Plain() if name == "plain" else make_optimizer(name, 0.1, weight_decay=0.25)
         self.rules = Optimizers([OptimizerGroup(self.optimizer, [self.variable])], [self.variable])
         self.scale = LossScale(True)
         self.step = tf.function(self._step)

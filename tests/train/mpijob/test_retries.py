@@ -41,7 +41,7 @@ def says(message: str, **more: object) -> str:
 def policy() -> dict[str, Any]:
     """The retry policy of the compiled pipeline's train step."""
     spec = next(yaml.safe_load_all(compiled(Pipeline(), load_settings())))
-    return spec["root"]["dag"]["tasks"]["train"]["retryPolicy"]  # type: ignore[no-any-return]
+    return spec["root"]["dag"]["tasks"]["train"]["retryPolicy"]
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def step(here: Place, records: Artifact, run_id: str = "run-1", **changed: Any) 
     """One process of the step."""
     given = {"global_batch_size": 20, "workers": 2, "gpus_per_worker": 0, "run_id": run_id, "restarts": 0, **changed}
     places = {"launcher": "mpijob", "tfrecord_uri": f"gs://{BUCKET}/tfrecord", "model_uri": MODEL}
-    parameters = build(STEPS["train"].parameters({}), {**given, **places})
+    parameters: Any = build(STEPS["train"].parameters({}), {**given, **places})
 
     def process() -> object:
         launcher = here.launcher(restarts=given["restarts"], deadline=given.get("deadline", 86_400))
