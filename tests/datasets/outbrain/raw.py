@@ -36,7 +36,7 @@ SMALL: Tables = {
 }
 
 
-def raw_folder(folder: Path, tables: Mapping[str, str] = SMALL, **changed: str) -> Path:
+def raw_folder(folder: Path, tables: Mapping[str, str] = SMALL, /, **changed: str) -> Path:
     """A raw artifact of these files, without their ending, some of them with other text."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in {**tables, **changed}.items():

@@ -149,7 +149,7 @@ def test_the_best_scores_are_those_of_the_true_utilities_on_the_test_samples(
     rows = samples(made / "parquet", "test")
     generation = parameters(synthetic_displays=4000)
     world = make_world(generation)
-    utility = {}
+    utility: dict[tuple[int, int], float] = {}
     for drawn in draw_displays(generation, world):
         row, column = np.nonzero(drawn.shown)
         numbers = world.ad_number[drawn.ads[row, column]]
