@@ -5,7 +5,8 @@
 # Settings, with the published values in brackets:
 #   IMPRESSIONS  synthetic impressions (default 2,000,000)       VALUES  most distinct values of a column (8165896)
 #   BATCH        samples a training step (65536)                 STEPS   measured steps of training (1000)
-#   INFERENCE_STEPS  measured steps of each latency (default 100)
+#   INFERENCE_STEPS  measured steps of each latency (100)        SIZES   samples of a batch, for each latency
+#   SCORE_BATCH  samples a step of the training that is scored (default 1024)
 #   MODEL        further parameters of the model, such as "--embedding_dim 16 --bottom_mlp_dims 64,16"
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -64,7 +65,7 @@ echo "|---|---:|---:|---:|---:|---:|"
 for precision in "${precisions[@]}"; do
   amp=false
   [ "$precision" = mixed ] && amp=true
-  for size in 1 8 64 512 2048 4096 8192 16384 32768 65536; do
+  for size in ${SIZES:-1 8 64 512 2048 4096 8192 16384 32768 65536}; do
     worker inference --mode inference --benchmark --global_batch_size "$size" \
       --benchmark_steps "${INFERENCE_STEPS:-100}" --amp $amp
     row "$precision, $size" inference
