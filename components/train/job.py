@@ -109,8 +109,9 @@ def _load_weights(session: Session) -> None:
         print("no load_checkpoint_path given: the weights are random, so only the speed is meaningful", flush=True)
         return
     prefix = find_checkpoint(path)
-    require_same_model(prefix, read_standing(prefix), session.model)
-    restore_weights(prefix, session.model)
+    standing = read_standing(prefix)
+    require_same_model(prefix, standing, session.model)
+    restore_weights(prefix, standing, session.model)
 
 
 def _write_results(session: Session, seed: int, results: Mapping[str, Any]) -> None:

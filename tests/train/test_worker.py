@@ -23,7 +23,7 @@ from tests.train.dataset import LONG, write_dataset
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = dict(global_batch_size=20, long_seq_length=LONG, embedding_dim=4, seed=7, epochs=1)
+SETTINGS = dict(global_batch_size=20, long_seq_length=LONG, embedding_dim=4, seed=7, epochs=1, average_decay=0.9)
 
 
 def train(data: Path, out: Path, workers: int = 1, launcher: str = "gloo", **changed: Any) -> list[dict[str, Any]]:
@@ -127,6 +127,12 @@ def test_the_exported_model_scores_the_test_split_as_the_training_did(data: Path
     assert (alone / "feature_spec.yaml").is_file() and (alone / "parameters.json").is_file()
 
 
+def test_a_checkpoint_scores_the_test_split_as_the_training_did(data: Path, alone: Path, tmp_path: Path) -> None:
+    scored = train(data, tmp_path, mode="inference", load_checkpoint_path=alone)[-1]["data"]
+    training = json.loads((alone / "training.json").read_text())
+    assert scored["test_auc"] == pytest.approx(training["test_auc"], abs=1e-6)
+
+
 def test_inference_is_benchmarked_on_a_trained_checkpoint(data: Path, alone: Path, tmp_path: Path) -> None:
     measured = train(
         data,
@@ -154,6 +160,11 @@ def test_inference_is_benchmarked_over_as_many_samples_as_asked(
     assert all(record["data"]["samples/s"] > 0 for record in steps)
     repeated = f"the 301 samples of the test split are repeated to fill batches of {batch_size}"
     assert (repeated in (tmp_path / "worker.log").read_text()) == (batch_size > 301)
+
+
+def test_a_training_that_averages_otherwise_cannot_be_continued(data: Path, alone: Path, tmp_path: Path) -> None:
+    with pytest.raises(KfrecError, match=r"was trained with average_decay 0\.9, this run has 0\.5; make them the same"):
+        train(data, tmp_path, average_decay=0.5, load_checkpoint_path=alone)
 
 
 def test_a_checkpoint_of_another_model_is_one_line(data: Path, alone: Path, tmp_path: Path) -> None:

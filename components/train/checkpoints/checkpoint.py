@@ -20,6 +20,7 @@ from components.models.optimizers.groups import Optimizers
 from components.train.checkpoints.disk import disk_errors
 from components.train.checkpoints.standing import Standing, StandingState
 from components.train.checkpoints.state import state_of
+from components.train.loop.averages import Averages
 from components.train.loop.loss_scale import LossScale
 from components.train.results import CHECKPOINT
 
@@ -35,16 +36,23 @@ class Checkpoints:
         model: a trackable object.
         optimizer: a trackable object whose slots exist.
         loss_scale: part of the training's state.
+        averages: of the weights.
         saved: called with the prefix of each checkpoint that is complete.
     """
 
     def __init__(
-        self, folder: Path, model: Model, optimizer: Optimizers, loss_scale: LossScale, saved: Callable[[str], None]
+        self,
+        folder: Path,
+        model: Model,
+        optimizer: Optimizers,
+        loss_scale: LossScale,
+        averages: Averages,
+        saved: Callable[[str], None],
     ) -> None:
         self._saved = saved
         self._state = StandingState()
         self._checkpoint = tf.train.Checkpoint(
-            model=model, optimizer=optimizer, loss_scale=loss_scale, state=self._state
+            model=model, optimizer=optimizer, loss_scale=loss_scale, averages=averages, state=self._state
         )
         self._manager = tf.train.CheckpointManager(self._checkpoint, str(folder), max_to_keep=KEEP)
 
@@ -109,14 +117,16 @@ def read_standing(prefix: str) -> Standing:
     return state.standing
 
 
-def restore_weights(prefix: str, model: Model) -> None:
-    """Restores the model alone, for inference.
+def restore_weights(prefix: str, standing: Standing, model: Model) -> None:
+    """Restores the model alone, for inference: the averages of its weights if the training keeps them.
 
     Raises:
         KfrecError: a file is damaged.
     """
     with _damage_told(prefix):
-        tf.train.Checkpoint(model=model).restore(prefix).expect_partial()
+        averages = Averages(model.trainable_variables, standing.average_decay)
+        tf.train.Checkpoint(model=model, averages=averages).restore(prefix).expect_partial()
+        averages.assign_to(model.trainable_variables)
 
 
 @contextmanager
@@ -167,6 +177,7 @@ def require_same_run(prefix: str, standing: Standing, mine: Standing, seed: int)
     """
     compared = {
         "optimizer": (standing.optimizer, mine.optimizer),
+        "average_decay": (standing.average_decay, mine.average_decay),
         "seed": (standing.seed, standing.seed if seed < 0 else seed),
     }
     if standing.step:

@@ -23,6 +23,7 @@ class Standing:
         steps_per_epoch: steps of one epoch.
         optimizer: its name.
         variables: (name, shape) of the model's variables, in order.
+        average_decay: of the averages of the weights; 0 where there are none.
         epoch: finished epochs; the epoch to go on with, counted from 0.
         step: steps of that epoch already done.
         epochs: results of the finished epochs, as in training.json.
@@ -35,6 +36,7 @@ class Standing:
     steps_per_epoch: int
     optimizer: str
     variables: list[list[Any]]
+    average_decay: float = 0.0
     epoch: int = 0
     step: int = 0
     epochs: list[dict[str, Any]] = field(default_factory=list)

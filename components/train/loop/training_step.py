@@ -17,6 +17,7 @@ from components.models.loss import part_of
 from components.models.ops.choice import host_back_end
 from components.models.optimizers.groups import Optimizers
 from components.tasks import Streaming
+from components.train.loop.averages import Averages
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Ranks
 from components.train.loop.reduction import Gradient, sum_gradients
@@ -36,6 +37,7 @@ class TrainingStep:
         signature: feature name (and label) to [None] or [None, length], integers.
         label: name of the label feature.
         xla: compile the forward and backward pass; reductions and updates stay outside.
+        averages: of the model's trainable variables; None keeps none.
 
     Attributes:
         parts: names of the parts of the loss (:func:`components.models.loss.part_of`), known once a step was taken.
@@ -51,9 +53,11 @@ class TrainingStep:
         signature: Mapping[str, tf.TensorSpec],
         label: str,
         xla: bool,
+        averages: Averages | None = None,
     ) -> None:
         self._model, self._optimizer, self._ranks = model, optimizer, ranks
         self._metrics, self._loss_scale, self._label = metrics, loss_scale, label
+        self._averages = averages or Averages(model.trainable_variables, 0.0)
         self._variables = list(model.trainable_variables)
         self._xla = xla
         compiled = {"jit_compile": True} if xla else {}
@@ -109,6 +113,7 @@ class TrainingStep:
 
     def _update(self, gradients: Sequence[Gradient]) -> None:
         self._optimizer.apply(list(zip(gradients, self._variables, strict=True)))
+        self._averages.update(self._variables)
 
 
 def _of(variable: tf.Variable, gradient: Gradient) -> Gradient:
