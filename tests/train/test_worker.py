@@ -162,11 +162,6 @@ def test_inference_is_benchmarked_over_as_many_samples_as_asked(
     assert (repeated in (tmp_path / "worker.log").read_text()) == (batch_size > 301)
 
 
-def test_a_training_that_averages_otherwise_cannot_be_continued(data: Path, alone: Path, tmp_path: Path) -> None:
-    with pytest.raises(KfrecError, match=r"was trained with average_decay 0\.9, this run has 0\.5; make them the same"):
-        train(data, tmp_path, average_decay=0.5, load_checkpoint_path=alone)
-
-
 def test_a_checkpoint_of_another_model_is_one_line(data: Path, alone: Path, tmp_path: Path) -> None:
     with pytest.raises(KfrecError, match=r"has shape \[.*\], this model's has \[.*\]; use the parameters"):
         train(data, tmp_path, embedding_dim=8, load_checkpoint_path=alone)
