@@ -49,9 +49,9 @@ BROUGHT_CASES = [
     pytest.param(name, brought, parameter.name, value, id=f"{name}-{brought}-{parameter.name}={value[:12]}")
     for name, step in STEPS.items()
     if step.brought
-    for brought in registry.names(_GROUPS[step.chosen_by])
-    if brought != vars(step.of())[step.chosen_by]
-    for group in step.brought(brought).parameters
+    for brought in registry.names(_GROUPS[step.chosen_by[0]])
+    if brought != vars(step.of())[step.chosen_by[0]]
+    for group in step.brought(brought, *([""] * (len(step.chosen_by) - 1))).parameters
     for parameter in parameters_of(group)
     for value in bad_values(parameter)
 ]

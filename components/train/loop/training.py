@@ -23,6 +23,7 @@ from components.train.checkpoints.checkpoint import (
 from components.train.checkpoints.standing import Standing
 from components.train.checkpoints.state import shared_state_of
 from components.train.checkpoints.warm_start import warm_start
+from components.train.loop.averages import Averages
 from components.train.loop.log import TrainingLog
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.meter import Meter
@@ -47,6 +48,7 @@ class Training:
         groups = session.definition.optimizers(parameters, session.model, data.steps_per_epoch)
         self._optimizer = Optimizers(groups, session.model.trainable_variables)
         self._loss_scale = LossScale(parameters.amp, parameters.loss_scale)
+        self._averages = Averages(session.model.trainable_variables, parameters.average_decay)
         self._metrics = session.task.streaming(True, parameters)
         self._meter = Meter()
         self.standing = Standing(
@@ -55,10 +57,17 @@ class Training:
             steps_per_epoch=data.steps_per_epoch,
             optimizer=self._optimizer.description,
             variables=described(session.model),
+            average_decay=parameters.average_decay,
         )
         folder = Path(parameters.save_checkpoint_path or Path(parameters.results_dir) / CHECKPOINT)
         self._checkpoints = Checkpoints(
-            folder, session.model, self._optimizer, self._loss_scale, self._ranks.rank, session.checkpoint_saved
+            folder,
+            session.model,
+            self._optimizer,
+            self._loss_scale,
+            self._averages,
+            self._ranks.rank,
+            session.checkpoint_saved,
         )
         self.standing.tables = self._checkpoints.layout
         self._begin()
@@ -72,10 +81,11 @@ class Training:
             label=data.label,
             xla=parameters.xla,
             kept=session.kept,
+            averages=self._averages,
         )
 
     def run(self, log: TrainingLog) -> None:
-        """Trains; afterwards ``standing`` holds the results.
+        """Trains; afterwards ``standing`` holds the results, and the model the weights to export.
 
         Args:
             log: gets a record a step and one an epoch.
@@ -86,6 +96,7 @@ class Training:
         """
         while self.standing.epoch < self._parameters.epochs:
             self._epoch(log)
+        self._averages.assign_to(self._session.model.trainable_variables)
 
     def _begin(self) -> None:
         """Restores what was asked for on the first rank, then gives every rank the first one's state.
@@ -102,7 +113,7 @@ class Training:
                 self._metrics.load(totals)
         elif self._parameters.warm_start_path:
             together(self._ranks, self._warm_start)
-        for part in (self._session.model, self._optimizer, self._loss_scale):
+        for part in (self._session.model, self._optimizer, self._loss_scale, self._averages):
             self._ranks.copy_variables(shared_state_of(part))
 
     def _warm_start(self) -> None:
@@ -171,7 +182,8 @@ class Training:
         standing = self.standing
         training_seconds = earlier + time.monotonic() - began
         train = self._metrics.result(self._totals())
-        test = self._session.test_score()
+        with self._averages.applied(self._session.model.trainable_variables):
+            test = self._session.test_score()
         seconds = earlier + time.monotonic() - began
         result: dict[str, Any] = {
             "epoch": standing.epoch + 1,

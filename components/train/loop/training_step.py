@@ -20,6 +20,7 @@ from components.models.ops.rows import dense_gradients
 from components.models.optimizers.groups import Optimizers
 from components.models.tables.placement import sharding_of
 from components.tasks import Kept, Streaming
+from components.train.loop.averages import Averages
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Ranks
 from components.train.loop.reduction import Gradient, sum_gradients
@@ -41,6 +42,7 @@ class TrainingStep:
         label: name of the label feature.
         xla: compile the forward and backward pass; reductions and updates stay outside.
         kept: the task's kept columns that the data have, and their features.
+        averages: of the model's trainable variables; None keeps none.
 
     Attributes:
         parts: names of the parts of the loss (:func:`components.models.loss.part_of`), known once a step was taken.
@@ -57,9 +59,11 @@ class TrainingStep:
         label: str,
         xla: bool,
         kept: Mapping[Kept, str] = MappingProxyType({}),
+        averages: Averages | None = None,
     ) -> None:
         self._model, self._optimizer, self._ranks = model, optimizer, ranks
         self._metrics, self._loss_scale, self._label, self._kept = metrics, loss_scale, label, kept
+        self._averages = averages or Averages(model.trainable_variables, 0.0)
         self._variables = list(model.trainable_variables)
         self._are_parts = [sharding_of(variable) is not None for variable in self._variables]
         self._xla = xla
@@ -133,6 +137,7 @@ class TrainingStep:
 
     def _update(self, gradients: Sequence[Gradient], allowed: tf.Tensor | None) -> None:
         self._optimizer.apply(list(zip(gradients, self._variables, strict=True)), allowed)
+        self._averages.update(self._variables)
 
 
 def _of(variable: tf.Variable, gradient: Gradient) -> Gradient:
