@@ -71,6 +71,7 @@ class Optimizers(tf.Module):
             allowed: scalar bool, whether the step is taken; None is always.
         """
         pairs = list(gradients_and_variables)
+        optimizer: Any  # of which some take a verdict, and some do not
         for number, optimizer in enumerate(self.optimizers):
             own = [pair for pair, owner in zip(pairs, self._owners, strict=True) if owner == number]
             if allowed is None:
