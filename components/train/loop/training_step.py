@@ -112,22 +112,19 @@ class TrainingStep:
     ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
         """This rank's share of the loss and of its parts, its logits, and the gradients of its share, scaled."""
         moved = [v for v, sparse in zip(self._variables, self._optimizer.keeps_sparse, strict=True) if not sparse]
-        with (
-            dense_gradients(moved),
-            training_back_end(self._xla),
-            masks_of(self._ranks.rank),
-            tf.GradientTape() as tape,
-        ):
-            logits, terms = self._model.loss_terms(features, labels, training=True)
-            if shares is None:
-                shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))
-            weighted = tf.stack([term.weight * term.total for term in terms.values()])
-            loss = tf.tensordot(shares, weighted, 1)
-            scaled = loss * self._loss_scale.value
+        with dense_gradients(moved), training_back_end(self._xla):
+            with masks_of(self._ranks.rank), tf.GradientTape() as tape:
+                logits, terms = self._model.loss_terms(features, labels, training=True)
+                if shares is None:
+                    shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))
+                weighted = tf.stack([term.weight * term.total for term in terms.values()])
+                loss = tf.tensordot(shares, weighted, 1)
+                scaled = loss * self._loss_scale.value
+            gradients = tape.gradient(scaled, self._variables)
         self.parts = tuple(dict.fromkeys(map(part_of, terms)))
         chosen = [tf.constant([part_of(term) == part for term in terms]) for part in self.parts]
         parts = [tf.tensordot(shares, tf.where(mine, weighted, 0.0), 1) for mine in chosen]
-        return tf.stack([loss, *parts]), logits, tape.gradient(scaled, self._variables)
+        return tf.stack([loss, *parts]), logits, gradients
 
     def _agreed(self, finite: tf.Tensor) -> tf.Tensor:
         if not any(self._are_parts):
