@@ -58,6 +58,13 @@ class Ranks(Protocol):
     def gather(self, value: T) -> list[T]:
         """Every rank's value, by rank, on every rank."""
 
+    def sent_bytes(self) -> int:
+        """Bytes of tensors that this process has sent to others so far.
+
+        Of an exchange these are the rows for other ranks. Reductions and gathers count as on a ring: a reduction sends
+        2 (n - 1) / n of its tensor, a gather this rank's slices n - 1 times.
+        """
+
 
 class Alone:
     """The only process."""
@@ -82,6 +89,9 @@ class Alone:
     def gather(self, value: T) -> list[T]:
         return [value]
 
+    def sent_bytes(self) -> int:
+        return 0
+
 
 class Horovod:
     """One of several processes that a launcher started."""
@@ -98,18 +108,25 @@ class Horovod:
         self._hvd = hvd
         self.rank, self.size = hvd.rank(), hvd.size()
         self.local_rank, self.local_size = hvd.local_rank(), hvd.local_size()
+        self._sent = tf.Variable(0.0, dtype=tf.float64, trainable=False, name="sent_bytes")
 
     def sum(self, tensors: Sequence[tf.Tensor], name: str) -> list[tf.Tensor]:
+        for tensor in tensors:
+            self._count(tensor, 2 * (self.size - 1) / self.size)
         return self._hvd.grouped_allreduce(list(tensors), op=self._hvd.Sum, name=name)
 
     def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
         # Each row travels once, however often this rank looked it up.
         rows, values = sum_by_row(slices)
+        for tensor in (rows, values):
+            self._count(tensor, self.size - 1)
         summed = self._hvd.allgather(values, name=f"{name}_values")
         named = self._hvd.allgather(rows, name=f"{name}_indices")
         return tf.IndexedSlices(summed, named, slices.dense_shape)
 
     def exchange(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        others = (tf.shape(values)[0] - counts[self.rank]) * tf.reduce_prod(tf.shape(values)[1:])
+        self._sent.assign_add(tf.cast(others, tf.float64) * values.dtype.size)
         return self._hvd.alltoall(values, splits=counts, name=name)
 
     def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
@@ -120,6 +137,12 @@ class Horovod:
 
     def gather(self, value: T) -> list[T]:
         return self._hvd.allgather_object(value)
+
+    def sent_bytes(self) -> int:
+        return int(self._sent.numpy())
+
+    def _count(self, tensor: tf.Tensor, times: float) -> None:
+        self._sent.assign_add(tf.cast(tf.size(tensor), tf.float64) * (tensor.dtype.size * times))
 
 
 def connect() -> Ranks:
