@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 import tensorflow as tf
@@ -108,7 +109,6 @@ class Horovod:
         self._hvd = hvd
         self.rank, self.size = hvd.rank(), hvd.size()
         self.local_rank, self.local_size = hvd.local_rank(), hvd.local_size()
-        self._sent = tf.Variable(0.0, dtype=tf.float64, trainable=False, name="sent_bytes")
 
     def sum(self, tensors: Sequence[tf.Tensor], name: str) -> list[tf.Tensor]:
         for tensor in tensors:
@@ -140,6 +140,12 @@ class Horovod:
 
     def sent_bytes(self) -> int:
         return int(self._sent.numpy())
+
+    @cached_property
+    def _sent(self) -> tf.Variable:
+        # Only now: the first variable fixes TensorFlow's threads and devices.
+        with tf.init_scope():
+            return tf.Variable(0.0, dtype=tf.float64, trainable=False, name="sent_bytes")
 
     def _count(self, tensor: tf.Tensor, times: float) -> None:
         self._sent.assign_add(tf.cast(tf.size(tensor), tf.float64) * (tensor.dtype.size * times))
