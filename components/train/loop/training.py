@@ -140,6 +140,7 @@ class Training:
         standing, every = self.standing, self._parameters.checkpoint_steps
         self._meter.next_epoch()
         earlier, began = standing.epoch_seconds, time.monotonic()
+        sent, done = self._ranks.sent_bytes(), standing.step
         pending: list[tf.Tensor] = []
         label = f"epoch {standing.epoch + 1}/{self._parameters.epochs}"
         with self._session.progress(label, self._data.rows_per_epoch, "samples") as advance:
@@ -158,7 +159,9 @@ class Training:
                     standing.epoch_seconds = earlier + time.monotonic() - began
                     self._save()
                     self._meter.start()
-        self._finish_epoch(earlier, began, log)
+        sent = self._ranks.sent_bytes() - sent
+        sent_a_step = sum(self._ranks.gather(sent)) / self._ranks.size / max(standing.step - done, 1)
+        self._finish_epoch(earlier, began, sent_a_step, log)
 
     def _read(self, pending: list[tf.Tensor], log: TrainingLog) -> None:
         """Reads the losses of the steps since the last read, and logs them."""
@@ -178,7 +181,7 @@ class Training:
         log.flush()
         standing.loss_sum += float(losses[:, 0].sum(dtype=np.float64))
 
-    def _finish_epoch(self, earlier: float, began: float, log: TrainingLog) -> None:
+    def _finish_epoch(self, earlier: float, began: float, sent_bytes: float, log: TrainingLog) -> None:
         standing = self.standing
         training_seconds = earlier + time.monotonic() - began
         train = self._metrics.result(self._totals())
@@ -200,6 +203,7 @@ class Training:
         standing.epoch, standing.step, standing.loss_sum, standing.epoch_seconds = standing.epoch + 1, 0, 0.0, 0.0
         self._metrics.reset()
         published = {"throughput": result["samples_per_second"], "time": training_seconds, **self._meter.latencies}
+        published["sent_bytes"] = sent_bytes
         log.write([standing.epoch], {name: value for name, value in result.items() if name != "epoch"} | published)
         log.flush()
         self._save()

@@ -14,7 +14,7 @@ def moved(on_gpu: bool, decay: float, verdicts: list[bool | None]) -> list[np.nd
     """Variables and state after a step for each verdict."""
     random = np.random.default_rng(0)
     variables = [tf.Variable(random.normal(size=shape).astype("f")) for shape in SHAPES]
-    optimizer: Any = make_optimizer("adam", 0.1, decay)
+    optimizer: Any = make_optimizer("adam", 0.1, weight_decay=decay)
     optimizer.build(variables)
     for verdict in verdicts:
         gradients = [tf.constant(random.normal(size=shape).astype("f")) for shape in SHAPES]
