@@ -214,6 +214,13 @@ class TrainParameters:
         "divided among ranks are written as a file each instead",
         is_quantity=True,
     )
+    average_decay: float = param(
+        0.0,
+        "Decay per step of a moving average of the weights, which is evaluated and exported; 0 is the last step's "
+        "weights, as published",
+        at_least=0,
+        at_most=0.9999,
+    )
     # results
     load_checkpoint_path: str = param("", "Folder of checkpoints to resume from; empty starts fresh")
     warm_start_path: str = param(
