@@ -14,16 +14,15 @@ def dot_scores(items: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     """See :func:`components.models.ops.attention.dot_scores`; added up in float32."""
     if not is_compiled():
         return NotImplemented
-    items, target = tf.cast(items, tf.float32), tf.cast(target, tf.float32)
-    return tf.reduce_sum(items * tf.expand_dims(target, 1), -1)
+    return tf.reduce_sum(tf.cast(items * tf.expand_dims(target, 1), tf.float32), -1)
 
 
 def weighted_sum(weights: tf.Tensor, items: tf.Tensor) -> tf.Tensor:
     """See :func:`components.models.ops.attention.weighted_sum`; added up in float32."""
     if not is_compiled():
         return NotImplemented
-    products = tf.expand_dims(tf.cast(weights, tf.float32), -1) * tf.cast(items, tf.float32)
-    return tf.cast(tf.reduce_sum(products, 1), items.dtype)
+    products = tf.expand_dims(tf.cast(weights, items.dtype), -1) * items
+    return tf.cast(tf.reduce_sum(tf.cast(products, tf.float32), 1), items.dtype)
 
 
 def top_k_mask(scores: tf.Tensor, k: int) -> tf.Tensor:
