@@ -1,7 +1,7 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast lint format compile manifests images images-test reference bench bench-full ui clean
+.PHONY: help setup run test test-fast lint format compile manifests images images-test reference bench bench-full bench-gpu-model ui clean
 
 UV_VERSION := 0.13.8
 UV := .uv/bin/uv
@@ -17,7 +17,7 @@ export UV_COMPILE_BYTECODE := 1
 export UV_LINK_MODE ?= copy
 
 help: ## list the commands
-	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 17
 
 setup: $(READY) ## install everything into .venv (the first time compiles Horovod)
 
@@ -73,6 +73,9 @@ bench: $(READY) ## measure every stage against its reference (about 10 minutes)
 
 bench-full: $(READY) ## the same with more runs and larger sizes (half an hour)
 	@.venv/bin/python -m benchmarks --full
+
+bench-gpu-model: $(READY) ## count what a training step costs on a GPU, without one (half a minute)
+	@.venv/bin/python -m benchmarks.gpu_model
 
 ui: $(READY) ## look at the runs in MLflow
 	@.venv/bin/kfrec ui

@@ -26,6 +26,10 @@ class KfrecError(Exception):
     """Invalid input, in one line that names the file or parameter, the value and the remedy."""
 
 
+class Unreachable(KfrecError):
+    """A service did not answer for as long as its client waits: not the input's fault, and a later try may succeed."""
+
+
 class WorkerCrashed(Exception):
     """A child process of a step ended without an explanation; the message holds its last lines."""
 

@@ -53,10 +53,14 @@ def _run(options: argparse.Namespace) -> int:
         values["workers"] = options.workers
     _use_store_of(options)
     start = {TRAINING: run, RETRAINING: run_retraining}[options.pipeline]
-    summary = start(options.model, values, _workdir(options))
+    summary = start(_pipeline(options), values, _workdir(options))
     if summary is not None:
         print(summary)
     return 0
+
+
+def _pipeline(options: argparse.Namespace) -> Pipeline:
+    return Pipeline(options.pipeline, options.model, options.dataset, options.task)
 
 
 def _compile(options: argparse.Namespace) -> int:
@@ -64,9 +68,15 @@ def _compile(options: argparse.Namespace) -> int:
     from pipelines.task_settings import load_settings
 
     settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
-    pipelines = [one for one in every_pipeline() if options.model in ("", one.model)]
-    if not pipelines:
+    if options.model:
         registry.model(options.model)
+    elif options.dataset or options.task:
+        raise KfrecError("--dataset and --task need a --model; name the model whose pipelines to write")
+    pipelines = [
+        one._replace(dataset=options.dataset, task=options.task)
+        for one in every_pipeline()
+        if options.model in ("", one.model)
+    ]
     for path in write_compiled(Path(options.output), settings, pipelines):
         print(path)
     return 0
@@ -81,7 +91,7 @@ def _submit(options: argparse.Namespace) -> int:
     settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
     if options.no_cache:
         settings = settings.without_cache()
-    pipeline = Pipeline(options.pipeline, options.model)
+    pipeline = _pipeline(options)
     values = checked(dict(parse_assignment(text) for text in options.set), pipeline)
     host = (options.endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
     client = connect(options.endpoint, options.namespace)
@@ -184,13 +194,12 @@ def _doctor(options: argparse.Namespace) -> int:
 
 def _parameters(options: argparse.Namespace) -> int:
     """Every pipeline parameter with unit and default, by step; a shared one is listed with the first of its steps."""
-    known = pipeline_parameters(Pipeline(RETRAINING, options.model)) | pipeline_parameters(
-        Pipeline(TRAINING, options.model)
-    )
+    pipeline = Pipeline(TRAINING, options.model, options.dataset, options.task)
+    known = pipeline_parameters(pipeline.of_kind(RETRAINING)) | pipeline_parameters(pipeline)
     seen = set[str]()
     for step in STEPS.values():
         print(f"{step.name}: {step.summary}")
-        for parameter in step_parameters(step, options.model):
+        for parameter in step_parameters(step, pipeline):
             if parameter.pipeline_name not in seen:
                 seen.add(parameter.pipeline_name)
                 print(f"  {parameter.pipeline_name:<32} {known[parameter.pipeline_name].description}")
@@ -227,6 +236,7 @@ def _parser() -> argparse.ArgumentParser:
     compile_.add_argument(
         "--model", default="", metavar="NAME", help="only the pipelines of this model (default: all models)"
     )
+    _add_choices(compile_)
     compile_.add_argument("--output", default="build", metavar="FOLDER", help="default %(default)s")
     _add_settings(compile_)
     compile_.set_defaults(action=_compile)
@@ -292,6 +302,12 @@ def _add_pipeline(parser: argparse.ArgumentParser) -> None:
 
 def _add_model(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", default=MODEL, metavar="NAME", help="default %(default)s; see kfrec models")
+    _add_choices(parser)
+
+
+def _add_choices(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dataset", default="", metavar="NAME", help="data set (default: the model's own)")
+    parser.add_argument("--task", default="", metavar="NAME", help="task that evaluates it (default: the model's own)")
 
 
 def _add_endpoint(parser: argparse.ArgumentParser) -> None:

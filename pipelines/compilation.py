@@ -31,7 +31,7 @@ def _definition(pipeline: Pipeline, settings: ClusterSettings) -> BaseComponent:
     from pipelines.training import training_pipeline
 
     define = {TRAINING: training_pipeline, RETRAINING: retraining_pipeline}[pipeline.kind]
-    return define(pipeline.model, settings.configure, CLUSTER_DEFAULTS)
+    return define(pipeline, settings.configure, CLUSTER_DEFAULTS)
 
 
 def compiled(pipeline: Pipeline, settings: ClusterSettings) -> str:

@@ -18,25 +18,40 @@ PIPELINES: Mapping[str, tuple[str, ...]] = {
 
 
 class Pipeline(NamedTuple):
-    """A pipeline; every model has one of each kind.
+    """A pipeline; every model has one of each kind, and others with another data set or task than its own.
 
     Attributes:
         kind: one of PIPELINES.
         model: name of the model.
+        dataset: name of the data set; empty is the model's own.
+        task: name of the task that evaluates it; empty is the model's own.
     """
 
     kind: str = TRAINING
     model: str = MODEL
+    dataset: str = ""
+    task: str = ""
 
     @property
     def name(self) -> str:
-        """The name of its file, such as ``sim-training``."""
-        return f"{self.model.replace('_', '-')}-{self.kind}"
+        """The name of its file, such as ``sim-training``, or ``sim-tabular-training`` with another data set."""
+        parts = (self.model, self.dataset, self.task, self.kind)
+        return "-".join(part.replace("_", "-") for part in parts if part)
 
     @property
     def kfp_name(self) -> str:
         """Its name in KFP."""
         return f"kfrec-{self.name}"
+
+    @property
+    def choices(self) -> dict[str, str]:
+        """The values of the parameters that select its model, data set and task."""
+        model = registry.model(self.model)
+        return {"model_type": self.model, "task": self.task or model.task, "dataset": self.dataset or model.dataset}
+
+    def of_kind(self, kind: str) -> Pipeline:
+        """The pipeline of another kind with the same choices."""
+        return self._replace(kind=kind)
 
     @property
     def steps(self) -> tuple[str, ...]:

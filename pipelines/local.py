@@ -23,8 +23,8 @@ from components.steps.catalog import MPIJOB, STEPS
 from components.steps.parameter import build
 from components.tracking.run import end_failed
 from components.tracking.store import prepare
-from pipelines.defaults import RETRAINING, TRAINING, Pipeline, local_defaults
-from pipelines.parameters import checked, choices, pipeline_parameters, step_parameters
+from pipelines.defaults import TRAINING, Pipeline, local_defaults
+from pipelines.parameters import checked, pipeline_parameters, step_parameters
 from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise
 from pipelines.temporary import temporary_folder
@@ -42,11 +42,11 @@ _MODULES = {
 _WORKING = "*/*/*/.*.partial"
 
 
-def run(model: str, values: Mapping[str, Any], workdir: Path) -> Path:
-    """Runs the training pipeline and returns the path of summary.json.
+def run(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path:
+    """Runs a training pipeline and returns the path of summary.json.
 
     Args:
-        model: name of the model.
+        pipeline: of the kind training.
         values: pipeline parameters by name; the others take their defaults.
         workdir: where runs, the download cache and MLflow's database live.
 
@@ -54,15 +54,15 @@ def run(model: str, values: Mapping[str, Any], workdir: Path) -> Path:
         KfrecError: a bad parameter, an unusable folder, or a step that failed.
     """
     started = time.monotonic()
-    arguments = _arguments(Pipeline(TRAINING, model), values, workdir)
+    arguments = _arguments(pipeline, values, workdir)
     _check_installed(arguments)
-    _check_launcher(model, arguments)
+    _check_launcher(pipeline, arguments)
     with _place(workdir) as (folder, output):
-        _train(model, arguments, folder, output)
-        return _told(model, arguments, folder, output, workdir, started)
+        _train(pipeline, arguments, folder, output)
+        return _told(pipeline, arguments, folder, output, workdir, started)
 
 
-def run_retraining(model: str, values: Mapping[str, Any], workdir: Path) -> Path | None:
+def run_retraining(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path | None:
     """Runs the retraining pipeline: finds the newest data and trains on it if it is worth it.
 
     Returns:
@@ -75,19 +75,19 @@ def run_retraining(model: str, values: Mapping[str, Any], workdir: Path) -> Path
     from pipelines.training import task_of
 
     started = time.monotonic()
-    arguments = _arguments(Pipeline(RETRAINING, model), values, workdir)
+    arguments = _arguments(pipeline, values, workdir)
     _check_installed(arguments)
-    _check_launcher(model, arguments)
+    _check_launcher(pipeline, arguments)
     with _place(workdir) as (folder, output):
         with _kfp_local(folder, output):
-            task_of("find", model, arguments)
+            task_of("find", pipeline, arguments)
         found = output.finished["find"]["results"]
         print(found["occasion"])
         if not found["proceed"]:
             return None
-        arguments = training_arguments(model, arguments, found)
-        _train(model, arguments, folder, output)
-        return _told(model, arguments, folder, output, workdir, started)
+        arguments = training_arguments(pipeline, arguments, found)
+        _train(pipeline, arguments, folder, output)
+        return _told(pipeline, arguments, folder, output, workdir, started)
 
 
 def _arguments(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def _check_installed(arguments: Mapping[str, Any]) -> None:
         )
 
 
-def _check_launcher(model: str, arguments: Mapping[str, Any]) -> None:
+def _check_launcher(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
     """Checks before the first step that a cluster for MPIJobs is configured.
 
     Raises:
@@ -124,8 +124,8 @@ def _check_launcher(model: str, arguments: Mapping[str, Any]) -> None:
         from components.train.step import launcher_of
 
         step = STEPS["train"]
-        given = {p.name: arguments[p.pipeline_name] for p in step_parameters(step, model)}
-        launcher_of(build(step.parameters(choices(model)), given))
+        given = {p.name: arguments[p.pipeline_name] for p in step_parameters(step, pipeline)}
+        launcher_of(build(step.parameters(pipeline.choices), given))
 
 
 @contextlib.contextmanager
@@ -152,12 +152,12 @@ def database_uri(workdir: Path) -> str:
     return f"sqlite:///{workdir.absolute() / 'mlflow.db'}"
 
 
-def _train(model: str, arguments: Mapping[str, Any], folder: Path, output: StepOutput) -> None:
+def _train(pipeline: Pipeline, arguments: Mapping[str, Any], folder: Path, output: StepOutput) -> None:
     from pipelines.training import training_pipeline
 
     try:
         with _kfp_local(folder, output):
-            training_pipeline(model)(**arguments)
+            training_pipeline(pipeline.of_kind(TRAINING))(**arguments)
     except KfrecError:
         if "train" in output.finished:
             end_failed(arguments["experiment"], output.run_id)
@@ -165,11 +165,11 @@ def _train(model: str, arguments: Mapping[str, Any], folder: Path, output: StepO
 
 
 def _told(
-    model: str, arguments: Mapping[str, Any], folder: Path, output: StepOutput, workdir: Path, started: float
+    pipeline: Pipeline, arguments: Mapping[str, Any], folder: Path, output: StepOutput, workdir: Path, started: float
 ) -> Path:
     """Writes summary.json and shows it as a table."""
     look = f"{Path(sys.executable).with_name('kfrec')} ui --workdir {workdir.absolute()}"
-    task = registry.task(registry.model(model).task)
+    task = registry.task(pipeline.choices["task"])
     uri = os.environ["MLFLOW_TRACKING_URI"]
     summary = summarise(output.run_id, arguments, output.finished, uri, look, task.metrics)
     path = folder / "summary.json"

@@ -16,15 +16,9 @@ from pipelines.defaults import FOUND, PIPELINE_DEFAULTS, RETRAINING, Pipeline
 BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri", "model_type", "task", "dataset")
 
 
-def choices(model: str) -> dict[str, str]:
-    """The values of the selecting parameters (model, data set, task) in a model's pipelines."""
-    definition = registry.model(model)
-    return {"model_type": model, "task": definition.task, "dataset": definition.dataset}
-
-
-def step_parameters(step: Step, model: str) -> list[Parameter]:
-    """The parameters of a step that a user of the pipeline of a model sets."""
-    return [parameter for parameter in parameters_of(step.parameters(choices(model))) if parameter.name not in BOUND]
+def step_parameters(step: Step, pipeline: Pipeline) -> list[Parameter]:
+    """The parameters of a step that a user of a pipeline sets."""
+    return [parameter for parameter in parameters_of(step.parameters(pipeline.choices)) if parameter.name not in BOUND]
 
 
 def pipeline_parameters(pipeline: Pipeline, defaults: Mapping[str, Any] | None = None) -> dict[str, Parameter]:
@@ -35,11 +29,11 @@ def pipeline_parameters(pipeline: Pipeline, defaults: Mapping[str, Any] | None =
         defaults: of the place where it runs; they override those of the pipeline and of the catalog.
 
     Raises:
-        KfrecError: there is no such model.
+        KfrecError: there is no such model, data set or task.
     """
     other = {**PIPELINE_DEFAULTS[pipeline.kind], **(defaults or {})}
     decided = FOUND if pipeline.kind == RETRAINING else ()
-    every = (parameter for name in pipeline.steps for parameter in step_parameters(STEPS[name], pipeline.model))
+    every = (parameter for name in pipeline.steps for parameter in step_parameters(STEPS[name], pipeline))
     return {
         parameter.pipeline_name: dataclasses.replace(
             parameter, default=other.get(parameter.pipeline_name, parameter.default)
@@ -66,42 +60,23 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
             raise KfrecError(
                 f"parameter model_type is not a pipeline parameter; choose the model with --model {values[name]}"
             )
+        if name in ("dataset", "task"):
+            raise KfrecError(f"parameter {name} is not a pipeline parameter; choose it with --{name} {values[name]}")
         if name not in known:
             raise KfrecError(unknown_parameter(name, list(known)))
     # Messages use the name that the user gave.
     given = {name: plain(dataclasses.replace(known[name], name=name).parse(value)) for name, value in values.items()}
     every = {name: parameter.plain_default for name, parameter in known.items()} | given
+    built: dict[str, Any] = {}
     for step in (STEPS[name] for name in pipeline.steps):
-        named = {p.name: p.pipeline_name for p in step_parameters(step, pipeline.model)}
-        build(
-            step.parameters(choices(pipeline.model)),
+        named = {p.name: p.pipeline_name for p in step_parameters(step, pipeline)}
+        built[step.name] = build(
+            step.parameters(pipeline.choices),
             {name: every[wide] for name, wide in named.items() if wide in every},
         )
-    _check_histories(every)
+    lengths = registry.dataset(pipeline.choices["dataset"]).lengths(built["preprocess"])
+    registry.model(pipeline.model).check(built["train"], lengths)
     return given
-
-
-def _check_histories(values: Mapping[str, Any]) -> None:
-    """Checks that the histories of preprocess fit the model.
-
-    Raises:
-        KfrecError: no short history is left, or the negative one is shorter.
-    """
-    names = ("max_sequence_length", "long_seq_length", "negative_sequence_length")
-    if any(name not in values for name in names):
-        return
-    longest, long, negative = (values[name] for name in names)
-    short = longest - long
-    if short < 1:
-        raise KfrecError(
-            f"parameter long_seq_length={long} leaves no short history of max_sequence_length={longest}; "
-            f"choose at most {longest - 1}"
-        )
-    if negative < short:
-        raise KfrecError(
-            f"parameter negative_sequence_length={negative} is below the short history of {short} items "
-            f"(max_sequence_length={longest} less long_seq_length={long}); raise it, or raise long_seq_length"
-        )
 
 
 def parse_assignment(text: str) -> tuple[str, str]:

@@ -11,37 +11,36 @@ from typing import Any
 from kfp import dsl
 from kfp.dsl.graph_component import GraphComponent
 
-from pipelines.defaults import FOUND, MODEL, RETRAINING, TRAINING, Pipeline
+from pipelines.defaults import FOUND, TRAINING, Pipeline
 from pipelines.parameters import pipeline_parameters
 from pipelines.training import Configure, pipeline_function, task_of, training_pipeline
 
 
-def training_arguments(model: str, values: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+def training_arguments(pipeline: Pipeline, values: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of the training pipeline: the retraining's own, and what was found."""
-    own = {name: values[name] for name in pipeline_parameters(Pipeline(TRAINING, model)) if name not in FOUND}
+    own = {name: values[name] for name in pipeline_parameters(pipeline.of_kind(TRAINING)) if name not in FOUND}
     return own | {name: found[name] for name in FOUND}
 
 
 def retraining_pipeline(
-    model: str = MODEL,
+    pipeline: Pipeline,
     configure: Configure = lambda task, step: None,
     defaults: Mapping[str, Any] | None = None,
 ) -> GraphComponent:
     """The pipeline as KFP compiles it.
 
     Args:
-        model: name of the model that it trains.
+        pipeline: of the kind retraining.
         configure: applies the settings of the place to each task.
         defaults: of parameters, in that place.
     """
-    train = training_pipeline(model, configure, defaults)
-    pipeline = Pipeline(RETRAINING, model)
+    train = training_pipeline(pipeline.of_kind(TRAINING), configure, defaults)
 
     def wire(values: Mapping[str, Any]) -> None:
-        found = task_of("find", model, values)
+        found = task_of("find", pipeline, values)
         configure(found, "find")
         with dsl.If(found.outputs["proceed"] == True, name="new-data"):  # noqa: E712
-            train(**training_arguments(model, values, found.outputs))
+            train(**training_arguments(pipeline, values, found.outputs))
 
     summary = "Trains on the newest data version, if there is new data, and compares the model with the champion."
     return dsl.pipeline(name=pipeline.kfp_name)(

@@ -12,32 +12,33 @@ from kfp.dsl.base_component import BaseComponent
 from components.steps.catalog import STEPS, Step
 from components.steps.images import image
 from components.steps.parameter import parameters_of
-from pipelines.parameters import BOUND, choices
+from pipelines.defaults import Pipeline
+from pipelines.parameters import BOUND
 
 # KFP's types of artifacts; what is not named is an Artifact.
 _TYPES = {"raw": "Dataset", "parquet": "Dataset", "tfrecord": "Dataset", "model": "Model", "champion": "Model"}
 
 
 @cache
-def component(step_name: str, model: str) -> BaseComponent:
-    """A step as a KFP component, with the parameters that it has for a model.
+def component(step_name: str, pipeline: Pipeline) -> BaseComponent:
+    """A step as a KFP component, with the parameters that it has in a pipeline.
 
     Args:
         step_name: in the catalog.
-        model: name of the model.
+        pipeline: with the model, the data set and the task.
     """
     step = STEPS[step_name]
-    return dsl.component(base_image=image(step_name), install_kfp_package=False)(_function(step, model))
+    return dsl.component(base_image=image(step_name), install_kfp_package=False)(_function(step, pipeline))
 
 
-def _function(step: Step, model: str) -> Any:
+def _function(step: Step, pipeline: Pipeline) -> Any:
     """The function whose source KFP sends to the step's container."""
-    types = {p.name: p.plain_type.__name__ for p in parameters_of(step.parameters(choices(model)))}
+    types = {p.name: p.plain_type.__name__ for p in parameters_of(step.parameters(pipeline.choices))}
     arguments = {name: f"Input[{_TYPES.get(name, 'Artifact')}]" for name in step.inputs}
     arguments |= {name: f"Output[{_TYPES.get(name, 'Artifact')}]" for name in step.outputs}
     arguments |= {name: f"Output[{kind}]" for name, kind in step.shown.items()}
     arguments |= {
-        name: kind for name, kind in types.items() if name not in BOUND or name == "run_id" or name in choices(model)
+        name: kind for name, kind in types.items() if name not in BOUND or name == "run_id" or name in pipeline.choices
     }
     results = ", ".join(f"('{name}', {kind.__name__})" for name, kind in step.results.items())
     source = "".join(
@@ -50,7 +51,7 @@ def _function(step: Step, model: str) -> Any:
             f'    return component("{step.name}", locals())\n',
         )
     )
-    place = f"<the {step.name} step of {model}>"
+    place = f"<the {step.name} step of {pipeline.name}>"
     # KFP reads the source of a function where its file is: here.
     linecache.cache[place] = (len(source), None, source.splitlines(keepends=True), place)
     module: dict[str, Any] = {}

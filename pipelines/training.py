@@ -13,19 +13,19 @@ from kfp.dsl.pipeline_task import PipelineTask
 from components import registry
 from components.steps.catalog import STEPS
 from components.steps.parameter import Parameter
-from pipelines.defaults import MODEL, TRAINING, Pipeline
-from pipelines.parameters import choices, pipeline_parameters, step_parameters
+from pipelines.defaults import Pipeline
+from pipelines.parameters import pipeline_parameters, step_parameters
 from pipelines.steps import component
 
 # Called with each task and the name of its step.
 Configure = Callable[[PipelineTask, str], None]
 
 
-def _wire(model_type: str, values: Mapping[str, Any], configure: Configure) -> None:
+def _wire(pipeline: Pipeline, values: Mapping[str, Any], configure: Configure) -> None:
     """Connects the steps; ``values`` are the pipeline's parameters by pipeline-wide name."""
 
     def run(name: str, **inputs: Any) -> Any:
-        task = task_of(name, model_type, values, **inputs)
+        task = task_of(name, pipeline, values, **inputs)
         configure(task, name)
         return task
 
@@ -37,18 +37,18 @@ def _wire(model_type: str, values: Mapping[str, Any], configure: Configure) -> N
     run("register", tfrecord=records, model=model, evaluation=evaluation)
 
 
-def task_of(name: str, model_type: str, values: Mapping[str, Any], **inputs: Any) -> Any:
+def task_of(name: str, pipeline: Pipeline, values: Mapping[str, Any], **inputs: Any) -> Any:
     """The task of a step.
 
     Args:
         name: of the step.
-        model_type: whose pipeline it is.
+        pipeline: that it belongs to.
         values: the pipeline's parameters by pipeline-wide name.
         inputs: artifacts by name.
     """
-    step, made = STEPS[name], component(name, model_type)
-    own = {parameter.name: values[parameter.pipeline_name] for parameter in step_parameters(step, model_type)}
-    own |= {key: value for key, value in choices(model_type).items() if key in made.component_spec.inputs}
+    step, made = STEPS[name], component(name, pipeline)
+    own = {parameter.name: values[parameter.pipeline_name] for parameter in step_parameters(step, pipeline)}
+    own |= {key: value for key, value in pipeline.choices.items() if key in made.component_spec.inputs}
     if "run_id" in made.component_spec.inputs:
         own["run_id"] = dsl.PIPELINE_JOB_ID_PLACEHOLDER
     return made(**own, **inputs)
@@ -75,19 +75,18 @@ def pipeline_function(
 
 
 def training_pipeline(
-    model: str = MODEL,
+    pipeline: Pipeline,
     configure: Configure = lambda task, step: None,
     defaults: Mapping[str, Any] | None = None,
 ) -> GraphComponent:
     """The pipeline as KFP compiles it, or runs it locally.
 
     Args:
-        model: name of the model that it trains.
+        pipeline: of the kind training.
         configure: applies the settings of the place to each task.
         defaults: of parameters, in that place.
     """
-    pipeline = Pipeline(TRAINING, model)
-    summary = f"Raw logs to a trained, evaluated and registered model: {registry.model(model).title}."
+    summary = f"Raw logs to a trained, evaluated and registered model: {registry.model(pipeline.model).title}."
     parameters = pipeline_parameters(pipeline, defaults)
-    wired = pipeline_function(lambda values: _wire(model, values, configure), summary, parameters)
+    wired = pipeline_function(lambda values: _wire(pipeline, values, configure), summary, parameters)
     return dsl.pipeline(name=pipeline.kfp_name)(wired)

@@ -18,7 +18,7 @@ from components.feature_spec import Channel, Feature, FeatureSpec
 from components.models import build_model
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import worker_parameters
-from components.tasks.click.streaming import ClickMetrics
+from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
 from components.train.loop.training_step import TrainingStep
@@ -62,7 +62,7 @@ def training_step(parameters: Any) -> Any:
     rule = Optimizers(registry.model("dlrm").optimizers(parameters, model, 1), model.trainable_variables)
     kinds = {name: tf.float32 if feature.is_float else tf.int32 for name, feature in spec.features.items()}
     signature = {name: tf.TensorSpec((None,), kind, name=name) for name, kind in kinds.items()}
-    metrics = ClickMetrics(with_loss=False)
+    metrics = BinaryMetrics(with_loss=False)
     return TrainingStep(model, rule, Alone(), metrics, LossScale(False), signature, LABEL, False).run
 
 

@@ -18,7 +18,7 @@ from components import registry
 from components.models import build_model
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import worker_parameters
-from components.tasks.click.streaming import ClickMetrics
+from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
 from components.train.loop.training_step import TrainingStep
@@ -35,7 +35,7 @@ def our_step(optimizer: str = "adam") -> tuple[Any, Callable[[Batch], tf.Tensor]
     model = build_model(parameters, specification(), seed=1)
     rule = Optimizers(registry.model("sim").optimizers(parameters, model, 1), model.trainable_variables)
     step = TrainingStep(
-        model, rule, Alone(), ClickMetrics(with_loss=False), LossScale(False), _signature(), "label", False
+        model, rule, Alone(), BinaryMetrics(with_loss=False), LossScale(False), _signature(), "label", False
     )
     return model, step.run
 

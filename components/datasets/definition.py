@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from components.artifacts import Artifact
+    from components.feature_spec import ListLength
 
 
 @dataclass(frozen=True)
@@ -21,12 +22,14 @@ class RawKind:
         pattern: regular expression of a file's whole name.
         told: example of such a name, for messages.
         rows: name of its rows in the counts, such as "reviews".
+        required: whether a version is incomplete without one.
     """
 
     name: str
     pattern: str
     told: str
     rows: str
+    required: bool = True
 
     def matches(self, name: str) -> bool:
         """Whether a file of that name is of this kind."""
@@ -35,7 +38,7 @@ class RawKind:
 
 @dataclass(frozen=True)
 class RawContract:
-    """The files of a version of a data set: at least one of each kind.
+    """The files of a version of a data set: at least one of each required kind.
 
     Attributes:
         kinds: the rows of the first kind measure the amount of data.
@@ -50,9 +53,9 @@ class RawContract:
         return next((kind for kind in self.kinds if kind.matches(name)), None)
 
     def lacking(self, names: Iterable[str]) -> RawKind | None:
-        """The first kind without a file, None if the version is complete."""
+        """The first required kind without a file, None if the version is complete."""
         there = {self.kind_of(name) for name in names}
-        return next((kind for kind in self.kinds if kind not in there), None)
+        return next((kind for kind in self.kinds if kind.required and kind not in there), None)
 
     @property
     def told(self) -> str:
@@ -94,6 +97,8 @@ class DatasetDefinition:
         sampling: frozen dataclass of the parameters that the preprocess step has for it.
         preprocess: writes samples in parquet, ``metadata.json`` and related files, and returns counts by name,
             including ``train`` and ``test``.
+        lengths: takes the preprocess step's parameters and returns how long the lists of a channel will be, by channel;
+            a model can reject them before the first step starts.
     """
 
     name: str
@@ -103,3 +108,4 @@ class DatasetDefinition:
     generate: Callable[[Any, Path], None]
     sampling: type
     preprocess: Callable[[PreprocessJob], Mapping[str, int]]
+    lengths: Callable[[Any], Mapping[str, ListLength]] = lambda parameters: {}

@@ -8,6 +8,7 @@ from pathlib import Path
 from components.errors import KfrecError
 from components.progress import progress
 from components.storage import Damaged, ObjectInfo
+from components.storage.packed import is_packed, packed_rows
 
 _BLOCK = 1 << 20
 _GZIP = 16 + zlib.MAX_WBITS
@@ -28,7 +29,7 @@ def check_arrived(path: Path, info: ObjectInfo) -> None:
 
 
 def count_lines(path: Path, label: str) -> int:
-    """Reads a file to its end, decompressing a .gz, and returns how many lines it has.
+    """Reads a file to its end, decompressing a .gz or .zip, and returns how many lines, or rows of parquet, it has.
 
     Args:
         path: the file.
@@ -37,6 +38,8 @@ def count_lines(path: Path, label: str) -> int:
     Raises:
         KfrecError: it is not gzip data, damaged, or ends too early.
     """
+    if is_packed(label):
+        return packed_rows(path, label)
     lines, last = 0, b"\n"
     with path.open("rb") as file, progress(f"checking {Path(label).name}", path.stat().st_size, "bytes") as bar:
         decoder = None

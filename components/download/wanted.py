@@ -47,8 +47,8 @@ def wanted_files(store: Store, contract: RawContract, files: str, retry: Retry) 
 def _check(contract: RawContract, names: list[str], place: str, seen: str) -> None:
     local = [PurePosixPath(name).name for name in names]
     if lacking := contract.lacking(local):
-        needed = " and ".join(f"{kind.name}_*" for kind in contract.kinds)
-        raise KfrecError(f"{place}: no {lacking.told} file ({seen}); {needed} are needed")
+        needed = ", ".join(kind.name for kind in contract.kinds)
+        raise KfrecError(f"{place}: no {lacking.told} file ({seen}); one of each kind is needed: {needed}")
     plain = [name.removesuffix(".gz") for name in local]
     for name in plain:
         if plain.count(name) > 1:

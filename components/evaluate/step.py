@@ -10,6 +10,7 @@ from typing import Any
 from components import registry
 from components.artifacts import Artifact, publishing
 from components.artifacts.notes import read_notes
+from components.errors import KfrecError
 from components.evaluate.predictions import write_predictions
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.metrics import CONFIDENCE
@@ -17,7 +18,7 @@ from components.report.page import Facts, render
 from components.scoring import load_model, open_test_split, open_trained, score_split, translation
 from components.steps.catalog import EvaluateParameters
 from components.steps.parameter import as_plain
-from components.tasks import Measured, TaskDefinition
+from components.tasks import Measured, TaskDefinition, missing_column
 from components.tracking import TrackedRun, data_name, log_lineage, log_splits, tracked_run
 
 
@@ -40,10 +41,12 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
         task = registry.task(parameters.task)
         exported = load_model(model)
         spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))
+        if lacking := missing_column(spec, task.kept):
+            raise KfrecError(lacking)
         scores = score_split(
             spec, exported, task.kept, batch_size=parameters.evaluation_batch_size, lookups=translation(spec, exported)
         )
-        task.require(scores.labels, tfrecord)
+        task.require(scores, tfrecord)
         measured = task.measure(scores, parameters)
         facts = _facts(spec, exported.parameters, model, inputs, parameters.run_id or tracked.id)
         with publishing(evaluation, step="evaluate", inputs=inputs, parameters=as_plain(parameters)) as staging:

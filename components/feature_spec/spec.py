@@ -6,7 +6,7 @@ The file has four sections: ``feature_spec`` (features and their metadata), ``so
     metadata:
       train: {rows: 163156, prebatch_size: 0, rows_per_file: [...]}
       test: {rows: 10246, prebatch_size: 0, rows_per_file: [...]}
-      vocabulary: {uid: vocabulary/uid.parquet, ...}
+      vocabulary: {uid: {file: vocabulary/uid.parquet, unknown: 2, features: [uid]}, ...}
       encoding: {vocabulary: kept, out_of_vocabulary_rate: 0.01, raw_rows: 198502}
 """
 
@@ -21,6 +21,7 @@ import yaml
 
 from components.artifacts.folder import require_listed
 from components.errors import KfrecError
+from components.feature_spec.vocabulary import Vocabulary, read_vocabularies
 
 FILENAME = "feature_spec.yaml"
 FLOAT = "float32"
@@ -77,20 +78,16 @@ class Feature:
         return body
 
 
-class ReservedIds(NamedTuple):
-    """The smallest ids of a feature, which stand for no value of it.
+class ListLength(NamedTuple):
+    """How long the lists of a channel will be, before there is a specification.
 
     Attributes:
-        unknown: a value that the vocabulary lacks.
-        values: the ids of values begin here.
+        values: a sample holds.
+        parameter: name of the one that says so, for messages.
     """
 
-    unknown: int
     values: int
-
-
-# Padding, null, out of vocabulary; of a table only "missing or rare".
-_OF_HISTORIES, _OF_TABLES = ReservedIds(2, 3), ReservedIds(0, 1)
+    parameter: str
 
 
 @dataclass(frozen=True)
@@ -132,11 +129,6 @@ class FeatureSpec:
             )
         return tuple(self.features[feature] for feature in self.channels[name])
 
-    def reserved_ids(self, feature: str) -> ReservedIds:
-        """The ids of a feature that stand for no value."""
-        listed = (self.channels.get(name, ()) for name in (Channel.CATEGORICAL, Channel.MULTIHOT))
-        return _OF_TABLES if any(feature in names for names in listed) else _OF_HISTORIES
-
     def files(self, split: str) -> tuple[Path, ...]:
         """Full paths of a split's record files.
 
@@ -154,6 +146,15 @@ class FeatureSpec:
     def noted_prebatch_size(self, split: str) -> int | None:
         """As :meth:`prebatch_size`, but None where the specification does not say, as the public scripts' does not."""
         return (self.metadata.get(split) or {}).get("prebatch_size")
+
+    @property
+    def vocabularies(self) -> tuple[Vocabulary, ...]:
+        """What the ids stand for, where that is known."""
+        return read_vocabularies(self.folder / FILENAME, self.metadata.get("vocabulary"), self.features)
+
+    def vocabulary_of(self, feature: str) -> Vocabulary | None:
+        """The vocabulary of a feature's ids; None where it is not known."""
+        return next((known for known in self.vocabularies if feature in known.features), None)
 
     def to_yaml(self) -> str:
         body = {
@@ -203,6 +204,7 @@ def load_feature_spec(folder: Path | str, filename: str = FILENAME) -> FeatureSp
     metadata = body.get("metadata") or {}
     for split in sources:
         _check_notes(path, split, metadata.get(split) or {})
+    read_vocabularies(path, metadata.get("vocabulary"), features)
     return FeatureSpec(features, sources, channels, metadata, Path(folder))
 
 

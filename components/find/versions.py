@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import tempfile
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from components.datasets import RawContract
 from components.errors import KfrecError
-from components.storage import Retry, Store, open_store
+from components.storage import Retry, Store, fetch_file, open_store
+from components.storage.packed import is_packed, packed_rows
 
 _RETRY = Retry(5)
 
@@ -62,7 +65,7 @@ def data_versions(prefix: str, contract: RawContract) -> tuple[list[DataVersion]
 
 
 def count_rows(version: DataVersion, enough: int) -> int:
-    """Rows of a version; counting stops where ``enough`` are found.
+    """Rows of a version; counting stops where ``enough`` are found. Packed files are fetched, others streamed.
 
     Raises:
         KfrecError: a file is damaged or cannot be read.
@@ -70,6 +73,11 @@ def count_rows(version: DataVersion, enough: int) -> int:
     store = open_store(version.uri)
     found = 0
     for name in version.files:
+        if is_packed(name):
+            found += _packed(store, name)
+            if found >= enough:
+                return found
+            continue
         for block in _text(store, name):
             found += block.count(b"\n")
             if found >= enough:
@@ -79,6 +87,14 @@ def count_rows(version: DataVersion, enough: int) -> int:
 
 def _names(store: Store) -> list[str]:
     return list(_RETRY.call(store.uri, store.names) or ())
+
+
+def _packed(store: Store, name: str) -> int:
+    """The rows of a file that has to be there as a whole."""
+    with tempfile.TemporaryDirectory(prefix="kfrec-find-") as folder:
+        path, info = Path(folder) / "file", _RETRY.call(store.url(name), lambda: store.stat(name))
+        fetch_file(store, _RETRY, info, path, lambda info: None, lambda size: None)
+        return packed_rows(path, store.url(name))
 
 
 def _text(store: Store, name: str) -> Iterator[bytes]:

@@ -3,10 +3,11 @@
 Throughout, ``labels`` are 0 or 1, ``scores`` grow with the belief in 1, and both have one entry a sample.
 """
 
-from components.metrics.bootstrap import CONFIDENCE, Interval, auc_difference_interval, auc_interval
+from components.metrics.bootstrap import CONFIDENCE, Interval, auc_difference_interval, auc_interval, mean_interval
 from components.metrics.calibration import Calibration, calibration
 from components.metrics.grouped import GroupedAuc, auc_by_bucket, grouped_auc
 from components.metrics.log_loss import log_loss
+from components.metrics.mean_average_precision import RankedGroups
 from components.metrics.precision_recall import average_precision, precision_recall_curve
 from components.metrics.roc import auc_of_histograms, roc_auc, roc_curve
 
@@ -15,6 +16,7 @@ __all__ = [
     "Calibration",
     "GroupedAuc",
     "Interval",
+    "RankedGroups",
     "auc_by_bucket",
     "auc_difference_interval",
     "auc_interval",
@@ -23,6 +25,7 @@ __all__ = [
     "calibration",
     "grouped_auc",
     "log_loss",
+    "mean_interval",
     "precision_recall_curve",
     "roc_auc",
     "roc_curve",

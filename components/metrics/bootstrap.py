@@ -1,4 +1,4 @@
-"""Confidence intervals of an AUC, or of the difference of two, by the paired bootstrap."""
+"""Confidence intervals of an AUC, of a mean, or of the difference of two, by the paired bootstrap."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 
 # Level of the intervals that are reported.
 CONFIDENCE = 0.95
+_DRAWN_AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,32 @@ def auc_difference_interval(
             None draws single samples.
     """
     return _interval(labels, (scores, rival_scores), samples, confidence, seed, clusters)
+
+
+def mean_interval(
+    values: np.ndarray, *, samples: int = 1000, confidence: float = CONFIDENCE, seed: int = 0
+) -> Interval:
+    """Percentile bootstrap interval of a mean, such as that of a metric of each group, or of two models' difference.
+
+    A resample draws as many values as there are, with replacement. How often it draws each distinct value is
+    multinomial, and the mean needs no more; so millions of groups with few distinct values cost next to nothing.
+
+    Args:
+        values: at least one.
+        samples: number of resamples.
+        confidence: level of the interval.
+        seed: seed of the draws.
+    """
+    distinct, counts = np.unique(np.asarray(values, np.float64), return_counts=True)
+    random, total = np.random.default_rng(seed), len(values)
+    at_once = max(1, _DRAWN_AT_ONCE // len(distinct))
+    means = [
+        random.multinomial(total, counts / total, size=min(at_once, samples - first)) @ distinct / total
+        for first in range(0, samples, at_once)
+    ]
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(np.concatenate(means), [tail, 1 - tail])
+    return Interval(float(counts @ distinct / total), float(low), float(high))
 
 
 class _RankedPairs:

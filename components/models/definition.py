@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from components.feature_spec import FeatureSpec
+from components.feature_spec import FeatureSpec, ListLength
 from components.models.model import Model
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ class ModelDefinition:
             tables and their optimizer's state on one rank, which is compared with what is free before any is taken.
         dataset: name of the data set that it trains on by default.
         task: name of the task that judges it.
+        check: takes the train step's parameters and how long the lists of each channel will be, and raises KfrecError
+            if they do not fit together; asked before the first step of a run starts.
         defaults: other defaults of the train step's parameters, such as the published epochs and batch size.
         local_defaults: the same where ``kfrec run`` trains on the built-in data, by pipeline parameter.
     """
@@ -43,5 +45,6 @@ class ModelDefinition:
     training_bytes: Callable[[Any, FeatureSpec], int]
     dataset: str
     task: str
+    check: Callable[[Any, Mapping[str, ListLength]], None] = lambda parameters, lengths: None
     defaults: Mapping[str, Any] = field(default_factory=dict)
     local_defaults: Mapping[str, Any] = field(default_factory=dict)

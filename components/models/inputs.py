@@ -119,9 +119,9 @@ class SequenceInputs(tf.Module):
             user=user,
             long=long,
             long_mask=long[..., 0] > 0,
-            short=self.embedding(short),
+            short=self.embedding(short, has_padding=True),
             short_mask=tf.transpose(short[..., 0]) > 0,
-            candidates=self.embedding(tf.stack(following)),
+            candidates=self.embedding(tf.stack(following), has_padding=True),
         )
 
     def _trimmed(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

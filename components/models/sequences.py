@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
-from components.feature_spec import Channel, FeatureSpec
+from collections.abc import Mapping
+from typing import Protocol
+
+from components.errors import KfrecError
+from components.feature_spec import Channel, FeatureSpec, ListLength
 from components.models.parameters import OneOptimizer
 
 _STATES = {"sgd": 0}
+
+
+class DividedHistory(Protocol):
+    """Parameters of a model that divides a history into a long and a short one."""
+
+    @property
+    def long_seq_length(self) -> int: ...
 
 
 def training_bytes(parameters: OneOptimizer, spec: FeatureSpec) -> int:
@@ -14,3 +25,25 @@ def training_bytes(parameters: OneOptimizer, spec: FeatureSpec) -> int:
     rows = sum((spec.features[name].cardinality or 0) + 1 for name in named)
     width: int = parameters.embedding_dim  # type: ignore[attr-defined]
     return 4 * rows * width * (1 + _STATES.get(parameters.optimizer, 2))
+
+
+def check_histories(parameters: DividedHistory, lengths: Mapping[str, ListLength]) -> None:
+    """Checks that something is left for the short history, and that the negative history covers it.
+
+    Raises:
+        KfrecError: it does not; :func:`components.models.channels.short_length` checks the records in the same way.
+    """
+    if Channel.POSITIVE not in lengths or Channel.NEGATIVE not in lengths:
+        return
+    long, positive, negative = parameters.long_seq_length, lengths[Channel.POSITIVE], lengths[Channel.NEGATIVE]
+    short = positive.values - long
+    if short < 1:
+        raise KfrecError(
+            f"parameter long_seq_length={long} leaves no short history of {positive.parameter}={positive.values}; "
+            f"choose at most {positive.values - 1}"
+        )
+    if negative.values < short:
+        raise KfrecError(
+            f"parameter {negative.parameter}={negative.values} is below the short history of {short} items "
+            f"({positive.parameter}={positive.values} less long_seq_length={long}); raise it, or raise long_seq_length"
+        )

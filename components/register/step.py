@@ -22,7 +22,7 @@ from components.register.gate import Decision, against_champion, not_comparable,
 from components.register.registry import Registry
 from components.scoring import ExportedModel, load_model, open_test_split, open_trained, score_split, translation
 from components.steps.catalog import RegisterParameters
-from components.steps.parameter import as_plain
+from components.steps.parameter import as_plain, build, parameters_of
 from components.tasks import Metric, TaskDefinition
 from components.tracking import tracked_run
 
@@ -45,7 +45,7 @@ def run(
         KfrecError: an input is unfinished, or the evaluation is of another model or test set.
     """
     inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
-    inputs["evaluation"] = _evaluation_of(inputs, evaluation)
+    inputs["evaluation"] = evaluated = _evaluation_of(inputs, evaluation)
     tfrecord, model, evaluation = (artifact.path for artifact in inputs.values())
     task = registry_of.task(parameters.task)
     score = _score_of(evaluation, task.primary)
@@ -62,7 +62,7 @@ def run(
         standing = int(champion.version) if champion else None
         # A decision is valid until another model becomes champion; then the model is compared with that one.
         if decision is None or standing not in (decision.champion_version, int(version.version)):
-            decision = _decide(parameters, task, registry, spec, evaluation, score)
+            decision = _decide(parameters, task, registry, spec, evaluated, score)
         origin = _origin(parameters, spec)
         registry.note(version, origin)
         registry.apply(version, decision)
@@ -105,6 +105,12 @@ def _evaluation_of(inputs: Mapping[str, Artifact], evaluation: Path) -> Artifact
     return found
 
 
+def _evaluation_parameters(task: TaskDefinition, evaluation: Artifact) -> Any:
+    """The task's parameters that the evaluation was made with, so that the champion is measured alike."""
+    known = {parameter.name for parameter in parameters_of(task.evaluation)}
+    return build(task.evaluation, {name: value for name, value in evaluation.parameters.items() if name in known})
+
+
 def _example(spec: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
     """The first test samples, as the model reads them."""
     return next(Records(spec, "test", features=list(model.inputs)).batches(_EXAMPLE_ROWS))
@@ -123,7 +129,7 @@ def _decide(
     task: TaskDefinition,
     registry: Registry,
     spec: FeatureSpec,
-    evaluation: Path,
+    evaluation: Artifact,
     score: float,
 ) -> Decision:
     champion = registry.champion()
@@ -145,10 +151,12 @@ def _decide(
             lookups=lookups,
             title=f"scoring champion version {champion.version}",
         )
-    values = pq.read_table(evaluation / "predictions.parquet")["score"].to_numpy()
+    values = pq.read_table(evaluation.path / "predictions.parquet")["score"].to_numpy()
+    measured_with = _evaluation_parameters(task, evaluation)
     interval = task.difference(
         dataclasses.replace(theirs, values=values),
         theirs.values,
+        measured_with,
         parameters.bootstrap_samples,
         parameters.confidence,
         parameters.seed,
@@ -157,7 +165,7 @@ def _decide(
         task.primary,
         score,
         int(champion.version),
-        task.value(theirs),
+        task.value(theirs, measured_with),
         interval,
         margin=parameters.promotion_margin,
         confidence=parameters.confidence,

@@ -12,7 +12,7 @@ from components.feature_spec import Channel, FeatureSpec
 from components.progress import progress
 from components.records import Records, prefetched
 from components.scoring.model import ExportedModel
-from components.tasks import Kept, Scores
+from components.tasks import Kept, Scores, kept_features
 
 # Batches.
 _READ_AHEAD = 2
@@ -45,7 +45,7 @@ def score_split(
         KfrecError: the split has no samples, or a record is corrupt.
     """
     label = spec.channel(Channel.LABEL)[0].name
-    columns = {column: spec.channels[column.channel][0] for column in keep if spec.channels.get(column.channel)}
+    columns = kept_features(spec, keep)
     wanted = dict.fromkeys((label, *columns.values(), *model.inputs))
     records = Records(spec, split, features=list(wanted))
     if not records.rows:

@@ -6,8 +6,6 @@ both sides contain it.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,11 +13,10 @@ import pyarrow.parquet as pq
 
 from components.artifacts.folder import require_listed
 from components.errors import KfrecError
-from components.feature_spec import Feature, FeatureSpec
+from components.feature_spec import Feature, FeatureSpec, Vocabulary
 from components.scoring.model import ExportedModel
 
 PADDING = 0
-_ROLES = ("_trgt", "_pos", "_neg")
 
 
 class NotComparable(KfrecError):
@@ -29,23 +26,27 @@ class NotComparable(KfrecError):
 def translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
     """Arrays that map the data's ids to the model's: feature name to int32 [largest id + 1].
 
-    An id is translated through its string; a string that the model has never seen becomes the id of unknown values
-    (:meth:`components.feature_spec.FeatureSpec.reserved_ids`), and 0 (padding) stays 0. Features with equal
-    vocabularies on both sides have no array; nor do features without a vocabulary on either side and with equal
-    cardinalities.
+    An id is translated through its string. A string that the model has never seen becomes the unknown id of the model's
+    vocabulary; reserved ids, such as 0 (padding), stay as they are. Features with equal vocabularies on both sides have
+    no array; nor do features without a vocabulary on either side and with equal cardinalities.
 
     Raises:
         NotComparable: the model reads a feature that the data lacks or has in another shape, or whose ids cannot be
             matched.
     """
     pairs = {name: _pair(name, data, model) for name in model.inputs}
-    by_vocabulary: dict[str, np.ndarray | None] = {}
+    found: dict[str, np.ndarray | None] = {}
+    made: dict[tuple[Vocabulary, Vocabulary], np.ndarray | None] = {}
     for name, (feature, known) in pairs.items():
-        vocabulary = vocabulary_of(name)
-        categorical = known.cardinality is not None or feature.cardinality is not None
-        if categorical and vocabulary not in by_vocabulary:
-            by_vocabulary[vocabulary] = _lookup(vocabulary, feature, known, data, model)
-    found = {name: by_vocabulary.get(vocabulary_of(name)) for name in model.inputs}
+        if known.cardinality is None and feature.cardinality is None:
+            continue
+        ours, theirs = data.vocabulary_of(name), model.spec.vocabulary_of(name)
+        if ours is None or theirs is None:
+            _require_equal_ids(name, feature, known, data, model)
+        elif (ours, theirs) in made:
+            found[name] = made[ours, theirs]
+        else:
+            found[name] = made[ours, theirs] = _lookup(ours, theirs, feature.cardinality or 0, data, model)
     return {name: lookup for name, lookup in found.items() if lookup is not None}
 
 
@@ -62,50 +63,41 @@ def _pair(name: str, data: FeatureSpec, model: ExportedModel) -> tuple[Feature, 
     return feature, known
 
 
-def vocabulary_of(feature: str) -> str:
-    """The vocabulary that a feature shares with the other roles of the same column: item_trgt and item_pos to item."""
-    for role in _ROLES:
-        if feature.endswith(role):
-            return feature.removesuffix(role)
-    return feature
+def _require_equal_ids(name: str, feature: Feature, known: Feature, data: FeatureSpec, model: ExportedModel) -> None:
+    """Checks that a feature without a vocabulary has none on either side, and as many ids."""
+    for one, other in ((data, model.spec), (model.spec, data)):
+        if one.vocabulary_of(name) is not None:
+            raise NotComparable(f"{other.folder} has no vocabulary of {name} to match its ids by")
+    if feature.cardinality != known.cardinality:
+        raise NotComparable(
+            f"{name} has {feature.cardinality} ids in {data.folder} and {known.cardinality} in {model.folder}, and "
+            "neither has a vocabulary to match them by"
+        )
 
 
 def _lookup(
-    vocabulary: str, feature: Feature, known: Feature, data: FeatureSpec, model: ExportedModel
+    ours: Vocabulary, theirs: Vocabulary, cardinality: int, data: FeatureSpec, model: ExportedModel
 ) -> np.ndarray | None:
-    ours, theirs = _file(data, vocabulary), _file(model.spec, vocabulary)
-    if ours is None and theirs is None:
-        if feature.cardinality != known.cardinality:
-            raise NotComparable(
-                f"{vocabulary} has {feature.cardinality} ids in {data.folder} and {known.cardinality} in "
-                f"{model.folder}, and neither has a vocabulary to match them by"
-            )
-        return None
-    if ours is None or theirs is None:
-        without = data.folder if ours is None else model.folder
-        raise NotComparable(f"{without} has no vocabulary of {vocabulary} to match its ids by")
-    our_ids, our_values = _read(ours)
-    their_ids, their_values = _read(theirs)
-    if np.array_equal(our_ids, their_ids) and our_values.equals(their_values):
+    our_ids, our_values = _read(data, ours)
+    their_ids, their_values = _read(model.spec, theirs)
+    same = np.array_equal(our_ids, their_ids) and our_values.equals(their_values)
+    if same and ours.unknown == theirs.unknown:
         return None
     found = pc.index_in(our_values, value_set=their_values, skip_nulls=True)
     seen = pc.is_valid(found).to_numpy(zero_copy_only=False)
-    largest = max(feature.cardinality or 0, int(our_ids.max(initial=0)))
-    lookup = np.full(largest + 1, data.reserved_ids(feature.name).unknown, np.int32)
+    largest = max(cardinality, int(our_ids.max(initial=0)))
+    lookup = np.full(largest + 1, theirs.unknown, np.int32)
     lookup[our_ids[seen]] = their_ids[pc.drop_null(found).to_numpy()]
+    # Ids before the first value on both sides are reserved: padding, null, unknown.
+    reserved = np.arange(min(our_ids.min(initial=largest), their_ids.min(initial=largest)))
+    lookup[reserved] = np.where(reserved == ours.unknown, theirs.unknown, reserved)
     lookup[PADDING] = PADDING
     return lookup
 
 
-def _file(spec: FeatureSpec, vocabulary: str) -> Path | None:
-    listed = (spec.metadata.get("vocabulary") or {}).get(vocabulary)
-    if not listed:
-        return None
-    require_listed(spec.folder, [listed])
-    return spec.folder / listed
-
-
-def _read(path: Path) -> tuple[np.ndarray, pa.Array]:
+def _read(spec: FeatureSpec, vocabulary: Vocabulary) -> tuple[np.ndarray, pa.Array]:
+    require_listed(spec.folder, [vocabulary.file])
+    path = spec.folder / vocabulary.file
     try:
         table = pq.read_table(path, columns=["id", "value"])
     except FileNotFoundError:

@@ -13,6 +13,9 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from components.errors import KfrecError
+from components.models.tables.placement import KINDS, REPLICATED
+from components.models.tables.plan import AUTO as AUTOMATIC_TABLES
+from components.models.tables.plan import read_named
 from components.registry import dataset, model, task
 from components.steps.batch_size import require_divisible
 from components.steps.parameter import LARGEST_SEED, joined, param
@@ -186,6 +189,30 @@ class TrainParameters:
         unit="threads",
         at_least=0,
     )
+    # embedding tables
+    table_placement: str = param(
+        AUTOMATIC_TABLES,
+        "Where embedding tables are: whole on every rank, each on one rank, or divided among the ranks by columns or "
+        "rows; auto divides the largest ones where a rank's memory does not hold all",
+        choices=(AUTOMATIC_TABLES, *KINDS),
+    )
+    placed_tables: str = param(
+        "",
+        "Placements of single tables, such as cat_3=rows,cat_9=auto@host; the addition @host keeps a table in the "
+        "host's memory beside a GPU",
+    )
+    table_memory: str = param(
+        "0",
+        "Memory of a rank for embedding tables and their optimizer's state, a Kubernetes quantity; 0 is three quarters "
+        "of the host's free memory, and no limit on a GPU",
+        is_quantity=True,
+    )
+    largest_export: str = param(
+        "16Gi",
+        "Largest embedding tables that are exported within a SavedModel, a Kubernetes quantity; larger ones that are "
+        "divided among ranks are written as a file each instead",
+        is_quantity=True,
+    )
     # results
     load_checkpoint_path: str = param("", "Folder of checkpoints to resume from; empty starts fresh")
     warm_start_path: str = param(
@@ -207,6 +234,20 @@ class TrainParameters:
         at_least=-1,
         pipeline_name="train_seed",
     )
+
+    def check(self) -> None:
+        """Placements are readable, and XLA compiles no exchange between ranks.
+
+        Raises:
+            KfrecError: they are not, or it would have to.
+        """
+        placements = {self.table_placement, *(kind for kind, _ in read_named(self.placed_tables).values())}
+        if self.xla and placements - {AUTOMATIC_TABLES, REPLICATED}:
+            raise KfrecError(
+                f"parameter xla=True: XLA cannot compile the exchange of rows that table_placement="
+                f"{self.table_placement} and placed_tables={self.placed_tables!r} ask for; turn xla off, or take "
+                f"{REPLICATED}"
+            )
 
 
 @dataclass(frozen=True)
@@ -280,8 +321,8 @@ class LaunchParameters(TrainParameters):
         "/etc/kfrec/job/mpijob.yaml",
         "File with the cluster's settings for MPIJobs; ignored if it does not exist",
     )
-    tfrecord_uri: str = param("", "URI where the workers of an MPIJob read the records; empty is the folder itself")
-    model_uri: str = param("", "URI where the workers of an MPIJob write the model; empty is the folder itself")
+    tfrecord_uri: str = param("", "URI where the workers of an MPIJob read the records")
+    model_uri: str = param("", "URI where the workers of an MPIJob write the model")
     experiment: str = EXPERIMENT
     run_id: str = RUN_ID
 
@@ -329,16 +370,18 @@ class Brought(NamedTuple):
     """What a data set, model or task brings to a step.
 
     Attributes:
-        parameters: dataclass of its own parameters.
+        parameters: dataclasses of its own parameters.
         defaults: other defaults of the step's parameters, by name.
     """
 
-    parameters: type
+    parameters: tuple[type, ...]
     defaults: Mapping[str, Any] = MappingProxyType({})
 
 
 def _brought_by_model(name: str) -> Brought:
-    return Brought(model(name).parameters, model(name).defaults)
+    """The model's parameters, and those that its task has for the train step."""
+    definition = model(name)
+    return Brought((definition.parameters, task(definition.task).training), definition.defaults)
 
 
 def worker_parameters(model_type: str) -> type:
@@ -353,7 +396,7 @@ def worker_parameters(model_type: str) -> type:
 def _joined_by(parameter: str, name: str, brought: Callable[[str], Brought], own: type) -> type:
     try:
         parameters, defaults = brought(name)
-        return joined(parameters, own, defaults=tuple(defaults.items()))
+        return joined(*parameters, own, defaults=tuple(defaults.items()))
     except KfrecError as error:
         raise KfrecError(f"parameter {parameter}={name!r}: {error}") from None
 
@@ -423,10 +466,10 @@ STEPS: dict[str, Step] = {
               "warm_start_path": str}),
         Step("download", "Fetch raw files, or generate synthetic ones.",
              DownloadParameters, {}, {"raw": RAW}, (),
-             {}, {}, "dataset", lambda name: Brought(dataset(name).generation)),
+             {}, {}, "dataset", lambda name: Brought((dataset(name).generation,))),
         Step("preprocess", "Convert raw files to training samples with NVTabular.",
              PreprocessParameters, {"raw": RAW}, {"parquet": PARQUET}, ("train", "test"),
-             {}, {}, "dataset", lambda name: Brought(dataset(name).sampling)),
+             {}, {}, "dataset", lambda name: Brought((dataset(name).sampling,))),
         Step("tfrecord", "Convert samples in parquet to shuffled TFRecord files.",
              TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}, ("train", "test")),
         Step("train", "Train a model with Horovod and export it.",
@@ -435,9 +478,9 @@ STEPS: dict[str, Step] = {
         Step("evaluate", "Score the test split and report metrics.",
              EvaluateParameters, {"tfrecord": TFRECORD, "model": MODEL}, {"evaluation": EVALUATION}, ("test",),
              {}, {"metrics": "Metrics", "classification_metrics": "ClassificationMetrics", "report": "HTML"},
-             "task", lambda name: Brought(task(name).evaluation)),
+             "task", lambda name: Brought((task(name).evaluation,))),
         Step("register", "Register the model and promote it if it beats the champion.",
              RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
-             {"registration": REGISTRATION}, ("models",), {}, {}, "task", lambda name: Brought(task(name).decision)),
+             {"registration": REGISTRATION}, ("models",), {}, {}, "task", lambda name: Brought((task(name).decision,))),
     )
 }  # fmt: skip

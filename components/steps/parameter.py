@@ -140,6 +140,17 @@ def check_quantity(place: str, value: str) -> None:
         raise KfrecError(f"{place}={value!r} is not a Kubernetes quantity; write one such as 500m, 8 or 32Gi")
 
 
+def bytes_of(quantity: str) -> float:
+    """The value of a Kubernetes quantity, such as 32Gi, in bytes."""
+    match = re.fullmatch(r"([\d.]+)(e\d+)?([a-zA-Z]*)", quantity)
+    assert match is not None
+    number, exponent, suffix = match.groups()
+    powers = {"": 0, "k": 1, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+    if suffix == "m":
+        return float(number) / 1000
+    return float(number + (exponent or "")) * (1024 if suffix.endswith("i") else 1000) ** powers[suffix.rstrip("i")]
+
+
 def _number(value: float) -> str:
     return str(value) if isinstance(value, int) else f"{value:g}"
 

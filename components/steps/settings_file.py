@@ -30,7 +30,16 @@ _TOLD = {
     "mapping_type": "is not a mapping; write name: value",
     "tuple_type": "is not a list; correct it",
     "list_type": "is not a list; correct it",
+    "model_attributes_type": "is not a mapping; write name: value",
+    "dataclass_type": "is not a mapping; write name: value",
+    "float_type": "is not a number; correct it",
     "greater_than_equal": "must be at least {ge}; correct it",
+    "greater_than": "must be above {gt}; correct it",
+    "less_than_equal": "must be at most {le}; correct it",
+    "less_than": "must be below {lt}; correct it",
+    "too_short": "is empty; name at least {min_length}",
+    "string_too_short": "is shorter than {min_length} character; correct it",
+    "string_too_long": "is longer than {max_length} character; correct it",
     "literal_error": "must be one of {expected}; correct it",
     "string_pattern_mismatch": "is not a Kubernetes quantity; write one such as 500m, 8 or 32Gi",
 }
@@ -100,12 +109,17 @@ def checked(place: str, values: Any, kind: type) -> dict[str, Any]:
 
 def _line(place: str, error: Mapping[str, Any]) -> str:
     """A mistake that pydantic found, as a line."""
-    keys = [f"entry {key + 1}" if isinstance(key, int) else key for key in error["loc"]]
+    keys = [f"entry {key + 1}" if isinstance(key, int) else str(key) for key in error["loc"] if key != "[key]"]
+    context = {name: str(value).replace("'", "").replace(" or ", ", ") for name, value in error.get("ctx", {}).items()}
+    if error["type"] == "union_tag_invalid":
+        keys.append(context["discriminator"])
+        return f"{': '.join([place, *keys])}: {context['tag']!r} must be one of {context['expected_tags']}; correct it"
+    if error["type"] == "union_tag_not_found":
+        return f"{': '.join([place, *keys])}: has no {context['discriminator']}; add it"
     if error["type"] == "missing":
         return f"{': '.join([place, *keys[:-1]])}: has no {keys[-1]}; add it"
-    if error["type"] == "extra_forbidden":
+    if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"{': '.join([place, *keys[:-1]])}: unknown parameter {keys[-1]}; take it out"
-    context = {name: str(value).replace("'", "").replace(" or ", ", ") for name, value in error.get("ctx", {}).items()}
     told = _TOLD[error["type"]].format(**context)
     return f"{': '.join([place, *keys])}: {error['input']!r} {told}"
 

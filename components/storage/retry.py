@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from components.errors import KfrecError
+from components.errors import Unreachable
 from components.storage.store import Unavailable
 
 T = TypeVar("T")
@@ -39,10 +39,10 @@ class Retry:
         """Waits after the ``failures``-th failure in a row.
 
         Raises:
-            KfrecError: that was the last try.
+            Unreachable: that was the last try.
         """
         if failures >= self.attempts:
-            raise KfrecError(f"{url}: gave up after {failures} tries ({reason}); {self.remedy}") from reason
+            raise Unreachable(f"{url}: gave up after {failures} tries ({reason}); {self.remedy}") from reason
         wait = min(self.longest_wait, self.first_wait * 2 ** (failures - 1)) * random.uniform(0.5, 1.0)
         self.sleep(max(wait, getattr(reason, "wait", 0.0)))
 
@@ -50,7 +50,7 @@ class Retry:
         """Calls until one try succeeds.
 
         Raises:
-            KfrecError: every try failed.
+            Unreachable: every try failed.
         """
         failures = 0
         while True:

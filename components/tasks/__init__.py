@@ -1,5 +1,26 @@
 """Tasks, which evaluate models: a package each, registered under the entry points ``kfrec.tasks``."""
 
-from components.tasks.definition import Kept, Measured, Metric, Scores, Streaming, TaskDefinition
+from components.tasks.definition import (
+    Exchange,
+    Kept,
+    Measured,
+    Metric,
+    NoParameters,
+    Scores,
+    Streaming,
+    TaskDefinition,
+)
+from components.tasks.kept import kept_features, missing_column
 
-__all__ = ["Kept", "Measured", "Metric", "Scores", "Streaming", "TaskDefinition"]
+__all__ = [
+    "Exchange",
+    "Kept",
+    "Measured",
+    "Metric",
+    "NoParameters",
+    "Scores",
+    "Streaming",
+    "TaskDefinition",
+    "kept_features",
+    "missing_column",
+]

@@ -34,18 +34,25 @@ class Metric:
 
 @dataclass(frozen=True)
 class Kept:
-    """A column that is stored with each sample's score.
+    """A column that stays with each sample's score: in batches, for streaming metrics, and in predictions.parquet.
 
     Attributes:
-        name: of the column in predictions.parquet.
+        name: of the column.
         channel: of the feature specification; its first feature is the column, and data without the channel have no
             column.
-        counted: store the number of ids of a history that are not padding, rather than a value.
+        counted: keep the number of ids of a history that are not padding, rather than a value.
+        needed_for: what cannot be evaluated without the column, such as "MAP"; empty where it only adds to the results.
     """
 
     name: str
     channel: str
     counted: bool = False
+    needed_for: str = ""
+
+
+@dataclass(frozen=True)
+class NoParameters:
+    """A task's parameters for a step that needs none."""
 
 
 @dataclass(frozen=True)
@@ -78,17 +85,38 @@ class Measured:
     series: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
 
 
+class Exchange(Protocol):
+    """How the ranks, each with its share of a split, bring together what belongs together."""
+
+    def exchange(self, keys: np.ndarray, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Sends each row to the rank that its key chooses; all ranks call it at the same time.
+
+        Args:
+            keys: int64 ``[n]``.
+            columns: of the rows, ``[n]`` each.
+
+        Returns:
+            The columns of the rows that this rank received, among them all rows of a key or none.
+        """
+
+
 class Streaming(Protocol):
     """Metrics that add up over batches and ranks; a ``tf.Module`` on the device."""
 
-    def update(self, labels: tf.Tensor, outputs: tf.Tensor) -> None:
-        """Adds the samples of a batch; runs inside ``tf.function``."""
+    def update(self, labels: tf.Tensor, outputs: tf.Tensor, kept: Mapping[str, tf.Tensor]) -> None:
+        """Adds the samples of a batch; runs inside ``tf.function``.
+
+        Args:
+            labels: float32 ``[B]``.
+            outputs: of the model, float32 ``[B]``.
+            kept: the task's kept columns, by name, ``[B]`` each. A training batch has only those that models read.
+        """
 
     def reset(self) -> None:
         """Forgets all samples."""
 
-    def totals(self) -> list[tf.Tensor]:
-        """The sums to reduce over the ranks, float64 each."""
+    def totals(self, ranks: Exchange) -> list[tf.Tensor]:
+        """The sums to reduce over the ranks, float64 each; all ranks call it at the same time."""
 
     def load(self, totals: Sequence[np.ndarray]) -> None:
         """Restores these totals."""
@@ -105,18 +133,20 @@ class TaskDefinition:
         name: value of the parameter ``task`` of evaluate and register.
         summary: one sentence.
         metrics: the primary one first, by which models are compared.
+        training: frozen dataclass of the parameters that the train step has for it.
         evaluation: frozen dataclass of the parameters that the evaluate step has for it.
         decision: frozen dataclass of the parameters that the register step has for it.
-        kept: columns that are stored with each sample's score.
+        kept: columns that stay with each sample's score.
         output: name of what the exported signature returns.
         serve: takes the model's outputs and returns what the signature does, ``[B]`` float32.
-        streaming: takes whether it is for training, which only computes cheap metrics, and returns metrics.
-        require: raises a KfrecError for labels that cannot be evaluated; takes the labels and their origin.
+        streaming: takes whether it is for training, which only computes cheap metrics, and the training parameters, and
+            returns metrics.
+        require: raises a KfrecError for scores that cannot be evaluated; takes the scores and their origin.
         measure: takes scores and the evaluation parameters.
         story: takes the results and returns the report.
-        value: the primary metric of scores.
+        value: the primary metric; takes scores and the evaluation parameters.
         difference: confidence interval of the primary metric of scores minus that of rival values on the same samples;
-            takes those two, the number of resamples, the confidence and the seed.
+            takes those two, the evaluation parameters, the number of resamples, the confidence and the seed.
         floor: takes the decision parameters and returns the threshold for a first model's primary metric.
     """
 
@@ -128,13 +158,14 @@ class TaskDefinition:
     kept: tuple[Kept, ...]
     output: str
     serve: Callable[[tf.Tensor], tf.Tensor]
-    streaming: Callable[[bool], Streaming]
-    require: Callable[[np.ndarray, object], None]
+    streaming: Callable[[bool, Any], Streaming]
+    require: Callable[[Scores, object], None]
     measure: Callable[[Scores, Any], Measured]
     story: Callable[[Measured], Story]
-    value: Callable[[Scores], float]
-    difference: Callable[[Scores, np.ndarray, int, float, int], Interval]
+    value: Callable[[Scores, Any], float]
+    difference: Callable[[Scores, np.ndarray, Any, int, float, int], Interval]
     floor: Callable[[Any], float]
+    training: type = NoParameters
 
     @property
     def primary(self) -> Metric:

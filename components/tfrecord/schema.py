@@ -8,14 +8,20 @@ features and their cardinalities, in the same order.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from components.errors import KfrecError
-from components.feature_spec import Channel, Feature, load_feature_spec
+from components.feature_spec import Channel, Feature, Vocabulary, load_feature_spec
 from components.feature_spec.spec import FILENAME, FLOAT, LARGEST_ID, is_id
+from components.feature_spec.vocabulary import (
+    NEGATIVE_SUFFIX,
+    POSITIVE_SUFFIX,
+    TARGET_SUFFIX,
+    positional_vocabulary,
+)
 
 METADATA = "metadata.json"
 _BOOL_OR_NOT = 1
@@ -124,9 +130,9 @@ def _by_position(folder: Path, number_of_user_features: int) -> tuple[Column, ..
     named = [
         ("label", Channel.LABEL, _BOOL_OR_NOT),
         *((name, Channel.USER, value) for name, value in users),
-        *((f"{name}_trgt", Channel.TARGET, value) for name, value in items),
-        *((f"{name}_pos", Channel.POSITIVE, value) for name, value in items),
-        *((f"{name}_neg", Channel.NEGATIVE, value) for name, value in items),
+        *((f"{name}{TARGET_SUFFIX}", Channel.TARGET, value) for name, value in items),
+        *((f"{name}{POSITIVE_SUFFIX}", Channel.POSITIVE, value) for name, value in items),
+        *((f"{name}{NEGATIVE_SUFFIX}", Channel.NEGATIVE, value) for name, value in items),
     ]
     features = [name for name, _, _ in named]
     for name in features:
@@ -145,6 +151,31 @@ def _by_position(folder: Path, number_of_user_features: int) -> tuple[Column, ..
         )
         for index, (name, channel, value) in enumerate(named)
     )
+
+
+def read_vocabularies(folder: Path, files: Sequence[str], features: Collection[str]) -> tuple[Vocabulary, ...]:
+    """The vocabularies of a parquet folder, which records and models carry on.
+
+    Args:
+        folder: with feature_spec.yaml, which describes them, or with the positional layout, where a file is named after
+            its user or item feature.
+        files: of the folder vocabulary, relative to ``folder``.
+        features: all names in the records.
+
+    Raises:
+        KfrecError: a file that is described is missing.
+    """
+    if not is_by_name(folder):
+        return tuple(
+            positional_vocabulary(Path(file).stem, file, features) for file in files if file.endswith(".parquet")
+        )
+    spec = load_feature_spec(folder)
+    for vocabulary in spec.vocabularies:
+        if vocabulary.file not in files:
+            raise KfrecError(
+                f"{folder / vocabulary.file}: missing or not listed in the manifest, though {FILENAME} describes it"
+            )
+    return spec.vocabularies
 
 
 def read_encoding(folder: Path) -> Mapping[str, Any]:

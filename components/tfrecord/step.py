@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from components.artifacts import Artifact, open_input, publishing
-from components.feature_spec import Chunk, FeatureSpec
+from components.feature_spec import Chunk, FeatureSpec, Vocabulary
 from components.feature_spec.spec import FILENAME
 from components.records.decoding import layout_of
 from components.steps.catalog import TfrecordParameters
@@ -19,7 +19,7 @@ from components.tfrecord.lengths import length_by_footers, length_by_reading
 from components.tfrecord.parts import RowGroup, row_groups
 from components.tfrecord.permutation import Permutation
 from components.tfrecord.samples import LongerList
-from components.tfrecord.schema import METADATA, Column, read_columns, read_encoding
+from components.tfrecord.schema import METADATA, Column, read_columns, read_encoding, read_vocabularies
 from components.tfrecord.shards import ShardPlan, plan_shards
 
 SPLITS = ("train", "test")
@@ -72,9 +72,9 @@ def _write(
         )
         for split in SPLITS
     }
-    vocabulary = _copy_vocabulary(parquet, folder)
+    vocabularies = _copy_vocabularies(parquet, [column.feature for column in columns], folder)
     encoding = read_encoding(parquet.path)
-    spec = _specification(columns, lengths, plans, prebatch, vocabulary, encoding, folder)
+    spec = _specification(columns, lengths, plans, prebatch, vocabularies, encoding, folder)
     layout = layout_of(spec, [column.feature for column in columns])
     for number, split in enumerate(SPLITS):
         (folder / split).mkdir(exist_ok=True)
@@ -89,7 +89,7 @@ def _specification(
     lengths: Mapping[str, int],
     plans: Mapping[str, ShardPlan],
     prebatch: Mapping[str, int],
-    vocabulary: Mapping[str, str],
+    vocabularies: Sequence[Vocabulary],
     encoding: Mapping[str, Any],
     folder: Path,
 ) -> FeatureSpec:
@@ -106,18 +106,22 @@ def _specification(
         split: {"rows": plan.rows, "prebatch_size": prebatch[split], "rows_per_file": plan.rows_per_file}
         for split, plan in plans.items()
     }
-    if vocabulary:
-        metadata["vocabulary"] = dict(vocabulary)
+    if vocabularies:
+        metadata["vocabulary"] = {vocabulary.name: vocabulary.to_dict() for vocabulary in vocabularies}
     if encoding:
         metadata["encoding"] = dict(encoding)
     features = {column.feature: column.to_feature(lengths) for column in columns}
     return FeatureSpec(features, sources, channels, metadata, folder)
 
 
-def _copy_vocabulary(parquet: Artifact, folder: Path) -> dict[str, str]:
-    """Copies the vocabulary, so that a model can be served without the parquet data; returns its files by feature."""
-    found = parquet.paths(f"{_VOCABULARY}/*.parquet")
-    for path in found:
+def _copy_vocabularies(parquet: Artifact, features: Sequence[str], folder: Path) -> tuple[Vocabulary, ...]:
+    """Copies the vocabularies, so that a model can be served without the parquet data.
+
+    Other files beside them, such as statistics of numbers, go with them.
+    """
+    files = [f"{_VOCABULARY}/{path.name}" for path in parquet.paths(f"{_VOCABULARY}/*")]
+    vocabularies = read_vocabularies(parquet.path, files, features)
+    for file in files:
         (folder / _VOCABULARY).mkdir(exist_ok=True)
-        shutil.copyfile(path, folder / _VOCABULARY / path.name)
-    return {path.stem: f"{_VOCABULARY}/{path.name}" for path in found}
+        shutil.copyfile(parquet.path / file, folder / file)
+    return vocabularies

@@ -9,9 +9,16 @@ from typing import Any
 
 from components.models import Model
 from components.steps.catalog import WorkerParameters
-from components.steps.parameter import as_plain
-from components.train.checkpoints.checkpoint import find_checkpoint, read_standing, require_same_model, restore_weights
-from components.train.checkpoints.state import state_of
+from components.steps.parameter import as_plain, bytes_of
+from components.train.checkpoints.checkpoint import (
+    find_checkpoint,
+    read_standing,
+    require_same_model,
+    restore_tables,
+    restore_weights,
+)
+from components.train.checkpoints.standing import Standing
+from components.train.checkpoints.state import shared_state_of
 from components.train.export import export
 from components.train.loop.benchmark import Benchmark, benchmark_inference, benchmark_training
 from components.train.loop.log import PARAMETER, TrainingLog
@@ -22,12 +29,14 @@ from components.train.loop.training import Training
 from components.train.results import (
     PARAMETERS,
     SAVED_MODEL,
+    TABLES,
     TRAINING,
     copy_data_description,
     require_own_results,
     training_results,
     write_json,
 )
+from components.train.whole import copy_whole, divided_bytes, write_tables
 
 
 def run_training(
@@ -54,11 +63,10 @@ def run_training(
             _tell(session, log, benchmark_training(session, training.step.run, seed, log))
             return
         training.run(log)
-        if session.is_first:
-            data = session.data
-            results = training_results(training.standing, ranks.size, data.rows_per_epoch, data.test.rows)
-            log.write([], {name: value for name, value in results.items() if name != "epochs"})
-            _write_results(session, seed, results)
+        data = session.data
+        results = training_results(training.standing, ranks.size, data.rows_per_epoch, data.test.rows)
+        log.write([], {name: value for name, value in results.items() if name != "epochs"})
+        _write_results(session, seed, results)
 
 
 def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> None:
@@ -66,8 +74,11 @@ def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> N
     together(ranks, lambda: _require_results_folder(parameters, ranks))
     seed = ranks.from_first(drawn_seed(parameters.seed))
     session = together(ranks, lambda: open_session(folder, parameters, ranks, seed))
-    together(ranks, lambda: _load_weights(session))
-    ranks.copy_variables(state_of(session.model))
+    found = ranks.from_first(together(ranks, lambda: _find_weights(session)))
+    if found:
+        together(ranks, lambda: restore_weights(*found, session.model) if session.is_first else None)
+        ranks.copy_variables(shared_state_of(session.model))
+        together(ranks, lambda: restore_tables(*found, session.model))
     with _open_log(session, seed) as log:
         if parameters.benchmark:
             _tell(session, log, benchmark_inference(session, log))
@@ -101,32 +112,52 @@ def _tell(session: Session, log: TrainingLog, measured: Benchmark) -> None:
         print(measured.told(session.parameters.mode), flush=True)
 
 
-def _load_weights(session: Session) -> None:
+def _find_weights(session: Session) -> tuple[str, Standing] | None:
+    """The checkpoint to score with, on the first rank, and where its training stood."""
     path = session.parameters.load_checkpoint_path
     if not session.is_first:
-        return
+        return None
     if not path:
         print("no load_checkpoint_path given: the weights are random, so only the speed is meaningful", flush=True)
-        return
+        return None
     prefix = find_checkpoint(path)
-    require_same_model(prefix, read_standing(prefix), session.model)
-    restore_weights(prefix, session.model)
+    standing = read_standing(prefix)
+    require_same_model(prefix, standing, session.model)
+    return prefix, standing
 
 
 def _write_results(session: Session, seed: int, results: Mapping[str, Any]) -> None:
+    """Writes the results on the first rank; the others give their parts of divided tables."""
     parameters, data = session.parameters, session.data
     out = Path(parameters.results_dir)
+    limit, size = bytes_of(parameters.largest_export), divided_bytes(session.model)
+    too_big = size > limit
+    if too_big:
+        write_tables(session.model, out / TABLES, session.ranks)
+    served = None if too_big else _served(session, seed)
+    if not session.is_first:
+        return
     copy_data_description(data.spec, parameters.feature_spec, out)
-    export(_served(session, seed), session.task, data.signature(session.model.serving_features), out / SAVED_MODEL)
+    if served is not None:
+        export(served, session.task, data.signature(session.model.serving_features), out / SAVED_MODEL)
+    else:
+        print(
+            f"the divided embedding tables have {size / 1e9:,.2f} GB, more than largest_export="
+            f"{parameters.largest_export}: there is no {SAVED_MODEL}, and the folder {TABLES} has a file for each "
+            "table; to export one, raise largest_export where the first rank has that memory",
+            flush=True,
+        )
     write_json(out / PARAMETERS, {**as_plain(parameters), "seed": seed})
     write_json(out / TRAINING, results)
 
 
-def _served(session: Session, seed: int) -> Model:
-    """The model to export: in float32 even after mixed-precision training, because it may be served on a CPU."""
-    if not session.parameters.amp:
+def _served(session: Session, seed: int) -> Model | None:
+    """The model to export, on the first rank: with whole tables, and in float32 even after mixed-precision training,
+    because it may be served on a CPU."""
+    if not (session.parameters.amp or divided_bytes(session.model)):
         return session.model
-    model = session.definition.build(session.parameters, session.data.spec, seed, False)
-    for variable, trained in zip(state_of(model), state_of(session.model), strict=True):
-        variable.assign(trained)
+    model = None
+    if session.is_first:
+        model = session.definition.build(session.parameters, session.data.spec, seed, False)
+    copy_whole(session.model, model, session.ranks)
     return model

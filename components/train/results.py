@@ -23,6 +23,8 @@ VOCABULARY = "vocabulary"
 CHECKPOINT = "checkpoint"
 LOG = "log.json"
 SAVED_MODEL = "saved_model"
+# Instead of a SavedModel, where divided tables are too large for one.
+TABLES = "tables"
 
 
 def training_results(standing: Standing, workers: int, train_rows: int, test_rows: int) -> dict[str, Any]:
@@ -72,7 +74,7 @@ def require_own_results(folder: Path, log_filename: str) -> None:
     log = folder / log_filename
     if log.is_file() and is_training_log(log):
         return
-    for name in (log_filename, SAVED_MODEL, PARAMETERS, TRAINING, FILENAME, VOCABULARY):
+    for name in (log_filename, SAVED_MODEL, TABLES, PARAMETERS, TRAINING, FILENAME, VOCABULARY):
         if (folder / name).exists():
             raise KfrecError(
                 f"results_dir {folder}: holds {name}, and no {log_filename} of a training; name another folder"

@@ -35,7 +35,8 @@ from components.records.lanes import needed_files
 from components.steps.catalog import WorkerParameters
 from components.steps.parameter import as_plain
 from components.storage import below, is_uri
-from components.train.checkpoints.outbox import LIST, LOG, CheckpointOutbox, fetch_checkpoint
+from components.train.checkpoints.outbox import LIST, LOG, CheckpointOutbox, fetch_checkpoint, send_parts
+from components.train.checkpoints.parts import is_part
 from components.train.loop.data import TRAIN
 from components.train.loop.ranks import Ranks, together
 from components.train.results import CHECKPOINT, TRAINING, trained_rows
@@ -52,7 +53,8 @@ class Place:
     Attributes:
         data: folder of the records.
         parameters: with local folders.
-        checkpoint_saved: to be called on the first rank with each complete checkpoint.
+        checkpoint_saved: to be called on the first rank with each complete checkpoint, and on the others with each of
+            which they wrote parts.
         is_finished: the results are there already.
     """
 
@@ -78,7 +80,8 @@ def staged(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> Iterator
     data = _stage_data(dataset, stage, parameters, ranks) if is_uri(dataset) else Path(dataset)
     if is_uri(load := parameters.load_checkpoint_path):
         local = stage / f"load-{_digest(load)}"
-        together(ranks, lambda: fetch_checkpoint(load, local) if ranks.rank == 0 else None)
+        node = _node(ranks)
+        together(ranks, lambda: fetch_checkpoint(load, local) if ranks.rank == node[0] else None)
         parameters = dataclasses.replace(parameters, load_checkpoint_path=str(local))
     if not is_uri(parameters.results_dir):
         yield Place(data, parameters)
@@ -104,7 +107,10 @@ def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, rank
     folder = Path(parameters.stage_dir) / f"results-{_digest(uri)}"
     work, checkpoints = folder / "work", folder / CHECKPOINT
     log = work / parameters.log_filename
-    resumed = _first(ranks, lambda: _resume(below(uri, CHECKPOINT), folder, checkpoints, log))
+    stored = below(uri, CHECKPOINT)
+    resumed = _first(ranks, lambda: _resume(stored, folder, checkpoints, log))
+    node = _node(ranks)
+    together(ranks, lambda: _prepare(stored, checkpoints, resumed) if ranks.rank == node[0] != 0 else None)
     local = dataclasses.replace(
         parameters,
         results_dir=str(work),
@@ -112,16 +118,25 @@ def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, rank
         load_checkpoint_path=str(checkpoints) if resumed else parameters.load_checkpoint_path,
     )
     if ranks.rank:
-        yield Place(data, local)
+        yield Place(data, local, lambda prefix: send_parts(stored, prefix, ranks.rank))
         return
-    with CheckpointOutbox(below(uri, CHECKPOINT), log) as outbox:
+    with CheckpointOutbox(stored, log) as outbox:
         yield Place(data, local, outbox.send)
     with publishing(folder / "model", step=STEP, inputs={"tfrecord": source}, parameters=comparable) as staging:
         shutil.copytree(work, staging.path, dirs_exist_ok=True)
-        shutil.copytree(checkpoints, staging.path / CHECKPOINT)
+        _copy_checkpoints(stored, checkpoints, staging.path / CHECKPOINT)
         results = json.loads((work / TRAINING).read_text())
         staging.rows.update(trained_rows(results))
     publish_remote(folder / "model", uri)
+
+
+def _copy_checkpoints(stored: str, checkpoints: Path, folder: Path) -> None:
+    """Copies the checkpoints of this node; with parts of tables, of which other nodes have the rest, the newest one."""
+    if not any(is_part(path.name) for path in checkpoints.iterdir()):
+        shutil.copytree(checkpoints, folder)
+        return
+    fetch_checkpoint(stored, folder)
+    (folder / LOG).unlink()
 
 
 def _claim(uri: str, dataset: str) -> bool:
@@ -138,11 +153,16 @@ def _first(ranks: Ranks, question: Callable[[], bool]) -> bool:
 
 def _stage_data(uri: str, stage: Path, parameters: WorkerParameters, ranks: Ranks) -> Path:
     """Fetches the files that this node's ranks read, on one of them; the others wait."""
-    hosts = ranks.gather(socket.gethostname())
-    node = [rank for rank, host in enumerate(hosts) if host == hosts[ranks.rank]]
+    node = _node(ranks)
     folder = stage / f"data-{_digest(uri)}"
     together(ranks, lambda: stage_records(uri, folder, parameters, node, ranks.size) if ranks.rank == node[0] else None)
     return folder
+
+
+def _node(ranks: Ranks) -> list[int]:
+    """The ranks of this node."""
+    hosts = ranks.gather(socket.gethostname())
+    return [rank for rank, host in enumerate(hosts) if host == hosts[ranks.rank]]
 
 
 def stage_records(uri: str, folder: Path, parameters: WorkerParameters, node: Sequence[int], size: int) -> None:
@@ -188,6 +208,13 @@ def _resume(uri: str, folder: Path, checkpoints: Path, log: Path) -> bool:
     (checkpoints / LOG).replace(log)
     print(f"resuming from the checkpoint at {uri}", flush=True)
     return True
+
+
+def _prepare(uri: str, checkpoints: Path, resumed: bool) -> None:
+    """Fetches what the first node resumes from on another node, whose ranks may need parts of tables."""
+    shutil.rmtree(checkpoints, ignore_errors=True)
+    if resumed:
+        fetch_checkpoint(uri, checkpoints)
 
 
 def _digest(uri: str) -> str:

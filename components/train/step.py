@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tqdm import tqdm
+
 from components import registry
 from components.artifacts import Artifact, open_input, publishing
 from components.artifacts.remote import fetch_artifact
@@ -22,6 +24,7 @@ from components.storage import is_uri
 from components.tasks import TaskDefinition
 from components.tracking import TrackedRun, data_name, system_metrics, tracked_run
 from components.train.checkpoints.kept import kept_on_failure
+from components.train.failure import failing_once
 from components.train.launching.arguments import worker_arguments
 from components.train.launching.launch import STAGE, Launcher, LocalLauncher
 from components.train.results import CHECKPOINT, TRAINING, trained_rows
@@ -48,7 +51,7 @@ def run(
     Raises:
         KfrecError: bad input; where training had begun, its checkpoints are kept and the line names their folder.
     """
-    in_storage = is_uri(parameters.model_uri) and parameters.launcher == MPIJOB
+    in_storage = parameters.launcher == MPIJOB
     data = open_input(tfrecord, steps=("tfrecord",), reads=(parameters.feature_spec,) if in_storage else None)
     tfrecord = data.path
     load_feature_spec(tfrecord, parameters.feature_spec)
@@ -80,6 +83,7 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
         f"--stage_dir={STAGE}",
     ]
     with (
+        failing_once(parameters.model_uri, parameters.run_id, tqdm.write),
         _tracked(parameters, data) as tracked,
         tempfile.TemporaryDirectory(prefix="kfrec-train-") as folder,
     ):
@@ -122,10 +126,18 @@ def launcher_of(parameters: LaunchParameters) -> Launcher:
     """Where the workers run, by the parameter launcher.
 
     Raises:
-        KfrecError: an MPIJob is asked for and there is no cluster, or its settings are wrong.
+        KfrecError: an MPIJob is asked for and its pods could not see the data, there is no cluster, or its settings are
+            wrong.
     """
     if parameters.launcher == LOCAL:
         return LocalLauncher(parameters.transport)
+    for name in ("tfrecord_uri", "model_uri"):
+        if not is_uri(getattr(parameters, name)):
+            raise KfrecError(
+                f"launcher={parameters.launcher} needs a {name} in object storage, not "
+                f"'{getattr(parameters, name)}': the pods of a job do not see this machine's folders; start the run on "
+                "the cluster with kfrec submit, or take launcher=local"
+            )
     from components.train.mpijob.launcher import in_cluster
 
     return in_cluster(parameters)

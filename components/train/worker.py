@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from components.errors import KfrecError, explain_os_error
+from components.errors import KfrecError, Unreachable, explain_os_error
 from components.lifetime import end_with_parent
 from components.progress import emit
 from components.steps.catalog import STEPS, WorkerParameters, worker_parameters
@@ -23,17 +23,21 @@ from components.train.loop.runtime import quiet_tensorflow
 if TYPE_CHECKING:
     from components.train.loop.ranks import Ranks
 
-BAD_INPUT, ABANDONED = 2, 3
+BAD_INPUT, ABANDONED, UNREACHABLE = 2, 3, 4
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs one worker and returns its exit status: 2 for bad input, 3 where another rank failed."""
+    """Runs one worker and returns its exit status.
+
+    2 is for bad input, 3 where another rank failed, 4 where a service such as object storage did not answer: only 2
+    would be the same in another try.
+    """
     end_with_parent(signal.SIGKILL)
     model_type = chosen(STEPS["train"], sys.argv[1:] if arguments is None else arguments)
     try:
         parser = _parser(model_type)
     except KfrecError as error:
-        return _fail(str(error))
+        return _fail(error)
     options = vars(parser.parse_args(arguments)) | {"model_type": model_type}
     dataset = options.pop("dataset_dir")
     given = {name: value for name, value in options.items() if value is not None}
@@ -48,14 +52,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _run(dataset, _parameters(given), ranks)
         return 0
     except SharedError as error:
-        return _fail(str(error), told=ranks.rank == 0)
+        return _fail(error, told=ranks.rank == 0)
     except KfrecError as error:
-        return _fail(str(error))
+        return _fail(error)
     except OSError as error:
         explained = explain_os_error(error)
         if explained is None:
             raise
-        return _fail(str(explained))
+        return _fail(explained)
     except (tf.errors.UnknownError, tf.errors.AbortedError, tf.errors.InternalError) as error:
         if ranks.size == 1 or "Horovod" not in str(error):
             raise
@@ -88,11 +92,12 @@ def _run(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> None:
             run_inference(place.data, place.parameters, ranks)
 
 
-def _fail(message: str, told: bool = True) -> int:
+def _fail(error: KfrecError, told: bool = True) -> int:
+    unreachable = isinstance(error, Unreachable)
     if told:
-        emit("error", step="train", message=message)
-        print(f"error: train: {message}", file=sys.stderr, flush=True)
-    return BAD_INPUT
+        emit("error", step="train", message=str(error), **({"unreachable": True} if unreachable else {}))
+        print(f"error: train: {error}", file=sys.stderr, flush=True)
+    return UNREACHABLE if unreachable else BAD_INPUT
 
 
 def _parser(model_type: str) -> Parser:

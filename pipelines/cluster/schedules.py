@@ -32,6 +32,8 @@ class Schedule:
         name: of the schedule: small letters, digits and dashes, at most 40.
         pipeline: "training" or "retraining".
         model: name of the model.
+        dataset: name of the data set; empty is the model's own.
+        task: name of the task that evaluates it; empty is the model's own.
         cron: second, minute, hour, day of month, month, day of week.
         start: no runs before this time (ISO 8601 with an offset); empty is now.
         end: no runs after this time; empty is never.
@@ -48,6 +50,8 @@ class Schedule:
     name: str = ""
     pipeline: str = "retraining"
     model: str = MODEL
+    dataset: str = ""
+    task: str = ""
     cron: str = ""
     start: str = ""
     end: str = ""
@@ -62,7 +66,7 @@ class Schedule:
     @property
     def runs(self) -> Pipeline:
         """The pipeline that it runs."""
-        return Pipeline(self.pipeline, self.model)
+        return Pipeline(self.pipeline, self.model, self.dataset, self.task)
 
     def wanted(self, ir: str) -> dict[str, Any]:
         """The desired state in KFP, field by field, except for the pause; in KFP's own form."""

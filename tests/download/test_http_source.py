@@ -37,7 +37,7 @@ def books(server: FileServer) -> FileServer:
 
 
 def download(server: FileServer, raw: Path, **parameters: object) -> dict[str, int]:
-    return dict(run(STEPS["download"].of(source=f"{server.url}/books", **parameters), raw=raw))  # type: ignore[arg-type]
+    return dict(run(STEPS["download"].of(source=f"{server.url}/books", **parameters), raw=raw))
 
 
 def test_the_amazon_books_files_are_fetched_by_default(books: FileServer, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ https://argo-workflows.readthedocs.io/en/latest/retries/
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 
@@ -29,6 +29,30 @@ def attempts(policy: dict[str, Any], failing_after: Sequence[float]) -> list[flo
         ran.append(duration)
         now += duration
     return ran
+
+
+def retried(policy: dict[str, Any], step: Callable[[], object]) -> list[Exception]:
+    """Runs a step until it succeeds or no retry is left, without the waits in between.
+
+    Argo cannot tell bad input from anything else: KFP's launcher exits with 1 whatever the step's exit status was
+    (backend/src/v2/cmd/launcher-v2/main.go), and KFP's compiler sets no condition of retries.
+
+    Args:
+        policy: ``retryPolicy`` of a compiled task.
+        step: one attempt.
+
+    Returns:
+        What each failed attempt raised.
+    """
+    raised: list[Exception] = []
+    for _ in range(int(policy["maxRetryCount"]) + 1):
+        try:
+            step()
+        except Exception as error:
+            raised.append(error)
+        else:
+            break
+    return raised
 
 
 def _seconds(duration: str) -> float:

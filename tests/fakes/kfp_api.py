@@ -102,7 +102,7 @@ class KfpApi:
             for name in {r["display_name"].rpartition("-")[0].removeprefix("kfrec-") for r in self.recurring.values()}:
                 if len(self.enabled(name)) > 1:
                     self.violations.append(name)
-            return json.loads(json.dumps(result))  # type: ignore[no-any-return]
+            return json.loads(json.dumps(result))
 
     def healthz(self, query: Json, body: Any) -> Json:
         said = {"commit_sha": "unknown", "tag_name": self.version}
@@ -362,11 +362,12 @@ def _shown_time(moment: datetime) -> str:
 
 
 def _holds(predicate: Json, item: Json) -> bool:
-    key = {"name": "display_name"}.get(predicate["key"], predicate["key"])
+    names = {"name": "display_name"}
+    key: Any = names.get(predicate["key"], predicate["key"])
     value = predicate.get("string_value", predicate.get("stringValue"))
     # kfp.Client sends numbers, everyone else names.
     operations = {1: "EQUALS", 2: "NOT_EQUALS", 9: "IS_SUBSTRING"}
-    operation = operations.get(predicate["operation"], predicate["operation"])
+    operation: Any = operations.get(predicate["operation"], predicate["operation"])
     found = item.get(key)
     return bool(
         {"EQUALS": found == value, "NOT_EQUALS": found != value, "IS_SUBSTRING": str(value) in str(found)}[operation]

@@ -85,7 +85,7 @@ class KfpLauncher:
         self.artifacts |= outputs
         for artifact in outputs.values():
             self._upload(artifact["uri"], pod, copied)
-        return json.loads(told.read_text())  # type: ignore[no-any-return]
+        return json.loads(told.read_text())
 
     def _values(self, step: str) -> dict[str, Any]:
         """What the pipeline's defaults say."""
@@ -104,7 +104,7 @@ class KfpLauncher:
         container = self._spec["deploymentSpec"]["executors"][f"exec-{step}"]["container"]
         module: dict[str, Any] = {}
         exec(compile(container["command"][-1], step, "exec", dont_inherit=True), module)
-        return module[step]  # type: ignore[no-any-return]
+        return module[step]
 
     def _local(self, uri: str, pod: Path) -> Path:
         return pod / "gcs" / uri.removeprefix("gs://")

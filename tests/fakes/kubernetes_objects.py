@@ -115,7 +115,9 @@ class KubernetesObjects:
         resource = "/".join(filter(None, (attributes["resource"], attributes.get("subresource"))))
         refused = (user.rpartition(":")[2], resource, attributes["verb"]) in self.refused
         # RBAC has no opinion on what no role allows: neither denied nor a reason.
-        status = {"allowed": False} if refused else {"allowed": True, "reason": 'RBAC: allowed by RoleBinding "kfrec"'}
+        status: Json = (
+            {"allowed": False} if refused else {"allowed": True, "reason": 'RBAC: allowed by RoleBinding "kfrec"'}
+        )
         return 201, {**body, "status": status}
 
     def _named(self, plural: str, name: str, found: Json | None) -> Answer:

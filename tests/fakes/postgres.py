@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -51,7 +52,7 @@ def running_postgres(binaries: Path, address: str = "127.0.0.1") -> Iterator[str
     """
     port = free_port()
     # It refuses to run as root, and another user reaches no folder of pytest's.
-    someone = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
+    someone: dict[str, Any] = {"user": _NOBODY, "group": _NOBODY, "extra_groups": []} if os.getuid() == 0 else {}
     folder = Path(tempfile.mkdtemp(prefix="kfrec-postgres-"))
     (folder / "password").write_text(PASSWORD)
     if someone:
@@ -83,7 +84,7 @@ def running_postgres(binaries: Path, address: str = "127.0.0.1") -> Iterator[str
 def _make_database(address: str, port: int, server: subprocess.Popen[bytes], log: Path) -> None:
     import psycopg
 
-    account = {"host": address, "port": port, "user": NAME, "password": PASSWORD}
+    account: dict[str, Any] = {"host": address, "port": port, "user": NAME, "password": PASSWORD}
     until = time.monotonic() + _WAIT_SECONDS
     while True:
         assert server.poll() is None and time.monotonic() < until, log.read_text()

@@ -87,7 +87,10 @@ def make_data(
         pq.write_table(table, folder / "vocabulary" / "item.parquet")
         users = pa.table({"id": pa.array(range(1, 51), pa.int32()), "value": [f"U{n}" for n in range(1, 51)]})
         pq.write_table(users, folder / "vocabulary" / "uid.parquet")
-        metadata["vocabulary"] = {"uid": "vocabulary/uid.parquet", "item": "vocabulary/item.parquet"}
+        metadata["vocabulary"] = {
+            "uid": {"file": "vocabulary/uid.parquet", "unknown": 0, "features": ["uid"]},
+            "item": {"file": "vocabulary/item.parquet", "unknown": 2, "features": ["item_trgt", "item_pos"]},
+        }
     source = Chunk(tuple(features), ("test/part_0.tfrecord",))
     spec = FeatureSpec(features, {"train": source, "test": source}, channels, metadata, folder)
     (folder / "feature_spec.yaml").write_text(spec.to_yaml())

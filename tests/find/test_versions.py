@@ -1,11 +1,15 @@
 from __future__ import annotations
 
 import gzip
+import zipfile
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from components.datasets import RawContract, RawKind
 from components.datasets.amazon_reviews.raw_files import CONTRACT
 from components.errors import KfrecError
 from components.find.versions import count_rows, data_versions
@@ -70,3 +74,23 @@ def test_a_prefix_without_versions_is_one_line(tmp_path: Path) -> None:
         data_versions(str(tmp_path / "none"), CONTRACT)
     with pytest.raises(KfrecError, match="cannot be listed; use a folder, gs://"):
         data_versions("http://127.0.0.1:9/x", CONTRACT)
+
+
+def test_rows_of_parquet_and_zip_are_counted(tmp_path: Path) -> None:
+    contract = RawContract((RawKind("tables", r".+\.(csv\.zip|parquet)", "*.csv.zip or *.parquet", "rows"),))
+    (tmp_path / "v1").mkdir()
+    pq.write_table(pa.table({"a": list(range(70))}), tmp_path / "v1" / "a.parquet")
+    with zipfile.ZipFile(tmp_path / "v1" / "b.csv.zip", "w") as archive:
+        archive.writestr("b.csv", "a\n1\n2")
+    ((version,), _) = data_versions(str(tmp_path), contract)
+    assert count_rows(version, 1000) == 73
+    assert count_rows(version, 10) == 70
+
+
+def test_a_damaged_zip_is_named(tmp_path: Path) -> None:
+    contract = RawContract((RawKind("tables", r".+\.zip", "*.zip", "rows"),))
+    (tmp_path / "v1").mkdir()
+    (tmp_path / "v1" / "b.csv.zip").write_bytes(b"PK no more")
+    ((version,), _) = data_versions(str(tmp_path), contract)
+    with pytest.raises(KfrecError, match=r"b\.csv\.zip: damaged or truncated"):
+        count_rows(version, 1000)

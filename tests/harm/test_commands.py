@@ -35,7 +35,7 @@ _NO_SETTINGS = {
     "unknown setting": "every_step: {cpus: '2'}",
     "steps a list": "steps: [train]",
     "a step a list": "steps: {train: [1]}",
-    "a number for text": "every_step: {cpu: 2}",
+    "a number for text": "every_step: {gpu_resource: 2}",
     "text for a number": "every_step: {retries: two}",
     "true for a number": "every_step: {retries: true}",
     "a list for a mapping": "every_step: {labels: [a]}",
@@ -329,5 +329,6 @@ _NO_JOB_SETTINGS = {
 @pytest.mark.parametrize("wrong", _NO_JOB_SETTINGS)
 def test_settings_of_jobs(wrong: str, here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     (here / "job.yaml").write_text(_NO_JOB_SETTINGS[wrong])
-    words = ["train", *folders_of("train", tfrecord=TFRECORD), "--launcher=mpijob", "--job_settings=job.yaml"]
+    places = ["--tfrecord_uri=gs://bucket/tfrecord", "--model_uri=gs://bucket/model"]
+    words = ["train", *folders_of("train", tfrecord=TFRECORD), "--launcher=mpijob", *places, "--job_settings=job.yaml"]
     assert not run_here(words, capfd).surprise("job.yaml")

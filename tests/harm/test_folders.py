@@ -84,8 +84,8 @@ def _one_gone(folder: Path) -> None:
     next(p for p in sorted(folder.rglob("*")) if p.is_file() and p.name != MANIFEST).unlink()
 
 
-def _text(text: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / MANIFEST).write_text(text) and None
+def _text(text: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / MANIFEST).write_text(text)
 
 
 def _replaced_by_file(folder: Path) -> None:

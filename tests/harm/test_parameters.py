@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from components import registry
 from components.steps.catalog import STEPS, worker_parameters
 from components.steps.parameter import Parameter, parameters_of
 from pipelines.defaults import PIPELINES, Pipeline
@@ -42,6 +43,18 @@ STEP_CASES = [
     for parameter in parameters_of(STEPS[step].parameters())
     for value in bad_values(parameter)
 ]
+_GROUPS = {"dataset": registry.DATASETS, "model_type": registry.MODELS, "task": registry.TASKS}
+# What the data sets, models and tasks that are not the defaults bring to a step.
+BROUGHT_CASES = [
+    pytest.param(name, brought, parameter.name, value, id=f"{name}-{brought}-{parameter.name}={value[:12]}")
+    for name, step in STEPS.items()
+    if step.brought
+    for brought in registry.names(_GROUPS[step.chosen_by])
+    if brought != vars(step.of())[step.chosen_by]
+    for group in step.brought(brought).parameters
+    for parameter in parameters_of(group)
+    for value in bad_values(parameter)
+]
 WORKER_CASES = [
     pytest.param(parameter.name, value, id=f"{parameter.name}={value[:12]}")
     for parameter in parameters_of(worker_parameters("sim"))
@@ -67,6 +80,15 @@ def test_there_are_enough_of_them() -> None:
 @pytest.mark.parametrize(("step", "name", "value"), STEP_CASES)
 def test_a_step_refuses_it(step: str, name: str, value: str, capfd: pytest.CaptureFixture[str]) -> None:
     outcome = run_here([step, *folders_of(step), f"--{name}={value}"], capfd)
+    assert not outcome.surprise(step, name, value.strip())
+
+
+@pytest.mark.parametrize(("step", "brought", "name", "value"), BROUGHT_CASES)
+def test_a_step_refuses_it_of_any_data_set_model_and_task(
+    step: str, brought: str, name: str, value: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    chosen = f"--{STEPS[step].chosen_by}={brought}"
+    outcome = run_here([step, *folders_of(step), chosen, f"--{name}={value}"], capfd)
     assert not outcome.surprise(step, name, value.strip())
 
 

@@ -211,8 +211,8 @@ def beside(tmp_path: Path) -> Callable[..., list[Json]]:
         copy = shutil.copytree(MANIFESTS, tmp_path / "manifests", ignore=shutil.ignore_patterns("pipelines"))
         folder = copy / "overlays" / "own"
         folder.mkdir()
-        body = {"resources": ["../../base"], "components": [f"../../components/{name}" for name in chosen]}
-        (folder / "kustomization.yaml").write_text(yaml.safe_dump(body))
+        overlay = {"resources": ["../../base"], "components": [f"../../components/{name}" for name in chosen]}
+        (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
         found = build(folder)
         for body in found:
             wanted = FOREIGN.get((body["apiVersion"], body["kind"]))

@@ -119,6 +119,7 @@ def register(client: MlflowClient) -> None:
 def found(client: MlflowClient, folder: Path) -> tuple[int, float, str]:
     """What became of that: number of the version, metric, and what the artifact says."""
     champion = client.get_model_version_by_alias("ctr", "champion")
+    assert champion.run_id is not None
     weights = client.download_artifacts(champion.run_id, "model/weights.txt", str(folder))
     metric = client.get_run(champion.run_id).data.metrics["test_auc"]
     return int(champion.version), metric, Path(weights).read_text()

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from components.metrics import auc_difference_interval, auc_interval, roc_auc
+from components.metrics import Interval, auc_difference_interval, auc_interval, mean_interval, roc_auc
 
 
 def made_up(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -72,3 +72,22 @@ def test_the_seed_decides_the_draws() -> None:
     labels, scores, _ = made_up(200, 7)
     assert auc_interval(labels, scores, samples=100, seed=1) == auc_interval(labels, scores, samples=100, seed=1)
     assert auc_interval(labels, scores, samples=100, seed=1) != auc_interval(labels, scores, samples=100, seed=2)
+
+
+@pytest.mark.parametrize("digits", [1, 8], ids=["few distinct values", "many"])
+def test_the_interval_of_a_mean_has_the_width_that_its_deviation_gives(digits: int) -> None:
+    values = np.random.default_rng(8).random(2000).round(digits)
+    interval = mean_interval(values, samples=2000, confidence=0.9)
+    error = values.std() / np.sqrt(2000)
+    assert interval.estimate == pytest.approx(values.mean())
+    assert interval.low == pytest.approx(values.mean() - 1.645 * error, abs=0.2 * error)
+    assert interval.high == pytest.approx(values.mean() + 1.645 * error, abs=0.2 * error)
+
+
+def test_the_mean_of_equal_values_is_certain() -> None:
+    assert mean_interval(np.full(10, 0.25)) == Interval(0.25, 0.25, 0.25)
+
+
+def test_the_seed_decides_the_draws_of_a_mean() -> None:
+    values = np.random.default_rng(9).random(50)
+    assert mean_interval(values, seed=1) == mean_interval(values, seed=1) != mean_interval(values, seed=2)

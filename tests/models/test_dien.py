@@ -8,7 +8,9 @@ from components.models.dien.model import Dien
 
 @pytest.fixture
 def model(spec, parameters) -> Dien:
-    return build_model(parameters("dien"), spec)
+    model = build_model(parameters("dien"), spec)
+    assert isinstance(model, Dien)
+    return model
 
 
 def test_only_the_newest_items_matter(model, make_batch):

@@ -1,5 +1,7 @@
 """DLRM against NumPy, its learning rate, and what it makes of unusual tables."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -46,7 +48,7 @@ def test_logits_are_those_of_the_formula(spec, parameters, make_batch):
 @pytest.mark.parametrize("left", [("categorical",), ("multihot",), ("numerical",), ("categorical", "multihot")])
 def test_a_table_may_lack_kinds_of_columns(spec, parameters, make_batch, left):
     channels = {"label": spec.channels["label"], **{name: spec.channels[name] for name in left}}
-    model = build_model(parameters("dlrm"), FeatureSpec(spec.features, {}, channels))
+    model: Any = build_model(parameters("dlrm"), FeatureSpec(spec.features, {}, channels))
     features, labels = make_batch(7)
     logits, terms = model.loss_terms({name: features[name] for name in model.serving_features}, labels)
     assert logits.shape == (7,) and np.isfinite(terms["cross_entropy"].total)
@@ -54,7 +56,7 @@ def test_a_table_may_lack_kinds_of_columns(spec, parameters, make_batch, left):
 
 def test_without_numbers_the_sum_of_the_embeddings_goes_to_the_top(spec, parameters, make_batch):
     channels = {name: spec.channels[name] for name in ("label", "categorical", "multihot")}
-    model = build_model(parameters("dlrm"), FeatureSpec(spec.features, {}, channels))
+    model: Any = build_model(parameters("dlrm"), FeatureSpec(spec.features, {}, channels))
     features, _ = make_batch(5)
     city = model.tables["city"].variable.numpy()[features["city"]]
     rows = model.tables["tags"].variable.numpy()[features["tags"]]

@@ -16,6 +16,7 @@ def model(spec, parameters, monkeypatch) -> sim.Sim:
     """A model whose search finds 2 of 5 items, with weights large enough to tell items apart."""
     monkeypatch.setattr(sim, "FOUND_ITEMS", FOUND)
     model = build_model(parameters("sim"), spec)
+    assert isinstance(model, sim.Sim)
     model.inputs.embedding.tables.assign(model.inputs.embedding.tables * 3.0)
     return model
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from components import registry
 from pipelines.cli import main
 from pipelines.defaults import PIPELINES, Pipeline
 from pipelines.parameters import pipeline_parameters
@@ -21,13 +22,14 @@ def test_every_parameter_of_a_model_is_listed(model: str, capsys: pytest.Capture
 
 def test_the_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["dien", "din", "sim"]
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == registry.names(registry.MODELS)
 
 
 @pytest.mark.parametrize("command", [["run"], ["submit"], ["parameters"], ["compile"]])
 def test_a_model_that_is_not_installed_is_one_line(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*command, "--model", "simm"]) == 2
-    assert capsys.readouterr().err == "error: no model 'simm': did you mean sim? there are dien, din, sim\n"
+    there = ", ".join(registry.names(registry.MODELS))
+    assert capsys.readouterr().err == f"error: no model 'simm': did you mean sim? there are {there}\n"
 
 
 def test_a_model_is_no_parameter(capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,3 +115,32 @@ def test_ui_says_how_to_look(
     assert main(["ui", "--print-only", "--workdir", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert f"mlflow ui --backend-store-uri sqlite:///{tmp_path}/mlflow.db" in shown
+
+
+def test_a_model_takes_the_parameters_of_another_data_set(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["parameters", "--model", "din", "--dataset", "tabular"]) == 0
+    shown = capsys.readouterr().out
+    assert "  table_schema " in shown and "  max_sequence_length " not in shown
+
+
+@pytest.mark.parametrize("choice", ["dataset", "task"])
+def test_a_choice_that_is_not_installed_is_one_line(choice: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", f"--{choice}", "tabulr"]) == 2
+    assert "tabulr" in capsys.readouterr().err.splitlines()[0]
+
+
+@pytest.mark.parametrize("choice", ["dataset", "task"])
+def test_a_choice_is_no_parameter(choice: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--set", f"{choice}=tabular"]) == 2
+    assert f"choose it with --{choice} tabular" in capsys.readouterr().err
+
+
+def test_compiled_pipelines_of_another_data_set_have_their_own_name(tmp_path: Path) -> None:
+    assert main(["compile", "--model", "din", "--dataset", "tabular", "--output", str(tmp_path)]) == 0
+    text = (tmp_path / "din-tabular-training.yaml").read_text()
+    assert "table_schema" in text and "kfrec-din-tabular-training" in text
+
+
+def test_a_data_set_for_every_model_is_not_compiled(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compile", "--dataset", "tabular", "--output", str(tmp_path)]) == 2
+    assert "need a --model" in capsys.readouterr().err

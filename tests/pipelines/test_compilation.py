@@ -160,7 +160,7 @@ def test_a_step_that_fails_at_the_end_of_its_time_is_retried_and_the_last_retry_
 def test_retries_that_would_end_too_early_are_refused() -> None:
     spec, platform = yaml.safe_load_all(compiled(Pipeline(), load_settings()))
     spec["root"]["dag"]["tasks"]["train"]["retryPolicy"]["backoffMaxDuration"] = "3600s"
-    with pytest.raises(KfrecError, match="train: 3 attempts of 90000 s do not fit into backoffMaxDuration=3600s"):
+    with pytest.raises(KfrecError, match="train: 3 attempts of 172800 s do not fit into backoffMaxDuration=3600s"):
         check_retries(spec, platform)
 
 

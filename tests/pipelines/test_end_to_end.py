@@ -96,7 +96,7 @@ def test_one_mlflow_run_holds_what_all_steps_say(first: Run) -> None:
     assert run.info.run_name.startswith("sim synthetic 20")
     assert run.data.params["download.source"] == "synthetic"
     assert run.data.params["preprocess.max_sequence_length"] == "100"
-    rows = {each.dataset.name: json.loads(each.dataset.profile)["num_rows"] for each in run.inputs.dataset_inputs}
+    rows = {each.dataset.name: json.loads(each.dataset.profile or "")["num_rows"] for each in run.inputs.dataset_inputs}
     counts = first.summary["steps"]["tfrecord"]["counts"]
     assert rows == {"synthetic train": counts["train"], "synthetic test": counts["test"]}
 

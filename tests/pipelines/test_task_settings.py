@@ -17,6 +17,17 @@ def test_every_step_has_settings_of_its_own() -> None:
     assert [name for name, settings in steps.items() if not settings.cache] == ["find", "train", "evaluate", "register"]
 
 
+def test_a_quantity_may_be_a_whole_number_as_in_kubernetes(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("every_step: {cpu: 2}\n")
+    assert {settings.cpu for settings in load_settings(file).steps.values()} == {"2"}
+
+
+def test_a_training_that_takes_all_of_its_default_deadline_may_wait_a_day_in_a_queue_before() -> None:
+    """KFP's timeout counts from the start of the step's pod, which waits for the queue; the deadline does not."""
+    assert load_settings().steps["train"].timeout - STEPS["train"].of().deadline >= 24 * 3600
+
+
 def test_a_file_replaces_what_it_names_and_nothing_else(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text("every_step: {retries: 5}\nsteps:\n  preprocess: {gpus: 0, tolerations: []}\n")

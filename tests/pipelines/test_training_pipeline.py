@@ -2,10 +2,11 @@ import pytest
 import yaml
 from kfp import compiler
 
+from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.steps.parameter import parameters_of
 from pipelines.defaults import PIPELINES, TRAINING, Pipeline
-from pipelines.parameters import pipeline_parameters
+from pipelines.parameters import checked, pipeline_parameters
 from pipelines.training import training_pipeline
 
 KFP_TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN", str: "STRING"}
@@ -14,7 +15,7 @@ KFP_TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN", str
 @pytest.fixture(scope="module")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict:
     path = tmp_path_factory.mktemp("compiled") / "training.yaml"
-    compiler.Compiler().compile(training_pipeline(), str(path))
+    compiler.Compiler().compile(training_pipeline(Pipeline()), str(path))
     return next(yaml.safe_load_all(path.read_text()))
 
 
@@ -88,3 +89,14 @@ def test_the_train_step_is_told_the_model(compiled: dict) -> None:
     assert {step: value["runtimeValue"]["constant"] for step, value in told.items()} == {
         "train": "sim", "evaluate": "click", "register": "click"
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("model", ["sim", "dien"])
+def test_histories_that_a_model_cannot_divide_are_rejected_before_any_step(model: str) -> None:
+    with pytest.raises(KfrecError, match="long_seq_length=90 leaves no short history of max_sequence_length=50"):
+        checked({"max_sequence_length": 50}, Pipeline(TRAINING, model))
+    checked({"max_sequence_length": 50, "long_seq_length": 40}, Pipeline(TRAINING, model))
+
+
+def test_a_model_that_reads_the_whole_history_takes_any_length() -> None:
+    checked({"max_sequence_length": 50}, Pipeline(TRAINING, "din"))

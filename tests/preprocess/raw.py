@@ -62,7 +62,9 @@ def vocabulary(output: Path, name: str) -> dict[int, str]:
 
 def named(output: Path, split: str) -> list[dict[str, Any]]:
     """The samples of a split with names in place of ids: None is padding, "?" out of vocabulary."""
-    names = {kind: {0: None, 2: "?"} | vocabulary(output, kind) for kind in ("uid", "item", "cat")}
+    names: dict[str, dict[int, str | None]] = {
+        kind: {0: None, 2: "?", **vocabulary(output, kind)} for kind in ("uid", "item", "cat")
+    }
 
     def name(column: str, value: Any) -> Any:
         kind = column.removeprefix("neg_").removesuffix("_sequence")

@@ -24,7 +24,7 @@ def refused(*lines: bytes) -> tuple[list[dict[str, object]], list[str]]:
     return table.to_pylist(), [line.reason for line in bad]
 
 
-GOOD = [
+GOOD: list[str | bytes] = [
     '{"reviewerID": "ann", "asin": "i1", "unixReviewTime": 7, "helpful": [1, 2], "reviewText": "\\u00e9 \\"q\\""}',
     '{"unixReviewTime": -3, "asin": "i\\u00e9", "reviewerID": "b"}',
     b'{"reviewerID": "c", "asin": "i3", "unixReviewTime": 9, "reviewText": "\xff"}',

@@ -85,7 +85,8 @@ def test_many_varints_at_a_time_are_those_one_at_a_time(kind: type) -> None:
 @pytest.mark.parametrize("wrong", [-1, 1001, 2**31 - 1, -(2**31)])
 @pytest.mark.parametrize("place", [0, 15, 16, 19, 39])
 def test_a_value_that_is_not_allowed_is_seen_wherever_it_stands(place: int, wrong: int, kind: type) -> None:
-    values, offsets = np.full(40, 1000, kind), np.arange(3) * 20
+    values: np.ndarray = np.full(40, 1000, kind)
+    offsets = np.arange(3) * 20
     assert lists_as_varints(values, offsets, 1000, 20)[0]
     values[place] = wrong
     assert not lists_as_varints(values, offsets, 1000, 20)[0]
@@ -97,7 +98,7 @@ def test_an_excess_beyond_32_bits_is_seen() -> None:
 
 
 @kernel
-def write(values, out):  # type: ignore[no-untyped-def]
+def write(values, out):
     at = 0
     for value in values:
         at = write_varint(out, at, value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -32,12 +32,12 @@ def random_samples(rows: int) -> dict[str, np.ndarray]:
     return {n: ((limits[n] + 1) * rng.random(shapes[n]) ** 4).astype(np.int64) for n in FEATURES}
 
 
-def write(path: Path, records: list[dict[str, object]]) -> None:
+def write(path: Path, records: Sequence[Mapping[str, object]]) -> None:
     """Writes one Example a record with TensorFlow; lists of int become int64 lists."""
     import tensorflow as tf
 
-    def feature(values: object) -> tf.train.Feature:
-        values = np.atleast_1d(np.asarray(values))
+    def feature(given: object) -> tf.train.Feature:
+        values = np.atleast_1d(np.asarray(given))
         if values.dtype.kind == "f":
             return tf.train.Feature(float_list=tf.train.FloatList(value=values))
         return tf.train.Feature(int64_list=tf.train.Int64List(value=values))

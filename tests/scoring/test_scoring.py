@@ -6,11 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from components import registry
 from components.artifacts import adopt
 from components.errors import KfrecError
-from components.feature_spec import Feature, FeatureSpec, load_feature_spec
+from components.feature_spec import Feature, FeatureSpec, Vocabulary, load_feature_spec
 from components.metrics import roc_auc
 from components.scoring import ExportedModel, NotComparable, load_model, score_split, translation
 from components.tasks import Scores
@@ -90,9 +91,32 @@ def test_ids_are_translated_through_their_names(newer: Path, model: Path) -> Non
     assert [lookups["item_trgt"][ours[name]] for name in NAMES[2:]] == [theirs[name] for name in NAMES[2:]]
 
 
-def test_unseen_ids_are_out_of_vocabulary_and_padding_stays(newer: Path, model: Path) -> None:
+def test_unseen_ids_become_unknown_and_reserved_ids_stay(newer: Path, model: Path) -> None:
     lookup = translation(load_feature_spec(newer), load_model(model))["item_trgt"]
-    assert lookup[:6].tolist() == [0, 2, 2, 2, 2, 2]
+    assert lookup[:6].tolist() == [0, 1, 2, 2, 2, 2]
+
+
+def test_unknown_ids_are_those_of_the_models_vocabulary(newer: Path, model: Path, tmp_path: Path) -> None:
+    mine = shutil.copytree(model, tmp_path / "model")
+    text = (mine / "feature_spec.yaml").read_text()
+    (mine / "feature_spec.yaml").write_text(text.replace("unknown: 2", "unknown: 0"))
+    adopt(mine)
+    lookup = translation(load_feature_spec(newer), load_model(mine))["item_trgt"]
+    assert lookup[:6].tolist() == [0, 1, 0, 0, 0, 0]
+
+
+def test_a_specification_of_an_earlier_version_names_files_alone(newer: Path, model: Path, tmp_path: Path) -> None:
+    """Its features and the unknown id are those of the positional layout."""
+    mine = shutil.copytree(model, tmp_path / "model")
+    body = yaml.safe_load((mine / "feature_spec.yaml").read_text())
+    known = body["metadata"]["vocabulary"]
+    body["metadata"]["vocabulary"] = {name: vocabulary["file"] for name, vocabulary in known.items()}
+    (mine / "feature_spec.yaml").write_text(yaml.safe_dump(body))
+    adopt(mine)
+    expected = translation(load_feature_spec(newer), load_model(model))
+    found = translation(load_feature_spec(newer), load_model(mine))
+    for name in ("item_trgt", "item_pos"):
+        np.testing.assert_array_equal(found[name], expected[name])
 
 
 def test_an_older_model_scores_newer_data_as_one_trained_on_it(newer: Path, model: Path, newer_model: Path) -> None:
@@ -111,13 +135,13 @@ def test_without_vocabularies_other_cardinalities_cannot_be_compared(tmp_path: P
     data = make_data(tmp_path / "tfrecord", vocabulary=False, rows=20)
     model = make_model(tmp_path / "model", data)
     other = make_data(tmp_path / "other", vocabulary=False, rows=20, names=NAMES[:30])
-    with pytest.raises(NotComparable, match=r"item has 32 ids in .*/other and 62 in .*/model"):
+    with pytest.raises(NotComparable, match=r"item_pos has 32 ids in .*/other and 62 in .*/model"):
         translation(load_feature_spec(other), load_model(model))
 
 
 def test_a_vocabulary_on_one_side_only_cannot_be_compared(tmp_path: Path, model: Path) -> None:
     data = make_data(tmp_path / "tfrecord", vocabulary=False, rows=20)
-    with pytest.raises(NotComparable, match="has no vocabulary of item"):
+    with pytest.raises(NotComparable, match="has no vocabulary of item_pos"):
         translation(load_feature_spec(data), load_model(model))
 
 
@@ -178,7 +202,7 @@ def test_an_unseen_id_of_a_table_is_a_rare_one(tmp_path: Path, channel: str) -> 
         table = pa.table({"id": pa.array(range(1, 1 + len(values)), pa.int32()), "value": values})
         pq.write_table(table, folder / "vocabulary" / "city.parquet")
         length = 3 if channel == "multihot" else None
-        noted = {"vocabulary": {"city": "vocabulary/city.parquet"}}
+        noted = {"vocabulary": {"city": Vocabulary("city", "vocabulary/city.parquet", 0, ("city",)).to_dict()}}
         return FeatureSpec(
             {"city": Feature("city", "int64", len(values), length)}, {}, {channel: ("city",)}, noted, folder
         )

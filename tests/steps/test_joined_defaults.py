@@ -26,7 +26,7 @@ def test_the_other_default_holds_and_the_bounds_stay() -> None:
     assert {parameter.name: parameter.default for parameter in parameters_of(group)} == {
         "epochs": 20, "batch": 10, "width": 4
     }  # fmt: skip
-    assert build(group, {}).epochs == 20  # type: ignore[attr-defined]
+    assert build(group, {}).epochs == 20
     with pytest.raises(KfrecError, match="epochs=0 must be at least 1"):
         build(group, {"epochs": 0})
 

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from components.errors import KfrecError
@@ -50,7 +52,7 @@ def test_the_worker_has_every_published_parameter_with_its_default() -> None:
 
 
 def test_text_becomes_typed_values() -> None:
-    parameters = build(
+    parameters: Any = build(
         worker_parameters("sim"), {"lr": "0.5", "amp": "true", "epochs": "2", "stage_two_mlp_dims": "8,4"}
     )
     assert (parameters.lr, parameters.amp, parameters.epochs) == (0.5, True, 2)
@@ -58,7 +60,7 @@ def test_text_becomes_typed_values() -> None:
 
 
 def test_plain_values_build_the_same_parameters_again() -> None:
-    parameters = build(worker_parameters("sim"), {"aux_mlp_dims": "7", "xla": True})
+    parameters: Any = build(worker_parameters("sim"), {"aux_mlp_dims": "7", "xla": True})
     assert build(worker_parameters("sim"), as_plain(parameters)) == parameters
 
 

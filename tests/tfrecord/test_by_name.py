@@ -25,7 +25,7 @@ CHANNELS = {
     Channel.LABEL: ("taken",), "item": ("item",), "tags": ("tags",), "numbers": ("price", "weights"),
     "group": ("display",),
 }  # fmt: skip
-ROWS = {
+ROWS: dict[str, Any] = {
     "display": [7, 7, 0, 2_000_000_000],
     "price": [0.5, -1.25, 3e38, 0.0],
     "weights": [[], [0.5], [1.5, -2.5], [4.0, 8.0]],
@@ -35,12 +35,15 @@ ROWS = {
 }
 
 
-def written(folder: Path, **changed: Any) -> Path:
-    spec = FeatureSpec({feature.name: feature for feature in FEATURES}, {}, CHANNELS)
+def written(folder: Path, metadata: dict[str, Any] | None = None, **changed: Any) -> Path:
+    spec = FeatureSpec({feature.name: feature for feature in FEATURES}, {}, CHANNELS, metadata or {})
     for split in ("train", "test"):
         (folder / split).mkdir(parents=True)
         pq.write_table(pa.table(ROWS | changed), folder / split / "part.0.parquet")
     (folder / "feature_spec.yaml").write_text(spec.to_yaml())
+    (folder / "vocabulary").mkdir()
+    for vocabulary in spec.vocabularies:
+        (folder / vocabulary.file).write_bytes(b"ids and values")
     adopt(folder)
     return folder
 
@@ -58,7 +61,7 @@ def test_floats_and_lists_come_back_as_they_were(tmp_path: Path, prebatch: int) 
     found = read(tmp_path / "records")
     assert found["price"].dtype == found["weights"].dtype == np.float32
     np.testing.assert_array_equal(found["price"], np.array([0.5, -1.25, 0.0, 3e38], "f"))
-    np.testing.assert_array_equal(found["weights"], [[0, 0], [0, 0.5], [4, 8], [1.5, -2.5]])
+    np.testing.assert_array_equal(found["weights"], [[0.0, 0.0], [0.0, 0.5], [4.0, 8.0], [1.5, -2.5]])
     np.testing.assert_array_equal(found["tags"], [[0, 1, 5], [0, 0, 0], [0, 0, 5], [2, 3, 4]])
     np.testing.assert_array_equal(found["display"], [7, 7, 2_000_000_000, 0])
     np.testing.assert_array_equal(found["taken"], [1, 0, 0, 1])
@@ -127,3 +130,27 @@ def test_a_record_of_the_other_type_is_named(tmp_path: Path) -> None:
         with pytest.raises(KfrecError, match=told):
             read(tmp_path / "records")
         path.write_text(text)
+
+
+def test_vocabularies_are_handed_on_as_described(tmp_path: Path) -> None:
+    described = {"things": {"file": "vocabulary/all.parquet", "unknown": 0, "features": ["item", "tags"]}}
+    parquet = written(tmp_path / "parquet", {"vocabulary": described})
+    run(TfrecordParameters(), parquet=parquet, tfrecord=tmp_path / "records")
+    assert load_feature_spec(tmp_path / "records").metadata["vocabulary"] == described
+    assert (tmp_path / "records" / "vocabulary" / "all.parquet").read_bytes() == b"ids and values"
+
+
+def test_files_beside_the_vocabularies_are_handed_on(tmp_path: Path) -> None:
+    parquet = written(tmp_path / "parquet")
+    (parquet / "vocabulary" / "means.json").write_bytes(b"{}")
+    adopt(parquet)
+    run(TfrecordParameters(), parquet=parquet, tfrecord=tmp_path / "records")
+    assert (tmp_path / "records" / "vocabulary" / "means.json").read_bytes() == b"{}"
+
+
+def test_a_vocabulary_that_is_described_and_missing_is_named(tmp_path: Path) -> None:
+    parquet = written(tmp_path / "parquet", {"vocabulary": {"item": {"file": "vocabulary/i.parquet", "unknown": 0}}})
+    (parquet / "vocabulary" / "i.parquet").unlink()
+    adopt(parquet)
+    with pytest.raises(KfrecError, match=r"vocabulary/i\.parquet: missing or not listed in the manifest"):
+        run(TfrecordParameters(), parquet=parquet, tfrecord=tmp_path / "records")

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from components.artifacts import adopt
-from components.feature_spec import FeatureSpec, load_feature_spec
+from components.feature_spec import FeatureSpec, Vocabulary, load_feature_spec
 from components.records import Records
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
@@ -231,7 +231,9 @@ def test_the_vocabulary_is_handed_on(tmp_path: Path) -> None:
     adopt(folder)
     (folder / "vocabulary" / "other.parquet").write_bytes(b"of nothing that the manifest lists")
     run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out")
-    assert load_feature_spec(tmp_path / "out").metadata["vocabulary"] == {"uid": "vocabulary/uid.parquet"}
+    assert load_feature_spec(tmp_path / "out").vocabularies == (
+        Vocabulary("uid", "vocabulary/uid.parquet", 2, ("uid",)),
+    )
     assert (tmp_path / "out" / "vocabulary" / "uid.parquet").read_bytes() == b"ids and values"
     assert [path.name for path in (tmp_path / "out" / "vocabulary").iterdir()] == ["uid.parquet"]
 

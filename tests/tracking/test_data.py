@@ -56,7 +56,7 @@ def test_the_splits_are_dataset_inputs_once_however_often_they_are_logged(store:
     context, dataset = found["synthetic train"]
     assert context == "training" and found["synthetic test"][0] == "testing"
     assert data.digest.startswith(dataset.digest)
-    assert json.loads(dataset.profile) == {"num_rows": 1000}
+    assert json.loads(dataset.profile or "") == {"num_rows": 1000}
     assert json.loads(dataset.source) == {"uri": f"{tmp_path}/tfrecord/train"}
 
 

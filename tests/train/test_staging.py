@@ -94,16 +94,21 @@ def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("scheme", "kind"), [("s3", "mpi"), ("minio", "gloo")])
-def test_two_ranks_train_on_s3(dataset: Path, s3_client: Any, tmp_path: Path, scheme: str, kind: str) -> None:
+@pytest.mark.parametrize(("scheme", "kind", "placement"), [("s3", "mpi", "auto"), ("minio", "gloo", "rows")])
+def test_two_ranks_train_on_s3(
+    dataset: Path, s3_client: Any, tmp_path: Path, scheme: str, kind: str, placement: str
+) -> None:
     uri = f"{scheme}://{BUCKET}/run"
     publish_remote(dataset, f"{uri}/tfrecord")
-    done = train(uri, tmp_path, workers=2, kind=kind, epochs=1)
+    done = train(uri, tmp_path, workers=2, kind=kind, epochs=1, checkpoint_steps=50, table_placement=placement)
     assert done.returncode == 0, done.stderr
-    assert (
-        json.loads((fetch_artifact(f"{uri}/model", tmp_path / "model").path / "training.json").read_text())["workers"]
-        == 2
-    )
+    model = fetch_artifact(f"{uri}/model", tmp_path / "model").path
+    assert json.loads((model / "training.json").read_text())["workers"] == 2
+    # Of the newest checkpoint each rank's part of the tables and of two moments, and of the one before it none.
+    parts = {file.name for file in (model / "checkpoint").glob("*.npy")}
+    assert parts == {f"ckpt-61.table-{n}.{rank}.npy" for n in range(3) for rank in range(2) if placement == "rows"}
+    stored = [entry["Key"] for entry in s3_client.list_objects_v2(Bucket=BUCKET, Prefix="run/")["Contents"]]
+    assert not [key for key in stored if "ckpt-50.table" in key]
 
 
 @pytest.mark.slow

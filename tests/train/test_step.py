@@ -87,6 +87,17 @@ def test_a_batch_that_the_workers_cannot_share_is_refused_before_any_starts(tmp_
     assert not (tmp_path / "model").exists()
 
 
+@pytest.mark.parametrize("there", ["", "tfrecord_uri", "model_uri"])
+def test_an_mpijob_whose_pods_would_not_see_the_folders_is_refused(tmp_path: Path, there: str) -> None:
+    data = write_dataset(tmp_path / "tfrecord", train=10, test=10)
+    given = {there: "gs://bucket/x"} if there else {}
+    missing = "model_uri" if there == "tfrecord_uri" else "tfrecord_uri"
+    parameters = STEPS["train"].of(global_batch_size=10, launcher="mpijob", **given)
+    with pytest.raises(KfrecError, match=f"launcher=mpijob needs a {missing} in object storage, not '': the pods"):
+        run(parameters, tfrecord=data, model=tmp_path / "model")
+    assert not (tmp_path / "model").exists()
+
+
 def test_another_steps_output_is_refused_before_any_worker_starts(tmp_path: Path) -> None:
     with publishing(tmp_path / "parquet", step="preprocess") as staging:
         (staging.path / "metadata.json").write_text("{}")

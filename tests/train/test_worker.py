@@ -13,12 +13,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from components.artifacts import remote
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
 from components.records import Records
 from components.train.launching.launch import LocalLauncher
 from components.train.loop.log import read_log
+from components.train.worker import BAD_INPUT, UNREACHABLE, main
 from tests.train.dataset import LONG, write_dataset
 
 pytestmark = pytest.mark.slow
@@ -105,7 +107,9 @@ def test_a_parser_of_the_public_log_finds_its_names(alone: Path) -> None:
 def test_two_ranks_with_dropout_go_on_at_the_exact_step(data: Path, tmp_path: Path) -> None:
     whole = train(data, tmp_path / "whole", workers=2, checkpoint_steps=30, dropout_rate=0.5)
     # No seed: the checkpoint brings it, for the masks of both ranks, too.
-    changed = dict(seed=-1, dropout_rate=0.5, load_checkpoint_path=tmp_path / "whole" / "checkpoint" / "ckpt-30")
+    changed: dict[str, Any] = dict(
+        seed=-1, dropout_rate=0.5, load_checkpoint_path=tmp_path / "whole" / "checkpoint" / "ckpt-30"
+    )
     resumed = train(data, tmp_path / "resumed", workers=2, **changed)
     np.testing.assert_allclose(losses(resumed), losses(whole)[30:], atol=1e-5)
 
@@ -149,7 +153,7 @@ def test_a_model_folder_is_evaluated_as_the_training_did(data: Path, alone: Path
 
 @pytest.mark.parametrize("changed", [{}, {"load_checkpoint_path": "x", "benchmark": "true"}])
 def test_an_evaluation_without_weights_or_with_a_benchmark_is_refused(
-    changed: dict[str, str], data: Path, tmp_path: Path
+    changed: dict[str, Any], data: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(KfrecError, match=r"parameter (mode=eval needs load_checkpoint_path|benchmark=true measures)"):
         train(data, tmp_path, mode="eval", **changed)
@@ -159,7 +163,7 @@ def test_an_evaluation_without_weights_or_with_a_benchmark_is_refused(
 def test_inference_is_benchmarked_over_as_many_samples_as_asked(
     data: Path, tmp_path: Path, workers: int, batch_size: int
 ) -> None:
-    changed = dict(mode="inference", benchmark="true", benchmark_warmup_steps=1, benchmark_steps=5)
+    changed: dict[str, Any] = dict(mode="inference", benchmark="true", benchmark_warmup_steps=1, benchmark_steps=5)
     records = train(data, tmp_path, workers=workers, global_batch_size=batch_size, **changed)
     assert records[-1]["data"]["samples"] == 5 * batch_size
     steps = records[1:-1]  # after the parameters, with those before the measured ones
@@ -194,3 +198,15 @@ def test_the_worker_runs_where_nothing_launched_it(tmp_path: Path) -> None:
         [sys.executable, "-m", "components.train.worker", "--help"], capture_output=True, text=True, check=True
     ).stdout
     assert "--global_batch_size" in shown and "--benchmark_warmup_steps" in shown
+
+
+@pytest.mark.parametrize(("place", "status"), [("http://127.0.0.1:9/tfrecord", UNREACHABLE), ("/none", BAD_INPUT)])
+def test_a_store_that_does_not_answer_ends_a_worker_otherwise_than_bad_input(
+    place: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(remote, "ATTEMPTS", 1)
+    monkeypatch.setenv("KFREC_EVENTS", "1")
+    assert main([f"--dataset_dir={place}", f"--results_dir={tmp_path}", f"--stage_dir={tmp_path}"]) == status
+    (event,) = [json.loads(line) for line in capfd.readouterr().out.splitlines() if line.startswith('{"kfrec"')]
+    assert event["kfrec"] == "error" and place in event["message"]
+    assert event.get("unreachable", False) is (status == UNREACHABLE)

@@ -8,6 +8,7 @@ from pathlib import Path
 from components.datasets.amazon_reviews.parameters import Generation, Sampling
 from components.datasets.amazon_reviews.raw_files import CONTRACT
 from components.datasets.definition import DatasetDefinition, PreprocessJob
+from components.feature_spec import Channel, ListLength
 
 
 def _generate(parameters: Generation, folder: Path) -> None:
@@ -22,6 +23,13 @@ def _preprocess(job: PreprocessJob) -> Mapping[str, int]:
     return preprocess(job)
 
 
+def _lengths(parameters: Sampling) -> Mapping[str, ListLength]:
+    return {
+        Channel.POSITIVE: ListLength(parameters.max_sequence_length, "max_sequence_length"),
+        Channel.NEGATIVE: ListLength(parameters.negative_sequence_length, "negative_sequence_length"),
+    }
+
+
 DATASET = DatasetDefinition(
     name="amazon_reviews",
     summary="Reviews of products: the next item of a user, with the items before it.",
@@ -30,4 +38,5 @@ DATASET = DatasetDefinition(
     generate=_generate,
     sampling=Sampling,
     preprocess=_preprocess,
+    lengths=_lengths,
 )

@@ -25,6 +25,7 @@ from components.artifacts.folder import require_listed
 from components.artifacts.remote import fetch_artifact
 from components.datasets.amazon_reviews.popularity import PairCounts, count_pairs
 from components.errors import KfrecError
+from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN
 from components.storage import is_uri
 from components.workflows.nvtabular_quiet import (
     ColumnSchema,
@@ -46,7 +47,7 @@ _DESCRIPTION = {
     "format": 1,
     "columns": list(NAMES),
     "operators": [{"name": "Categorify", "dtype": "int32", "vocabularies": f"{VOCABULARY}/<column>.parquet"}],
-    "ids": {"padding": 0, "null": 1, "out_of_vocabulary": 2, "first": FIRST_ID},
+    "ids": {"padding": 0, "null": 1, "out_of_vocabulary": NVTABULAR_UNKNOWN, "first": FIRST_ID},
 }
 _REVIEWS = Schema([ColumnSchema(name, dtype=str) for name in NAMES])
 

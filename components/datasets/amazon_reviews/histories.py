@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from components.datasets.amazon_reviews.user_runs import UserRange
 from components.errors import KfrecError
+from components.workflows.key_runs import KeyRange
 
 NO_CATEGORY = "no_category"
 HISTORY = pa.schema(
@@ -44,7 +44,7 @@ class Histories:
     longest: int
 
 
-def write_histories(users: UserRange, items: Path, shortest: int, output: Path) -> Histories:
+def write_histories(users: KeyRange, items: Path, shortest: int, output: Path) -> Histories:
     """Drops users with fewer than ``shortest`` reviews, sorts each user's reviews by (time, asin), adds the category.
 
     Args:

@@ -15,9 +15,9 @@ from components.datasets.amazon_reviews.histories import Histories, write_histor
 from components.datasets.amazon_reviews.popularity import PairCounts, PopularityCounter
 from components.datasets.amazon_reviews.raw_files import RawFiles
 from components.datasets.amazon_reviews.sample_files import write_samples
-from components.datasets.amazon_reviews.user_runs import UserRange
 from components.errors import KfrecError
 from components.progress import progress
+from components.workflows.key_runs import KeyRange
 from components.workflows.workers import Workers
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class EncodedData:
 
 def select_histories(
     workers: Workers,
-    partitions: Sequence[UserRange],
+    partitions: Sequence[KeyRange],
     items: Path,
     files: RawFiles,
     parameters: PreprocessReviews,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from components.datasets.amazon_reviews.items import parse_items, write_items
 from components.datasets.amazon_reviews.raw_files import find_raw_files
 from components.datasets.amazon_reviews.reviews import parse_reviews
-from components.datasets.amazon_reviews.user_runs import UserRuns
+from components.datasets.amazon_reviews.user_runs import user_runs
 from components.datasets.definition import PreprocessJob
 from components.errors import KfrecError
 from components.workflows import fork_server
@@ -36,16 +36,16 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     """
     parameters, scratch, scheduler = job.parameters, job.scratch, job.scheduler
     files = find_raw_files(job.raw)
-    with ThreadPoolExecutor(1, thread_name_prefix="ahead") as ahead, UserRuns(scratch) as runs:
+    with ThreadPoolExecutor(1, thread_name_prefix="ahead") as ahead, user_runs(scratch) as runs:
         ahead.submit(import_module, "components.datasets.amazon_reviews.pipeline")
         given = _given(parameters, scratch / "given")
         reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
         for reviews in reader.tables(files.reviews, parse_reviews, "reviews", "reading reviews"):
             runs.add(reviews)
-            if runs.reviews / reader.share > parameters.reviews_per_partition:
+            if runs.rows / reader.share > parameters.reviews_per_partition:
                 fork_server.start_early(parameters.workers, scheduler)
-        partitions = runs.partitions(parameters.reviews_per_partition)
-        if not runs.reviews:
+        partitions = runs.partitions_of(parameters.reviews_per_partition)
+        if not runs.rows:
             raise KfrecError(f"{files.reviews[0]}: no reviews in it; check what download fetched")
         items = scratch / "items.arrow"
         write_items(reader.tables(files.metadata, parse_items, "item metadata", "reading metadata"), items)
@@ -64,7 +64,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         noted = {
             "vocabulary": encoded.vocabulary,
             "out_of_vocabulary_rate": encoded.out_of_vocabulary_rate,
-            "raw_rows": job.raw.rows.get("reviews", runs.reviews),
+            "raw_rows": job.raw.rows.get("reviews", runs.rows),
         }
         metadata = {"cardinalities": cardinalities, "encoding": noted}
         (job.folder / "metadata.json").write_text(json.dumps(metadata, indent=2) + "\n")

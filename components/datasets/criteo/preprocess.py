@@ -14,13 +14,14 @@ from components.datasets.criteo.partitions import Partition, write_partitions
 from components.datasets.criteo.raw_files import find_days
 from components.datasets.definition import PreprocessJob
 from components.errors import KfrecError
-from components.feature_spec import Channel, Feature, FeatureSpec
+from components.feature_spec import Channel, Feature, FeatureSpec, Vocabulary
 from components.feature_spec.spec import FILENAME
 from components.storage import is_uri
 from components.workflows import fork_server
 from components.workflows.reading import RawReader
 
 _VOCABULARY = "vocabulary"
+MISSING_OR_RARE = 0
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
@@ -123,4 +124,6 @@ def _specification(sizes: Mapping[str, int], encoding: Mapping[str, Any]) -> Fea
         *(Feature(name, "int64", max(sizes[name], 1)) for name in CATEGORICAL),
     ]
     channels = {Channel.LABEL: (LABEL,), Channel.NUMERICAL: NUMERICAL, Channel.CATEGORICAL: CATEGORICAL}
-    return FeatureSpec({feature.name: feature for feature in features}, {}, channels, {"encoding": dict(encoding)})
+    vocabularies = [Vocabulary(name, f"{_VOCABULARY}/{name}.parquet", MISSING_OR_RARE, (name,)) for name in CATEGORICAL]
+    noted = {"vocabulary": {each.name: each.to_dict() for each in vocabularies}, "encoding": dict(encoding)}
+    return FeatureSpec({feature.name: feature for feature in features}, {}, channels, noted)

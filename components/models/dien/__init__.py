@@ -7,7 +7,7 @@ from components.models.definition import ModelDefinition
 from components.models.dien.parameters import DienParameters
 from components.models.model import Model
 from components.models.optimizers import one_optimizer
-from components.models.sequences import training_bytes
+from components.models.sequences import check_histories, training_bytes
 
 
 def _build(parameters: DienParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
@@ -26,4 +26,5 @@ MODEL = ModelDefinition(
     training_bytes=training_bytes,
     dataset="amazon_reviews",
     task="click",
+    check=check_histories,
 )

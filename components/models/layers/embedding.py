@@ -40,12 +40,16 @@ class FusedEmbedding(tf.Module):
         rows = [cardinality + 1 for cardinality in cardinalities]
         self._offsets = (0, *accumulate(rows))
         self._dtype = dtype
-        self.tables = tf.Variable(
-            tf.concat(
-                [weights.uniform_values(f"table_{i}", (n, width), math.sqrt(1.0 / n)) for i, n in enumerate(rows)], 0
-            ),
-            name="embedding_tables",
-        )
+        draws = [weights.uniform_rows(f"table_{i}", (n, width), math.sqrt(1.0 / n)) for i, n in enumerate(rows)]
+
+        def draw(first: int, count: int) -> tf.Tensor:
+            ranges = [
+                (table, max(first - begin, 0), min(first + count, end) - begin)
+                for table, begin, end in zip(draws, self._offsets, self._offsets[1:], strict=False)
+            ]
+            return tf.concat([table(begin, end - begin) for table, begin, end in ranges if begin < end], 0)
+
+        self.tables = weights.tables().drawn("embedding_tables", (self._offsets[-1], width), draw)
 
     def rows(
         self,
@@ -77,9 +81,17 @@ class FusedEmbedding(tf.Module):
             )
         return tf.stack(rows, -1)
 
-    def __call__(self, rows: tf.Tensor) -> tf.Tensor:
-        """Embeds what :meth:`rows` gave, ``[..., F]``: the F features side by side, ``[..., F * width]``."""
-        return tf.cast(look_up(self.tables, rows), self._dtype)
+    def __call__(self, rows: tf.Tensor, has_padding: bool = False) -> tf.Tensor:
+        """Embeds what :meth:`rows` gave.
+
+        Args:
+            rows: ``[..., F]``.
+            has_padding: row 0 as the first of F is padding, whose embedding has no influence.
+
+        Returns:
+            The F features side by side, ``[..., F * width]``.
+        """
+        return look_up(self.tables, rows, self._dtype, has_padding)
 
     def table_of(self, index: int) -> Table:
         """Where the rows of one feature are."""

@@ -10,6 +10,7 @@ import tensorflow as tf
 from components.feature_spec import Feature
 from components.models.layers.weights import Weights
 from components.models.model import Table
+from components.models.tables.exchange import gather
 
 Initial = Callable[[Weights, str, tuple[int, int]], tf.Variable]
 
@@ -26,7 +27,8 @@ class EmbeddingTables(tf.Module):
         weights: source of fresh weights.
         features: with a cardinality; a table has cardinality + 1 rows.
         widths: floats in a row of each table.
-        initial: makes a table's variable; the default is :func:`uniform_by_rows`.
+        initial: makes a table's variable with the weights it is given, which may hold a part of the table only; the
+            default is :func:`uniform_by_rows`.
         dtype: what the embeddings are returned as; the tables are float32.
 
     Attributes:
@@ -54,7 +56,7 @@ class EmbeddingTables(tf.Module):
         self.tables = {}
         for feature, width in zip(self._features, widths, strict=True):
             rows = (feature.cardinality or 0) + 1
-            self.tables[feature.name] = Table(initial(weights, feature.name, (rows, width)), 0, rows)
+            self.tables[feature.name] = Table(initial(weights.tables(), feature.name, (rows, width)), 0, rows)
 
     def __call__(self, features: Mapping[str, tf.Tensor]) -> list[tf.Tensor]:
         """Embeds a batch.
@@ -66,12 +68,20 @@ class EmbeddingTables(tf.Module):
         Returns:
             ``[B, width]`` of each feature, in order.
         """
-        return [self._embed(feature, features[feature.name]) for feature in self._features]
+        tables = [self.tables[feature.name] for feature in self._features]
+        ids = [self._known(feature, features[feature.name]) for feature in self._features]
+        rows = gather([table.variable for table in tables], ids)
+        return [
+            tf.cast(found if feature.length is None else _sum(found, values), self._dtype)
+            for feature, found, values in zip(self._features, rows, ids, strict=True)
+        ]
 
-    def _embed(self, feature: Feature, ids: tf.Tensor) -> tf.Tensor:
-        table = self.tables[feature.name]
-        known = (ids >= 0) & (ids < table.rows)
-        rows = tf.gather(table.variable, tf.where(known, ids, tf.zeros_like(ids)))
-        if feature.length is not None:
-            rows = tf.reduce_sum(rows * tf.cast(known & (ids > 0), rows.dtype)[..., tf.newaxis], 1)
-        return tf.cast(rows, self._dtype)
+    def _known(self, feature: Feature, ids: tf.Tensor) -> tf.Tensor:
+        """The ids, 0 for those that the table lacks."""
+        known = (ids >= 0) & (ids < self.tables[feature.name].rows)
+        return tf.where(known, ids, tf.zeros_like(ids))
+
+
+def _sum(rows: tf.Tensor, ids: tf.Tensor) -> tf.Tensor:
+    """Sums the rows ``[B, length, width]`` of lists of ids, without padding."""
+    return tf.reduce_sum(rows * tf.cast(ids > 0, rows.dtype)[..., tf.newaxis], 1)

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
+
+from components.models.tables.making import Draw, make_table
+
+# A counter of Philox gives four floats.
+_FLOATS_A_COUNTER = 4
+# Values beyond the cut are drawn again; TensorFlow reserves so many counters for four values.
+_CUT_COUNTERS = 256
+
+
+# Takes how many floats, and key, counter and algorithm of the generator.
+_DrawFlat = Callable[[int, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 class Weights:
@@ -32,13 +43,22 @@ class Weights:
         """The same seed for the part ``name``."""
         return Weights(self.seed, f"{self._scope}{name}/")
 
+    def tables(self) -> TableWeights:
+        """The same weights for embedding tables, of which this rank may hold a part."""
+        return TableWeights(self.seed, self._scope)
+
     def uniform(self, name: str, shape: Sequence[int], limit: float) -> tf.Variable:
         """Uniform in ±limit."""
-        return tf.Variable(self.uniform_values(name, shape, limit), name=self._scope + name)
+        return self.drawn(self._scope + name, shape, self.uniform_rows(name, shape, limit))
 
-    def uniform_values(self, name: str, shape: Sequence[int], limit: float) -> tf.Tensor:
-        """What :meth:`uniform` starts from, as a tensor."""
-        return tf.random.stateless_uniform(shape, self.key(name), -limit, limit)
+    def uniform_rows(self, name: str, shape: Sequence[int], limit: float) -> Draw:
+        """What rows of :meth:`uniform` start from."""
+
+        def uniform(count: int, key: tf.Tensor, counter: tf.Tensor, alg: tf.Tensor) -> tf.Tensor:
+            drawn = tf.raw_ops.StatelessRandomUniformV2(shape=[count], key=key, counter=counter, alg=alg)
+            return drawn * (limit + limit) - limit
+
+        return self._rows(name, shape, uniform)
 
     def normal(self, name: str, shape: Sequence[int], deviation: float) -> tf.Variable:
         """Normal with mean 0."""
@@ -55,8 +75,12 @@ class Weights:
         Cutting leaves 0.8796 of a deviation, which is divided out.
         """
         deviation = math.sqrt(2.0 / (shape[-2] + shape[-1])) / 0.87962566103423978
-        values = tf.random.stateless_truncated_normal(shape, self.key(name), stddev=deviation)
-        return tf.Variable(values, name=self._scope + name)
+
+        def cut(count: int, key: tf.Tensor, counter: tf.Tensor, alg: tf.Tensor) -> tf.Tensor:
+            drawn = tf.raw_ops.StatelessTruncatedNormalV2(shape=[count], key=key, counter=counter, alg=alg)
+            return drawn * deviation
+
+        return self.drawn(self._scope + name, shape, self._rows(name, shape, cut, _CUT_COUNTERS))
 
     def orthogonal(self, name: str, shape: Sequence[int]) -> tf.Variable:
         """Square matrices (the last two axes) with orthonormal rows, evenly distributed; Saxe et al. 2013."""
@@ -66,8 +90,40 @@ class Weights:
 
     def constant(self, name: str, shape: Sequence[int], value: float = 0.0) -> tf.Variable:
         """One value everywhere."""
-        return tf.Variable(tf.fill(shape, value), name=self._scope + name)
+        return self.drawn(self._scope + name, shape, lambda first, count: tf.fill([count, *shape[1:]], value))
+
+    def drawn(self, name: str, shape: Sequence[int], draw: Draw) -> tf.Variable:
+        """A variable from the values of its rows; ``name`` is its full name."""
+        return tf.Variable(draw(0, shape[0]), name=name)
+
+    def _rows(self, name: str, shape: Sequence[int], draw: _DrawFlat, counters: int = 1) -> Draw:
+        """Draws any rows of a variable without the others.
+
+        Args:
+            name: of the variable.
+            shape: of the variable.
+            draw: the values that follow a counter, without a shape.
+            counters: that the generator goes on by for four values.
+        """
+        key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=self.key(name))
+        alg = tf.raw_ops.StatelessRandomGetAlg()
+        floats = math.prod(shape[1:])
+
+        def rows(first: int, count: int) -> tf.Tensor:
+            skipped, rest = divmod(first * floats, _FLOATS_A_COUNTER)
+            start = tf.stack([counter[0] + tf.constant(skipped * counters, tf.uint64), counter[1]])
+            return tf.reshape(draw(rest + count * floats, key, start, alg)[rest:], [count, *shape[1:]])
+
+        return rows
 
     def key(self, name: str) -> tf.Tensor:
         """Key of a counter-based generator for the seed and this name, int64 ``[2]``."""
         return tf.constant([self.seed, zlib.crc32((self._scope + name).encode())], tf.int64)
+
+
+class TableWeights(Weights):
+    """Makes embedding tables: of each variable only the part that this rank holds, with the same values in it."""
+
+    def drawn(self, name: str, shape: Sequence[int], draw: Draw) -> tf.Variable:
+        rows, width = shape
+        return make_table(name, (rows, width), draw)

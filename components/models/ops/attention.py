@@ -102,12 +102,13 @@ def attend(items: tf.Tensor, target: tf.Tensor, weigh: Callable[[tf.Tensor], tf.
             weights = weigh(scores)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            of_weights = tf.cast(tf.matmul(upstream, items, transpose_b=True), tf.float32)
-            of_scores = tape.gradient(weights, scores, of_weights)
-            left = tf.concat([weights, of_scores[:, tf.newaxis]], 1)
-            right = tf.concat([upstream, target[:, tf.newaxis]], 1)
-            of_items = tf.matmul(tf.cast(left, items.dtype), right, transpose_a=True)
-            return of_items, tf.squeeze(pool(of_scores[:, tf.newaxis], items), 1)
+            with tf.name_scope("attend_gradient"):
+                of_weights = tf.cast(tf.matmul(upstream, items, transpose_b=True), tf.float32)
+                of_scores = tape.gradient(weights, scores, of_weights)
+                left = tf.concat([weights, of_scores[:, tf.newaxis]], 1)
+                right = tf.concat([upstream, target[:, tf.newaxis]], 1)
+                of_items = tf.matmul(tf.cast(left, items.dtype), right, transpose_a=True)
+                return of_items, tf.squeeze(pool(of_scores[:, tf.newaxis], items), 1)
 
         return pool(weights, items), gradient
 

@@ -1,4 +1,4 @@
-"""Where an operation runs: by its TensorFlow definition or, on a host, by kernels."""
+"""Which definition an operation runs by: its own, or that of a back end for the device that computes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,26 @@ import tensorflow as tf
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_HOST = "components.models.ops.host"
+_OPS = "components.models.ops"
 _on_host = ContextVar("host_back_end", default=False)
+_on_gpu = ContextVar("gpu_back_end", default=False)
+_compiled = ContextVar("compiled", default=False)
+_pretends = ContextVar("pretends_to_have_a_gpu", default=False)
+
+
+def has_gpu() -> bool:
+    """Whether a GPU computes."""
+    return _pretends.get() or bool(tf.config.get_visible_devices("GPU"))
+
+
+@contextmanager
+def as_with_gpu() -> Iterator[None]:
+    """Functions traced within are those of a machine with a GPU, wherever they are traced."""
+    token = _pretends.set(True)
+    try:
+        yield
+    finally:
+        _pretends.reset(token)
 
 
 @contextmanager
@@ -23,30 +41,58 @@ def host_back_end(allowed: bool = True) -> Iterator[None]:
 
     Such functions cannot be exported or compiled by XLA.
     """
-    token = _on_host.set(allowed and not tf.config.get_visible_devices("GPU"))
+    token = _on_host.set(allowed and not has_gpu())
     try:
         yield
     finally:
         _on_host.reset(token)
 
 
-def operation(back_end: str) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Declares a TensorFlow definition that has a host back end of the same signature.
+@contextmanager
+def training_back_end(compiled: bool = False) -> Iterator[None]:
+    """Functions traced within run operations by the back end of the device that computes: the host's or the GPU's.
+
+    Args:
+        compiled: XLA compiles the functions. The host's back end is then not available.
+    """
+    with host_back_end(not compiled):
+        tokens = _on_gpu.set(has_gpu()), _compiled.set(compiled)
+        try:
+            yield
+        finally:
+            _on_gpu.reset(tokens[0])
+            _compiled.reset(tokens[1])
+
+
+def is_compiled() -> bool:
+    """Whether XLA compiles what is traced now."""
+    return _compiled.get()
+
+
+def operation(back_end: str | None = None, gpu: str | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Declares a TensorFlow definition, and the back ends of the same signature that it has.
+
+    The operations it consists of have its name as their scope, so that a profile shows them by it.
 
     Args:
         back_end: ``module.function`` in ``components.models.ops.host``. The function returns NotImplemented for
             arguments that its kernels do not support, such as float16; the definition then takes them.
+        gpu: the same in ``components.models.ops.gpu``.
     """
-    module, _, name = back_end.rpartition(".")
+
+    back_ends = ((_on_host, "host", back_end), (_on_gpu, "gpu", gpu))
 
     def declare(definition: Callable[P, T]) -> Callable[P, T]:
         @wraps(definition)
         def chosen(*args: P.args, **kwargs: P.kwargs) -> T:
-            if _on_host.get():
-                result: T = getattr(import_module(f"{_HOST}.{module}"), name)(*args, **kwargs)
-                if result is not NotImplemented:
-                    return result
-            return definition(*args, **kwargs)
+            with tf.name_scope(definition.__name__):
+                for allowed, package, path in back_ends:
+                    if path and allowed.get():
+                        module, _, name = path.rpartition(".")
+                        result: T = getattr(import_module(f"{_OPS}.{package}.{module}"), name)(*args, **kwargs)
+                        if result is not NotImplemented:
+                            return result
+                return definition(*args, **kwargs)
 
         return chosen
 

@@ -32,7 +32,7 @@ from components.models.ops.dense import project
 Gradient = Callable[[tf.Tensor], list[tf.Tensor]]
 
 
-@operation("gated.gru")
+@operation("gated.gru", gpu="recurrence.gru")
 def gru(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
     """All states of a gated recurrent unit.
 
@@ -51,14 +51,15 @@ def gru(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.
         states, saved = _forward(*given)
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-            return _backward(tf.unstack(upstream, num=len(states)), states, saved, *given)
+            with tf.name_scope("gru_gradient"):
+                return _backward(tf.unstack(upstream, num=len(states)), states, saved, *given)
 
         return tf.stack(states), gradient
 
     return states(inputs, kernels, recurrent, biases)
 
 
-@operation("gated.augru")
+@operation("gated.augru", gpu="recurrence.augru")
 def augru(
     inputs: tf.Tensor, attention: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor
 ) -> tf.Tensor:
@@ -79,7 +80,8 @@ def augru(
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
             none: list[tf.Tensor | None] = [None] * (len(states) - 1)
-            return _backward([*none, upstream], states, saved, *given)
+            with tf.name_scope("augru_gradient"):
+                return _backward([*none, upstream], states, saved, *given)
 
         return states[-1], gradient
 

@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from components.models.ops.choice import operation
+from components.models.tables.exchange import gather
+from components.models.tables.placement import whole_shape
+
+_dense: ContextVar[frozenset[Any]] = ContextVar("tables_with_dense_gradients", default=frozenset())
 
 
-def look_up(table: tf.Variable, rows: tf.Tensor) -> tf.Tensor:
-    """Gathers rows; the gradient is sparse.
+@contextmanager
+def dense_gradients(variables: Iterable[tf.Variable]) -> Iterator[None]:
+    """Look-ups traced within may give a gradient of the whole table, for optimizers that move every row anyway.
 
     Args:
-        table: ``[R, width]``.
+        variables: the tables of such optimizers.
+    """
+    token = _dense.set(frozenset(variable.ref() for variable in variables))
+    try:
+        yield
+    finally:
+        _dense.reset(token)
+
+
+def may_be_dense(table: tf.Variable) -> bool:
+    """Whether the gradient of a look-up may be one of the whole table."""
+    return table.ref() in _dense.get()
+
+
+@operation(gpu="rows.look_up")
+def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, has_padding: bool = False) -> tf.Tensor:
+    """Gathers rows; the gradient is sparse, or dense within :func:`dense_gradients`.
+
+    Args:
+        table: float32 ``[R, width]``, or this rank's part of it.
         rows: integers ``[..., F]``.
+        dtype: of the result.
+        has_padding: where the first of F rows is 0, there is padding, whose gradient is known to be 0.
 
     Returns:
         ``[..., F * width]``: the F rows side by side.
     """
-    width = rows.shape[-1] * table.shape[-1]
-    return tf.reshape(tf.gather(table, rows), tf.concat([tf.shape(rows)[:-1], [width]], 0))
+    width = rows.shape[-1] * whole_shape(table)[-1]
+    (found,) = gather([table], [rows])
+    return tf.cast(tf.reshape(found, tf.concat([tf.shape(rows)[:-1], [width]], 0)), dtype)
 
 
 @operation("rows.sum_by_row")
@@ -43,14 +73,27 @@ class AdamStep(NamedTuple):
         epsilon: added to the root of the second moment.
         rate: the learning rate.
         powers: ``beta_1 ** t`` and ``beta_2 ** t``.
+        allowed: scalar bool; where it is false, the step changes nothing. None is always.
     """
 
-    keep_weights: float
-    beta_1: float
-    beta_2: float
+    keep_weights: float | tf.Tensor
+    beta_1: float | tf.Tensor
+    beta_2: float | tf.Tensor
     epsilon: float
     rate: float | tf.Tensor
     powers: tuple[tf.Tensor, tf.Tensor]
+    allowed: tf.Tensor | None = None
+
+    def if_allowed(self) -> AdamStep:
+        """The same step with factors that change nothing where it is not allowed; gradients must then be finite."""
+        if self.allowed is None:
+            return self
+        kept = (tf.where(self.allowed, share, 1.0) for share in (self.keep_weights, self.beta_1, self.beta_2))
+        keep_weights, beta_1, beta_2 = kept
+        rate = tf.where(self.allowed, self.rate, 0.0)
+        return AdamStep(
+            1.0 if self.keep_weights == 1.0 else keep_weights, beta_1, beta_2, self.epsilon, rate, self.powers
+        )
 
 
 @operation("adam.adam")
@@ -65,7 +108,8 @@ def adam(
         gradient: of the weights; a row may be named more than once.
         by: the step.
     """
-    if by.keep_weights != 1.0:
+    by = by.if_allowed()
+    if not isinstance(by.keep_weights, float) or by.keep_weights != 1.0:
         variable.assign(variable * by.keep_weights)
     # TensorFlow's operation reads and writes each row once; a dense gradient for it is cheaper than sparse passes over
     # the moments.

@@ -19,7 +19,7 @@ def search(
     product. The mean is ``sum / (count + 1)``.
 
     Args:
-        table: float32 ``[R, width]``.
+        table: float32 ``[R, width]``, or this rank's part of it.
         rows: of the table, of F features of each item, integers ``[B, L, F]``.
         mask: bool ``[B, L]``, false at padding.
         target: ``[B, F * width]``.
@@ -39,6 +39,6 @@ def search(
         mean = ones / (tf.reduce_sum(ones, -1, keepdims=True) + 1.0)
         return tf.stack([attention, masked_softmax(scores, found), mean], 1)
 
-    items = tf.cast(look_up(table, rows), target.dtype)
+    items = look_up(table, rows, target.dtype, has_padding=True)
     attention, found, mean = tf.unstack(attend(items, target, weigh), axis=1)
     return attention, found, mean

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -20,6 +20,9 @@ class Optimizer(Protocol):
     Attributes:
         name: such as "adam".
         keeps_sparse: it leaves alone the rows that a sparse gradient does not name.
+        can_skip: its ``apply`` takes, as a third argument, a scalar bool that says whether the step is taken; the
+            gradients are finite even where it is not. Without, a skipped step costs a condition, for which the host
+            waits for the device. Optional.
     """
 
     @property
@@ -39,15 +42,29 @@ def one_optimizer(parameters: OneOptimizer, model: Model, steps_per_epoch: int) 
     """One group: every variable with the optimizer that the parameters name."""
     from components.models.optimizers.groups import OptimizerGroup
 
-    optimizer = make_optimizer(parameters.optimizer, parameters.lr, parameters.weight_decay)
+    optimizer = make_optimizer(parameters.optimizer, parameters.lr, weight_decay=parameters.weight_decay)
     return [OptimizerGroup(optimizer, model.trainable_variables)]
 
 
-def make_optimizer(name: str, learning_rate: Rate, weight_decay: float = 0.0) -> Optimizer:
-    """The optimizer of that name: adam, lazy_adam or sgd."""
+def make_optimizer(name: str, learning_rate: Rate, **settings: float) -> Optimizer:
+    """Makes an optimizer.
+
+    Args:
+        name: adam, lazy_adam, sgd, ftrl or rmsprop.
+        learning_rate: a number or a schedule.
+        settings: its other arguments, such as ``weight_decay`` of the first three.
+    """
     from components.models.optimizers.adam import Adam
+    from components.models.optimizers.ftrl import Ftrl
     from components.models.optimizers.lazy_adam import LazyAdam
+    from components.models.optimizers.rmsprop import RmsProp
     from components.models.optimizers.sgd import Sgd
 
-    optimizers: dict[str, type[Adam | Sgd]] = {"adam": Adam, "lazy_adam": LazyAdam, "sgd": Sgd}
-    return optimizers[name](learning_rate, weight_decay)
+    optimizers: dict[str, Callable[..., Optimizer]] = {
+        "adam": Adam,
+        "lazy_adam": LazyAdam,
+        "sgd": Sgd,
+        "ftrl": Ftrl,
+        "rmsprop": RmsProp,
+    }
+    return optimizers[name](learning_rate, **settings)

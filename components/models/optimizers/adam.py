@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from components.models.ops.rows import AdamStep, adam
 from components.models.optimizers.schedules import Rate, at
+from components.models.optimizers.slots import slot
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-7
 
@@ -31,6 +32,7 @@ class Adam(tf.Module):
     """
 
     keeps_sparse = False
+    can_skip = True
 
     def __init__(self, learning_rate: Rate, weight_decay: float = 0.0, name: str = "adam") -> None:
         super().__init__(name=name)
@@ -42,22 +44,22 @@ class Adam(tf.Module):
     def build(self, variables: Sequence[tf.Variable]) -> None:
         """Makes the two moments of every variable."""
         with tf.init_scope():
-            self.moments = [
-                (tf.Variable(tf.zeros_like(v), trainable=False), tf.Variable(tf.zeros_like(v), trainable=False))
-                for v in variables
-            ]
+            self.moments = [(slot(variable), slot(variable)) for variable in variables]
 
-    def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]]) -> None:
-        """Takes one step; the variables come in the same order in every call."""
+    def apply(
+        self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], allowed: tf.Tensor | None = None
+    ) -> None:
+        """Takes one step, if it is allowed; the variables come in the same order in every call."""
         pairs = list(gradients_and_variables)
         if not self.moments:
             self.build([variable for _, variable in pairs])
         rate = at(self._learning_rate, tf.cast(self.steps, tf.float32))
-        self.steps.assign_add(1)
-        step = tf.cast(self.steps, tf.float32)
+        step = tf.cast(self.steps + 1, tf.float32)
         powers = tf.pow(BETA_1, step), tf.pow(BETA_2, step)
+        by = AdamStep(1.0 - self._weight_decay, BETA_1, BETA_2, EPSILON, rate, powers, allowed)
         for (gradient, variable), (first, second) in zip(pairs, self.moments, strict=True):
-            self._update(variable, gradient, first, second, rate, powers)
+            self._update(variable, gradient, first, second, by)
+        self.steps.assign_add(1 if allowed is None else tf.cast(allowed, tf.int64))
 
     def _update(
         self,
@@ -65,8 +67,6 @@ class Adam(tf.Module):
         gradient: Any,
         first: tf.Variable,
         second: tf.Variable,
-        rate: float | tf.Tensor,
-        powers: tuple[tf.Tensor, tf.Tensor],
+        by: AdamStep,
     ) -> None:
-        kept = 1.0 - self._weight_decay
-        adam(variable, first, second, gradient, AdamStep(kept, BETA_1, BETA_2, EPSILON, rate, powers))
+        adam(variable, first, second, gradient, by)

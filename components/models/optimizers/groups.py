@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import tensorflow as tf
@@ -60,8 +61,22 @@ class Optimizers(tf.Module):
         """Of each variable, whether its optimizer leaves alone the rows that a sparse gradient does not name."""
         return tuple(self.optimizers[number].keeps_sparse for number in self._owners)
 
-    def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]]) -> None:
-        """Takes one step; the variables come in the model's order."""
+    def apply(
+        self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], allowed: tf.Tensor | None = None
+    ) -> None:
+        """Takes one step.
+
+        Args:
+            gradients_and_variables: in the model's order; finite.
+            allowed: scalar bool, whether the step is taken; None is always.
+        """
         pairs = list(gradients_and_variables)
+        optimizer: Any  # of which some take a verdict, and some do not
         for number, optimizer in enumerate(self.optimizers):
-            optimizer.apply([pair for pair, owner in zip(pairs, self._owners, strict=True) if owner == number])
+            own = [pair for pair, owner in zip(pairs, self._owners, strict=True) if owner == number]
+            if allowed is None:
+                optimizer.apply(own)
+            elif getattr(optimizer, "can_skip", False):
+                optimizer.apply(own, allowed)
+            else:
+                tf.cond(allowed, partial(optimizer.apply, own), lambda: None)

@@ -6,8 +6,8 @@ from typing import Any
 
 import tensorflow as tf
 
-from components.models.ops.rows import sum_by_row
-from components.models.optimizers.adam import BETA_1, BETA_2, EPSILON, Adam
+from components.models.ops.rows import AdamStep, sum_by_row
+from components.models.optimizers.adam import Adam
 from components.models.optimizers.schedules import Rate
 
 
@@ -29,17 +29,17 @@ class LazyAdam(Adam):
         gradient: Any,
         first: tf.Variable,
         second: tf.Variable,
-        rate: float | tf.Tensor,
-        powers: tuple[tf.Tensor, tf.Tensor],
+        by: AdamStep,
     ) -> None:
         if not isinstance(gradient, tf.IndexedSlices):
-            super()._update(variable, gradient, first, second, rate, powers)
+            super()._update(variable, gradient, first, second, by)
             return
+        by = by.if_allowed()
         rows, values = sum_by_row(gradient)
         weights, m, v = (tf.gather(table, rows) for table in (variable, first, second))
-        m = BETA_1 * m + (1.0 - BETA_1) * values
-        v = BETA_2 * v + (1.0 - BETA_2) * tf.square(values)
-        corrected = rate * tf.sqrt(1.0 - powers[1]) / (1.0 - powers[0])
-        decayed = weights * (1.0 - self._weight_decay)
-        for table, new in ((first, m), (second, v), (variable, decayed - corrected * m / (tf.sqrt(v) + EPSILON))):
+        m = by.beta_1 * m + (1.0 - by.beta_1) * values
+        v = by.beta_2 * v + (1.0 - by.beta_2) * tf.square(values)
+        corrected = by.rate * tf.sqrt(1.0 - by.powers[1]) / (1.0 - by.powers[0])
+        decayed = weights * by.keep_weights
+        for table, new in ((first, m), (second, v), (variable, decayed - corrected * m / (tf.sqrt(v) + by.epsilon))):
             table.scatter_update(tf.IndexedSlices(new, rows))

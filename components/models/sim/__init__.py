@@ -6,7 +6,7 @@ from components.feature_spec import FeatureSpec
 from components.models.definition import ModelDefinition
 from components.models.model import Model
 from components.models.optimizers import one_optimizer
-from components.models.sequences import training_bytes
+from components.models.sequences import check_histories, training_bytes
 from components.models.sim.parameters import SimParameters
 
 
@@ -26,4 +26,5 @@ MODEL = ModelDefinition(
     training_bytes=training_bytes,
     dataset="amazon_reviews",
     task="click",
+    check=check_histories,
 )

@@ -2,42 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.metrics import Interval, auc_difference_interval, roc_auc
 from components.report import Story
+from components.tasks.binary import require_both_classes, serve_probability
 from components.tasks.click.parameters import ClickDecision, ClickEvaluation
 from components.tasks.definition import Kept, Measured, Metric, Scores, Streaming, TaskDefinition
-
-if TYPE_CHECKING:
-    import tensorflow as tf
 
 USER, HISTORY = "user", "history_length"
 
 
-def _serve(logits: tf.Tensor) -> tf.Tensor:
-    import tensorflow as tf
+def _streaming(training: bool, parameters: object) -> Streaming:
+    from components.tasks.binary.streaming import BinaryMetrics
 
-    return tf.sigmoid(logits)
-
-
-def _streaming(training: bool) -> Streaming:
-    from components.tasks.click.streaming import ClickMetrics
-
-    return ClickMetrics(with_loss=not training)
-
-
-def _require_both_classes(labels: np.ndarray, source: object) -> None:
-    positives = int(np.count_nonzero(labels))
-    if positives in (0, len(labels)):
-        raise KfrecError(
-            f"{source}: all {len(labels)} test samples have label {int(positives > 0)}, so nothing can be ranked; "
-            "give a test split with both classes"
-        )
+    return BinaryMetrics(with_loss=not training)
 
 
 def _measure(scores: Scores, parameters: ClickEvaluation) -> Measured:
@@ -52,7 +32,9 @@ def _story(measured: Measured) -> Story:
     return story(measured)
 
 
-def _difference(scores: Scores, rival: np.ndarray, samples: int, confidence: float, seed: int) -> Interval:
+def _difference(
+    scores: Scores, rival: np.ndarray, parameters: object, samples: int, confidence: float, seed: int
+) -> Interval:
     return auc_difference_interval(
         scores.labels,
         scores.values,
@@ -72,12 +54,12 @@ TASK = TaskDefinition(
     decision=ClickDecision,
     kept=(Kept(USER, Channel.USER), Kept(HISTORY, Channel.POSITIVE, counted=True)),
     output="probability",
-    serve=_serve,
+    serve=serve_probability,
     streaming=_streaming,
-    require=_require_both_classes,
+    require=require_both_classes,
     measure=_measure,
     story=_story,
-    value=lambda scores: roc_auc(scores.labels, scores.values),
+    value=lambda scores, parameters: roc_auc(scores.labels, scores.values),
     difference=_difference,
     floor=lambda parameters: parameters.auc_floor,
 )

@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.steps.parameter import param
+from components.tasks.binary import CALIBRATION_BINS
 
 
 @dataclass(frozen=True)
 class ClickEvaluation:
     """Parameters of the evaluate step."""
 
-    calibration_bins: int = param(20, "Bins of the calibration curve", unit="bins", at_least=2)
+    calibration_bins: int = CALIBRATION_BINS
 
 
 @dataclass(frozen=True)

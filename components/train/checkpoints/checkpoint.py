@@ -1,12 +1,13 @@
 """Checkpoints: weights, optimizer state and the exact position in the data, written by rank 0, read by all.
 
-TensorFlow writes the files of a checkpoint under temporary names and renames the list of checkpoints last, so an
-interrupted save leaves the one before it in force.
+Parts of divided tables are written by the rank that holds them, in files of their own, before the rest. TensorFlow
+writes the files of a checkpoint under temporary names and renames the list of checkpoints last, so an interrupted save
+leaves the one before it in force.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,13 +18,16 @@ import tensorflow as tf
 from components.errors import KfrecError
 from components.models import Model
 from components.models.optimizers.groups import Optimizers
+from components.models.tables.placement import whole_shape
 from components.train.checkpoints.disk import disk_errors
+from components.train.checkpoints.parts import layout_of, read_parts, remove_parts, write_parts
 from components.train.checkpoints.standing import Standing, StandingState
-from components.train.checkpoints.state import state_of
+from components.train.checkpoints.state import paths_of, state_of, tree_of
 from components.train.loop.loss_scale import LossScale
 from components.train.results import CHECKPOINT
 
 KEEP = 3
+NAME = "ckpt"
 _STATE_KEY = "state/.ATTRIBUTES/py_state"
 
 
@@ -35,32 +39,65 @@ class Checkpoints:
         model: a trackable object.
         optimizer: a trackable object whose slots exist.
         loss_scale: part of the training's state.
-        saved: called with the prefix of each checkpoint that is complete.
+        rank: of this process; the first one saves and restores what is the same on every rank.
+        saved: called with the prefix of each checkpoint that is complete, on the other ranks as soon as their parts
+            are written.
+
+    Attributes:
+        layout: the parts of divided variables, for a :class:`Standing`.
     """
 
     def __init__(
-        self, folder: Path, model: Model, optimizer: Optimizers, loss_scale: LossScale, saved: Callable[[str], None]
+        self,
+        folder: Path,
+        model: Model,
+        optimizer: Optimizers,
+        loss_scale: LossScale,
+        rank: int,
+        saved: Callable[[str], None],
     ) -> None:
-        self._saved = saved
+        self._saved, self._rank = saved, rank
         self._state = StandingState()
-        self._checkpoint = tf.train.Checkpoint(
-            model=model, optimizer=optimizer, loss_scale=loss_scale, state=self._state
+        parts = {"model": model, "optimizer": optimizer, "loss_scale": loss_scale}
+        self._variables = {f"{name}/{path}": v for name, part in parts.items() for path, v in paths_of(part).items()}
+        self.layout = layout_of(self._variables)
+        self._checkpoint = self._without(self.layout)
+        self._manager = tf.train.CheckpointManager(
+            self._checkpoint, str(folder), max_to_keep=KEEP, checkpoint_name=NAME
         )
-        self._manager = tf.train.CheckpointManager(self._checkpoint, str(folder), max_to_keep=KEEP)
 
-    def save(self, standing: Standing, totals: Sequence[np.ndarray]) -> None:
+    def _without(self, divided: Collection[str]) -> tf.train.Checkpoint:
+        """A checkpoint of the variables with other paths, and of the standing."""
+        whole = {path: variable for path, variable in self._variables.items() if path not in divided}
+        return tf.train.Checkpoint(**tree_of(whole), state=self._state)
+
+    def save_parts(self, standing: Standing) -> None:
+        """Writes what this rank holds of divided tables, on every rank before :meth:`save`."""
+        prefix = f"{self._manager.directory}/{NAME}-{standing.global_step}"
+        if write_parts(prefix, self._variables, self._rank) and self._rank:
+            self._saved(prefix)
+
+    def save(self, standing: Standing, totals: Sequence[np.ndarray]) -> list[str]:
         """Writes the checkpoint ``ckpt-<steps done>``.
 
         Args:
             standing: where the training stands.
             totals: of this epoch's metrics, over all ranks.
+
+        Returns:
+            The prefixes of the checkpoints that are kept.
         """
         self._state.standing, self._state.totals = standing, list(totals)
         with disk_errors(self._manager.directory):
             self._saved(self._manager.save(checkpoint_number=standing.global_step))
+        return list(self._manager.checkpoints)
+
+    def forget_parts(self, kept: Sequence[str]) -> None:
+        """Removes parts of all checkpoints but these, on every rank after :meth:`save`."""
+        remove_parts(Path(self._manager.directory), kept)
 
     def restore(self, path: str) -> tuple[Standing, list[np.ndarray]]:
-        """Restores the training to the state of a checkpoint.
+        """Restores the training to the state of a checkpoint, except for tables that are divided here or there.
 
         Args:
             path: prefix of the checkpoint, from :func:`find_checkpoint`.
@@ -71,10 +108,24 @@ class Checkpoints:
         Raises:
             KfrecError: a file is damaged.
         """
+        divided = {*self.layout, *read_standing(path).tables}
         with _damage_told(path):
-            self._checkpoint.restore(path).assert_existing_objects_matched()
+            self._without(divided).restore(path).assert_existing_objects_matched()
         assert self._state.standing is not None
         return self._state.standing, self._state.totals
+
+    def restore_parts(self, path: str, standing: Standing) -> None:
+        """Restores this rank's parts of tables that are divided here or there, on every rank.
+
+        Args:
+            path: prefix of the checkpoint.
+            standing: stored in it.
+
+        Raises:
+            KfrecError: a file is missing or damaged.
+        """
+        with _damage_told(path):
+            read_parts(path, standing.tables, self._variables)
 
 
 def find_checkpoint(path: str) -> str:
@@ -109,14 +160,36 @@ def read_standing(prefix: str) -> Standing:
     return state.standing
 
 
-def restore_weights(prefix: str, model: Model) -> None:
-    """Restores the model alone, for inference.
+def restore_weights(prefix: str, standing: Standing, model: Model) -> None:
+    """Restores the model alone, for inference, except for tables that are divided here or there.
+
+    Args:
+        prefix: of the checkpoint.
+        standing: stored in it.
+        model: receives the weights.
 
     Raises:
         KfrecError: a file is damaged.
     """
+    variables = _variables_of(model)
+    divided = {*layout_of(variables), *standing.tables}
+    whole = {path: variable for path, variable in variables.items() if path not in divided}
     with _damage_told(prefix):
-        tf.train.Checkpoint(model=model).restore(prefix).expect_partial()
+        tf.train.Checkpoint(**tree_of(whole)).restore(prefix).expect_partial()
+
+
+def restore_tables(prefix: str, standing: Standing, model: Model) -> None:
+    """Restores this rank's parts of the tables that :func:`restore_weights` leaves out, on every rank.
+
+    Raises:
+        KfrecError: a file is missing or damaged.
+    """
+    with _damage_told(prefix):
+        read_parts(prefix, standing.tables, _variables_of(model))
+
+
+def _variables_of(model: Model) -> dict[str, tf.Variable]:
+    return {f"model/{path}": variable for path, variable in paths_of(model).items()}
 
 
 @contextmanager
@@ -131,7 +204,7 @@ def _damage_told(prefix: str) -> Iterator[None]:
 
 def described(model: Model) -> list[list[Any]]:
     """(name, shape) of a model's variables, as a :class:`Standing` keeps them."""
-    return [[variable.name, variable.shape.as_list()] for variable in state_of(model)]
+    return [[variable.name, whole_shape(variable)] for variable in state_of(model)]
 
 
 def require_same_model(prefix: str, standing: Standing, model: Model) -> None:

@@ -1,7 +1,7 @@
 """Uploads checkpoints to object storage in the background.
 
 The list file, which names the newest checkpoint, is uploaded after the checkpoint itself, so it names a complete one at
-any moment.
+any moment. Parts of divided tables are uploaded by the ranks that write them, before the first rank saves the rest.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from pathlib import Path
 from types import TracebackType
 
 from components.artifacts.remote import ATTEMPTS, require_room
-from components.errors import KfrecError
+from components.errors import KfrecError, Unreachable
 from components.storage import Changed, Retry, Store, Unavailable, open_store
+from components.train.checkpoints.parts import is_part, rank_of
 
 LIST, LOG = "checkpoint", "log.json"
 
@@ -21,12 +22,14 @@ LIST, LOG = "checkpoint", "log.json"
 class CheckpointOutbox:
     """Uploads checkpoints from a thread, one at a time; of several pending ones, only the newest is sent.
 
+    A checkpoint that the service did not take while it was unreachable is left out: the training goes on.
+
     Args:
         uri: where checkpoints go.
         log: the training log; its content at the time of a checkpoint is uploaded with the checkpoint.
 
     Raises:
-        KfrecError: at the next ``send`` or at the end, if an upload failed permanently.
+        KfrecError: at the next ``send`` or at the end, if the service refused an upload.
     """
 
     def __init__(self, uri: str, log: Path) -> None:
@@ -72,13 +75,15 @@ class CheckpointOutbox:
                 return
             try:
                 self._upload(*waiting)
+            except Unreachable as error:
+                print(f"a checkpoint was not uploaded ({error}); the training goes on", flush=True)
             except KfrecError as error:
                 with self._news:
                     self._failure = error
                 return
 
     def _upload(self, prefix: Path, log: bytes) -> None:
-        files = sorted(prefix.parent.glob(f"{prefix.name}.*"))
+        files = [file for file in sorted(prefix.parent.glob(f"{prefix.name}.*")) if rank_of(file.name) == 0]
         try:
             for file in files:
                 self._write(file.name, file)
@@ -90,7 +95,14 @@ class CheckpointOutbox:
         earlier, self._sent = self._sent, [*(file.name for file in files), f"{prefix.name}.{LOG}"]
         for name in earlier:
             if name not in self._sent:
-                self._retry.call(self._store.url(name), lambda name=name: self._store.remove(name))  # type: ignore[misc]
+                self._remove(name)
+        if any(is_part(file.name) for file in files):
+            for name in self._retry.call(self._store.uri, self._store.names) or []:
+                if is_part(name) and _number(name) < _number(prefix.name):
+                    self._remove(name)
+
+    def _remove(self, name: str) -> None:
+        self._retry.call(self._store.url(name), lambda: self._store.remove(name))
 
     def _write_text(self, name: str, text: bytes) -> None:
         with tempfile.NamedTemporaryFile() as file:
@@ -100,6 +112,21 @@ class CheckpointOutbox:
 
     def _write(self, name: str, file: Path) -> None:
         self._retry.call(self._store.url(name), lambda: self._store.write(name, file))
+
+
+def send_parts(uri: str, prefix: str, rank: int) -> None:
+    """Uploads a rank's parts of divided tables; returns when they are there.
+
+    Args:
+        uri: where checkpoints go.
+        prefix: of the checkpoint that they belong to.
+        rank: which wrote them; not the first, whose :class:`CheckpointOutbox` uploads its own.
+    """
+    store, retry = open_store(uri), Retry(ATTEMPTS)
+    place = Path(prefix)
+    for file in sorted(place.parent.glob(f"{place.name}.*")):
+        if is_part(file.name) and rank_of(file.name) == rank:
+            retry.call(store.url(file.name), lambda file=file: store.write(file.name, file))  # type: ignore[misc]
 
 
 def fetch_checkpoint(uri: str, folder: Path) -> None:
@@ -121,6 +148,11 @@ def fetch_checkpoint(uri: str, folder: Path) -> None:
         local = LOG if name == f"{newest}.{LOG}" else name
         (folder / local).write_bytes(_read(store, retry, name))
     (folder / LIST).write_bytes(_listed(newest))
+
+
+def _number(name: str) -> int:
+    """Steps before the checkpoint that a file belongs to."""
+    return int(name.partition(".")[0].rpartition("-")[2])
 
 
 def _listed(name: str) -> bytes:

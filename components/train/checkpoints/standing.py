@@ -22,7 +22,8 @@ class Standing:
         global_batch_size: samples a step.
         steps_per_epoch: steps of one epoch.
         optimizer: its name.
-        variables: (name, shape) of the model's variables, in order.
+        variables: (name, shape) of the model's variables, in order; of divided tables the whole shape.
+        tables: of divided variables the parts of each rank (:func:`components.train.checkpoints.parts.layout_of`).
         epoch: finished epochs; the epoch to go on with, counted from 0.
         step: steps of that epoch already done.
         epochs: results of the finished epochs, as in training.json.
@@ -35,6 +36,7 @@ class Standing:
     steps_per_epoch: int
     optimizer: str
     variables: list[list[Any]]
+    tables: dict[str, list[list[int]]] = field(default_factory=dict)
     epoch: int = 0
     step: int = 0
     epochs: list[dict[str, Any]] = field(default_factory=list)

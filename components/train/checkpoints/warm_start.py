@@ -11,8 +11,10 @@ from components.artifacts.remote import fetch_artifact
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.models import Model
+from components.models.tables.placement import Part, sharding_of, whole_shape
 from components.scoring import translation
 from components.scoring.model import SAVED_MODEL, ExportedModel, load_saved_model
+from components.scoring.translation import PADDING
 from components.storage import is_uri
 
 
@@ -20,7 +22,7 @@ def warm_start(place: str, scratch: Path, model: Model, spec: FeatureSpec) -> in
     """Gives ``model`` the weights of the model at ``place``.
 
     A row of an embedding table goes to the id that the same user, item or category has in this data; rows of ids that
-    the other model did not know stay as they were drawn.
+    the other model did not know stay as they were drawn. Of a divided table this rank's part receives its rows.
 
     Args:
         place: folder or URI of a model that the train step or the registry holds.
@@ -29,7 +31,7 @@ def warm_start(place: str, scratch: Path, model: Model, spec: FeatureSpec) -> in
         spec: of the data to train on.
 
     Returns:
-        Rows of the embedding tables that were carried over.
+        Rows of the embedding tables that were carried over, on all ranks.
 
     Raises:
         KfrecError: there is no model, it is of another kind or size, or its ids cannot be matched.
@@ -69,18 +71,30 @@ def _carry_over(
     described = ExportedModel(folder, known, {}, tuple(tables), "", lambda **_: {})
     lookups = translation(spec, described)
     ours = variable.numpy()
-    if theirs.shape[1] != ours.shape[1]:
-        raise KfrecError(f"{folder}: embeds to {theirs.shape[1]} floats, this model to {ours.shape[1]}; use the same")
+    height, width = whole_shape(variable)
+    if theirs.shape[1] != width:
+        raise KfrecError(f"{folder}: embeds to {theirs.shape[1]} floats, this model to {width}; use the same")
+    sharding = sharding_of(variable)
+    part = sharding.mine if sharding is not None else Part(0, 1, height, 0, width)
     their_begin = carried = 0
     for name, table in tables.items():
         their_rows = (known.features[name].cardinality or 0) + 1
-        ids, first = np.arange(table.rows), spec.reserved_ids(name).values
+        ids = np.arange(table.rows)
         their_ids = lookups[name][ids] if name in lookups else ids
-        matched = (ids < first) | (their_ids >= first)
-        their_ids = np.where(ids < first, ids, their_ids)
-        matched &= their_ids < their_rows
-        ours[table.begin + ids[matched]] = theirs[their_begin + their_ids[matched]]
+        matched = _has_counterpart(name, ids, their_ids, spec, known) & (their_ids < their_rows)
+        held, places = part.find(table.begin + ids[matched])
+        ours[places] = theirs[their_begin + their_ids[matched][held], part.begin : part.end]
         carried += int(matched.sum())
         their_begin += their_rows
     variable.assign(ours)
     return carried
+
+
+def _has_counterpart(
+    name: str, ids: np.ndarray, their_ids: np.ndarray, spec: FeatureSpec, known: FeatureSpec
+) -> np.ndarray:
+    """Which ids stand for the same in both: reserved ids, and every value that the other model knew."""
+    ours, theirs = spec.vocabulary_of(name), known.vocabulary_of(name)
+    if ours is None or theirs is None:
+        return np.ones(len(ids), bool)
+    return np.isin(ids, [PADDING, ours.unknown]) | (their_ids != theirs.unknown)

@@ -26,6 +26,10 @@ STAGE = "/stage"
 _TAIL_LINES = 25
 
 
+class TrainingFailed(KfrecError):
+    """The training failed for good: a retry of the step would repeat the failure, or exceed a limit again."""
+
+
 class Launcher(Protocol):
     """Where the workers run."""
 
@@ -38,6 +42,7 @@ class Launcher(Protocol):
             log: file for all their output.
 
         Raises:
+            TrainingFailed: another try would fail in the same way.
             KfrecError: a worker's message about invalid input.
             WorkerCrashed: a worker ended otherwise.
         """
@@ -91,7 +96,7 @@ class LocalLauncher:
             with relay:
                 status = run_process(self.command(workers, arguments), os.environ | self.environment(), relay.line)
         if relay.error is not None:
-            raise KfrecError(relay.error)
+            raise relay.error
         if status:
             lines = "\n".join(relay.last_words()[-_TAIL_LINES:])
             raise WorkerCrashed(

@@ -9,6 +9,7 @@ from typing import IO, Any
 
 from tqdm import tqdm
 
+from components.errors import KfrecError, Unreachable
 from components.progress import Bar
 from components.progress.events import parse
 
@@ -26,11 +27,11 @@ class Relay:
         tagged: whether a launcher puts the rank before each line; without, every line is the only worker's.
 
     Attributes:
-        error: the first one-line error a worker reported, or None.
+        error: the first error a worker reported, or None.
     """
 
     def __init__(self, log: IO[str], tagged: bool) -> None:
-        self.error: str | None = None
+        self.error: KfrecError | None = None
         self._log, self._tagged = log, tagged
         self._bar: Bar | None = None
         self._last: dict[int, deque[str]] = defaultdict(lambda: deque(maxlen=_KEPT_LINES))
@@ -58,7 +59,8 @@ class Relay:
 
     def _event(self, event: dict[str, Any]) -> None:
         if event["kfrec"] == "error":
-            self.error = self.error or event["message"]
+            kind = Unreachable if event.get("unreachable") else KfrecError
+            self.error = self.error or kind(event["message"])
         if event["kfrec"] == "progress":
             if self._bar is None or self._bar.label != event["label"]:
                 self._close_bar()

@@ -69,7 +69,7 @@ def benchmark_inference(session: Session, log: TrainingLog) -> Benchmark:
     rows, size = session.data.test.rows, session.parameters.global_batch_size
     if rows < size and session.is_first:
         print(f"the {rows} samples of the test split are repeated to fill batches of {size}", flush=True)
-    return _measure(session, session.scorer.add, session.full_test_batches(), log)
+    return _measure(session, session.scorer.run, session.full_test_batches(), log)
 
 
 def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndarray, warmup: int = 0) -> Benchmark:

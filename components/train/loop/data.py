@@ -113,7 +113,7 @@ class TrainingData:
 
     @property
     def training_features(self) -> tuple[str, ...]:
-        """The label and every feature of a channel."""
+        """The label and every feature of a channel that models read."""
         return (self.label, *_channel_features(self.spec))
 
 
@@ -146,16 +146,14 @@ def _tensor(values: np.ndarray, wanted: tf.DType) -> tf.Tensor:
     return tf.constant(values)
 
 
-def open_data(
-    folder: Path, parameters: TrainParameters, ranks: Ranks, serving_features: tuple[str, ...]
-) -> TrainingData:
+def open_data(folder: Path, parameters: TrainParameters, ranks: Ranks, scored: tuple[str, ...]) -> TrainingData:
     """Opens a data set and checks that this training can use it.
 
     Args:
         folder: holds the feature specification and the record files.
         parameters: of the training.
         ranks: who trains together.
-        serving_features: features that scoring needs; the test split is read for these and the label.
+        scored: features that scoring the test split needs beside the label.
 
     Raises:
         KfrecError: no specification, records that disagree with it, or a batch size that cannot be dealt out.
@@ -168,7 +166,7 @@ def open_data(
     files = needed_files(rows, parameters.global_batch_size, [ranks.rank], ranks.size) if rows else None
     features = (label, *_channel_features(spec))
     train = Records(spec, TRAIN, features, cache_bytes=cache, files=files, threads=parameters.num_parallel_calls)
-    test = Records(spec, TEST, (label, *serving_features))
+    test = Records(spec, TEST, (label, *scored))
     _require_prebatch_size(spec, train, parameters.prebatch_train_size)
     _require_prebatch_size(spec, test, parameters.prebatch_test_size)
     data = TrainingData(spec, train, test, label, parameters, ranks)
@@ -205,6 +203,7 @@ def label_of(spec: FeatureSpec) -> str:
 
 
 def _channel_features(spec: FeatureSpec) -> tuple[str, ...]:
-    """Features of every channel but the label's, each once."""
-    listed = (name for channel, names in spec.channels.items() if channel != Channel.LABEL for name in names)
+    """Features of every channel that models read, each once."""
+    unread = (Channel.LABEL, Channel.GROUP)
+    listed = (name for channel, names in spec.channels.items() if channel not in unread for name in names)
     return tuple(dict.fromkeys(listed))

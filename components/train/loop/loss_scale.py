@@ -10,13 +10,15 @@ from components.train.loop.reduction import Gradient
 
 INITIAL = 2.0**15
 GROWTH_STEPS = 2000
+_SMALL = 1 << 20  # numbers of a tensor that is copied rather than looked at by itself
 
 
 class LossScale(tf.Module):
     """The factor that keeps float16 gradients from underflowing.
 
     It halves whenever a summed gradient is not finite, and that step is skipped; it doubles after 2000 good steps in a
-    row. Every rank judges the same summed gradients, so all come to the same verdict.
+    row. Every rank judges the same summed gradients, so all come to the same verdict; of gradients of parts of tables,
+    which differ, the ranks have to agree.
 
     Args:
         enabled: off, the factor stays 1 and every step is applied.
@@ -34,30 +36,43 @@ class LossScale(tf.Module):
         """What the loss is multiplied by."""
         return self._static if self.enabled and self._static else self.factor
 
-    def apply(self, gradients: Sequence[Gradient], update: Callable[[list[Gradient]], None]) -> None:
-        """Calls ``update`` with the gradients at their true size, unless one of them is not finite."""
+    def apply(
+        self,
+        gradients: Sequence[Gradient],
+        update: Callable[[list[Gradient], tf.Tensor | None], None],
+        agreed: Callable[[tf.Tensor], tf.Tensor] = lambda finite: finite,
+    ) -> None:
+        """Calls ``update`` with the gradients at their true size, and whether the step may be taken.
+
+        The verdict stays on the device: a condition would make the host wait for the backward pass before it can launch
+        the update. Where a gradient is not finite, all of them are passed on as zeros.
+
+        Args:
+            gradients: scaled.
+            update: takes them at their true size, and the verdict, or None where every step is taken.
+            agreed: from whether this rank's gradients are finite to whether those of all ranks are.
+        """
         if not self.enabled:
-            update(list(gradients))
+            update(list(gradients), None)
             return
-        true_size = [_times(gradient, 1 / self.value) for gradient in gradients]
         if self._static:
-            update(true_size)
+            update([_times(gradient, tf.constant(1.0 / self._static)) for gradient in gradients], None)
             return
-        finite = tf.reduce_all([tf.reduce_all(tf.math.is_finite(_values(gradient))) for gradient in true_size])
+        finite = agreed(_are_finite([_values(gradient) for gradient in gradients]))
+        inverse = tf.where(finite, 1.0 / self.factor, 0.0)
+        update([_times(gradient, inverse) for gradient in gradients], finite)
+        grows = finite & (self.good_steps + 1 >= GROWTH_STEPS)
+        kept = tf.where(grows, self.factor * 2.0, self.factor)
+        self.factor.assign(tf.where(finite, kept, tf.maximum(self.factor / 2.0, 1.0)))
+        self.good_steps.assign(tf.where(finite & ~grows, self.good_steps + 1, tf.zeros([], tf.int64)))
 
-        def good() -> tf.Tensor:
-            update(true_size)
-            grow = self.good_steps + 1 >= GROWTH_STEPS
-            self.factor.assign(tf.where(grow, self.factor * 2, self.factor))
-            self.good_steps.assign(tf.where(grow, tf.zeros([], tf.int64), self.good_steps + 1))
-            return finite
 
-        def bad() -> tf.Tensor:
-            self.factor.assign(tf.maximum(self.factor / 2, 1.0))
-            self.good_steps.assign(0)
-            return finite
-
-        tf.cond(finite, good, bad)
+def _are_finite(values: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Whether every number is finite; those of small tensors are looked at together."""
+    small = [tensor for tensor in values if (tensor.shape.num_elements() or _SMALL + 1) <= _SMALL]
+    rest = [tensor for tensor in values if not any(tensor is other for other in small)]
+    joined = [tf.concat([tf.reshape(tensor, [-1]) for tensor in small], 0)] if small else []
+    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(tensor)) for tensor in [*joined, *rest]])
 
 
 def _values(gradient: Gradient) -> tf.Tensor:
@@ -65,6 +80,8 @@ def _values(gradient: Gradient) -> tf.Tensor:
 
 
 def _times(gradient: Gradient, factor: tf.Tensor) -> Gradient:
+    """The gradient times a factor; zeros where that is 0, whatever the gradient is."""
     if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(gradient.values * factor, gradient.indices, gradient.dense_shape)
-    return gradient * factor
+        values = tf.math.multiply_no_nan(gradient.values, factor)
+        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+    return tf.math.multiply_no_nan(gradient, factor)

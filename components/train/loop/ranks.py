@@ -9,9 +9,10 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import tensorflow as tf
 
-from components.errors import KfrecError, explain_os_error
+from components.errors import KfrecError, Unreachable, explain_os_error
 from components.models.ops.rows import sum_by_row
 from components.train.launching.mpi import make_mpi_loadable
 
@@ -23,6 +24,10 @@ _LAUNCHED = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 class SharedError(KfrecError):
     """Bad input that every rank knows of; only the first rank tells the user."""
+
+
+class SharedUnreachable(SharedError, Unreachable):
+    """A service that did not answer one of the ranks; otherwise the same."""
 
 
 class Ranks(Protocol):
@@ -46,6 +51,9 @@ class Ranks(Protocol):
     def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
         """The rows of all ranks' slices; rows of equal index are to be summed by whoever applies them."""
 
+    def all_to_all(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        """All-to-all; see :meth:`components.models.tables.placement.Peers.all_to_all`."""
+
     def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
         """Gives every rank the values of rank 0."""
 
@@ -54,6 +62,9 @@ class Ranks(Protocol):
 
     def gather(self, value: T) -> list[T]:
         """Every rank's value, by rank, on every rank."""
+
+    def exchange(self, keys: np.ndarray, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """See :class:`components.tasks.Exchange`."""
 
 
 class Alone:
@@ -67,6 +78,9 @@ class Alone:
     def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
         return slices
 
+    def all_to_all(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        return values, counts
+
     def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
         return None
 
@@ -75,6 +89,9 @@ class Alone:
 
     def gather(self, value: T) -> list[T]:
         return [value]
+
+    def exchange(self, keys: np.ndarray, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+        return list(columns)
 
 
 class Horovod:
@@ -103,6 +120,9 @@ class Horovod:
         named = self._hvd.allgather(rows, name=f"{name}_indices")
         return tf.IndexedSlices(summed, named, slices.dense_shape)
 
+    def all_to_all(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        return self._hvd.alltoall(values, splits=counts, name=name)
+
     def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
         self._hvd.broadcast_variables(variables, root_rank=0)
 
@@ -111,6 +131,23 @@ class Horovod:
 
     def gather(self, value: T) -> list[T]:
         return self._hvd.allgather_object(value)
+
+    def exchange(self, keys: np.ndarray, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
+        owners = owners_of(keys, self.size)
+        order, splits = np.argsort(owners, kind="stable"), np.bincount(owners, minlength=self.size)
+        received = []
+        with tf.device("CPU"):  # where the rows are
+            for number, column in enumerate(columns):
+                sent = tf.constant(column[order])
+                found, _ = self.all_to_all(sent, tf.constant(splits, tf.int32), f"exchange_{number}")
+                received.append(found.numpy())
+        return received
+
+
+def owners_of(keys: np.ndarray, size: int) -> np.ndarray:
+    """The rank that each key belongs to, int64; spread evenly also where the keys have a common divisor."""
+    mixed = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing
+    return ((mixed >> np.uint64(32)) % np.uint64(size)).astype(np.int64)
 
 
 def connect() -> Ranks:
@@ -122,18 +159,20 @@ def together(ranks: Ranks, job: Callable[[], T]) -> T:
     """Runs ``job`` on every rank and fails on every rank if it fails on one, so that none waits for another.
 
     Raises:
+        SharedUnreachable: a service did not answer the first rank that failed.
         SharedError: the first rank's bad input.
     """
     result: Any = None
-    told = ""
+    failure: tuple[str, type[SharedError]] | None = None
     try:
         result = job()
     except (KfrecError, OSError) as error:
         explained = explain_os_error(error) if isinstance(error, OSError) else error
         if explained is None:
             raise
-        told = str(explained)
-    failures = [message for message in ranks.gather(told) if message]
-    if failures:
-        raise SharedError(failures[0])
+        failure = str(explained), SharedUnreachable if isinstance(explained, Unreachable) else SharedError
+    for first in ranks.gather(failure):
+        if first is not None:
+            message, kind = first
+            raise kind(message)
     return result

@@ -16,7 +16,11 @@ DENSE_ELEMENTS = 1 << 20
 
 
 def sum_gradients(
-    ranks: Ranks, gradients: Sequence[Gradient], others: Sequence[tf.Tensor], keep_sparse: Sequence[bool]
+    ranks: Ranks,
+    gradients: Sequence[Gradient],
+    others: Sequence[tf.Tensor],
+    keep_sparse: Sequence[bool],
+    are_parts: Sequence[bool],
 ) -> tuple[list[Gradient], list[tf.Tensor]]:
     """Sums gradients, and a few numbers along with them.
 
@@ -25,6 +29,8 @@ def sum_gradients(
         gradients: of the same variables in the same order on every rank.
         others: float32, reduced in the same message.
         keep_sparse: of each gradient, never to make it dense, for an optimizer that leaves untouched rows alone.
+        are_parts: of each gradient, that it is of a part of a table. The exchange of rows has summed those already, on
+            the rank that holds the part.
 
     Returns:
         The summed gradients, in order, and the summed others.
@@ -32,16 +38,17 @@ def sum_gradients(
     if ranks.size == 1:
         return list(gradients), list(others)
     summed: list[Gradient] = [
-        tf.convert_to_tensor(gradient) if _is_small_table(gradient) and not keeps else gradient
-        for gradient, keeps in zip(gradients, keep_sparse, strict=True)
+        tf.convert_to_tensor(gradient) if _is_small_table(gradient) and not (keeps or is_part) else gradient
+        for gradient, keeps, is_part in zip(gradients, keep_sparse, are_parts, strict=True)
     ]
-    dense = [index for index, gradient in enumerate(summed) if not isinstance(gradient, tf.IndexedSlices)]
+    shared = [index for index, is_part in enumerate(are_parts) if not is_part]
+    dense = [index for index in shared if not isinstance(summed[index], tf.IndexedSlices)]
     reduced = ranks.sum([summed[index] for index in dense] + list(others), name="gradients")
     for index, gradient in zip(dense, reduced, strict=False):
         summed[index] = gradient
-    for index, gradient in enumerate(summed):
-        if isinstance(gradient, tf.IndexedSlices):
-            summed[index] = ranks.sum_slices(gradient, name=f"slices_{index}")
+    for index in shared:
+        if isinstance(summed[index], tf.IndexedSlices):
+            summed[index] = ranks.sum_slices(summed[index], name=f"slices_{index}")
     return summed, reduced[len(dense) :]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,14 +11,14 @@ import tensorflow as tf
 
 from components import registry
 from components.feature_spec import load_feature_spec
-from components.models import Model, ModelDefinition, build_model
+from components.models import Model, ModelDefinition
 from components.progress import progress
 from components.records import prefetched
 from components.steps.catalog import WorkerParameters
-from components.tasks import TaskDefinition
+from components.tasks import Kept, TaskDefinition, kept_features, missing_column
 from components.train.loop.data import TrainingData, open_data, tensors
-from components.train.loop.memory import require_memory
 from components.train.loop.ranks import Ranks
+from components.train.loop.tables import build_placed, table_memory
 from components.train.loop.validation import Scorer
 
 AUTOMATIC_PREFETCH = 4
@@ -35,6 +35,7 @@ class Session:
         definition: of the model.
         model: with the weights to train, or to score with.
         task: what the model is judged by.
+        kept: the task's kept columns that the data have, and their features.
         scorer: scores a split with the model.
         checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
     """
@@ -45,6 +46,7 @@ class Session:
     definition: ModelDefinition
     model: Model
     task: TaskDefinition
+    kept: Mapping[Kept, str]
     scorer: Scorer
     checkpoint_saved: Callable[[str], None]
 
@@ -96,16 +98,20 @@ def open_session(
     Raises:
         KfrecError: see :func:`components.train.loop.data.open_data`; or the model does not fit into memory.
     """
+    memory = table_memory(parameters, ranks)  # before anything can fail on one rank alone
     spec = load_feature_spec(folder, parameters.feature_spec)
     definition = registry.model(parameters.model_type)
-    if not tf.config.get_visible_devices("GPU"):
-        require_memory(definition.title, ranks.local_size * definition.training_bytes(parameters, spec))
-    model = build_model(parameters, spec, seed=seed)
-    data = open_data(folder, parameters, ranks, model.serving_features)
-    signature = data.signature((data.label, *model.serving_features))
+    model = build_placed(definition, parameters, spec, ranks, seed, memory)
     task = registry.task(definition.task)
-    scorer = Scorer(model, task, ranks, signature, data.label, parameters.xla)
-    return Session(parameters, ranks, data, definition, model, task, scorer, checkpoint_saved)
+    kept = kept_features(spec, task.kept)
+    scored = tuple(dict.fromkeys((*model.serving_features, *kept.values())))
+    data = open_data(folder, parameters, ranks, scored)
+    lacking = missing_column(spec, task.kept)
+    if lacking and ranks.rank == 0:
+        print(f"not measured: {lacking}", flush=True)
+    signature = data.signature((data.label, *scored))
+    scorer = Scorer(model, task, ranks, signature, data.label, kept, parameters, parameters.xla)
+    return Session(parameters, ranks, data, definition, model, task, kept, scorer, checkpoint_saved)
 
 
 def _ahead(prefetch: int) -> int:

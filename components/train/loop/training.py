@@ -21,7 +21,7 @@ from components.train.checkpoints.checkpoint import (
     require_same_run,
 )
 from components.train.checkpoints.standing import Standing
-from components.train.checkpoints.state import state_of
+from components.train.checkpoints.state import shared_state_of
 from components.train.checkpoints.warm_start import warm_start
 from components.train.loop.log import TrainingLog
 from components.train.loop.loss_scale import LossScale
@@ -47,7 +47,7 @@ class Training:
         groups = session.definition.optimizers(parameters, session.model, data.steps_per_epoch)
         self._optimizer = Optimizers(groups, session.model.trainable_variables)
         self._loss_scale = LossScale(parameters.amp, parameters.loss_scale)
-        self._metrics = session.task.streaming(True)
+        self._metrics = session.task.streaming(True, parameters)
         self._meter = Meter()
         self.standing = Standing(
             seed=seed,
@@ -58,8 +58,9 @@ class Training:
         )
         folder = Path(parameters.save_checkpoint_path or Path(parameters.results_dir) / CHECKPOINT)
         self._checkpoints = Checkpoints(
-            folder, session.model, self._optimizer, self._loss_scale, session.checkpoint_saved
+            folder, session.model, self._optimizer, self._loss_scale, self._ranks.rank, session.checkpoint_saved
         )
+        self.standing.tables = self._checkpoints.layout
         self._begin()
         self.step = TrainingStep(
             session.model,
@@ -70,6 +71,7 @@ class Training:
             data.signature(data.training_features),
             label=data.label,
             xla=parameters.xla,
+            kept=session.kept,
         )
 
     def run(self, log: TrainingLog) -> None:
@@ -86,27 +88,34 @@ class Training:
             self._epoch(log)
 
     def _begin(self) -> None:
-        """Restores what was asked for on the first rank, then gives every rank the first one's state."""
+        """Restores what was asked for on the first rank, then gives every rank the first one's state.
+
+        Each rank restores its own parts of divided tables.
+        """
         if self._parameters.load_checkpoint_path:
             restored = together(self._ranks, self._restore)
-            self.standing, totals = self._ranks.from_first(restored)
+            prefix, self.standing, totals = self._ranks.from_first(restored)
+            together(self._ranks, lambda: self._checkpoints.restore_parts(prefix, self.standing))
+            self.standing.tables = self._checkpoints.layout
             # The totals of all ranks go on in the first one; summed at the end of the epoch they are complete.
             if self._session.is_first and totals:
                 self._metrics.load(totals)
         elif self._parameters.warm_start_path:
             together(self._ranks, self._warm_start)
         for part in (self._session.model, self._optimizer, self._loss_scale):
-            self._ranks.copy_variables(state_of(part))
+            self._ranks.copy_variables(shared_state_of(part))
 
     def _warm_start(self) -> None:
-        if self._session.is_first:
-            place, scratch = self._parameters.warm_start_path, Path(self._parameters.stage_dir) / "warm-start"
+        if self._session.is_first or self._checkpoints.layout:
+            place, rank = self._parameters.warm_start_path, self._ranks.rank
+            scratch = Path(self._parameters.stage_dir) / f"warm-start-{rank}"
             carried = warm_start(place, scratch, self._session.model, self._data.spec)
+        if self._session.is_first:
             print(f"starting from the weights of {place}; {carried:,} rows of embeddings carried over", flush=True)
 
-    def _restore(self) -> tuple[Standing, list[np.ndarray]]:
+    def _restore(self) -> tuple[str, Standing, list[np.ndarray]]:
         if not self._session.is_first:
-            return self.standing, []
+            return "", self.standing, []
         prefix = find_checkpoint(self._parameters.load_checkpoint_path)
         standing = read_standing(prefix)
         require_same_model(prefix, standing, self._session.model)
@@ -114,7 +123,7 @@ class Training:
         standing, totals = self._checkpoints.restore(prefix)
         standing.steps_per_epoch = self.standing.steps_per_epoch
         standing.global_batch_size = self.standing.global_batch_size
-        return standing, totals
+        return prefix, standing, totals
 
     def _epoch(self, log: TrainingLog) -> None:
         standing, every = self.standing, self._parameters.checkpoint_steps
@@ -186,12 +195,16 @@ class Training:
             print(_told(result, self._parameters.epochs, self._session.task), flush=True)
 
     def _save(self) -> None:
-        totals = self._totals()
-        together(self._ranks, lambda: self._checkpoints.save(self.standing, totals) if self._session.is_first else None)
+        totals, checkpoints = self._totals(), self._checkpoints
+        if checkpoints.layout:
+            together(self._ranks, lambda: checkpoints.save_parts(self.standing))
+        kept = together(self._ranks, lambda: checkpoints.save(self.standing, totals) if self._session.is_first else [])
+        if checkpoints.layout:
+            checkpoints.forget_parts(self._ranks.from_first(kept))
 
     def _totals(self) -> list[np.ndarray]:
         """The totals of this epoch's metrics, over all ranks."""
-        return [total.numpy() for total in self._ranks.sum(self._metrics.totals(), name="training_metrics")]
+        return [total.numpy() for total in self._ranks.sum(self._metrics.totals(self._ranks), name="training_metrics")]
 
 
 def _told(result: dict[str, Any], epochs: int, task: TaskDefinition) -> str:

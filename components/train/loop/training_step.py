@@ -2,24 +2,28 @@
 
 The loss is the sum over terms of weight * total / count, with totals and counts taken over the whole global batch. So
 the counts are summed over the ranks first; each rank then differentiates its own share of the true loss, and the
-shares' gradients, summed once, are the gradient of the true loss.
+shares' gradients, summed once, are the gradient of the true loss. The exchange of rows sums those of divided tables.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import tensorflow as tf
 
 from components.models import Model
 from components.models.layers.dropout import masks_of
 from components.models.loss import part_of
-from components.models.ops.choice import host_back_end
+from components.models.ops.choice import training_back_end
+from components.models.ops.rows import dense_gradients
 from components.models.optimizers.groups import Optimizers
-from components.tasks import Streaming
+from components.models.tables.placement import sharding_of
+from components.tasks import Kept, Streaming
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Ranks
 from components.train.loop.reduction import Gradient, sum_gradients
+from components.train.loop.validation import kept_columns
 
 Features = Mapping[str, tf.Tensor]
 
@@ -36,6 +40,7 @@ class TrainingStep:
         signature: feature name (and label) to [None] or [None, length], integers.
         label: name of the label feature.
         xla: compile the forward and backward pass; reductions and updates stay outside.
+        kept: the task's kept columns that the data have, and their features.
 
     Attributes:
         parts: names of the parts of the loss (:func:`components.models.loss.part_of`), known once a step was taken.
@@ -51,10 +56,12 @@ class TrainingStep:
         signature: Mapping[str, tf.TensorSpec],
         label: str,
         xla: bool,
+        kept: Mapping[Kept, str] = MappingProxyType({}),
     ) -> None:
         self._model, self._optimizer, self._ranks = model, optimizer, ranks
-        self._metrics, self._loss_scale, self._label = metrics, loss_scale, label
+        self._metrics, self._loss_scale, self._label, self._kept = metrics, loss_scale, label, kept
         self._variables = list(model.trainable_variables)
+        self._are_parts = [sharding_of(variable) is not None for variable in self._variables]
         self._xla = xla
         compiled = {"jit_compile": True} if xla else {}
         self._differentiate = tf.function(self._loss_and_gradients, autograph=False, **compiled)
@@ -76,10 +83,15 @@ class TrainingStep:
         shares = self._shares(self._counts(features, labels)) if self._xla else None
         losses, logits, gradients = self._differentiate(features, labels, shares)
         gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
-        with host_back_end():
-            gradients, (losses,) = sum_gradients(self._ranks, gradients, [losses], self._optimizer.keeps_sparse)
-            self._loss_scale.apply(gradients, self._update)
-        self._metrics.update(labels, logits)
+        with training_back_end():
+            with tf.name_scope("exchange"):
+                gradients, (losses,) = sum_gradients(
+                    self._ranks, gradients, [losses], self._optimizer.keeps_sparse, self._are_parts
+                )
+            with tf.name_scope("loss_scale"):
+                self._loss_scale.apply(gradients, self._update, self._agreed)
+        with tf.name_scope("metrics"):
+            self._metrics.update(labels, logits, kept_columns(batch, self._kept))
         return losses
 
     def _term_counts(self, features: Features, labels: tf.Tensor) -> tf.Tensor:
@@ -95,7 +107,13 @@ class TrainingStep:
         self, features: Features, labels: tf.Tensor, shares: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
         """This rank's share of the loss and of its parts, its logits, and the gradients of its share, scaled."""
-        with host_back_end(not self._xla), masks_of(self._ranks.rank), tf.GradientTape() as tape:
+        moved = [v for v, sparse in zip(self._variables, self._optimizer.keeps_sparse, strict=True) if not sparse]
+        with (
+            dense_gradients(moved),
+            training_back_end(self._xla),
+            masks_of(self._ranks.rank),
+            tf.GradientTape() as tape,
+        ):
             logits, terms = self._model.loss_terms(features, labels, training=True)
             if shares is None:
                 shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))
@@ -107,8 +125,14 @@ class TrainingStep:
         parts = [tf.tensordot(shares, tf.where(mine, weighted, 0.0), 1) for mine in chosen]
         return tf.stack([loss, *parts]), logits, tape.gradient(scaled, self._variables)
 
-    def _update(self, gradients: Sequence[Gradient]) -> None:
-        self._optimizer.apply(list(zip(gradients, self._variables, strict=True)))
+    def _agreed(self, finite: tf.Tensor) -> tf.Tensor:
+        if not any(self._are_parts):
+            return finite
+        (others,) = self._ranks.sum([tf.cast(tf.logical_not(finite), tf.float32)], name="not_finite")
+        return tf.equal(others, 0.0)
+
+    def _update(self, gradients: Sequence[Gradient], allowed: tf.Tensor | None) -> None:
+        self._optimizer.apply(list(zip(gradients, self._variables, strict=True)), allowed)
 
 
 def _of(variable: tf.Variable, gradient: Gradient) -> Gradient:

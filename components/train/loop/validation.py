@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 import tensorflow as tf
 
 from components.models import Model
-from components.models.ops.choice import host_back_end
-from components.tasks import TaskDefinition
+from components.models.ops.choice import training_back_end
+from components.tasks import Kept, TaskDefinition
 from components.train.loop.ranks import Ranks
 
 
@@ -19,9 +20,14 @@ class Scorer:
         model: what to score with.
         task: what its outputs are judged by.
         ranks: who scores together.
-        signature: label and serving features, to [None] or [None, length], integers.
+        signature: label, serving features and kept columns, to [None] or [None, length].
         label: name of the label feature.
+        kept: the task's kept columns that the data have, and their features.
+        parameters: the task's of the train step.
         xla: compile the forward pass.
+
+    Attributes:
+        run: takes a batch and returns its logits, [B] float32.
     """
 
     def __init__(
@@ -31,29 +37,41 @@ class Scorer:
         ranks: Ranks,
         signature: Mapping[str, tf.TensorSpec],
         label: str,
+        kept: Mapping[Kept, str],
+        parameters: Any,
         xla: bool = False,
     ) -> None:
-        self._model, self._ranks, self._label, self._xla = model, ranks, label, xla
-        self._metrics = task.streaming(False)
+        self._model, self._ranks, self._label, self._kept, self._xla = model, ranks, label, kept, xla
+        self._metrics = task.streaming(False, parameters)
         compiled = {"jit_compile": True} if xla else {}
         self._logits = tf.function(self._forward, autograph=False, **compiled)
-        self.add = tf.function(self._add, input_signature=[dict(signature)], autograph=False)
+        self.run = tf.function(self._run, input_signature=[dict(signature)], autograph=False)
+        self._add = tf.function(self._score_and_add, input_signature=[dict(signature)], autograph=False)
 
     def score(self, batches: Iterable[Mapping[str, tf.Tensor]]) -> dict[str, float]:
         """The task's metrics of a split; every rank gives its share and gets the whole result."""
         self._metrics.reset()
         for batch in batches:
-            self.add(batch)
-        totals = self._ranks.sum(self._metrics.totals(), name="scores")
+            self._add(batch)
+        totals = self._ranks.sum(self._metrics.totals(self._ranks), name="scores")
         return self._metrics.result([total.numpy() for total in totals])
 
     def _forward(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        with host_back_end(not self._xla):
+        with training_back_end(self._xla):
             return self._model.logits(features, training=False)
 
-    def _add(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """Adds a batch to the sums and returns its logits, [B] float32."""
+    def _run(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        return self._logits({name: batch[name] for name in self._model.serving_features})
+
+    def _score_and_add(self, batch: Mapping[str, tf.Tensor]) -> None:
         labels = tf.cast(batch[self._label], tf.float32)
-        logits = self._logits({name: values for name, values in batch.items() if name != self._label})
-        self._metrics.update(labels, logits)
-        return logits
+        self._metrics.update(labels, self._run(batch), kept_columns(batch, self._kept))
+
+
+def kept_columns(batch: Mapping[str, tf.Tensor], kept: Mapping[Kept, str]) -> dict[str, tf.Tensor]:
+    """The kept columns that a batch has, by name, [B]."""
+    return {
+        column.name: tf.math.count_nonzero(batch[feature], 1) if column.counted else batch[feature]
+        for column, feature in kept.items()
+        if feature in batch
+    }

@@ -196,12 +196,14 @@ def _environment(settings: JobSettings) -> list[dict[str, Any]]:
         "HOME": "/tmp",
         **settings.environment,
     }
-    secret = [
-        {"name": key, "valueFrom": {"secretKeyRef": {"name": name, "key": key, "optional": True}}}
-        for name, keys in settings.secret_environment.items()
+    held = {"configMapKeyRef": settings.config_environment, "secretKeyRef": settings.secret_environment}
+    referred = [
+        {"name": key, "valueFrom": {kind: {"name": name, "key": key, "optional": True}}}
+        for kind, places in held.items()
+        for name, keys in places.items()
         for key in keys
     ]
-    return [{"name": name, "value": value} for name, value in plain.items()] + secret
+    return [{"name": name, "value": value} for name, value in plain.items()] + referred
 
 
 def _container(name: str, settings: JobSettings) -> dict[str, Any]:

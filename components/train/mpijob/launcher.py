@@ -20,10 +20,11 @@ from tqdm import tqdm
 from components.cluster.api import Cluster, Refused, connect
 from components.cluster.owner import Owner, find_owner, own_pod
 from components.cluster.pods import diagnosed, exit_of
-from components.errors import KfrecError
+from components.errors import KfrecError, Unreachable
 from components.lifetime import stopping_in_order
 from components.steps.catalog import LaunchParameters
 from components.steps.settings_file import load_settings_file
+from components.train.launching.launch import TrainingFailed
 from components.train.launching.relay import Relay
 from components.train.mpijob.attempts import Attempts
 from components.train.mpijob.follow import LogFollower
@@ -67,7 +68,8 @@ class MpiJobLauncher:
         """See :class:`components.train.launching.launch.Launcher`; failures are told in one line.
 
         Raises:
-            KfrecError: a worker's message about invalid input, or why the job could not run or failed.
+            TrainingFailed: a worker's message about invalid input, or why the training failed for good.
+            KfrecError: why the job could not run, which a later try may be able to.
         """
 
         def body(attempt: int) -> Json:
@@ -102,12 +104,14 @@ class MpiJobLauncher:
             failures += 1
             name = attempts.current
             attempts.end()
-            if relay.error is not None:
-                raise KfrecError(relay.error)
+            unreachable = isinstance(relay.error, Unreachable)
+            if relay.error is not None and not unreachable:
+                raise TrainingFailed(str(relay.error))
             if failures > self._parameters.restarts:
-                raise KfrecError(f"MPIJob {name} failed: {failure}{self._so_often(failures)}")
+                message = f"MPIJob {name} failed: {failure}{self._so_often(failures)}"
+                raise Unreachable(message) if unreachable else TrainingFailed(message)
             if clock.seconds >= self._parameters.deadline:
-                raise KfrecError(
+                raise TrainingFailed(
                     f"MPIJob {name} failed: {failure}; nothing is left of the deadline of "
                     f"{self._parameters.deadline} s; raise deadline"
                 )
@@ -117,11 +121,13 @@ class MpiJobLauncher:
             )
 
     def _attempt(self, attempts: Attempts, relay: Relay, clock: Clock) -> str | None:
-        """Follows one job to its end; returns the reason of a failure that a retry may cure, or None.
+        """Follows one job to its end; returns the reason of a failure that another job may cure, or None.
 
         Raises:
-            KfrecError: another one would fail in the same way.
+            TrainingFailed: another one would fail in the same way, or someone deleted this one.
+            KfrecError: its image cannot be pulled.
         """
+        relay.error = None  # of the job before
         job = attempts.begin()
         name = attempts.current
         watcher = JobWatcher(
@@ -132,13 +138,14 @@ class MpiJobLauncher:
                 job = watcher.wait(job)
         except Lost as lost:
             return str(lost)
-        except GivenUp as reason:
-            raise KfrecError(f"MPIJob {name}: {reason}; the job was deleted") from None
+        except GivenUp as given_up:
+            kind = TrainingFailed if given_up.for_good else KfrecError
+            raise kind(f"MPIJob {name}: {given_up}; the job was deleted") from None
         except Gone:
             attempts.current = ""
             if attempts.other():
                 return self._attempt(attempts, relay, clock)
-            raise KfrecError(f"MPIJob {name} was deleted by someone else; run the step again to start over") from None
+            raise TrainingFailed(f"MPIJob {name} was deleted by someone else; start a new run to train again") from None
         if outcome(job) == "Succeeded":
             attempts.current = ""
             return None
@@ -148,19 +155,19 @@ class MpiJobLauncher:
         """Why the job failed; relays the last lines of the responsible pod first.
 
         Raises:
-            KfrecError: another one would fail in the same way.
+            TrainingFailed: another one would fail in the same way.
         """
         pods = diagnosed("the pods", lambda: self._cluster.pods(name), self._say) or []
         reason = why_failed(job, pods) or "no reason was given"
         if relay.error is not None:
-            return reason
+            return str(relay.error)
         if (pod := failed_pod(pods)) is not None and exit_of(pod):
             # An evicted pod has no log.
             diagnosed("the log", lambda: self._tell_tail(pod["metadata"]["name"]), self._say)
         if (condition(job, "Failed") or {}).get("reason") == "DeadlineExceeded":
-            raise KfrecError(f"MPIJob {name} failed: {reason}; raise deadline")
+            raise TrainingFailed(f"MPIJob {name} failed: {reason}; raise deadline")
         if bad_input(pods):
-            raise KfrecError(f"MPIJob {name} failed: {reason}; a worker received invalid input, see its last lines")
+            raise TrainingFailed(f"MPIJob {name} failed: {reason}; a worker received invalid input, see its last lines")
         return reason
 
     def _tell_tail(self, pod: str) -> None:

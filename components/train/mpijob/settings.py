@@ -58,7 +58,8 @@ class JobSettings:
         scheduling_policy: runPolicy.schedulingPolicy, for gang scheduling by Volcano or the scheduler plugins; its
             minAvailable is always the number of workers.
         environment: variable: value, for launcher and every rank.
-        secret_environment: secret: list of its keys that become variables; what does not exist stays unset.
+        config_environment: config map: list of its keys that become variables; what does not exist stays unset.
+        secret_environment: the same of a secret.
         forwarded: variables that the cluster puts into pods (such as AWS_ROLE_ARN) and that the ranks need.
         labels: more labels of the pods.
         annotations: more annotations of the pods.
@@ -92,6 +93,7 @@ class JobSettings:
     scheduler: str = ""
     scheduling_policy: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    config_environment: Mapping[str, list[str]] = field(default_factory=dict)
     secret_environment: Mapping[str, list[str]] = field(default_factory=dict)
     forwarded: Several[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)

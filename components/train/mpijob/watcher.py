@@ -40,7 +40,15 @@ class Lost(Exception):
 
 
 class GivenUp(Exception):
-    """The job has to be deleted, and a retry would fail too."""
+    """The job has to be deleted, and another one would fail too.
+
+    Attributes:
+        for_good: also in a later try of the step.
+    """
+
+    def __init__(self, reason: str, for_good: bool) -> None:
+        super().__init__(reason)
+        self.for_good = for_good
 
 
 class Gone(Exception):
@@ -152,7 +160,7 @@ class JobWatcher:
             self._workers = {}  # the operator deletes them, and the job may be resumed before the next poll
         self._clock.see(running=condition(job, "Running") is not None and not _suspended(job))
         if self._clock.seconds > self._deadline + self._pace.grace:
-            raise GivenUp(f"not done after the deadline of {self._deadline} s; raise deadline")
+            raise GivenUp(f"not done after the deadline of {self._deadline} s; raise deadline", for_good=True)
 
     def _look(self, job: Json) -> str:
         """Reports why the job is pending, each reason once.
@@ -180,7 +188,7 @@ class JobWatcher:
             return ""
         self._image_missing_since = self._image_missing_since or time.monotonic()
         if time.monotonic() - self._image_missing_since >= self._pace.image:
-            raise GivenUp(f"its image cannot be had ({missing}); correct image in the job settings")
+            raise GivenUp(f"its image cannot be had ({missing}); correct image in the job settings", for_good=False)
         return ""
 
     def _events(self) -> list[Json]:

@@ -1,4 +1,7 @@
-"""The images that steps and MPIJobs run: their names, and their digests where a node has them. Nothing is pulled."""
+"""The images that steps and MPIJobs run: their names, their digests where a node has them, and failed pulls.
+
+Nothing is pulled: the pods of kfrec that are there, such as the MLflow server's, tell whether nodes can.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from components.cluster.api import Refused
+from components.cluster.pods import image_refused
 from components.steps.images import image
 from pipelines.doctor.cluster.gpus import nodes_of
 from pipelines.doctor.cluster.place import Place
 from pipelines.doctor.finding import Finding, missing, note, ok
+
+_OURS = "app.kubernetes.io/part-of=kfrec"
 
 
 def look(place: Place) -> Iterator[Finding]:
@@ -24,6 +30,22 @@ def look(place: Place) -> Iterator[Finding]:
         nodes = None
     for name, where in images.items():
         yield _finding(name, where, nodes)
+    yield from _failed_pulls(place)
+
+
+def _failed_pulls(place: Place) -> Iterator[Finding]:
+    """Pods of kfrec whose image cannot be pulled."""
+    try:
+        found = place.api.get(f"/api/v1/namespaces/{place.api.namespace}/pods", labelSelector=_OURS, limit="500")
+    except Refused as no:
+        yield note(f"pods may not be listed ({no.status}), so failed pulls are not seen")
+        return
+    for pod in (found or {}).get("items", ()):
+        if reason := image_refused(pod):
+            yield missing(
+                f"pod {pod['metadata']['name']} cannot get its image: {reason}",
+                "push it there, correct its name, or add the component pull-secret",
+            )
 
 
 def _finding(name: str, where: str, nodes: Sequence[Mapping[str, Any]] | None) -> Finding:

@@ -68,7 +68,7 @@ def test_its_gradients_are_those_of_the_formula(attended: bool, steps: int):
         (bu, br), bc = tf.unstack(layer.gate_biases), layer.candidate_bias
         h, states = tf.zeros([2, 5]), []
         for t in range(steps):
-            x, a = given[t], attention[t][:, tf.newaxis] if attended else 0.0
+            x, a = given[t], 0.0 if attention is None else attention[t][:, tf.newaxis]
             u = (1.0 - a) * tf.sigmoid(x @ wu + h @ uu + bu)
             r = tf.sigmoid(x @ wr + h @ ur + br)
             h = u * h + (1.0 - u) * tf.tanh(x @ wc + r * (h @ uc) + bc)

@@ -14,7 +14,12 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tf.Tensor]:
     """The inputs that the host back end of the rectified layers is called with."""
     seen: list[tf.Tensor] = []
     kernels = rectified.rectified_layers
-    monkeypatch.setattr(rectified, "rectified_layers", lambda x, *weights: (seen.append(x), kernels(x, *weights))[1])
+
+    def recorded(x: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
+        seen.append(x)
+        return kernels(x, *weights)
+
+    monkeypatch.setattr(rectified, "rectified_layers", recorded)
     return seen
 
 

@@ -40,7 +40,7 @@ def test_pieces_hold_from_their_step_on() -> None:
 def test_a_constant_schedule_moves_as_a_number_does(name: str, decay: float) -> None:
     def moved(rate: Rate) -> np.ndarray:
         variable = tf.Variable(np.arange(32, dtype="f").reshape(2, 16))
-        optimizer = make_optimizer(name, rate, decay)
+        optimizer = make_optimizer(name, rate, weight_decay=decay)
         apply = tf.function(optimizer.apply)
         for _ in range(3):
             slices = tf.IndexedSlices(tf.ones([1, 16]), tf.constant([1]), tf.constant([2, 16]))

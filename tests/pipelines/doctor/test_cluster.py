@@ -60,6 +60,14 @@ def _no_registry(here: Installation) -> None:
     here.settings_of_jobs(image="kfrec-train:0.1.0")
 
 
+def _pull_fails(here: Installation) -> None:
+    state = {"waiting": {"reason": "ImagePullBackOff", "message": "unauthorized"}}
+    for name, labels in (("kfrec-mlflow-1", {"app.kubernetes.io/part-of": "kfrec"}), ("foreign-1", {})):
+        pod = {"metadata": {"name": name, "labels": labels}, "spec": {"containers": []}, "status": {
+            "phase": "Pending", "containerStatuses": [{"image": "kfrec-cpu:0.1.0", "state": state}]}}  # fmt: skip
+        here.api.put_pod(pod)
+
+
 def _pull_secret(kind: str, data: dict[str, str]) -> Callable[[Installation], None]:
     def change(here: Installation) -> None:
         here.objects.put("serviceaccounts", "kfrec-worker", imagePullSecrets=[{"name": "registry-key"}])
@@ -102,7 +110,11 @@ def _refused(*verbs: tuple[str, str], account: str = "kfrec-pipeline") -> Callab
 
 
 def _kfp(**attributes: object) -> Callable[[Installation], None]:
-    return lambda here: [setattr(here.kfp, name, value) for name, value in attributes.items()] and None
+    def change(here: Installation) -> None:
+        for name, value in attributes.items():
+            setattr(here.kfp, name, value)
+
+    return change
 
 
 def _launcher(**data: str) -> Callable[[Installation], None]:
@@ -296,6 +308,12 @@ _LACKS: dict[str, tuple[Callable[[Installation], object], str, str, str]] = {
         "missing",
         "images",
         "kfrec-train:0.1.0 names no registry, and no node has it; set image in mpijob.yaml",
+    ),
+    "an image that cannot be pulled": (
+        _pull_fails,
+        "missing",
+        "images",
+        "pod kfrec-mlflow-1 cannot get its image: kfrec-cpu:0.1.0 ImagePullBackOff unauthorized; push it there",
     ),
     "nodes that may not be listed": (_unreadable_nodes, "note", "gpus", "nodes may not be listed (403)"),
     "no gpus": (

@@ -20,7 +20,7 @@ from tests.preprocess.criteo.raw import preprocess, samples
 PARAMETERS = STEPS["download"].of(dataset="criteo", synthetic_impressions=1000, synthetic_days=3)
 
 
-def drawn(parameters: Generation, count: int = 60_000):  # type: ignore[no-untyped-def]
+def drawn(parameters: Generation, count: int = 60_000):
     return draw(parameters, truth_of(parameters), 0, 0, count)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from components.metrics import Interval
 from components.report import Card, Story
 from components.steps.parameter import param
-from components.tasks import Measured, Metric, Scores, Streaming, TaskDefinition
+from components.tasks import Exchange, Measured, Metric, Scores, Streaming, TaskDefinition
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Decision:
     hit_floor: float = param(0.55, "A first model has to be right more often than this", at_least=0, at_most=1)
 
 
-def _streaming(training: bool) -> Streaming:
+def _streaming(training: bool, parameters: object) -> Streaming:
     import tensorflow as tf
 
     class Hits(tf.Module):
@@ -35,14 +35,14 @@ def _streaming(training: bool) -> Streaming:
             super().__init__()
             self.right_and_all = tf.Variable(tf.zeros([2], tf.float64), trainable=False)
 
-        def update(self, labels: tf.Tensor, outputs: tf.Tensor) -> None:
+        def update(self, labels: tf.Tensor, outputs: tf.Tensor, kept: Mapping[str, tf.Tensor]) -> None:
             right = tf.cast(tf.equal(labels > 0.5, outputs > 0), tf.float64)
             self.right_and_all.assign_add(tf.stack([tf.reduce_sum(right), tf.cast(tf.size(labels), tf.float64)]))
 
         def reset(self) -> None:
             self.right_and_all.assign(tf.zeros([2], tf.float64))
 
-        def totals(self) -> list[tf.Tensor]:
+        def totals(self, ranks: Exchange) -> list[tf.Tensor]:
             return [self.right_and_all.value()]
 
         def load(self, totals: Sequence[np.ndarray]) -> None:
@@ -61,7 +61,7 @@ def _serve(outputs):  # type: ignore[no-untyped-def]
     return tf.sigmoid(outputs)
 
 
-def _hits(scores: Scores, threshold: float = 0.5) -> np.ndarray:
+def _hits(scores: Scores, threshold: float) -> np.ndarray:
     return (scores.values >= threshold) == (scores.labels > 0)
 
 
@@ -74,8 +74,11 @@ def _story(measured: Measured) -> Story:
     return Story(f"Right {rate:.1%}", "How often the model is right.", [Card("Hit rate", rate, "", main=True)], [])
 
 
-def _difference(scores: Scores, rival: np.ndarray, samples: int, confidence: float, seed: int) -> Interval:
-    gain = _hits(scores).astype(float) - _hits(Scores(scores.labels, rival))
+def _difference(
+    scores: Scores, rival: np.ndarray, parameters: Evaluation, samples: int, confidence: float, seed: int
+) -> Interval:
+    theirs = Scores(scores.labels, rival)
+    gain = _hits(scores, parameters.threshold).astype(float) - _hits(theirs, parameters.threshold)
     random = np.random.default_rng(seed)
     drawn = [gain[random.integers(0, len(gain), len(gain))].mean() for _ in range(samples)]
     tail = (1 - confidence) / 2
@@ -92,10 +95,10 @@ TASK = TaskDefinition(
     output="chance",
     serve=_serve,
     streaming=_streaming,
-    require=lambda labels, source: None,
+    require=lambda scores, source: None,
     measure=_measure,
     story=_story,
-    value=lambda scores: float(_hits(scores).mean()),
+    value=lambda scores, parameters: float(_hits(scores, parameters.threshold).mean()),
     difference=_difference,
     floor=lambda parameters: parameters.hit_floor,
 )

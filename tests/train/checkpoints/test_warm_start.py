@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from components import registry
 from components.errors import KfrecError
-from components.feature_spec import Channel, Chunk, Feature, FeatureSpec
+from components.feature_spec import Channel, Chunk, Feature, FeatureSpec, Vocabulary
 from components.models import build_model
 from components.steps.catalog import WorkerParameters, worker_parameters
 from components.train.checkpoints.warm_start import warm_start
@@ -26,13 +26,13 @@ PARAMETERS = worker_parameters("sim")(
 )
 
 
-def data(folder: Path, **values: list[str]) -> FeatureSpec:
-    """A specification whose ids stand for these values, from 3 on."""
+def data(folder: Path, first: int = 3, **values: list[str]) -> FeatureSpec:
+    """A specification whose ids stand for these values, from ``first`` on; the id before is that of unknown values."""
     (folder / "vocabulary").mkdir(parents=True)
     for name, known in values.items():
-        table = pa.table({"id": np.arange(3, 3 + len(known), dtype=np.int32), "value": known})
+        table = pa.table({"id": np.arange(first, first + len(known), dtype=np.int32), "value": known})
         pq.write_table(table, folder / "vocabulary" / f"{name}.parquet")
-    last = {name: 2 + len(known) for name, known in values.items()}
+    last = {name: first - 1 + len(known) for name, known in values.items()}
     features = [Feature("label", "bool"), Feature("uid", "int64", last["uid"])]
     for kind, length in (("trgt", None), ("pos", 5), ("neg", 2)):
         features += [Feature(f"{name}_{kind}", "int64", last[name], length) for name in ("item", "cat")]
@@ -40,7 +40,15 @@ def data(folder: Path, **values: list[str]) -> FeatureSpec:
     channels = {Channel.LABEL: names[:1], Channel.USER: names[1:2], Channel.TARGET: names[2:4],
                 Channel.POSITIVE: names[4:6], Channel.NEGATIVE: names[6:8]}  # fmt: skip
     sources = {split: Chunk(names, (f"{split}.tfrecord",)) for split in ("train", "test")}
-    metadata = {"vocabulary": {name: f"vocabulary/{name}.parquet" for name in values}}
+    vocabularies = {
+        name: {
+            "file": f"vocabulary/{name}.parquet",
+            "unknown": first - 1,
+            "features": [feature for feature in names if feature.split("_")[0] == name],
+        }
+        for name in values
+    }
+    metadata = {"vocabulary": vocabularies}
     spec = FeatureSpec({f.name: f for f in features}, sources, channels, metadata, folder)
     (folder / "feature_spec.yaml").write_text(spec.to_yaml())
     return spec
@@ -78,8 +86,20 @@ def test_rows_follow_what_their_ids_stand_for(tmp_path: Path) -> None:
     np.testing.assert_array_equal(users[4], table(fresh, 2)[4])
     assert carried == 6 + 5 + 5
     for mine, theirs in zip(model.variables, known.variables, strict=True):
-        if mine is not model.inputs.embedding.tables:
+        if all(mine is not table.variable for table in model.tables.values()):
             np.testing.assert_array_equal(mine.numpy(), theirs.numpy())
+
+
+def test_where_unknown_values_share_the_id_of_padding_new_ids_stay_as_drawn(tmp_path: Path) -> None:
+    old = data(tmp_path / "old", 1, uid=["ann", "bob"], item=["i1", "i2"], cat=["x"])
+    new = data(tmp_path / "new", 1, uid=["eve", "bob", "ann"], item=["i1", "i2"], cat=["x"])
+    known, model = exported(old), build_model(PARAMETERS, new, seed=2)
+    fresh = build_model(PARAMETERS, new, seed=2)
+    carried = warm_start(str(old.folder), tmp_path / "scratch", model, new)
+    users = table(model, 2)
+    np.testing.assert_array_equal(users[[0, 2, 3]], table(known, 2)[[0, 2, 1]])
+    np.testing.assert_array_equal(users[1], table(fresh, 2)[1])
+    assert carried == 3 + 2 + 3
 
 
 def test_a_model_of_another_size_is_one_line(tmp_path: Path) -> None:
@@ -104,7 +124,8 @@ def table_data(folder: Path, cities: list[str]) -> FeatureSpec:
     features = {"label": Feature("label", "bool"), "city": Feature("city", "int64", len(cities))}
     sources = {split: Chunk(tuple(features), (f"{split}.tfrecord",)) for split in ("train", "test")}
     channels = {Channel.LABEL: ("label",), Channel.CATEGORICAL: ("city",)}
-    spec = FeatureSpec(features, sources, channels, {"vocabulary": {"city": "vocabulary/city.parquet"}}, folder)
+    city = Vocabulary("city", "vocabulary/city.parquet", 0, ("city",))
+    spec = FeatureSpec(features, sources, channels, {"vocabulary": {"city": city.to_dict()}}, folder)
     (folder / "feature_spec.yaml").write_text(spec.to_yaml())
     return spec
 

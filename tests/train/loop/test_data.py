@@ -45,7 +45,7 @@ def test_full_test_batches_come_without_end_and_ranks_share_them(tmp_path: Path,
 
 
 def test_records_tell_a_prebatch_size_that_the_specification_does_not(tmp_path: Path) -> None:
-    written = dict(train=430, test=101, prebatch_size=100)
+    written: dict[str, Any] = dict(train=430, test=101, prebatch_size=100)
     public = opened(
         write_dataset(tmp_path / "public", **written, noted=False), prebatch_train_size=100, prebatch_test_size=100
     )

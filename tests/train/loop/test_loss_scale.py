@@ -1,37 +1,102 @@
-"""The loss scale: adjusted, or constant."""
+"""Steps under a loss scale, inside and outside a graph."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
-from components.train.loop.loss_scale import INITIAL, LossScale
+from components.models import make_optimizer
+from components.models.optimizers.groups import OptimizerGroup, Optimizers
+from components.train.loop.loss_scale import GROWTH_STEPS, INITIAL, LossScale
+
+START = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], "f")
+TRUE = np.array([[0.25, 2.0], [1.5, -0.5]], "f")
+ROWS = [2, 0]
 
 
-def updates(scale: LossScale, *gradients: float) -> list[float]:
-    """What the update is called with, one call a step, NaN where a step is skipped."""
-    seen = tf.Variable(np.nan)
-    found = []
-    for gradient in gradients:
-        seen.assign(np.nan)
-        scale.apply([tf.constant(gradient)], lambda scaled: seen.assign(scaled[0]))
-        found.append(float(seen))
-    return found
+class Plain:
+    """An optimizer that cannot skip a step by itself."""
+
+    name, keeps_sparse = "plain", False
+
+    def build(self, variables):
+        self.steps = tf.Variable(0)
+
+    def apply(self, pairs):
+        self.steps.assign_add(1)
+        for gradient, variable in pairs:
+            variable.assign_sub(0.1 * tf.convert_to_tensor(gradient))
+
+
+class Setting:
+    """A variable, an optimizer and a loss scale; ``step`` takes gradients that are still scaled."""
+
+    def __init__(self, name: str) -> None:
+        self.variable = tf.Variable(START)
+        self.optimizer = Plain() if name == "plain" else make_optimizer(name, 0.1, weight_decay=0.25)
+        self.rules = Optimizers([OptimizerGroup(self.optimizer, [self.variable])], [self.variable])
+        self.scale = LossScale(True)
+        self.step = tf.function(self._step)
+
+    def _step(self, values: tf.Tensor) -> None:
+        gradient = tf.IndexedSlices(values, tf.constant(ROWS), tf.constant([3, 2]))
+        self.scale.apply([gradient], lambda given, allowed: self.rules.apply([(given[0], self.variable)], allowed))
+
+    def state(self) -> list[np.ndarray]:
+        return [self.variable.numpy(), *(v.numpy() for v in getattr(self.optimizer, "variables", []))]
+
+
+@pytest.mark.parametrize("name", ["adam", "lazy_adam", "sgd", "plain"])
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+def test_a_step_with_a_gradient_that_is_not_finite_changes_nothing_but_the_scale(name: str, broken: float):
+    setting = Setting(name)
+    for _ in range(2):  # before the first step and after one
+        before, factor = setting.state(), float(setting.scale.factor)
+        setting.step(tf.constant(TRUE * [[1.0, broken], [1.0, 1.0]], tf.float32))
+        for new, old in zip(setting.state(), before, strict=True):
+            np.testing.assert_array_equal(new, old)
+        assert float(setting.scale.factor) == factor / 2
+        setting.step(tf.constant(TRUE) * setting.scale.factor)
+
+
+@pytest.mark.parametrize("name", ["adam", "lazy_adam", "sgd", "plain"])
+def test_a_good_step_is_one_with_gradients_of_their_true_size(name: str):
+    setting, alone = Setting(name), Setting(name)
+    setting.step(tf.constant(TRUE * INITIAL))
+    alone.rules.apply([(tf.IndexedSlices(tf.constant(TRUE), tf.constant(ROWS), tf.constant([3, 2])), alone.variable)])
+    for one, other in zip(setting.state(), alone.state(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4)
+
+
+def test_the_scale_doubles_after_many_good_steps_in_a_row():
+    setting = Setting("sgd")
+    setting.scale.good_steps.assign(GROWTH_STEPS - 2)
+    setting.step(tf.constant(TRUE))
+    assert float(setting.scale.factor) == INITIAL
+    setting.step(tf.constant(TRUE))
+    assert (float(setting.scale.factor), int(setting.scale.good_steps)) == (2 * INITIAL, 0)
+
+
+def test_the_scale_never_falls_below_one():
+    setting = Setting("sgd")
+    setting.scale.factor.assign(1.0)
+    setting.step(tf.fill([2, 2], np.float32("nan")))
+    assert float(setting.scale.factor) == 1
+
+
+def test_the_device_decides_and_the_host_does_not_wait_for_it():
+    graph = Setting("adam").step.get_concrete_function(tf.TensorSpec([2, 2])).graph
+    assert not {"If", "StatelessIf"} & {operation.type for operation in graph.get_operations()}
 
 
 def test_without_mixed_precision_gradients_stay_as_they_are() -> None:
-    scale = LossScale(False, 65_536.0)
-    assert float(scale.value) == 1.0
-    assert updates(LossScale(False), 3.0) == [3.0]
-
-
-def test_an_adjusted_scale_halves_at_an_overflow_and_skips_the_step() -> None:
-    scale = LossScale(True)
-    first, second = updates(scale, INITIAL * 3.0, np.inf)
-    assert first == 3.0 and np.isnan(second)
-    assert float(scale.value) == INITIAL / 2
+    scale, seen = LossScale(False, 65_536.0), []
+    scale.apply([tf.constant(3.0)], lambda given, allowed: seen.append((float(given[0]), allowed)))
+    assert float(scale.value) == 1.0 and seen == [(3.0, None)]
 
 
 def test_a_constant_scale_stays_at_an_overflow_and_applies_the_step() -> None:
-    scale = LossScale(True, 65_536.0)
-    assert float(scale.value) == 65_536.0
-    assert updates(scale, 65_536.0 * 3.0, np.inf) == [3.0, np.inf]
+    scale, seen = LossScale(True, 65_536.0), []
+    for gradient in (65_536.0 * 3.0, np.inf):
+        scale.apply([tf.constant(gradient)], lambda given, allowed: seen.append((float(given[0]), allowed)))
+    assert seen == [(3.0, None), (np.inf, None)]
     assert float(scale.value) == 65_536.0

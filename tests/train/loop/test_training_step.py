@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from components.models import build_model
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import worker_parameters
 from components.steps.parameter import build
-from components.tasks.click.streaming import ClickMetrics
+from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone, Ranks
 from components.train.loop.training_step import TrainingStep
@@ -29,13 +30,15 @@ class Second(Alone):
 def steps(tmp_path: Path, ranks: Ranks, **given: str) -> list[np.ndarray]:
     """What three steps on the same batch return."""
     settings = {"embedding_dim": "4", "long_seq_length": str(LONG), "lr": "0", **given}
-    parameters = build(worker_parameters("sim"), settings)
+    parameters: Any = build(worker_parameters("sim"), settings)
     spec = specification(tmp_path)
     model = build_model(parameters, spec, seed=1)
     optimizer = Optimizers(registry.model("sim").optimizers(parameters, model, 1), model.trainable_variables)
-    shapes = {name: [None] if f.length is None else [None, f.length] for name, f in spec.features.items()}
+    shapes: dict[str, list[int | None]] = {
+        name: [None] if f.length is None else [None, f.length] for name, f in spec.features.items()
+    }
     signature = {name: tf.TensorSpec(shape, tf.int32, name=name) for name, shape in shapes.items()}
-    metrics, scale = ClickMetrics(with_loss=False), LossScale(False)
+    metrics, scale = BinaryMetrics(with_loss=False), LossScale(False)
     step = TrainingStep(model, optimizer, ranks, metrics, scale, signature, "label", parameters.xla)
     batch = {name: tf.constant(values, tf.int32) for name, values in samples(50, seed=3).items()}
     return [step.run(batch).numpy() for _ in range(3)]

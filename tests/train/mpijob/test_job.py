@@ -173,6 +173,7 @@ scheduler: volcano
 scheduling_policy: {minAvailable: 3, queue: gpus, scheduleTimeoutSeconds: 600}
 environment: {NCCL_DEBUG: WARN}
 forwarded: [AWS_ROLE_ARN]
+config_environment: {kfrec-config: [AWS_ENDPOINT_URL]}
 secret_environment: {kfrec-object-store: [AWS_ACCESS_KEY_ID]}
 labels: {team: ads}
 annotations: {cluster-autoscaler.kubernetes.io/safe-to-evict: "false"}
@@ -197,6 +198,8 @@ def test_what_a_cluster_sets_reaches_the_pods(tmp_path: Path) -> None:
         (container,) = spec["containers"]
         assert container["image"] == "registry.example.org/kfrec-train:1"
         assert {"name": "NCCL_DEBUG", "value": "WARN"} in container["env"]
+        address = {"name": "kfrec-config", "key": "AWS_ENDPOINT_URL", "optional": True}
+        assert {"name": "AWS_ENDPOINT_URL", "valueFrom": {"configMapKeyRef": address}} in container["env"]
         key = {"name": "kfrec-object-store", "key": "AWS_ACCESS_KEY_ID", "optional": True}
         assert {"name": "AWS_ACCESS_KEY_ID", "valueFrom": {"secretKeyRef": key}} in container["env"]
     assert templates["Launcher"]["spec"]["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
@@ -205,7 +208,7 @@ def test_what_a_cluster_sets_reaches_the_pods(tmp_path: Path) -> None:
     assert [t["key"] for t in templates["Worker"]["spec"]["tolerations"]] == ["team", "nvidia.com/gpu"]
     command = templates["Launcher"]["spec"]["containers"][0]["command"]
     exported = {command[i + 1] for i, word in enumerate(command) if word == "-x"}
-    assert {"NCCL_DEBUG", "AWS_ACCESS_KEY_ID", "AWS_ROLE_ARN"} <= exported
+    assert {"NCCL_DEBUG", "AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_ROLE_ARN"} <= exported
 
 
 def test_workers_get_devices_for_rdma_and_the_launcher_none(tmp_path: Path) -> None:

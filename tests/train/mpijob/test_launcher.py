@@ -335,9 +335,10 @@ def test_no_job_is_created_after_the_deadline(place: Make) -> None:
 
 def test_two_processes_of_one_step_share_each_job(place: Make) -> None:
     here = place(lambda tries: (slowly(30) if tries == 0 else slowly(3))(tries))
+    one, other = (here.launcher(restarts=1) for _ in range(2))
     run = [
-        in_background(lambda n=n: here.launcher(restarts=1).run(2, ["--lr=0.5"], here.folder / f"{n}.log"))
-        for n in range(2)
+        in_background(lambda: one.run(2, ["--lr=0.5"], here.folder / "0.log")),
+        in_background(lambda: other.run(2, ["--lr=0.5"], here.folder / "1.log")),
     ]
     wait_for(lambda: here.operator.tries and any("found MPIJob" in line for line in here.told))
     here.operator.lose(f"{NAME}-worker-1", "Terminated")

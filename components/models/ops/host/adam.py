@@ -34,7 +34,7 @@ def adam(
     A gradient of the whole table is never in memory. What is new is written beside the old, past the caches, and the
     variables take over that memory.
     """
-    if not isinstance(gradient, tf.IndexedSlices) or variable.shape.rank != 2:
+    if not isinstance(gradient, tf.IndexedSlices) or variable.shape.rank != 2 or by.allowed is not None:
         return NotImplemented
     if not rows.supports(variable.shape[-1], gradient.values.dtype):
         return NotImplemented

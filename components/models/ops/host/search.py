@@ -27,6 +27,7 @@ from components.models.ops.host.vectors import (
     total,
     where_at_least,
 )
+from components.models.tables.placement import sharding_of
 from components.native.compiled import kernel
 from components.native.words import prefetch
 
@@ -40,7 +41,7 @@ def search(
     table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """See :func:`components.models.ops.search.search`."""
-    if not kernels.supports(table.shape[-1], target.dtype):
+    if sharding_of(table) is not None or not kernels.supports(table.shape[-1], target.dtype):
         return NotImplemented
     # Each row that the histories name is read from the table once, and its gradient is summed once.
     found, (places,) = names.distinct([rows], table.shape[0])

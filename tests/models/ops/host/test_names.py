@@ -22,7 +22,9 @@ def test_the_rows_that_groups_name_are_found_once_and_ascending(
 ):
     monkeypatch.setattr(host, "threads", lambda: threads)
     random = np.random.default_rng(3)
-    groups = [random.integers(0, 90, shape).astype(kind) for shape in ((7, 4, 2), (7, 0, 2), (20_000,))]
+    groups: list[np.ndarray] = [
+        random.integers(0, 90, shape).astype(kind) for shape in ((7, 4, 2), (7, 0, 2), (20_000,))
+    ]
     found, places = names.distinct([tf.constant(group) for group in groups], 100)
     assert found.dtype == kind
     np.testing.assert_array_equal(found, np.unique(np.concatenate([group.reshape(-1) for group in groups])))

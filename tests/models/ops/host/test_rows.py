@@ -11,7 +11,7 @@ ROWS = 1000
 
 def _slices(count: int, width: int, kind: type) -> tf.IndexedSlices:
     random = np.random.default_rng(count)
-    indices = np.append(random.integers(0, 50, count), [ROWS - 1] * 2).astype(kind)
+    indices: np.ndarray = np.append(random.integers(0, 50, count), [ROWS - 1] * 2).astype(kind)
     values = random.normal(size=(count + 2, width)).astype("f")
     return tf.IndexedSlices(tf.constant(values), tf.constant(indices), tf.constant([ROWS, width]))
 

@@ -33,7 +33,9 @@ def _agree(table: np.ndarray, places: np.ndarray, mask: np.ndarray, target: np.n
     return results
 
 
-def _case(samples: int, length: int, features: int, scale: float = 0.5) -> tuple[np.ndarray, ...]:
+def _case(
+    samples: int, length: int, features: int, scale: float = 0.5
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     random = np.random.default_rng(samples + length)
     table = (scale * random.normal(size=(ROWS, WIDTH))).astype("f")
     places = random.integers(0, ROWS, (samples, length, features)).astype(np.int32)

@@ -12,7 +12,7 @@ from components.models import build_model
 from components.models.ops.choice import host_back_end
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import TrainParameters
-from components.tasks.click.streaming import ClickMetrics
+from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop import training_step
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
@@ -33,7 +33,7 @@ def _step(parameters: TrainParameters, spec: FeatureSpec) -> TrainingStep:
         model,
         optimizer,
         Alone(),
-        ClickMetrics(with_loss=False),
+        BinaryMetrics(with_loss=False),
         LossScale(parameters.amp),
         signature,
         "label",
@@ -70,7 +70,7 @@ def test_the_losses_are_those_of_tensorflow(
     step = _step(chosen, spec)
     assert CALL in _operations(step)
     with monkeypatch.context() as without:
-        without.setattr(training_step, "host_back_end", lambda allowed=True: host_back_end(False))
+        without.setattr(training_step, "training_back_end", lambda compiled=False: host_back_end(False))
         plain = _step(chosen, spec)
         assert CALL not in _operations(plain)
         expected = _losses(plain, make_batch)

@@ -1,19 +1,21 @@
-"""ROC AUC and log loss without gathering a single logit: a histogram of logits by label, summed over steps and ranks.
+"""Metrics of a binary outcome without gathering a single logit: a histogram by label, summed over steps and ranks.
 
 Bins have a constant relative width of 2^-14 between 2^-12 and 64 on either side of zero, taken from the bits of the
 float32 itself, so they are as fine for a timid model as for a confident one. Samples that share a bin count as ties,
 so the true AUC lies within sum over bins of positives * negatives / 2, divided by all pairs, of the one computed here.
+Zero lies between two bins, so that the accuracy is exact.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
 
 from components.metrics import auc_of_histograms
+from components.tasks.definition import Exchange
 
 _MANTISSA_BITS = 14
 _SMALLEST_EXPONENT, _LARGEST_EXPONENT = -12, 6
@@ -30,7 +32,7 @@ class Auc:
     error_bound: float
 
 
-class ClickMetrics(tf.Module):
+class BinaryMetrics(tf.Module):
     """Counts of logits by label and bin, and the sum of the log losses, kept on the device.
 
     Counts are float64: exact up to 2^53, and every device can add to them in place.
@@ -44,12 +46,13 @@ class ClickMetrics(tf.Module):
         self.counts = tf.Variable(tf.zeros([2 * BINS], tf.float64), trainable=False, name="logit_histogram")
         self.loss = tf.Variable(tf.zeros([1], tf.float64), trainable=False, name="logloss_sum") if with_loss else None
 
-    def update(self, labels: tf.Tensor, outputs: tf.Tensor) -> None:
+    def update(self, labels: tf.Tensor, outputs: tf.Tensor, kept: Mapping[str, tf.Tensor]) -> None:
         """Adds samples.
 
         Args:
             labels: [B] float32, 0 or 1.
             outputs: [B] float32, logits.
+            kept: is not read.
         """
         index = bins(outputs) + BINS * tf.cast(labels > 0.5, tf.int64)
         self.counts.scatter_add(tf.IndexedSlices(tf.ones_like(index, tf.float64), index))
@@ -61,7 +64,7 @@ class ClickMetrics(tf.Module):
         for variable in self._sums():
             variable.assign(tf.zeros_like(variable))
 
-    def totals(self) -> list[tf.Tensor]:
+    def totals(self, ranks: Exchange) -> list[tf.Tensor]:
         return [variable.value() for variable in self._sums()]
 
     def load(self, totals: Sequence[np.ndarray]) -> None:
@@ -69,9 +72,11 @@ class ClickMetrics(tf.Module):
             variable.assign(total)
 
     def result(self, totals: Sequence[np.ndarray]) -> dict[str, float]:
-        """``auc`` with ``auc_error_bound``, the largest distance the exact one can have from it; and ``logloss``."""
+        """``auc`` with ``auc_error_bound``, the largest distance the exact one can have from it; ``accuracy``, of a
+        threshold of 1/2; and ``logloss``.
+        """
         auc, rows = auc_of(totals[0]), totals[0].sum()
-        found = {"auc": auc.value, "auc_error_bound": auc.error_bound}
+        found = {"auc": auc.value, "auc_error_bound": auc.error_bound, "accuracy": accuracy_of(totals[0])}
         if self.loss is not None:
             found["logloss"] = float(totals[1][0]) / rows if rows else float("nan")
         return found
@@ -86,6 +91,16 @@ def bins(logits: tf.Tensor) -> tf.Tensor:
     magnitude = tf.bitwise.right_shift(bits, 23 - _MANTISSA_BITS)
     distance = tf.clip_by_value(magnitude - _FIRST_KEY, 0, _SIDE - 1)
     return tf.where(logits < 0, _SIDE - 1 - distance, _SIDE + distance)
+
+
+def accuracy_of(counts: np.ndarray) -> float:
+    """The share of samples whose logit is at least 0 where the label is 1, and below 0 where it is 0.
+
+    Args:
+        counts: as for :func:`auc_of`.
+    """
+    rows = counts.sum()
+    return float((counts[:_SIDE].sum() + counts[BINS + _SIDE :].sum()) / rows) if rows else float("nan")
 
 
 def auc_of(counts: np.ndarray) -> Auc:

@@ -3,12 +3,12 @@ import pytest
 import tensorflow as tf
 
 from components.metrics import roc_auc
-from components.tasks.click.streaming import BINS, ClickMetrics, auc_of, bins
+from components.tasks.binary.streaming import BINS, BinaryMetrics, auc_of, bins
 
 
 def histogram(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
-    counted = ClickMetrics(with_loss=False)
-    counted.update(tf.constant(labels, tf.float32), tf.constant(logits, tf.float32))
+    counted = BinaryMetrics(with_loss=False)
+    counted.update(tf.constant(labels, tf.float32), tf.constant(logits, tf.float32), {})
     return counted.counts.numpy()
 
 

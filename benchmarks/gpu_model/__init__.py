@@ -1,0 +1,1 @@
+"""What a training step costs on a GPU, counted in its graph; no GPU is needed, and none is measured."""

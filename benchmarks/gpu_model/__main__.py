@@ -1,0 +1,90 @@
+"""Counts what a training step of SIM costs on a GPU, and prints it by part: ``python -m benchmarks.gpu_model``."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measuring import Figure
+
+TARGET_LAUNCHES, TARGET_MOVED, TARGET_PEAK = 500, 45e9, 10e9
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.gpu_model", description=__doc__)
+    parser.add_argument("--output", default="build/gpu_model.json", metavar="FILE", help="default %(default)s")
+    options = parser.parse_args()
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # the host traces; a GPU has nothing to do
+    from benchmarks.gpu_model.kernels import launched
+    from benchmarks.gpu_model.trace import PRECISIONS, SAMPLES, traced
+
+    print(f"SIM, {SAMPLES:,} samples on one GPU: counted in the traced step, not measured\n")
+    figures, roofs = [], []
+    for precision in PRECISIONS:
+        graph = traced(precision)
+        step = launched(graph)
+        print(by_part(precision.name, step.kernels))
+        figures += totals(precision.name, step, graph.conditions, amp=precision.amp)
+        roofs += roofline(precision.name, step.kernels, precision.published, SAMPLES)
+    from benchmarks.__main__ import figures_table
+
+    print(figures_table([figure.to_dict() for figure in figures]))
+    print("\n| precision | GPU | least ms a step | samples/s at most | published on one A100 | of the roof |")
+    print("|---|---|---:|---:|---:|---:|")
+    print("\n".join(roofs))
+    output = Path(options.output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    output.write_text(json.dumps({"figures": [figure.to_dict() for figure in figures]}, indent=2) + "\n")
+    return 0
+
+
+def by_part(name: str, kernels: Sequence[Any]) -> str:
+    """Launches, bytes and floating-point operations of each part of the step, as a Markdown table."""
+    from benchmarks.gpu_model.parts import PARTS
+
+    lines = [f"| {name} | launches | GB read | GB written | GFLOP |", "|---|---:|---:|---:|---:|"]
+    for part in (*PARTS, "all"):
+        costs = [kernel.cost for kernel in kernels if part in (kernel.part, "all")]
+        if costs:
+            read, written = sum(cost.read for cost in costs) / 1e9, sum(cost.written for cost in costs) / 1e9
+            flops = sum(cost.flops for cost in costs) / 1e9
+            lines.append(f"| {part} | {sum(c.launches for c in costs)} | {read:.2f} | {written:.2f} | {flops:,.0f} |")
+    return "\n".join(lines) + "\n"
+
+
+def totals(name: str, step: Any, conditions: int, amp: bool) -> list[Figure]:
+    """The totals of a step with their targets."""
+    moved = sum(kernel.cost.moved for kernel in step.kernels)
+    launches = sum(kernel.cost.launches for kernel in step.kernels)
+
+    def figure(what: str, unit: str, value: float, target: float | None) -> Figure:
+        return Figure(name, what, unit, [value], target=target, lower_is_better=True)
+
+    return [
+        figure("device operations a step", "", launches, TARGET_LAUNCHES),
+        figure("moved in a step", "GB", moved / 1e9, TARGET_MOVED / 1e9 if amp else None),
+        figure("peak memory", "GB", step.peak / 1e9, TARGET_PEAK / 1e9),
+        figure("predicates that go to the host", "", conditions, 0),
+    ]
+
+
+def roofline(name: str, kernels: Sequence[Any], published: int, samples: int) -> list[str]:
+    """Rows of a table: the least time of a step on each GPU, and how far the published speed is from that."""
+    from benchmarks.gpu_model.roofline import GPUS, seconds
+
+    rows = []
+    for gpu in GPUS:
+        least = seconds(kernels, gpu)
+        known = f"{published:,} | {published * least / samples:.0%}" if gpu.name.startswith("A100") else " | "
+        rows.append(f"| {name} | {gpu.name} | {least * 1e3:.1f} | {samples / least:,.0f} | {known} |")
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(main())

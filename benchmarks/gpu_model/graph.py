@@ -1,0 +1,150 @@
+"""A training step as one flat graph: functions inlined, constants folded, every shape known."""
+
+from __future__ import annotations
+
+import heapq
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import tensorflow as tf
+from tensorflow.core.protobuf import config_pb2, meta_graph_pb2, rewriter_config_pb2
+from tensorflow.python.grappler import tf_optimizer
+
+_PASSES = ("function", "constfold", "common_subgraph_elimination", "dependency", "constfold", "pruning")
+_CONDITIONS = ("If", "StatelessIf")
+
+
+@dataclass(frozen=True)
+class FlatGraph:
+    """The operations of a step.
+
+    Attributes:
+        operations: in the order in which the step defines them, as far as they do not wait for each other.
+        compiled: names of the calls that XLA compiles; an operation within has one of them as its first scope.
+        conditions: predicates that the host reads while it launches the step.
+    """
+
+    operations: tuple[tf.Operation, ...]
+    compiled: frozenset[str]
+    conditions: int
+
+    def is_compiled(self, operation: tf.Operation) -> bool:
+        return operation.name.split("/", 1)[0] in self.compiled
+
+
+def flatten(function: Any) -> FlatGraph:
+    """Inlines, folds and prunes the graph of a concrete function, as TensorFlow does before it runs one.
+
+    Of a condition, the branch for True is taken.
+    """
+    definition = function.graph.as_graph_def()
+    nodes = [definition.node, *(body.node_def for body in definition.library.function)]
+    compiled_functions = {
+        body.signature.name
+        for body in definition.library.function
+        if _removed(body.attr, "_XlaMustCompile", "_noinline")
+    }
+    conditions, compiled = 0, set()
+    for node in (node for part in nodes for node in part):
+        _removed(node.attr, "_XlaMustCompile")
+        if node.op in _CONDITIONS:
+            _take_first_branch(node)
+            conditions += 1
+        if "f" in node.attr and node.attr["f"].func.name in compiled_functions:
+            compiled.add(node.name)
+    _make_variables(definition, function)
+    fetched = [tensor.name for tensor in tf.nest.flatten(function.graph.structured_outputs)]
+    fetched += [operation.name for operation in function.graph.control_outputs]
+    optimized = _optimized(definition, fetched)
+    graph = tf.Graph()
+    with graph.as_default():
+        tf.graph_util.import_graph_def(optimized, name="")
+    return FlatGraph(tuple(_ordered(graph.get_operations(), _places(definition))), frozenset(compiled), conditions)
+
+
+def _removed(attributes: Any, *names: str) -> bool:
+    """Removes attributes; whether the first of them was there."""
+    found = names[0] in attributes
+    for name in names:
+        if name in attributes:
+            del attributes[name]
+    return found
+
+
+def _take_first_branch(node: Any) -> None:
+    predicate, *inputs = node.input
+    branch = node.attr["then_branch"].func.name
+    node.op = "PartitionedCall" if node.op == "StatelessIf" else "StatefulPartitionedCall"
+    del node.input[:]
+    node.input.extend([*inputs, "^" + predicate.split(":")[0]])
+    for name in ("then_branch", "else_branch", "Tcond", "output_shapes"):
+        _removed(node.attr, name)
+    node.attr["f"].func.name = branch
+
+
+def _make_variables(definition: Any, function: Any) -> None:
+    """Replaces the captured handles, of which a graph knows nothing, by variables of their shape."""
+    handles = {id(variable.handle): variable for variable in function.graph.variables}
+    captured = {inner.op.name: handles[id(outer)] for outer, inner in function.graph.captures if id(outer) in handles}
+    for node in definition.node:
+        variable = captured.get(node.name)
+        if variable is not None:
+            node.op = "VarHandleOp"
+            node.attr.clear()
+            node.attr["dtype"].type = variable.dtype.as_datatype_enum
+            node.attr["shape"].shape.CopyFrom(variable.shape.as_proto())
+            node.attr["shared_name"].s = node.name.encode()
+
+
+def _optimized(definition: Any, fetched: Iterable[str]) -> Any:
+    graph = meta_graph_pb2.MetaGraphDef()
+    graph.graph_def.CopyFrom(definition)
+    graph.collection_def["train_op"].node_list.value.extend(fetched)
+    settings = config_pb2.ConfigProto()
+    rewrites = settings.graph_options.rewrite_options
+    rewrites.meta_optimizer_iterations = rewriter_config_pb2.RewriterConfig.TWO
+    rewrites.min_graph_nodes = -1
+    rewrites.optimizers[:] = _PASSES
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    return tf_optimizer.OptimizeGraph(settings, graph)
+
+
+def _places(definition: Any) -> dict[str, tuple[int, ...]]:
+    """The place of every node, in the order of the code, by the name that it has once it is inlined."""
+    bodies = {body.signature.name: body.node_def for body in definition.library.function}
+    places: dict[str, tuple[int, ...]] = {}
+
+    def walk(nodes: Any, scope: str, before: tuple[int, ...]) -> None:
+        for number, node in enumerate(nodes):
+            place = (*before, number)
+            places[scope + node.name] = place
+            called = node.attr["f"].func.name if "f" in node.attr else ""
+            if called in bodies:
+                walk(bodies[called], f"{scope}{node.name}/", place)
+
+    walk(definition.node, "", ())
+    return places
+
+
+def _ordered(operations: list[tf.Operation], places: dict[str, tuple[int, ...]]) -> list[tf.Operation]:
+    """A topological order that follows the code; what the optimizer added comes as soon as it can."""
+    waits: dict[str, set[str]] = {operation.name: set() for operation in operations}
+    followers: dict[str, list[tf.Operation]] = {operation.name: [] for operation in operations}
+    for operation in operations:
+        for before in {tensor.op.name for tensor in operation.inputs} | {c.name for c in operation.control_inputs}:
+            waits[operation.name].add(before)
+            followers[before].append(operation)
+    ready = [(places.get(name, ()), name) for name, before in waits.items() if not before]
+    heapq.heapify(ready)
+    by_name = {operation.name: operation for operation in operations}
+    order = []
+    while ready:
+        _, name = heapq.heappop(ready)
+        order.append(by_name[name])
+        for follower in followers[name]:
+            waits[follower.name].discard(name)
+            if not waits[follower.name]:
+                heapq.heappush(ready, (places.get(follower.name, ()), follower.name))
+    return order

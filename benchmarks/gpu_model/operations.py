@@ -1,0 +1,205 @@
+"""What one operation costs on a GPU: launches, bytes and floating-point operations, from its static shapes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+# Operations that launch nothing: they pass on, or describe, what is there.
+_FREE = {
+    "Const", "Placeholder", "VarHandleOp", "NoOp", "Identity", "IdentityN", "ReadVariableOp", "Reshape", "ExpandDims",
+    "Squeeze", "StopGradient", "PreventGradient", "Bitcast", "Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs",
+    "AssignVariableOp",  # takes over the buffer
+    "DisableCopyOnRead",
+}  # fmt: skip
+_PASSES_ON = {"Identity", "IdentityN", "Reshape", "ExpandDims", "Squeeze", "StopGradient", "PreventGradient", "Bitcast"}
+# What reads only the part of its input that it gives.
+_COPIES = {"StridedSlice", "Slice", "GatherV2", "Split", "SplitV", "Unpack"}
+_PRODUCTS = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x", "BatchMatMulV3": "adj_x"}
+# What cuDNN keeps of each step and sample of a GRU, in states: an assumption, three gates, the candidate's share of
+# the state, and the state.
+_RESERVE, _RESERVED = 3, 5
+_CALLS = {"PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "While", "StatelessWhile"}
+_SMALL = 64  # integers up to so many describe shapes, which the host does
+
+ELEMENTWISE = {
+    "Add", "AddV2", "AddN", "Sub", "Mul", "RealDiv", "Div", "DivNoNan", "Neg", "Abs", "Sigmoid", "SigmoidGrad", "Tanh",
+    "TanhGrad", "Relu", "ReluGrad", "Exp", "Log", "Log1p", "Softplus", "Reciprocal", "Square", "Sqrt", "Pow", "Cast",
+    "Select", "SelectV2", "Greater", "GreaterEqual", "Less", "LessEqual", "Equal", "LogicalAnd", "LogicalOr",
+    "LogicalNot", "Minimum", "Maximum", "BiasAdd", "IsFinite", "Sign", "RightShift", "BitwiseAnd", "OnesLike",
+    "MulNoNan", "ZerosLike", "FloorDiv", "FloorMod", "NotEqual", "Xlogy",
+}  # fmt: skip
+"""Operations whose result at a place depends on their inputs at that place alone, and may be written over one."""
+MOVES = {
+    "ConcatV2", "Pack", "Unpack", "Split", "SplitV", "StridedSlice", "Slice", "StridedSliceGrad", "Tile", "BroadcastTo",
+    "Transpose", "Pad", "Fill", "Range", "ReverseV2", "MatrixBandPart",
+}  # fmt: skip
+REDUCES = {"Sum", "Max", "Min", "Mean", "All", "Any", "BiasAddGrad", "ArgMax", "Prod"}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an operation costs.
+
+    Attributes:
+        launches: kernels that are launched.
+        read, written: bytes.
+        flops: floating-point operations.
+        of_products: those of matrix products, which tensor cores can do.
+        half: whether these are of float16.
+    """
+
+    launches: int
+    read: int
+    written: int
+    flops: float
+    of_products: float
+    half: bool
+
+    @property
+    def moved(self) -> int:
+        return self.read + self.written
+
+
+def size(tensor: tf.Tensor) -> int:
+    """The bytes of a tensor.
+
+    Raises:
+        ValueError: its shape is not known.
+    """
+    elements = tensor.shape.num_elements()
+    if tensor.op.type == "CudnnRNN" and tensor.value_index == _RESERVE:
+        steps, samples, _ = tensor.op.inputs[0].shape
+        elements = _RESERVED * steps * samples * tensor.op.inputs[1].shape[-1]
+    if elements is None:
+        raise ValueError(f"{tensor.name} of {tensor.op.type} has the shape {tensor.shape}, which is not static")
+    return elements * tensor.dtype.size
+
+
+def is_on_host(tensor: tf.Tensor) -> bool:
+    """Whether a tensor describes shapes or names a variable: it is in the host's memory."""
+    if tensor.dtype in (tf.resource, tf.string):
+        return True
+    return tensor.dtype == tf.int32 and (tensor.shape.num_elements() or 0) <= _SMALL
+
+
+def passes_on(operation: tf.Operation) -> bool:
+    """Whether the outputs are the inputs' memory."""
+    return operation.type in _PASSES_ON or _splits_outermost(operation)
+
+
+def is_free(operation: tf.Operation) -> bool:
+    """Whether nothing is launched for an operation."""
+    if operation.type in _FREE or passes_on(operation):
+        return True
+    return bool(operation.outputs) and all(map(is_on_host, operation.outputs))
+
+
+def cost(operation: tf.Operation) -> Cost:
+    """What an operation costs that is not free; inputs that occur twice are read once.
+
+    Raises:
+        ValueError: it calls a function, so that its own shapes say nothing.
+    """
+    if operation.type in _CALLS:
+        raise ValueError(f"{operation.name} calls a function, which was not inlined")
+    read = list(_read(operation))
+    written = list(_written(operation))
+    products = _product_flops(operation)
+    flops = products or float(sum(_elements(tensor) for tensor in operation.outputs if not is_on_host(tensor)))
+    half = any(tensor.dtype == tf.float16 for tensor in operation.outputs)
+    return Cost(_launches(operation), sum(read), sum(written), flops, products, half)
+
+
+def variable_of(handle: tf.Tensor) -> int:
+    """The bytes of the variable that a handle names."""
+    while handle.op.type in _PASSES_ON:
+        handle = handle.op.inputs[0]
+    shape = tf.TensorShape(handle.op.get_attr("shape"))
+    return (shape.num_elements() or 0) * handle.op.get_attr("dtype").size
+
+
+def _read(operation: tf.Operation) -> Iterator[int]:
+    kind, inputs = operation.type, list({tensor.ref(): tensor for tensor in operation.inputs}.values())
+    outputs = sum(size(tensor) for tensor in operation.outputs if not is_on_host(tensor))
+    if kind in _COPIES:
+        yield outputs
+        if kind == "GatherV2":
+            yield size(operation.inputs[1])
+    elif kind == "ResourceGather":
+        yield outputs
+        yield size(operation.inputs[1])
+    elif kind in ("ResourceApplyAdam", "ResourceApplyGradientDescent"):
+        yield sum(variable_of(tensor) for tensor in inputs if tensor.dtype == tf.resource)
+        yield sum(size(tensor) for tensor in inputs if not is_on_host(tensor))
+    elif kind == "ResourceScatterAdd":
+        yield size(operation.inputs[1]) + 2 * size(operation.inputs[2])
+    elif kind.startswith("Assign"):  # AssignAdd, AssignSub
+        yield 2 * size(operation.inputs[1])
+    elif kind.startswith("CudnnRNN"):
+        yield sum(size(tensor) for tensor in inputs if not is_on_host(tensor)) + _recurrence_traffic(operation)
+    elif kind == "StridedSliceGrad":
+        yield size(operation.inputs[4])
+    else:
+        yield sum(size(tensor) for tensor in inputs if not is_on_host(tensor))
+
+
+def _written(operation: tf.Operation) -> Iterator[int]:
+    kind = operation.type
+    if kind in ("ResourceApplyAdam", "ResourceApplyGradientDescent"):
+        yield sum(variable_of(tensor) for tensor in operation.inputs if tensor.dtype == tf.resource)
+    elif kind == "ResourceScatterAdd":
+        yield size(operation.inputs[2])
+    elif kind.startswith("Assign"):
+        yield size(operation.inputs[1])
+    else:
+        yield sum(size(tensor) for tensor in operation.outputs if not is_on_host(tensor))
+    if kind.startswith("CudnnRNN"):
+        yield _recurrence_traffic(operation)
+
+
+def _launches(operation: tf.Operation) -> int:
+    if operation.type.startswith("CudnnRNN"):  # a product for all steps, then a product and a kernel for each
+        return 2 * int(operation.inputs[0].shape[0]) + 1
+    return 1
+
+
+def _recurrence_traffic(operation: tf.Operation) -> int:
+    """Bytes that cuDNN's recurrence writes and reads again within: its gates' products with inputs and states."""
+    steps, samples, _ = operation.inputs[0].shape
+    units = operation.inputs[1].shape[-1]
+    return 2 * steps * samples * 3 * units * operation.inputs[0].dtype.size
+
+
+def _product_flops(operation: tf.Operation) -> float:
+    kind = operation.type
+    if kind in _PRODUCTS:
+        left = operation.inputs[0].shape
+        inner = left[-2] if operation.get_attr(_PRODUCTS[kind]) else left[-1]
+        return 2.0 * int(inner) * _elements(operation.outputs[0])
+    if kind.startswith("CudnnRNN"):
+        steps, samples, width = operation.inputs[0].shape
+        units = operation.inputs[1].shape[-1]
+        forward = 2.0 * steps * samples * 3 * units * (width + units)
+        return forward * (2 if "Backprop" in kind else 1)
+    return 0.0
+
+
+def _splits_outermost(operation: tf.Operation) -> bool:
+    """Whether an operation splits the first axis, whose parts are where they were; TensorFlow wants them aligned."""
+    if operation.type == "Unpack":
+        axis = operation.get_attr("axis")
+    elif operation.type in ("Split", "SplitV"):
+        given = tf.get_static_value(operation.inputs[0 if operation.type == "Split" else 2])
+        axis = None if given is None else int(given)
+    else:
+        return False
+    inner = math.prod(operation.outputs[0].shape[0 if operation.type == "Unpack" else 1 :].as_list() or [1])
+    return axis == 0 and inner * operation.outputs[0].dtype.size % 64 == 0
+
+
+def _elements(tensor: tf.Tensor) -> int:
+    return tensor.shape.num_elements() or 0

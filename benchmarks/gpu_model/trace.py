@@ -1,0 +1,62 @@
+"""SIM's training step as a GPU runs it, traced at the sizes of Amazon Books without running it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tensorflow as tf
+
+from benchmarks.gpu_model.graph import FlatGraph, flatten
+from benchmarks.samples import specification
+from components import registry
+from components.models import build_model
+from components.models.ops.choice import as_with_gpu
+from components.models.optimizers.groups import Optimizers
+from components.steps.catalog import worker_parameters
+from components.tasks.binary.streaming import BinaryMetrics
+from components.train.loop.loss_scale import LossScale
+from components.train.loop.ranks import Alone
+from components.train.loop.training_step import TrainingStep
+
+SAMPLES = 131_072
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How a step computes.
+
+    Attributes:
+        name: for a reader.
+        amp: mixed precision.
+        xla: XLA compiles the forward and backward pass.
+        published: samples/s of the public SIM on one A100 80 GB.
+    """
+
+    name: str
+    amp: bool
+    xla: bool
+    published: int
+
+
+PRECISIONS = (
+    Precision("float32", False, False, 377_255),
+    Precision("AMP", True, False, 479_922),
+    Precision("AMP, XLA", True, True, 565_221),
+)
+
+
+def traced(precision: Precision, samples: int = SAMPLES) -> FlatGraph:
+    """The graph of a step of so many samples on one GPU."""
+    parameters = worker_parameters("sim")(seed=1, amp=precision.amp, xla=precision.xla)
+    spec = specification()
+    with as_with_gpu():
+        model = build_model(parameters, spec, seed=1)
+        rule = Optimizers(registry.model("sim").optimizers(parameters, model, 1), model.trainable_variables)
+        signature = {
+            name: tf.TensorSpec((samples,) if feature.length is None else (samples, feature.length), tf.int64, name)
+            for name, feature in spec.features.items()
+        }
+        scale = LossScale(precision.amp)
+        metrics = BinaryMetrics(with_loss=False)
+        step = TrainingStep(model, rule, Alone(), metrics, scale, signature, "label", precision.xla)
+        return flatten(step.run.get_concrete_function())

@@ -1,0 +1,230 @@
+"""The features of a sample, and the NVTabular workflow that makes them of joined clicks.
+
+The 13 numbers, the categorical features and the lists are those of NVIDIA's public Wide & Deep example, with its
+numbers of hash buckets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from components.datasets.outbrain.documents import LISTED, load_vectors, similarities
+from components.datasets.outbrain.hashing import to_buckets
+from components.datasets.outbrain.kept import load_counts
+from components.datasets.outbrain.raw_files import TERMS
+from components.datasets.outbrain.statistics import AGES, COUNTED, RATED, Fitted, rates
+from components.feature_spec import Channel, Feature, FeatureSpec
+from components.workflows.columns import array_module, list_column
+from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, ops
+
+LABEL, GROUP = "clicked", "display_id"
+# Hash buckets as published.
+BUCKETS = {
+    "document_id": 300_000,
+    "ad_id": 250_000,
+    "document_id_promo": 100_000,
+    "campaign_id": 5_000,
+    "source_id": 4_000,
+    "source_id_promo": 4_000,
+    "geo_location": 2_500,
+    "geo_location_state": 2_000,
+    "geo_location_country": 300,
+    "advertiser_id": 2_500,
+    "publisher_id": 1_000,
+    "publisher_id_promo": 1_000,
+    "platform": 4,
+}
+LIST_BUCKETS = {"topics": 350, "entities": 10_000, "categories": 100}
+LISTS = {"topics": "topic_id_list", "entities": "entity_id_list", "categories": "category_id_list"}
+NUMBERS = (
+    *(f"{name}_ctr" for name in RATED),
+    *(f"{name}_count" for name in COUNTED),
+    *AGES,
+    *(f"{kind}_similarity" for kind in TERMS),
+)
+_VIEWED, _PROMOTED, _FOLD = "document_row", "document_promo_row", "fold"
+_JOINED = Schema(
+    [
+        *(ColumnSchema(name, dtype=np.int64) for name in (LABEL, GROUP, _FOLD, _VIEWED, _PROMOTED, *BUCKETS)),
+        *(ColumnSchema(name, dtype=np.float64) for name in AGES),
+    ]
+)
+
+
+def bucket_numbers(published: Mapping[str, int], largest: int) -> dict[str, int]:
+    """The published numbers of buckets, none above ``largest``."""
+    return {name: min(number, largest) for name, number in published.items()}
+
+
+def specification(largest_buckets: int, encoding: Mapping[str, Any]) -> FeatureSpec:
+    """The specification of the samples' columns."""
+    numbers = bucket_numbers(BUCKETS, largest_buckets)
+    list_numbers = bucket_numbers(LIST_BUCKETS, largest_buckets)
+    features = [
+        Feature(LABEL, "bool"),
+        Feature(GROUP, "int64"),
+        *(Feature(name, "int64", number) for name, number in numbers.items()),
+        *(Feature(LISTS[kind], "int64", list_numbers[kind], LISTED) for kind in LISTS),
+        *(Feature(name, "float32") for name in NUMBERS),
+    ]
+    channels = {
+        Channel.LABEL: (LABEL,),
+        Channel.GROUP: (GROUP,),
+        Channel.CATEGORICAL: tuple(BUCKETS),
+        Channel.MULTIHOT: tuple(LISTS.values()),
+        Channel.NUMERICAL: NUMBERS,
+    }
+    return FeatureSpec({feature.name: feature for feature in features}, {}, channels, {"encoding": dict(encoding)})
+
+
+def samples_workflow(fitted: Fitted, counts: Path, documents: Path, largest_buckets: int) -> Workflow:
+    """Joined clicks to samples.
+
+    Args:
+        fitted: medians, means and deviations.
+        counts: folder with the files that ``kept`` wrote.
+        documents: folder that ``documents`` wrote.
+        largest_buckets: the largest number of buckets.
+    """
+    folds = fitted.division.folds
+    plain = ColumnSelector([LABEL, GROUP])
+    ids = list(BUCKETS) >> HashBuckets(bucket_numbers(BUCKETS, largest_buckets))
+    click_rates = [*RATED, _FOLD] >> ClickRates(counts, folds)
+    shows = list(COUNTED) >> Shows(counts, folds) >> ops.LogOp() >> _standardised(fitted)
+    ages = [[name] >> ops.FillMissing(fitted.medians[name]) >> ops.LogOp() for name in AGES]
+    similar = [_VIEWED, _PROMOTED] >> Similarities(documents)
+    lists = [_VIEWED] >> FirstTerms(documents)
+    return Workflow(plain + ids + lists + click_rates + shows + ages[0] + ages[1] + similar).fit_schema(_JOINED)
+
+
+def _standardised(fitted: Fitted) -> ops.Normalize:
+    normalize = ops.Normalize(out_dtype=np.float32)
+    normalize.means = {f"{name}_count": fitted.means[name] for name in COUNTED}
+    normalize.stds = {f"{name}_count": fitted.deviations[name] for name in COUNTED}
+    return normalize
+
+
+class HashBuckets(ops.Operator):
+    """Raw ids to buckets from 1 on, 0 for a missing one.
+
+    NVTabular's own HashBucket gives other buckets on a GPU than on a CPU, and a missing value one of them.
+
+    Args:
+        numbers: of buckets, by column.
+    """
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        super().__init__()
+        self.numbers = dict(numbers)
+
+    def transform(self, col_selector: Any, df: Any) -> Any:
+        xp, out = array_module(df), type(df)()
+        for name, number in self.numbers.items():
+            out[name] = to_buckets(xp, df[name].values, number)
+        return out
+
+    def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:
+        return Schema([ColumnSchema(name, dtype=np.int32) for name in self.numbers])
+
+
+class ClickRates(ops.Operator):
+    """Clicks per show of the ad and what it belongs to, outside the fold of the row.
+
+    NVTabular's TargetEncoding draws folds anew for each partition and row, so that ads of one display, of which one is
+    clicked, are in several folds; and it has no threshold.
+
+    Args:
+        counts: folder with the files that ``kept`` wrote.
+        folds: of the counts.
+    """
+
+    def __init__(self, counts: Path, folds: int) -> None:
+        super().__init__()
+        self.counts, self.folds = counts, folds
+
+    def transform(self, col_selector: Any, df: Any) -> Any:
+        xp, out = array_module(df), type(df)()
+        fold = df[_FOLD].values
+        for name, threshold in RATED.items():
+            positions, shown, clicked = load_counts(xp, self.counts, name, self.folds)
+            out[f"{name}_ctr"] = rates(xp, shown, clicked, threshold, positions.of(df[name].values), fold)
+        return out
+
+    def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:
+        return Schema([ColumnSchema(f"{name}_ctr", dtype=np.float32) for name in RATED])
+
+
+class Shows(ops.Operator):
+    """How often the ad and its document were shown among training samples, 0 if never.
+
+    Args:
+        counts: folder with the files that ``kept`` wrote.
+        folds: of the counts.
+    """
+
+    def __init__(self, counts: Path, folds: int) -> None:
+        super().__init__()
+        self.counts, self.folds = counts, folds
+
+    def transform(self, col_selector: Any, df: Any) -> Any:
+        xp, out = array_module(df), type(df)()
+        for name in COUNTED:
+            positions, shown, _ = load_counts(xp, self.counts, name, self.folds)
+            at = positions.of(df[name].values)
+            total = xp.append(shown[:, self.folds], xp.zeros(1, shown.dtype))  # -1, an unknown id, is the 0 at the end
+            out[f"{name}_count"] = total[at]
+        return out
+
+    def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:
+        return Schema([ColumnSchema(f"{name}_count", dtype=np.int64) for name in COUNTED])
+
+
+class Similarities(ops.Operator):
+    """Similarities of the viewed and the promoted document, by kind of term.
+
+    Args:
+        documents: folder that ``documents`` wrote.
+    """
+
+    def __init__(self, documents: Path) -> None:
+        super().__init__()
+        self.documents = documents
+
+    def transform(self, col_selector: Any, df: Any) -> Any:
+        xp, out = array_module(df), type(df)()
+        for kind in TERMS:
+            vectors = load_vectors(xp, self.documents, kind)
+            out[f"{kind}_similarity"] = similarities(xp, vectors, df[_VIEWED].values, df[_PROMOTED].values)
+        return out
+
+    def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:
+        return Schema([ColumnSchema(f"{kind}_similarity", dtype=np.float32) for kind in TERMS])
+
+
+class FirstTerms(ops.Operator):
+    """Lists of the buckets of the viewed document's first terms of each kind, 0 behind them.
+
+    Args:
+        documents: folder that ``documents`` wrote.
+    """
+
+    def __init__(self, documents: Path) -> None:
+        super().__init__()
+        self.documents = documents
+
+    def transform(self, col_selector: Any, df: Any) -> Any:
+        xp, out = array_module(df), type(df)()
+        places = df[_VIEWED].values
+        for kind, name in LISTS.items():
+            listed = load_vectors(xp, self.documents, kind).listed
+            known = xp.where(places < 0, 0, places)
+            rows = xp.where((places < 0)[:, None], 0, listed[known]) if len(listed) else xp.zeros((len(places), LISTED))
+            out[name] = list_column(rows.astype(xp.int32))
+        return out
+
+    def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:
+        return Schema([ColumnSchema(name, dtype=np.int32, dims=(None, LISTED)) for name in LISTS.values()])

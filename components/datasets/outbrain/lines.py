@@ -1,0 +1,169 @@
+"""Lines of a raw file to columns: with Arrow's CSV reader if all lines are valid, else line by line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pv
+
+from components.datasets.outbrain.raw_files import FLAG, ID, NUMBER, TEXT, TIME, Field
+from components.errors import KfrecError
+from components.workflows.quarantine import BadLine
+from components.workflows.text_blocks import Block
+
+MISSING = ("", "\\N")
+_TYPES = {ID: pa.int64(), FLAG: pa.int64(), NUMBER: pa.float64(), TIME: pa.timestamp("ms"), TEXT: pa.string()}
+_BOM = b"\xef\xbb\xbf"
+_LARGEST = 2**63 - 1
+
+
+def schema_of(fields: Sequence[Field]) -> pa.Schema:
+    """The schema of parsed lines: int64, float64, timestamp[ms] or string; missing values are null."""
+    return pa.schema([(field.name, _TYPES[field.kind]) for field in fields])
+
+
+class LineParser:
+    """Parses one file block by block, columns in the order of its header.
+
+    Args:
+        path: of the file, for messages.
+        fields: the columns to read; others are ignored.
+    """
+
+    def __init__(self, path: Path, fields: Sequence[Field]) -> None:
+        self.path, self.fields, self.header = path, tuple(fields), list[str]()
+        self._schema = schema_of(fields)
+        self._convert = pv.ConvertOptions(
+            include_columns=self._schema.names,
+            column_types=self._schema,
+            null_values=list(MISSING),
+            strings_can_be_null=True,
+        )
+
+    def __call__(self, block: Block) -> tuple[pa.Table, list[BadLine]]:
+        """The lines of a block, in order, and those that are malformed. Blank lines are skipped.
+
+        Raises:
+            KfrecError: the header lacks a column, or the file ends in the middle of a line.
+        """
+        text, first = block.text, block.first_line
+        if first == 1:
+            head, _, text = text.partition(b"\n")
+            self._read_header(head)
+            first = 2
+        table = self._parse_at_once(text)
+        return (table, []) if table is not None else self._parse_line_by_line(text, first)
+
+    def require_header(self) -> None:
+        """Rejects a file that turned out to be empty.
+
+        Raises:
+            KfrecError: no block was parsed.
+        """
+        if not self.header:
+            raise KfrecError(f"{self.path}: empty; get a complete copy of it")
+
+    def _read_header(self, line: bytes) -> None:
+        text = line.removeprefix(_BOM).decode("utf-8", "backslashreplace").rstrip("\r")
+        self.header = [name.strip() for name in next(csv.reader([text]), [])] or [""]
+        for field in self.fields:
+            if self.header.count(field.name) != 1:
+                there = "no" if field.name not in self.header else "more than one"
+                raise KfrecError(
+                    f"{self.path}: {there} column {field.name} in its first line {text[:200]!r}; it has to name "
+                    f"{', '.join(self._schema.names)}"
+                )
+
+    def _parse_at_once(self, text: bytes) -> pa.Table | None:
+        """The table, or None if a line needs the slow path."""
+        if not text:
+            return self._schema.empty_table()
+        try:
+            table = pv.read_csv(
+                pa.BufferReader(text),
+                read_options=pv.ReadOptions(column_names=self.header, block_size=1 << 20),
+                convert_options=self._convert,
+            )
+        except pa.ArrowInvalid:
+            return None
+        if table.num_rows != text.count(b"\n") + (not text.endswith(b"\n")):
+            return None
+        for field in self.fields:
+            column = table[field.name]
+            if field.required and column.null_count:
+                return None
+            if field.kind in (ID, FLAG) and (pc.min(column).as_py() or 0) < 0:
+                return None
+            if field.kind == FLAG and (pc.max(column).as_py() or 0) > 1:
+                return None
+            if field.kind == NUMBER and not pc.all(pc.is_finite(column)).as_py():
+                return None
+        return table
+
+    def _parse_line_by_line(self, text: bytes, first: int) -> tuple[pa.Table, list[BadLine]]:
+        rows: list[list[Any]] = []
+        bad: list[BadLine] = []
+        places = [self.header.index(field.name) for field in self.fields]
+        for number, line in enumerate(io.BytesIO(text), start=first):
+            if line.isspace():
+                continue
+            try:
+                values = next(csv.reader([line.decode("utf-8").rstrip("\r\n")], strict=True))
+                if len(values) != len(self.header):
+                    raise ValueError(f"{len(values)} fields, not {len(self.header)}")
+                rows.append([_value(field, values[place]) for field, place in zip(self.fields, places, strict=True)])
+            except (ValueError, csv.Error) as error:
+                if not line.endswith(b"\n"):
+                    raise KfrecError(
+                        f"{self.path}: ends in the middle of line {number}, {line[:100]!r}; get a complete copy of it"
+                    ) from None
+                reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+                bad.append(BadLine(number, reason, line.rstrip(b"\r\n")))
+        columns = list(zip(*rows, strict=True)) if rows else [()] * len(self.fields)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
+        return pa.table(arrays, schema=self._schema), bad
+
+
+def _value(field: Field, text: str) -> Any:
+    if text in MISSING:
+        if field.required:
+            raise ValueError(f"no {field.name}")
+        return None
+    if field.kind == TEXT:
+        return text
+    try:
+        return _READ[field.kind](text.strip())
+    except (ValueError, OverflowError):
+        raise ValueError(f"{field.name} is {text[:40]!r}, not {field.kind}") from None
+
+
+def _id(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) <= _LARGEST):
+        raise ValueError(text)
+    return int(text)
+
+
+def _number(text: str) -> float:
+    if not math.isfinite(value := float(text)):
+        raise ValueError(text)
+    return value
+
+
+def _time(text: str) -> datetime:
+    found = datetime.fromisoformat(text)
+    return found.astimezone(timezone.utc).replace(tzinfo=None) if found.tzinfo else found
+
+
+def _flag(text: str) -> int:
+    return ("0", "1").index(text)
+
+
+_READ = {ID: _id, FLAG: _flag, NUMBER: _number, TIME: _time}

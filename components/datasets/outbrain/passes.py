@@ -1,0 +1,79 @@
+"""The two passes over the partitions, and the fit between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dask import delayed
+
+from components.datasets.outbrain.displays import Joined, join_displays
+from components.datasets.outbrain.division import Division
+from components.datasets.outbrain.features import samples_workflow
+from components.datasets.outbrain.kept import write_fitted
+from components.datasets.outbrain.sample_files import write_samples
+from components.datasets.outbrain.statistics import Fitted, Statistics, Summing, fit
+from components.progress import progress
+from components.workflows.key_runs import KeyRange
+from components.workflows.workers import Workers
+
+
+def join(
+    workers: Workers, clicks: Sequence[KeyRange], events: Sequence[KeyRange], scratch: Path, division: Division
+) -> tuple[list[Joined], Statistics]:
+    """Joins every partition, and adds up the statistics of their training rows."""
+    task = delayed(join_displays, pure=False)
+    tasks = [
+        task(rows, others, scratch / "documents", division, scratch / f"joined-{index}.arrow")
+        for index, (rows, others) in enumerate(zip(clicks, events, strict=True))
+    ]
+    joined: list[Any] = [None] * len(tasks)
+    sums = Summing()
+    with progress("joining displays", len(tasks), "partitions") as bar:
+        for place, part in workers.run(tasks):
+            sums.add(part.statistics)
+            joined[place] = replace(part, statistics=None)
+            bar.advance(1)
+    return joined, sums.total()
+
+
+def fit_or_keep(
+    total: Statistics, division: Division, given: Fitted | None, limit: float
+) -> tuple[Fitted, dict[str, Any]]:
+    """The statistics to make samples with, and a note about them.
+
+    Args:
+        total: of the training samples.
+        division: of the displays.
+        given: earlier statistics, if they are to be kept.
+        limit: share of training samples of unknown ads above which they are fitted anew.
+    """
+    if given is None:
+        return fit(total, division), {"vocabulary": "fitted", "out_of_vocabulary_rate": 0.0}
+    rate = given.share_of_unknown_ads(total)
+    keep = rate <= limit
+    vocabulary = "kept" if keep else "refitted"
+    print(f"{rate:.2%} of the training samples are of unknown ads (limit {limit:.2%}): statistics {vocabulary}")
+    return given if keep else fit(total, division), {"vocabulary": vocabulary, "out_of_vocabulary_rate": rate}
+
+
+def write(
+    workers: Workers,
+    joined: Sequence[Joined],
+    fitted: Fitted,
+    scratch: Path,
+    output: Path,
+    largest_buckets: int,
+) -> None:
+    """Writes the statistics, and train/part.N.parquet and test/part.N.parquet, N being the partition."""
+    write_fitted(fitted, output)
+    for split in ("train", "test"):
+        (output / split).mkdir()
+    workflow = samples_workflow(fitted, output, scratch / "documents", largest_buckets)
+    task = delayed(write_samples, pure=False)
+    tasks = [task(part, workflow, f"part.{index}.parquet", output) for index, part in enumerate(joined)]
+    with progress("writing samples", sum(part.train + part.test for part in joined), "samples") as bar:
+        for place, _ in workers.run(tasks):
+            bar.advance(joined[place].train + joined[place].test)

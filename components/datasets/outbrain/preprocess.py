@@ -1,0 +1,184 @@
+"""From raw files to samples, in two passes over partitions of displays.
+
+The first pass joins and counts, the second makes features. NVTabular takes two seconds to import, so modules that need
+it are imported in functions, after reading has begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.datasets.definition import PreprocessJob
+from components.datasets.outbrain.displays import CLICK, EVENT, REASONS, click_table, event_table
+from components.datasets.outbrain.division import Division, display_keys
+from components.datasets.outbrain.documents import term_table, write_documents
+from components.datasets.outbrain.kept import read_fitted
+from components.datasets.outbrain.lines import LineParser, schema_of
+from components.datasets.outbrain.raw_files import ADS, CLICKS, EVENTS, FIELDS, META, TERMS, find_raw_files
+from components.errors import KfrecError
+from components.feature_spec.spec import FILENAME, LARGEST_ID
+from components.workflows import fork_server
+from components.workflows.key_runs import KeyRuns
+from components.workflows.reading import RawReader
+
+if TYPE_CHECKING:
+    from components.datasets.outbrain.displays import Joined
+    from components.datasets.outbrain.statistics import Fitted
+
+
+def preprocess(job: PreprocessJob) -> Mapping[str, int]:
+    """Writes the samples of both splits.
+
+    Returns:
+        Counts: train and test samples, displays, and the displays and lines that were left out.
+
+    Raises:
+        KfrecError: bad input.
+    """
+    parameters, scratch = job.parameters, job.scratch
+    division = Division(parameters.seed, parameters.last_training_day, parameters.test_share, parameters.rate_folds)
+    files = find_raw_files(job.raw)
+    given = _given(parameters.workflow, division, scratch / "given")
+    reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
+    with (
+        ThreadPoolExecutor(1, thread_name_prefix="ahead") as ahead,
+        KeyRuns(scratch, "click_key", CLICK, display_keys) as clicks,
+        KeyRuns(scratch, "event_key", EVENT, display_keys) as events,
+    ):
+        ahead.submit(import_module, "components.datasets.outbrain.passes")
+        for lines in _lines(reader, files[CLICKS], CLICKS):
+            _require_small(lines, files[CLICKS])
+            clicks.add(click_table(lines))
+            if clicks.rows / reader.share > parameters.clicks_per_partition:
+                fork_server.start_early(parameters.workers, job.scheduler)
+        for lines in _lines(reader, files[EVENTS], EVENTS):
+            events.add(event_table(lines))
+        if not clicks.rows:
+            raise KfrecError(f"{files[CLICKS]}: no clicks in it; check what download fetched")
+        _read_documents(reader, files, scratch / "documents", parameters.largest_buckets)
+        click_parts = clicks.partitions_of(parameters.clicks_per_partition)
+        event_parts = events.partitions(len(click_parts))
+
+        from components.datasets.outbrain import passes
+        from components.datasets.outbrain.features import specification
+        from components.workflows.workers import dask_workers
+
+        with dask_workers(parameters.workers, job.scheduler, len(click_parts)) as workers:
+            joined, statistics = passes.join(workers, click_parts, event_parts, scratch, division)
+            displays, left_out = _judge(joined, files[CLICKS], parameters.malformed_limit, job.folder / "quarantine")
+            train, test = (sum(getattr(part, split) for part in joined) for split in ("train", "test"))
+            _require_samples(train, test, files[EVENTS], parameters)
+            fitted, encoding = passes.fit_or_keep(statistics, division, given, parameters.out_of_vocabulary_limit)
+            passes.write(workers, joined, fitted, scratch, job.output, parameters.largest_buckets)
+    encoding["raw_rows"] = job.raw.rows.get("clicks", clicks.rows)
+    (job.folder / FILENAME).write_text(specification(parameters.largest_buckets, encoding).to_yaml())
+    return {
+        "train": train,
+        "test": test,
+        "displays": displays,
+        "malformed_displays": left_out,
+        "malformed_lines": reader.malformed_lines,
+    }
+
+
+def _given(place: str, division: Division, scratch: Path) -> Fitted | None:
+    """The statistics to keep, if any are named; opened before the long work, so that errors show early.
+
+    Raises:
+        KfrecError: there are none, or they were fitted on displays that are test samples here.
+    """
+    if not place:
+        return None
+    fitted = read_fitted(place, scratch)
+    theirs = fitted.division
+    for name in ("seed", "test_share", "folds"):
+        ours, kept = getattr(division, name), getattr(theirs, name)
+        if ours != kept:
+            name = "rate_folds" if name == "folds" else name
+            raise KfrecError(
+                f"parameter {name}={ours} differs from {name}={kept} of the statistics in {place}, so that samples "
+                "would see their own clicks; take the same value, or leave workflow empty to fit new statistics"
+            )
+    if division.last_training_day < theirs.last_training_day:
+        raise KfrecError(
+            f"parameter last_training_day={division.last_training_day} is below {theirs.last_training_day}, up to "
+            f"which the statistics in {place} were fitted, so that test samples would see their own clicks; raise it, "
+            "or leave workflow empty to fit new statistics"
+        )
+    return fitted
+
+
+def _lines(reader: RawReader, path: Path, kind: str) -> Iterator[pa.Table]:
+    """The lines of a raw file, block by block."""
+    parser = LineParser(path, FIELDS[kind])
+    yield from reader.tables([path], parser, f"lines of {kind}", f"reading {kind}")
+    parser.require_header()
+
+
+def _require_small(lines: pa.Table, path: Path) -> None:
+    """Raises KfrecError for a display whose id is no int32, which records hold."""
+    largest = pc.max(lines["display_id"]).as_py() or 0
+    if largest > LARGEST_ID:
+        raise KfrecError(
+            f"{path}: display_id {largest} is above {LARGEST_ID}, the largest that records hold; renumber the displays "
+            "here and in events"
+        )
+
+
+def _read_documents(reader: RawReader, files: Mapping[str, Path], folder: Path, largest_buckets: int) -> None:
+    from components.datasets.outbrain.features import LIST_BUCKETS, bucket_numbers
+
+    def whole(kind: str) -> pa.Table:
+        schema = schema_of(FIELDS[kind])
+        return pa.concat_tables([schema.empty_table(), *_lines(reader, files[kind], kind)]).combine_chunks()
+
+    meta, ads = whole(META), whole(ADS)
+    terms = {kind: term_table(_lines(reader, files[file], file), FIELDS[file][1].name) for kind, file in TERMS.items()}
+    write_documents(folder, meta, ads, terms, bucket_numbers(LIST_BUCKETS, largest_buckets))
+
+
+def _judge(joined: Sequence[Joined], clicks: Path, limit: float, quarantine: Path) -> tuple[int, int]:
+    """The displays, and how many of them are left out, which ``quarantine/displays.csv`` lists.
+
+    Raises:
+        KfrecError: their share is above the limit.
+    """
+    displays = sum(part.displays for part in joined)
+    left_out = [(display, REASONS[reason]) for part in joined for display, reason in part.left_out.tolist()]
+    if left_out:
+        quarantine.mkdir(parents=True, exist_ok=True)
+        lines = "".join(f"{display},{reason}\n" for display, reason in sorted(left_out))
+        (quarantine / "displays.csv").write_text(f"display_id,reason\n{lines}")
+        display, reason = min(left_out)
+        told = f"{clicks}: {len(left_out)} of {displays} displays do not have one event and one click"
+        if len(left_out) > limit * displays:
+            raise KfrecError(
+                f"{told}, the first is display {display} ({reason}); correct the files, or raise malformed_limit "
+                f"({limit:g}) to leave them out"
+            )
+        print(f"{told}; they are left out, see quarantine/displays.csv", flush=True)
+    if unknown := sum(part.unknown_ads for part in joined):
+        print(f"{unknown} clicks are of ads that {ADS} does not describe; their features are 0", flush=True)
+    return displays, len(left_out)
+
+
+def _require_samples(train: int, test: int, events: Path, parameters: Any) -> None:
+    """Raises KfrecError if a split is empty."""
+    day, share = parameters.last_training_day, parameters.test_share
+    if not train:
+        raise KfrecError(
+            f"{events}: no training samples: no display up to last_training_day={day} is left beside "
+            f"test_share={share:g}; raise last_training_day or lower test_share"
+        )
+    if not test:
+        raise KfrecError(
+            f"{events}: no test samples: no display is later than last_training_day={day}, or drawn with "
+            f"test_share={share:g}; lower last_training_day or raise test_share"
+        )

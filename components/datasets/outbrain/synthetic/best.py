@@ -1,0 +1,64 @@
+"""The best that a model can do on the test samples of the synthetic data set."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from components.datasets.outbrain.division import Division
+from components.datasets.outbrain.raw_files import DAY
+from components.datasets.outbrain.synthetic.displays import draw_displays
+from components.datasets.outbrain.synthetic.world import make_world
+
+# Utilities are between -BOUND and BOUND; rows whose utilities fall into one bin count as ties.
+_BOUND, _BINS = 12.0, 1 << 20
+MOST_RANKED = 12
+
+
+def best_scores(generation: Any, sampling: Any) -> dict[str, float]:
+    """MAP@12 and AUC of the true utilities.
+
+    Their order within a display is the best, since the odds of two of its ads depend on their utilities alone. Over all
+    rows another score of single rows may be better by 0.0003, since a place or a page also tells a little about the
+    other ads of a display.
+
+    They are computed from the labels of the test samples, as a model's are. The displays are drawn again, so nothing is
+    read, and memory does not grow with their number.
+
+    Args:
+        generation: parameters of the download step.
+        sampling: parameters of the preprocess step.
+
+    Returns:
+        ``map_at_12``, ``auc``, and how many ``displays`` and ``rows`` are test samples.
+    """
+    division = Division(sampling.seed, sampling.last_training_day, sampling.test_share, sampling.rate_folds)
+    histogram = np.zeros((2, _BINS), np.int64)
+    precision, displays = 0.0, 0
+    for drawn in draw_displays(generation, make_world(generation)):
+        test = division.is_test(drawn.number, drawn.time // DAY)
+        utility = np.where(drawn.shown, drawn.utility, -np.inf)[test]
+        clicked, shown = drawn.clicked[test], drawn.shown[test]
+        mine = np.take_along_axis(utility, clicked[:, None], axis=1)
+        earlier = np.arange(utility.shape[1]) < clicked[:, None]
+        rank = 1 + (utility > mine).sum(axis=1) + ((utility == mine) & earlier).sum(axis=1)
+        precision += float((1 / rank[rank <= MOST_RANKED]).sum())
+        displays += len(rank)
+        bins = ((utility[shown] / _BOUND + 1) / 2 * _BINS).astype(np.int64).clip(0, _BINS - 1)
+        label = (np.arange(utility.shape[1]) == clicked[:, None])[shown]
+        for value in (0, 1):
+            histogram[value] += np.bincount(bins[label == value], minlength=_BINS)
+    return {
+        "map_at_12": precision / displays if displays else float("nan"),
+        "auc": _auc(*histogram),
+        "displays": displays,
+        "rows": int(histogram.sum()),
+    }
+
+
+def _auc(negatives: np.ndarray, positives: np.ndarray) -> float:
+    """The area under the ROC curve, from the samples of each label in bins of ascending score."""
+    pairs = int(negatives.sum()) * int(positives.sum())
+    below = np.cumsum(negatives) - negatives
+    return float((positives * (below + negatives / 2)).sum() / pairs) if pairs else float("nan")

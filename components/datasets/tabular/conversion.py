@@ -1,0 +1,114 @@
+"""From the columns of a table to labels, numbers, texts and hashed ids; rows that do not fit are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.datasets.tabular.schema import Categorical, Label, Multihot
+from components.datasets.tabular.values import is_among, numbers, texts
+from components.workflows.quarantine import BadLine
+
+
+class Refusals:
+    """The rows of a batch that do not fit the schema; the first reason counts.
+
+    Args:
+        rows: of the batch.
+        lines: int64, their numbers in the file.
+    """
+
+    def __init__(self, rows: pa.RecordBatch, lines: np.ndarray) -> None:
+        self._rows, self._lines = rows, lines
+        self.refused = np.zeros(len(rows), bool)
+        self.lines: list[BadLine] = []
+
+    def add(self, where: np.ndarray, column: str, what: str) -> None:
+        """Refuses rows because of a column, which is ``what`` there."""
+        for row in np.flatnonzero(where & ~self.refused).tolist():
+            values = [str(value) for value in self._rows.slice(row, 1).to_pylist()[0].values()]
+            reason = f"column {column} is {self._rows.column(column)[row].as_py()!r}: {what}"
+            self.lines.append(BadLine(int(self._lines[row]), reason, "\t".join(values).encode()))
+        self.refused |= where
+
+
+def labels(column: pa.Array, label: Label, missing: Sequence[str], refusals: Refusals) -> tuple[pa.Array, np.ndarray]:
+    """The labels, int8.
+
+    Args:
+        column: of the label.
+        label: which values are positive.
+        missing: texts that stand for a missing value.
+        refusals: get rows whose label is missing or neither 0 nor 1.
+
+    Returns:
+        labels: int8, 0 where there is none.
+        dropped: bool, rows without a label that the schema drops.
+    """
+    absent = pc.is_null(texts(column, missing)).to_numpy(zero_copy_only=False)
+    if label.missing == "refuse":
+        refusals.add(absent, label.column, "no label (label: missing: drop leaves such rows out)")
+    if label.positive:
+        return pa.array(is_among(column, label.positive, missing).astype(np.int8)), absent
+    if label.comparisons:
+        found, wrong = numbers(column, missing)
+        refusals.add(wrong, label.column, "not a number")
+        positive = found > label.above if label.above is not None else found < label.below
+        return pa.array(positive.astype(np.int8)), absent
+    positive = is_among(column, (1,), missing) | is_among(column, (True,), missing)
+    negative = is_among(column, (0,), missing) | is_among(column, (False,), missing)
+    refusals.add(
+        ~(positive | negative | absent), label.column, "not 0 or 1; state above, below, equals or in under label"
+    )
+    return pa.array(positive.astype(np.int8)), absent
+
+
+def number(column: pa.Array, name: str, missing: Sequence[str], refusals: Refusals) -> pa.Array:
+    """A column of numbers, NaN where one is missing."""
+    found, wrong = numbers(column, missing)
+    refusals.add(wrong, name, "not a finite number (list it under missing, or make the column categorical)")
+    return pa.array(found)
+
+
+def ids(column: pa.Array, treatment: Categorical, missing: Sequence[str]) -> tuple[pa.Array, pa.Array]:
+    """A categorical column: the text of every value, and the text or the hashed id to go on with."""
+    text = texts(column, missing)
+    return text, hashed(text, treatment.buckets) if treatment.buckets else text
+
+
+def lists(column: pa.Array, treatment: Multihot, missing: Sequence[str]) -> tuple[pa.Array, pa.Array]:
+    """A multi-hot column: the text of every value, and lists of text or of hashed ids to go on with.
+
+    Missing values within a list are left out, and so are those after the longest length.
+    """
+    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
+        column = pc.split_pattern(texts(column, missing), treatment.separator)
+    leaves = texts(column.flatten(), missing)
+    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy(zero_copy_only=False)
+    valid = pc.is_valid(leaves).to_numpy(zero_copy_only=False)
+    parents = np.repeat(np.arange(len(column)), lengths)
+    before = np.r_[0, np.cumsum(valid)]
+    starts = np.r_[0, np.cumsum(lengths)][:-1]
+    kept = valid & (before[:-1] - before[starts][parents] < treatment.longest)
+    offsets = np.r_[0, np.cumsum(np.bincount(parents[kept], minlength=len(column)))].astype(np.int32)
+    text = leaves.filter(pa.array(kept))
+    values = hashed(text, treatment.buckets) if treatment.buckets else text
+    return text, pa.ListArray.from_arrays(pa.array(offsets), values)
+
+
+def hashed(text: pa.Array, buckets: int) -> pa.Array:
+    """Ids 1..buckets, int32; 0 for null."""
+    return pa.array(np.where(_is_known(text), 1 + hashes(text) % np.uint64(buckets), 0).astype(np.int32))
+
+
+def hashes(text: pa.Array) -> np.ndarray:
+    """64-bit hashes, uint64: the same on every machine, and the same for a number in CSV and in parquet."""
+    return pd.util.hash_array(pc.fill_null(text, "").to_numpy(zero_copy_only=False))
+
+
+def _is_known(text: pa.Array) -> np.ndarray:
+    return pc.is_valid(text).to_numpy(zero_copy_only=False)

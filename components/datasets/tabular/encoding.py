@@ -1,0 +1,227 @@
+"""From typed columns to samples: the NVTabular workflow, which is built from what was fitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from dask import dataframe
+
+from components.datasets.tabular.conversion import hashes
+from components.datasets.tabular.fitted import Fitted, FittedNumber
+from components.datasets.tabular.rows import GROUP, LABEL
+from components.datasets.tabular.schema import (
+    Categorical,
+    Group,
+    Multihot,
+    Numeric,
+    Source,
+    TableSchema,
+    bin_name,
+    feature_name,
+    missing_name,
+)
+from components.datasets.tabular.statistics import Partition, logarithm
+from components.feature_spec import Channel, Feature
+from components.feature_spec.spec import FLOAT
+from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, ops
+from components.workflows.workers import Workers
+
+ROW_GROUP = 32_768
+# Categorify keeps 0 for padding, 1 for null and 2 for what is not in the vocabulary; in tables all three are 0.
+_RESERVED = 2
+
+
+def fit_vocabularies(
+    workers: Workers, partitions: Sequence[Partition], sources: Sequence[Source], scratch: Path
+) -> dict[str, pa.Array]:
+    """The values of every column with a vocabulary in the training rows, most frequent first; ties in order of text.
+
+    Args:
+        workers: run the tasks.
+        partitions: with the columns as text.
+        sources: the columns.
+        scratch: folder for NVTabular's tables.
+    """
+    least = {source.name: source.vocabulary.at_least for source in sources if source.vocabulary}
+    if not least:
+        return {}
+    meta = pd.DataFrame({name: pd.Series([], dtype="object") for name in least})
+    categorify = ops.Categorify(out_path=str(scratch), freq_threshold=least)
+    counted = categorify.fit(
+        ColumnSelector(list(least)), dataframe.from_map(_texts, list(partitions), names=list(least), meta=meta)
+    )
+    for _, tables in workers.run([counted]):
+        categorify.fit_finalize(tables)
+    return {name: _vocabulary(Path(categorify.categories[name]), name) for name in least}
+
+
+def _texts(partition: Partition, names: Sequence[str]) -> pd.DataFrame:
+    return partition.train_rows(names).to_pandas()
+
+
+def _vocabulary(path: Path, name: str) -> pa.Array:
+    counted = pd.read_parquet(path).sort_values([f"{name}_size", name], ascending=[False, True])
+    return pa.array(counted[name], pa.string())
+
+
+def build_workflow(fitted: Fitted, sources: Sequence[Source], scratch: Path) -> Workflow:
+    """The workflow that makes features of a frame of :func:`_frame`.
+
+    Args:
+        fitted: on the training rows.
+        sources: the columns.
+        scratch: where the workflow keeps its tables, as long as it is used.
+    """
+    inputs, nodes = [], []
+    if fitted.vocabularies:
+        values = {name: column.to_pandas() for name, column in fitted.vocabularies.items()}
+        nodes.append(list(values) >> ops.Categorify(out_path=str(scratch), dtype=np.int32, vocabs=values))
+        lists = {source.name for source in sources if isinstance(source.treatment, Multihot)}
+        inputs += [ColumnSchema(name, dtype=str, is_list=name in lists) for name in values]
+    for source in sources:
+        if isinstance(source.treatment, Numeric):
+            number = fitted.numbers[source.name]
+            if source.treatment.number:
+                nodes += _number(source.name, number)
+                inputs.append(ColumnSchema(source.name, dtype=np.float64))
+            if source.treatment.bins:
+                nodes.append(_bins(bin_name(source.name), number))
+                inputs.append(ColumnSchema(bin_name(source.name), dtype=np.float64))
+    # Only hashed columns: the workflow has nothing to do.
+    return Workflow(sum(nodes[1:], nodes[0])).fit_schema(Schema(inputs)) if nodes else None
+
+
+def _number(name: str, number: FittedNumber) -> list[Any]:
+    """The number, and an indicator of where it was missing if it was in training."""
+    fill = ops.FillMedian(add_binary_cols=number.indicator)
+    fill.medians = {name: number.fill}
+    scale = ops.Normalize(out_dtype=np.float32)
+    scale.means, scale.stds = {name: number.mean}, {name: number.deviation}
+    filled = _logarithm([name], number) >> fill
+    return [filled[name] >> scale, *([filled[missing_name(name)]] if number.indicator else [])]
+
+
+def _bins(name: str, number: FittedNumber) -> Any:
+    """The id of the number's bin; np.digitize gives 0 below the first boundary, where missing values are put."""
+    boundaries = [-np.finfo(np.float64).max, *number.edges]
+    return _logarithm([name], number) >> ops.FillMissing(-np.inf) >> ops.Bucketize({name: boundaries})
+
+
+def _logarithm(columns: Any, number: FittedNumber) -> Any:
+    return columns >> ops.LambdaOp(logarithm) if number.log else columns
+
+
+def features(fitted: Fitted, schema: TableSchema) -> tuple[dict[str, Feature], dict[str, tuple[str, ...]]]:
+    """The features of the samples, and their channels.
+
+    Args:
+        fitted: on the training rows.
+        schema: of the table.
+    """
+    label = Feature(feature_name(schema.label.column), "bool")
+    by_channel: dict[str, list[Feature]] = {Channel.LABEL: [label]}
+    for source in schema.sources:
+        for channel, feature in _features_of(source, fitted):
+            by_channel.setdefault(channel, []).append(feature)
+    channels = {channel: tuple(feature.name for feature in found) for channel, found in by_channel.items()}
+    return {feature.name: feature for found in by_channel.values() for feature in found}, channels
+
+
+def _features_of(source: Source, fitted: Fitted) -> Iterator[tuple[str, Feature]]:
+    """The features of a column, each with its channel."""
+    treatment = source.treatment
+    if isinstance(treatment, Group):
+        yield Channel.GROUP, Feature(source.name, "int64")
+    elif isinstance(treatment, Numeric):
+        number = fitted.numbers[source.name]
+        if treatment.number:
+            yield Channel.NUMERICAL, Feature(source.name, FLOAT)
+            if number.indicator:
+                yield Channel.NUMERICAL, Feature(missing_name(source.name), FLOAT)
+        if treatment.bins:
+            yield Channel.CATEGORICAL, Feature(bin_name(source.name), "int64", number.bins)
+    else:
+        cardinality = treatment.buckets or len(fitted.vocabularies[source.name])
+        if isinstance(treatment, Multihot):
+            yield Channel.MULTIHOT, Feature(source.name, "int64", cardinality, treatment.longest)
+        else:
+            yield Channel.CATEGORICAL, Feature(source.name, "int64", cardinality)
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Makes the samples of partitions.
+
+    Attributes:
+        schema: of the table.
+        features: of the samples, in order.
+        workflow: built from what was fitted; None where every column is hashed.
+        groups: file with the keys of all groups, int64, ascending; a group's id is its place there, from 1.
+    """
+
+    schema: TableSchema
+    features: Mapping[str, Feature]
+    workflow: Workflow | None
+    groups: Path
+
+    def write(self, partition: Partition, number: int, output: Path) -> tuple[int, int]:
+        """Writes train/part.<number>.parquet and test/part.<number>.parquet, each where it has rows.
+
+        Returns:
+            The rows of each.
+        """
+        rows = pq.read_table(partition.path)
+        samples = self._samples(rows)
+        test = partition.test_rows()
+        counts = []
+        for split, chosen in (("train", ~test), ("test", test)):
+            part = samples.filter(pa.array(chosen))
+            if len(part):
+                pq.write_table(
+                    part, output / split / f"part.{number}.parquet", row_group_size=ROW_GROUP, compression="lz4"
+                )
+            counts.append(len(part))
+        return counts[0], counts[1]
+
+    def _samples(self, rows: pa.Table) -> pa.Table:
+        made = _frame(rows, self.schema.sources)
+        if self.workflow is not None:
+            made = self.workflow.transform(made)
+        columns = {feature_name(self.schema.label.column): rows[LABEL]}
+        if self.schema.group:
+            keys = np.load(str(self.groups), mmap_mode="r")
+            found = hashes(rows[GROUP].combine_chunks()).view(np.int64)
+            columns[self.schema.group.name] = pa.array(np.searchsorted(keys, found) + 1)
+        for source in self.schema.sources:
+            if isinstance(source.treatment, Categorical | Multihot):
+                columns[source.name] = _ids(pa.array(made[source.name])) if source.vocabulary else rows[source.name]
+        for name, feature in self.features.items():
+            if name not in columns:
+                columns[name] = pa.array(made[name].to_numpy(), pa.float32() if feature.is_float else pa.int32())
+        return pa.table({name: columns[name] for name in self.features})
+
+
+def _frame(rows: pa.Table, sources: Sequence[Source]) -> pd.DataFrame:
+    """The columns that the workflow reads; a number with bins is there twice."""
+    columns = {}
+    for source in sources:
+        if source.vocabulary:
+            columns[source.name] = rows[source.name]
+        elif isinstance(source.treatment, Numeric):
+            columns |= {source.name: rows[source.name]} if source.treatment.number else {}
+            columns |= {bin_name(source.name): rows[source.name]} if source.treatment.bins else {}
+    return pa.table(columns).to_pandas()
+
+
+def _ids(encoded: pa.Array) -> pa.Array:
+    """Categorify's ids, or lists of them, without the reserved ones."""
+    if pa.types.is_list(encoded.type):
+        return pa.ListArray.from_arrays(encoded.offsets, _ids(encoded.values))
+    return pa.array(np.maximum(encoded.to_numpy() - _RESERVED, 0).astype(np.int32))

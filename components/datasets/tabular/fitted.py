@@ -1,0 +1,177 @@
+"""What is fitted on the training rows, as plain data: vocabularies and the statistics of numbers.
+
+Runs exchange only this: the same rows give the same bytes, and nothing is unpickled. It lies in the folder vocabulary/,
+which records and models carry on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from components.artifacts.folder import require_listed
+from components.artifacts.remote import fetch_artifact
+from components.datasets.tabular.schema import Numeric, Source
+from components.datasets.tabular.statistics import NumberStatistics
+from components.errors import KfrecError
+from components.storage import is_uri
+
+VOCABULARY = "vocabulary"
+NUMBERS = f"{VOCABULARY}/numbers.json"
+_FORMAT = 1
+_REMEDY = "give an earlier output of this data set, or leave the parameter workflow empty"
+
+
+@dataclass(frozen=True)
+class FittedNumber:
+    """How a number becomes features.
+
+    Attributes:
+        log: whether its logarithm is taken first.
+        fill: what stands for a missing value.
+        mean: subtracted.
+        deviation: divided by; 0 leaves a constant at 0.
+        indicator: whether a feature tells where it was missing.
+        edges: ascending; values from the i-th on belong to bin i + 2 or a later one. Empty where there are no bins.
+    """
+
+    log: bool
+    fill: float
+    mean: float
+    deviation: float
+    indicator: bool
+    edges: tuple[float, ...]
+
+    @property
+    def bins(self) -> int:
+        """The largest id of its bins."""
+        return len(self.edges) + 1
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted workflow.
+
+    Attributes:
+        vocabularies: feature to its values, id 1 first.
+        numbers: feature to its statistics.
+    """
+
+    vocabularies: Mapping[str, pa.Array]
+    numbers: Mapping[str, FittedNumber]
+
+
+def fit_number(treatment: Numeric, statistics: NumberStatistics) -> FittedNumber:
+    """From the statistics of the training rows; a column without any value is all zeros."""
+    sample = statistics.sample
+    median = float(np.median(sample)) if len(sample) else 0.0
+    standard = treatment.scale == "standard"
+    return FittedNumber(
+        treatment.log,
+        median if treatment.fill == "median" else statistics.mean,
+        statistics.mean if standard else 0.0,
+        statistics.deviation if standard else 1.0,
+        statistics.missing > 0,
+        bin_edges(sample, treatment.bins) if treatment.bins else (),
+    )
+
+
+def bin_edges(sample: np.ndarray, bins: int) -> tuple[float, ...]:
+    """Where the second and every later bin begins.
+
+    A value that fills a bin alone, as the many zeros of a count do, has one; the others share the rest of the bins
+    equally. Where there are no more distinct values than bins, each has its own.
+
+    Args:
+        sample: values.
+        bins: how many; heavy values may add a few.
+    """
+    distinct, counts = np.unique(sample, return_counts=True)
+    if len(distinct) <= bins:
+        return tuple(distinct[1:].tolist())
+    heavy = counts * bins >= len(sample)
+    rest = np.repeat(distinct[~heavy], counts[~heavy])
+    left = max(bins - int(heavy.sum()), 1)
+    quantiles = np.quantile(rest, np.arange(1, left) / left, method="lower") if len(rest) else rest
+    edges = np.unique(np.concatenate([quantiles, distinct[heavy], distinct[1:][heavy[:-1]]]))
+    return tuple(edges[edges > distinct[0]].tolist())
+
+
+def vocabulary_file(name: str) -> str:
+    """Where the vocabulary of a feature lies in an artifact."""
+    return f"{VOCABULARY}/{name}.parquet"
+
+
+def write_fitted(fitted: Fitted, sources: Sequence[Source], folder: Path) -> None:
+    """Writes vocabulary/<feature>.parquet (id int32, value string) and vocabulary/numbers.json."""
+    (folder / VOCABULARY).mkdir()
+    for name, values in fitted.vocabularies.items():
+        ids = pa.array(np.arange(1, len(values) + 1), pa.int32())
+        pq.write_table(pa.table({"id": ids, "value": values}), folder / vocabulary_file(name))
+    numbers = {name: asdict(number) for name, number in fitted.numbers.items()}
+    body = {"format": _FORMAT, "sources": _described(sources), "numbers": numbers}
+    (folder / NUMBERS).write_text(json.dumps(body, indent=2) + "\n")
+
+
+def _described(sources: Sequence[Source]) -> list[dict[str, Any]]:
+    """The columns and their treatment, as JSON gives them back."""
+    return [{"name": source.name, "column": source.column, **asdict(source.treatment)} for source in sources]
+
+
+def read_fitted(place: str, sources: Sequence[Source], scratch: Path) -> Fitted:
+    """What an earlier run fitted.
+
+    Args:
+        place: folder or URI of an output of this step, or of records or a model that carry its vocabulary.
+        sources: the columns, and their treatment in the schema.
+        scratch: folder for fetched files.
+
+    Raises:
+        KfrecError: there is nothing of the kind, or it was fitted for another schema.
+    """
+    folder = Path(place)
+    if is_uri(place):
+        folder = scratch / "fetched"
+        fetch_artifact(place, folder, lambda path: path.startswith(f"{VOCABULARY}/"))
+    if not (folder / VOCABULARY).is_dir():
+        raise KfrecError(f"parameter workflow: {place}: no {VOCABULARY} here; {_REMEDY}")
+    named = [source.name for source in sources if source.vocabulary]
+    require_listed(folder, [NUMBERS, *map(vocabulary_file, named)])
+    path = folder / NUMBERS
+    try:
+        body = json.loads(path.read_text())
+        if body["format"] != _FORMAT:
+            raise ValueError
+        numbers = {
+            name: FittedNumber(**{**entry, "edges": tuple(entry["edges"])}) for name, entry in body["numbers"].items()
+        }
+        fitted_for = body["sources"]
+    except FileNotFoundError:
+        raise KfrecError(f"{path}: missing, so no data set tabular wrote this vocabulary; {_REMEDY}") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise KfrecError(f"{path}: not what this kfrec writes; {_REMEDY}") from None
+    if (wanted := _described(sources)) != fitted_for:
+        odd = next((w["name"] for w in wanted if w not in fitted_for), None) or "a column that the schema lacks"
+        raise KfrecError(f"{path}: was fitted for another schema ({odd} differs); use that schema, or fit a new one")
+    return Fitted({name: _read_vocabulary(folder / vocabulary_file(name)) for name in named}, numbers)
+
+
+def _read_vocabulary(path: Path) -> pa.Array:
+    try:
+        table = pq.read_table(path, columns=["id", "value"])
+        values = table["value"].cast(pa.string()).combine_chunks()
+        ids = table["id"].to_numpy()
+    except (FileNotFoundError, pa.ArrowException, KeyError):
+        raise KfrecError(f"{path}: missing or not a vocabulary; {_REMEDY}") from None
+    whole = np.array_equal(ids, np.arange(1, len(values) + 1))
+    if not whole or values.null_count or pc.count_distinct(values).as_py() != len(values):
+        raise KfrecError(f"{path}: its ids do not run from 1, or a value is missing or duplicated; {_REMEDY}")
+    return values

@@ -1,0 +1,37 @@
+"""Parameters of the data set tabular."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from components.steps.parameter import param
+
+if TYPE_CHECKING:
+    from components.steps.catalog import PreprocessParameters
+
+
+@dataclass(frozen=True)
+class Generation:
+    """Parameters of the synthetic table."""
+
+    synthetic_rows: int = param(20_000, "Rows of the synthetic table", unit="rows", at_least=100)
+    synthetic_shuffled_labels: bool = param(
+        False, "Draw synthetic labels independently of the columns, so that a model cannot learn anything (a control)"
+    )
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a table becomes samples."""
+
+    schema: str = param(
+        "", "File or URI of the schema of the tables; empty is schema.yaml beside them", pipeline_name="table_schema"
+    )
+    rows_per_partition: int = param(500_000, "Rows held in memory at a time by one worker", unit="rows", at_least=1)
+
+
+if TYPE_CHECKING:
+
+    class PreprocessTable(Sampling, PreprocessParameters):
+        """The parameters of the preprocess step for this data set."""

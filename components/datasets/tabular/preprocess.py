@@ -1,0 +1,209 @@
+"""From tables to samples, in three passes over partitions: read, survey and fit, encode.
+
+NVTabular takes two seconds to import, so modules that need it are imported in functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from itertools import accumulate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from components.datasets.definition import PreprocessJob
+from components.datasets.tabular.fitted import Fitted, fit_number, read_fitted, vocabulary_file, write_fitted
+from components.datasets.tabular.raw_files import FILENAME, find_schema, find_tables, read_schema
+from components.datasets.tabular.rows import Reading, Rows, read_tables
+from components.datasets.tabular.schema import ByTime, Multihot, Numeric, Source, TableSchema
+from components.datasets.tabular.splits import threshold
+from components.datasets.tabular.statistics import Partition, Survey, find_group, merge, survey
+from components.errors import KfrecError
+from components.feature_spec import FeatureSpec
+from components.feature_spec.spec import FILENAME as SPEC
+from components.feature_spec.vocabulary import Vocabulary
+from components.progress import progress
+
+if TYPE_CHECKING:
+    from components.datasets.tabular.parameters import PreprocessTable
+    from components.workflows.workers import Workers
+
+
+def preprocess(job: PreprocessJob) -> Mapping[str, int]:
+    """Writes the samples of both splits, their specification, the schema and what was fitted.
+
+    Returns:
+        Counts: train and test samples, rows read, rows without a label that were dropped, and malformed rows.
+
+    Raises:
+        KfrecError: bad input.
+    """
+    parameters: PreprocessTable = job.parameters
+    place, text = find_schema(job.raw, parameters.schema)
+    schema = read_schema(place, text)
+    tables = find_tables(job.raw, schema, place)
+    given = read_fitted(parameters.workflow, schema.sources, job.scratch / "given") if parameters.workflow else None
+    reading = Reading(
+        schema,
+        place,
+        parameters.seed,
+        parameters.malformed_limit,
+        job.folder / "quarantine",
+        parameters.rows_per_partition,
+        parameters.workers,
+        job.scheduler,
+    )
+    rows = read_tables(tables, reading, job.scratch)
+    partitions = _partitions(schema, rows, place)
+
+    from components.workflows.workers import dask_workers
+
+    with dask_workers(parameters.workers, job.scheduler, len(partitions)) as workers:
+        found = _survey(workers, partitions, schema, parameters.seed)
+        _check(found, schema, partitions, place)
+        fitted, encoding = _fitted(workers, partitions, schema, found, given, parameters, job.scratch, place)
+        write_fitted(fitted, schema.sources, job.folder)
+        spec = _encode(workers, partitions, schema, found, fitted, job)
+    (job.folder / FILENAME).write_text(text)
+    notes = {"vocabulary": _vocabularies(fitted), "encoding": {**encoding, "raw_rows": rows.read}}
+    (job.folder / SPEC).write_text(replace(spec, metadata=notes).to_yaml())
+    train, test = (int(count) for count in found.rows)
+    return {
+        "train": train,
+        "test": test,
+        "rows": rows.read,
+        "unlabelled_rows": rows.unlabelled,
+        "malformed_rows": rows.malformed,
+    }
+
+
+def _vocabularies(fitted: Fitted) -> dict[str, Any]:
+    """The section of the specification that lists the vocabularies; unknown values share id 0 with missing ones."""
+    return {name: Vocabulary(name, vocabulary_file(name), 0, (name,)).to_dict() for name in fitted.vocabularies}
+
+
+def _partitions(schema: TableSchema, rows: Rows, place: str) -> list[Partition]:
+    """The partitions, with what tells their splits apart."""
+    if not rows.partitions:
+        raise KfrecError(f"{place}: label: no row is left after those without a label were dropped; correct the label")
+    since = threshold(schema.split, rows.partitions, place) if isinstance(schema.split, ByTime) else None
+    counts = [pq.ParquetFile(path).metadata.num_rows for path in rows.partitions]
+    firsts = [0, *accumulate(counts)]
+    return [Partition(path, first, since) for path, first in zip(rows.partitions, firsts, strict=False)]
+
+
+def _survey(workers: Workers, partitions: Sequence[Partition], schema: TableSchema, seed: int) -> Survey:
+    from dask import delayed
+
+    found: list[Any] = [None] * len(partitions)
+    with progress("surveying", len(partitions), "partitions") as bar:
+        task = delayed(survey, pure=False)
+        for number, result in workers.run([task(partition, schema.sources, seed) for partition in partitions]):
+            found[number] = result
+            bar.advance()
+    return reduce(merge, found)
+
+
+def _check(found: Survey, schema: TableSchema, partitions: Sequence[Partition], place: str) -> None:
+    """Checks that both splits have rows, that both labels occur, and that no group is cut.
+
+    Raises:
+        KfrecError: they do not, or one is.
+    """
+    for split, rows, positive in zip(("train", "test"), found.rows.tolist(), found.positive.tolist(), strict=True):
+        if not rows:
+            raise KfrecError(f"{place}: split: no row is left in the {split} split; correct the split")
+        if positive in (0, rows):
+            raise KfrecError(
+                f"{place}: label: {positive} of {rows} rows of the {split} split are positive by column "
+                f"{schema.label.column}; a label needs both values: correct above, below, equals or in"
+            )
+    shared = np.intersect1d(*found.groups, assume_unique=True)
+    if len(shared) and schema.group:
+        name = find_group(partitions, int(shared[0]))
+        raise KfrecError(
+            f"{place}: split: {len(shared)} groups of column {schema.group.column}, such as {name}, lie in both "
+            "splits; split by random, which keeps groups whole, or by a column that is the same for all rows of a group"
+        )
+
+
+def _fitted(
+    workers: Workers,
+    partitions: Sequence[Partition],
+    schema: TableSchema,
+    found: Survey,
+    given: Fitted | None,
+    parameters: PreprocessTable,
+    scratch: Path,
+    place: str,
+) -> tuple[Fitted, dict[str, Any]]:
+    """What to encode with, and notes about it: fitted, kept, or refitted if too many values are unknown."""
+    notes: dict[str, Any] = {"vocabulary": "fitted", "out_of_vocabulary_rate": 0.0}
+    if given is not None:
+        rate, limit = _unknown(partitions, schema.sources, given), parameters.out_of_vocabulary_limit
+        notes = {"vocabulary": "kept" if rate <= limit else "refitted", "out_of_vocabulary_rate": rate}
+        print(f"{rate:.2%} of the values are unknown (limit {limit:.2%}): vocabulary {notes['vocabulary']}")
+        if rate <= limit:
+            return given, notes
+    from components.datasets.tabular.encoding import fit_vocabularies
+
+    vocabularies = fit_vocabularies(workers, partitions, schema.sources, scratch / "fitted")
+    for source in schema.sources:
+        if source.vocabulary and not len(vocabularies[source.name]):
+            raise KfrecError(
+                f"{place}: columns: {source.column}: no value occurs {source.vocabulary.at_least} times in the "
+                "training rows; lower at_least, or drop the column"
+            )
+    numbers = {
+        source.name: fit_number(source.treatment, found.numbers[source.name])
+        for source in schema.sources
+        if isinstance(source.treatment, Numeric)
+    }
+    return Fitted(vocabularies, numbers), notes
+
+
+def _unknown(partitions: Sequence[Partition], sources: Sequence[Source], given: Fitted) -> float:
+    """Share of the training rows' values, over all columns with a vocabulary, that are not in it."""
+    values = unknown = 0
+    for partition in partitions:
+        for source in sources:
+            if source.vocabulary:
+                column = partition.train_rows([source.name])[source.name].combine_chunks()
+                column = column.flatten() if isinstance(source.treatment, Multihot) else column.drop_null()
+                known = pc.is_in(column, value_set=given.vocabularies[source.name])
+                values += len(column)
+                unknown += len(column) - (pc.sum(known).as_py() or 0)
+    return unknown / values if values else 0.0
+
+
+def _encode(
+    workers: Workers,
+    partitions: Sequence[Partition],
+    schema: TableSchema,
+    found: Survey,
+    fitted: Fitted,
+    job: PreprocessJob,
+) -> FeatureSpec:
+    """Writes the samples below the job's output; returns their features and channels."""
+    from dask import delayed
+
+    from components.datasets.tabular.encoding import Encoder, build_workflow, features
+
+    described, channels = features(fitted, schema)
+    groups = job.scratch / "groups.npy"
+    np.save(groups, np.union1d(*found.groups))
+    (job.scratch / "workflow").mkdir()
+    encoder = Encoder(schema, described, build_workflow(fitted, schema.sources, job.scratch / "workflow"), groups)
+    for split in ("train", "test"):
+        (job.output / split).mkdir()
+    with progress("writing samples", len(partitions), "partitions") as bar:
+        task = delayed(encoder.write, pure=False)
+        tasks = [task(partition, number, job.output) for number, partition in enumerate(partitions)]
+        for _ in workers.run(tasks):
+            bar.advance()
+    return FeatureSpec(described, {}, channels)

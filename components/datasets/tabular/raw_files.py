@@ -1,0 +1,127 @@
+"""The raw files: tables of any name, and the schema beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from components.artifacts import Artifact
+from components.datasets.definition import RawContract, RawKind
+from components.datasets.tabular.schema import ByFiles, TableSchema, parse_schema
+from components.errors import KfrecError
+from components.steps.settings_file import parse_yaml
+from components.storage import Retry, is_uri, open_store
+
+FILENAME = "schema.yaml"
+TABLES = RawKind(
+    "tables",
+    r"(?!(?i:readme|license))[^._].*\.(csv|tsv|tab|txt|dat|data|test|parquet)(\.gz|\.zip)?",
+    "*.csv, *.tsv, *.tab, *.txt, *.dat, *.data, *.test (plain, .gz or .zip) or *.parquet",
+    "rows",
+)
+SCHEMA = RawKind("schema", r"schema\.yaml", FILENAME, "lines of schema", required=False)
+CONTRACT = RawContract((TABLES, SCHEMA))
+PARQUET, CSV = "parquet", "csv"
+
+
+@dataclass(frozen=True)
+class TableFile:
+    """A table.
+
+    Attributes:
+        path: of the file.
+        number: place among the tables, from 0.
+        split: that the schema puts it in: "train", "test", or empty where rows decide.
+    """
+
+    path: Path
+    number: int
+    split: str
+
+
+def find_schema(raw: Artifact, named: str) -> tuple[str, str]:
+    """The schema's place and text: the file or URI ``named``, or else the one beside the tables.
+
+    Raises:
+        KfrecError: it is nowhere, or cannot be read.
+    """
+    if is_uri(named):
+        uri, _, name = named.rpartition("/")
+        store, retry = open_store(uri), Retry(5)
+        return named, _text(named, retry.call(named, lambda: b"".join(store.read(store.stat(name)))))
+    path = Path(named) if named else raw.file(FILENAME)
+    if not path.is_file():
+        where = "parameter schema: no such file" if named else "missing beside the tables"
+        raise KfrecError(
+            f"{path}: {where}; write one as docs/bring-your-own-data.md shows, or name it with the parameter schema"
+        )
+    return str(path), _text(str(path), path.read_bytes())
+
+
+def _text(place: str, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise KfrecError(f"{place}: not UTF-8 text; write it as UTF-8") from None
+
+
+def read_schema(place: str, text: str) -> TableSchema:
+    """The schema in the text of a YAML file.
+
+    Raises:
+        KfrecError: it is wrong; ``place`` begins the line.
+    """
+    return parse_schema(place, parse_yaml(place, text))
+
+
+def find_tables(raw: Artifact, schema: TableSchema, place: str) -> list[TableFile]:
+    """The tables that a schema reads, sorted by name.
+
+    Raises:
+        KfrecError: a pattern of the schema fits no file, a file is there twice, or belongs to no split or to two.
+    """
+    paths = [path for path in raw.paths("*") if TABLES.matches(path.name)]
+    _require_each(raw, schema.files, paths, f"{place}: files")
+    paths = [path for path in paths if _matches(path, schema.files)]
+    for path in paths:
+        for suffix in (".gz", ".zip"):
+            if path.with_name(path.name + suffix) in paths:
+                raise KfrecError(f"{path}: also exists as {path.name}{suffix}; remove one, or list files in {place}")
+    if not isinstance(schema.split, ByFiles):
+        return [TableFile(path, number, "") for number, path in enumerate(paths)]
+    for name in ("test", "train"):
+        _require_each(raw, getattr(schema.split, name), paths, f"{place}: split: {name}")
+    tables = [
+        TableFile(path, number, split)
+        for number, path in enumerate(paths)
+        if (split := _split_of(path, schema.split, place))
+    ]
+    if all(table.split == "test" for table in tables):
+        raise KfrecError(f"{place}: split: test matches every table, so none is left to train on; correct the patterns")
+    return tables
+
+
+def _require_each(raw: Artifact, patterns: tuple[str, ...], paths: list[Path], what: str) -> None:
+    for pattern in patterns:
+        if not any(_matches(path, (pattern,)) for path in paths):
+            raise KfrecError(
+                f"{what}: {pattern} matches no table in {raw.path}, which has "
+                f"{', '.join(path.name for path in paths) or 'none'}; correct it"
+            )
+
+
+def _matches(path: Path, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(path.name, pattern) for pattern in patterns)
+
+
+def _split_of(path: Path, split: ByFiles, place: str) -> str:
+    test, train = _matches(path, split.test), _matches(path, split.train)
+    if test and train:
+        raise KfrecError(f"{place}: split: {path.name} matches both test and train; correct the patterns")
+    return "test" if test else "train" if train or not split.train else ""
+
+
+def is_parquet(path: Path, schema: TableSchema) -> bool:
+    """Whether a table is parquet rather than CSV."""
+    return schema.format == PARQUET or (schema.format == "auto" and path.suffix == ".parquet")

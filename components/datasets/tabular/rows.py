@@ -1,0 +1,212 @@
+"""The first pass: reads the tables once, in order, into partitions of typed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from components.datasets.tabular.conversion import Refusals, hashes, ids, labels, lists, number
+from components.datasets.tabular.raw_files import TableFile
+from components.datasets.tabular.schema import Categorical, Group, Multihot, Numeric, TableSchema
+from components.datasets.tabular.splits import Splitter
+from components.datasets.tabular.tables import Batch, batches
+from components.datasets.tabular.values import IdCheck, texts
+from components.errors import KfrecError
+from components.progress import progress
+from components.workflows import fork_server
+from components.workflows.quarantine import Quarantine
+
+# Columns of a partition beside the features and those of splits.
+LABEL, GROUP = ".label", ".group"
+
+
+@dataclass
+class Rows:
+    """What was read.
+
+    Attributes:
+        partitions: parquet files: LABEL, what tells the splits apart, GROUP, and a column for each feature: float64
+            numbers (NaN where one is missing), text (null), hashed ids (0), and lists of the last two.
+        read: rows of the tables.
+        unlabelled: rows without a label that were dropped.
+        malformed: rows that were refused.
+    """
+
+    partitions: list[Path] = field(default_factory=list)
+    read: int = 0
+    unlabelled: int = 0
+    malformed: int = 0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read.
+
+    Attributes:
+        schema: of the tables.
+        place: of the schema, for messages.
+        seed: of a random split.
+        malformed_limit: largest accepted share of rows that do not fit.
+        quarantine: folder for those rows.
+        rows_per_partition: rows of a partition.
+        workers: processes that will work on the partitions.
+        scheduler: address of a Dask scheduler that will instead.
+    """
+
+    schema: TableSchema
+    place: str
+    seed: int
+    malformed_limit: float
+    quarantine: Path
+    rows_per_partition: int
+    workers: int
+    scheduler: str
+
+
+def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) -> Rows:
+    """Writes partitions to the folder ``scratch``.
+
+    Raises:
+        KfrecError: a table is damaged or does not fit the schema, or a group lies in two files.
+    """
+    reader = _Reader(reading)
+    result = Rows()
+    size = sum(table.path.stat().st_size for table in tables)
+    with progress("reading tables", size, "bytes") as bar, _Partitions(scratch, reading, result) as partitions:
+        for table in tables:
+            refused = Quarantine(table.path, reading.quarantine, reading.malformed_limit, "rows of the schema")
+            first = result.read
+            with closing(refused):
+                for batch in batches(table.path, reading.schema, reading.place):
+                    rows, refusals, dropped = reader.convert(batch, table, result.read)
+                    refused.add(sorted([*batch.bad, *refusals.lines], key=lambda line: line.number))
+                    result.read += len(batch.rows) + len(batch.bad)
+                    result.unlabelled += int(np.sum(dropped & ~refusals.refused))
+                    partitions.add(rows.filter(pa.array(~(dropped | refusals.refused))))
+                    bar.advance(batch.consumed)
+            if result.read == first:
+                raise KfrecError(f"{table.path}: no rows in it; remove it, or check what download fetched")
+            refused.judge(result.read - first)
+            result.malformed += refused.count
+            reader.finish_table(table)
+    reader.finish()
+    return result
+
+
+class _Reader:
+    """Converts batches, and remembers what only shows over all of them."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._schema, self._place = reading.schema, reading.place
+        self._splitter = Splitter(reading.schema, reading.place, reading.seed)
+        self._checks = {source.column: IdCheck() for source in reading.schema.sources}
+        self._groups: list[np.ndarray] = []
+        self._earlier: list[tuple[TableFile, np.ndarray]] = []
+
+    def convert(self, batch: Batch, table: TableFile, first_row: int) -> tuple[pa.RecordBatch, Refusals, np.ndarray]:
+        """The columns of a partition, what was refused, and bool where a row has no label and is dropped."""
+        schema, rows = self._schema, batch.rows
+        refusals = Refusals(rows, batch.lines)
+        label, dropped = labels(rows.column(schema.label.column), schema.label, schema.missing, refusals)
+        columns = {LABEL: label}
+        keys = np.arange(first_row, first_row + len(rows))
+        if schema.group:
+            text = texts(rows.column(schema.group.column), schema.missing)
+            self._checks[schema.group.column].add(text)
+            refusals.add(text.is_null().to_numpy(zero_copy_only=False), schema.group.column, "no group")
+            columns[GROUP], keys = text, hashes(text).view(np.int64)
+            self._groups.append(np.unique(keys[~refusals.refused & ~dropped]))
+        name, column = self._splitter.mark(rows, table.split, keys, refusals)
+        columns[name] = column
+        for source in schema.sources:
+            column = rows.column(source.column)
+            if pa.types.is_nested(column.type) and not isinstance(source.treatment, Multihot):
+                raise KfrecError(
+                    f"{table.path}: column {source.column} is of the type {column.type}, and {self._place} gives it "
+                    f"the role {source.treatment.role}; give a list the role multihot"
+                )
+            if isinstance(source.treatment, Numeric):
+                columns[source.name] = number(column, source.column, schema.missing, refusals)
+            elif isinstance(source.treatment, Categorical | Multihot):
+                convert = ids if isinstance(source.treatment, Categorical) else lists
+                text, columns[source.name] = convert(column, source.treatment, schema.missing)  # type: ignore[arg-type]
+                self._checks[source.column].add(text)
+        return pa.RecordBatch.from_pydict(columns), refusals, dropped
+
+    def finish_table(self, table: TableFile) -> None:
+        """Compares the groups of a table with those of earlier ones; 8 bytes of memory a group.
+
+        Raises:
+            KfrecError: a group lies in both.
+        """
+        group, found = self._schema.group, np.unique(np.concatenate([np.zeros(0, np.int64), *self._groups]))
+        self._groups.clear()
+        if group is None or (isinstance(group.treatment, Group) and group.treatment.across_files):
+            return
+        for earlier, others in self._earlier:
+            if len(shared := np.intersect1d(found, others, assume_unique=True)):
+                raise KfrecError(
+                    f"{table.path}: {len(shared)} groups of column {group.column} are also in {earlier.path.name}; "
+                    "put each group into one file, or allow it with across_files: true"
+                )
+        self._earlier.append((table, found))
+
+    def finish(self) -> None:
+        """What shows once all tables were read.
+
+        Raises:
+            KfrecError: a column of ids holds numbers with a fraction, or a value of the test split never occurred.
+        """
+        for source in self._schema.sources:
+            if fraction := self._checks[source.column].fraction:
+                raise KfrecError(
+                    f"{self._place}: columns: {source.column} has the role {source.treatment.role}, but holds numbers "
+                    f"such as {fraction}; give it the role numeric, with bins where it should be categorical"
+                )
+        self._splitter.require_seen()
+
+
+class _Partitions:
+    """Cuts what was read into files of equally many rows."""
+
+    def __init__(self, scratch: Path, reading: Reading, rows: Rows) -> None:
+        self._scratch, self._reading, self._rows = scratch, reading, rows
+        self._writer: pq.ParquetWriter | None = None
+        self._room = 0
+
+    def __enter__(self) -> _Partitions:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._close()
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        for part in self._cut(rows):
+            if self._writer is None:
+                path = self._scratch / f"rows-{len(self._rows.partitions)}.parquet"
+                self._rows.partitions.append(path)
+                if len(self._rows.partitions) == 2:
+                    fork_server.start_early(self._reading.workers, self._reading.scheduler)
+                self._writer = pq.ParquetWriter(path, part.schema, compression="lz4")
+                self._room = self._reading.rows_per_partition
+            self._writer.write_batch(part)
+            self._room -= len(part)
+            if not self._room:
+                self._close()
+
+    def _cut(self, rows: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        while len(rows):
+            room = self._room if self._writer else self._reading.rows_per_partition
+            yield rows.slice(0, room)
+            rows = rows.slice(room)
+
+    def _close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None

@@ -1,0 +1,164 @@
+"""The second pass: what is known of the training rows, partition by partition, and merged in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from components.datasets.tabular.conversion import hashes
+from components.datasets.tabular.rows import GROUP, LABEL
+from components.datasets.tabular.schema import Numeric, Source
+from components.datasets.tabular.splits import TEST, TIME
+from components.workflows.random_draws import draws
+
+# Medians and quantiles are exact up to so many training rows, and those of a random sample of so many beyond.
+SAMPLE = 262_144
+_STREAM = 4
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A partition file.
+
+    Attributes:
+        path: of the file.
+        first_row: its first row's number among those of all partitions.
+        since: the time from which on rows are for the test; None where the file itself marks them.
+    """
+
+    path: Path
+    first_row: int
+    since: float | None = None
+
+    def test_rows(self) -> np.ndarray:
+        """Where a row is for the test, bool."""
+        name = TEST if self.since is None else TIME
+        column = pq.read_table(self.path, columns=[name])[name].to_numpy()
+        return column if self.since is None else column >= self.since
+
+    def train_rows(self, columns: Sequence[str]) -> pa.Table:
+        """The training rows' columns."""
+        return pq.read_table(self.path, columns=list(columns)).filter(pa.array(~self.test_rows()))
+
+
+@dataclass
+class NumberStatistics:
+    """Of the training rows' numbers in a column, after the logarithm if that is asked for.
+
+    Attributes:
+        known: how many are not missing.
+        missing: how many are.
+        mean: of those known.
+        squares: sum of their squared deviations from the mean.
+        values: a sample, in ascending order of the rows' draws, NaN where missing.
+    """
+
+    known: int = 0
+    missing: int = 0
+    mean: float = 0.0
+    squares: float = 0.0
+    values: np.ndarray = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation; 0 for a constant."""
+        return float(np.sqrt(self.squares / self.known)) if self.known else 0.0
+
+    @property
+    def sample(self) -> np.ndarray:
+        """The known values of the sample."""
+        return self.values[~np.isnan(self.values)]
+
+
+@dataclass
+class Survey:
+    """Of a partition, or of several.
+
+    Attributes:
+        rows: of each split, train and test.
+        positive: of those, with label 1.
+        groups: keys of the groups of each split, int64, sorted.
+        draws: uint64, one for each sampled row, ascending.
+        numbers: by feature.
+    """
+
+    rows: np.ndarray
+    positive: np.ndarray
+    groups: tuple[np.ndarray, np.ndarray]
+    draws: np.ndarray
+    numbers: dict[str, NumberStatistics]
+
+
+def logarithm(values: np.ndarray) -> np.ndarray:
+    """sign(x) ln(1 + |x|)"""
+    return np.sign(values) * np.log1p(np.abs(values))
+
+
+def survey(partition: Partition, sources: Sequence[Source], seed: int) -> Survey:
+    """Reads the labels, the groups and the numbers of a partition."""
+    file = pq.ParquetFile(partition.path)
+    test = partition.test_rows()
+    label = file.read([LABEL])[LABEL].to_numpy()
+    groups = [np.zeros(0, np.int64)] * 2
+    if GROUP in file.schema_arrow.names:
+        keys = hashes(file.read([GROUP])[GROUP].combine_chunks()).view(np.int64)
+        groups = [np.unique(keys[~test]), np.unique(keys[test])]
+    rows = partition.first_row + np.flatnonzero(~test)
+    drawn = draws(np, seed, _STREAM, rows, np.zeros_like(rows), np.zeros_like(rows), 1)[:, 0]
+    chosen = np.argsort(drawn, kind="stable")[:SAMPLE]
+    numbers = {}
+    for source in sources:
+        if isinstance(source.treatment, Numeric):
+            values = file.read([source.name])[source.name].to_numpy()[~test]
+            values = logarithm(values) if source.treatment.log else values
+            known = values[~np.isnan(values)]
+            mean = float(known.mean()) if len(known) else 0.0
+            squares = float(((known - mean) ** 2).sum())
+            missing = len(values) - len(known)
+            numbers[source.name] = NumberStatistics(len(known), missing, mean, squares, values[chosen])
+    splits = [~test, test]
+    return Survey(
+        np.array([part.sum() for part in splits]),
+        np.array([int(label[part].sum()) for part in splits]),
+        (groups[0], groups[1]),
+        drawn[chosen],
+        numbers,
+    )
+
+
+def merge(first: Survey, second: Survey) -> Survey:
+    """The survey of both; the moments are merged as Chan, Golub and LeVeque do (1979)."""
+    drawn = np.concatenate([first.draws, second.draws])
+    chosen = np.argsort(drawn, kind="stable")[:SAMPLE]
+    numbers = {}
+    for name, a in first.numbers.items():
+        b = second.numbers[name]
+        known = a.known + b.known
+        apart = b.mean - a.mean
+        numbers[name] = NumberStatistics(
+            known,
+            a.missing + b.missing,
+            a.mean + apart * b.known / max(known, 1),
+            a.squares + b.squares + apart**2 * a.known * b.known / max(known, 1),
+            np.concatenate([a.values, b.values])[chosen],
+        )
+    groups = [np.union1d(one, other) for one, other in zip(first.groups, second.groups, strict=True)]
+    return Survey(
+        first.rows + second.rows, first.positive + second.positive, (groups[0], groups[1]), drawn[chosen], numbers
+    )
+
+
+def find_group(partitions: Sequence[Partition], key: int) -> str:
+    """The value of the group with this key, for messages."""
+    for partition in partitions:
+        groups = pc.unique(pq.read_table(partition.path, columns=[GROUP])[GROUP].combine_chunks())
+        found = np.flatnonzero(hashes(groups).view(np.int64) == key)
+        if len(found):
+            return str(groups[int(found[0])].as_py())
+    return "?"

@@ -1,0 +1,202 @@
+"""Tables as record batches: CSV, plain, gzip or in a zip, and parquet."""
+
+from __future__ import annotations
+
+import codecs
+import zipfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from components.datasets.tabular.raw_files import is_parquet
+from components.datasets.tabular.schema import EVERY_OTHER, TableSchema
+from components.errors import KfrecError
+from components.workflows.quarantine import BadLine
+
+_BLOCK = 8 << 20
+_BATCH = 65_536
+_START = 1 << 16
+
+
+@dataclass
+class Batch:
+    """Rows of a table.
+
+    Attributes:
+        rows: the columns that the schema reads.
+        lines: int64, the number of each row from 1, counting the header and rows in quotes as one each.
+        bad: those before the last row that have too many or too few values.
+        consumed: bytes of the file read since the last batch.
+    """
+
+    rows: pa.RecordBatch
+    lines: np.ndarray
+    bad: list[BadLine] = field(default_factory=list)
+    consumed: int = 0
+
+
+def batches(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
+    """Streams a table.
+
+    Args:
+        path: of the table.
+        schema: how to read it.
+        place: of the schema, for messages.
+
+    Raises:
+        KfrecError: it is damaged, not UTF-8, or its columns are not those of the schema.
+    """
+    read = _parquet if is_parquet(path, schema) else _csv
+    try:
+        yield from read(path, schema, place)
+    except (pa.ArrowException, OSError, zipfile.BadZipFile, zlib.error, EOFError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise KfrecError(f"{path}: {_reason(path, schema, error)}") from None
+
+
+def _reason(path: Path, schema: TableSchema, error: Exception) -> str:
+    said = " ".join(str(error).split())
+    if "utf8" in said.lower() or "utf-8" in said.lower():
+        return "not UTF-8; convert it (iconv -f ENCODING -t UTF-8) and run download again"
+    if "Empty CSV" in said:
+        return "empty; give a table with a row for each sample"
+    kind = "parquet" if is_parquet(path, schema) else {".gz": "gzip", ".zip": "zip"}.get(path.suffix, "CSV")
+    return f"damaged, truncated or not a {kind} file ({said}); get a good copy of it"
+
+
+def _parquet(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
+    with pq.ParquetFile(path) as file:
+        _check_names(path, file.schema_arrow.names, schema, place)
+        size, first = path.stat().st_size, 1
+        for rows in file.iter_batches(_BATCH, columns=list(schema.read)):
+            share = size * len(rows) // max(file.metadata.num_rows, 1)
+            yield Batch(rows.select(list(schema.read)), np.arange(first, first + len(rows)), [], share)
+            first += len(rows)
+
+
+def _csv(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
+    for _, open_text in _texts(path):
+        with open_text() as (stream, _):
+            # Arrow reports text that is no UTF-8 only after it has parsed a block of it.
+            codecs.getincrementaldecoder("utf-8")().decode(stream.read(_START))
+        with open_text() as (stream, _):
+            header = list(schema.names) or _header(stream, schema)
+        names = [name.strip() for name in header]
+        _check_names(path, names, schema, place)
+        wanted = {header[names.index(name)]: name for name in schema.read}
+        invalid: list[Any] = []
+
+        def refuse(row: Any, invalid: list[Any] = invalid) -> str:
+            invalid.append(row)
+            return "skip"
+
+        with open_text() as (stream, tell):
+            reader = pa.csv.open_csv(
+                stream,
+                # Arrow numbers the lines in order on one thread alone.
+                pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK, column_names=list(schema.names) or None),
+                _parse_options(schema, refuse),
+                pa.csv.ConvertOptions(
+                    column_types=dict.fromkeys(wanted, pa.string()),
+                    include_columns=list(wanted),
+                    strings_can_be_null=False,
+                ),
+            )
+            line, told = 1 if schema.names else 2, 0
+            for rows in reader:
+                bad = _up_to(line + len(rows), invalid)
+                numbers = np.arange(line, line + len(rows) + len(bad))
+                line += len(numbers)
+                lines = np.setdiff1d(numbers, [row.number for row in bad])
+                renamed = pa.RecordBatch.from_arrays(rows.columns, names=list(wanted.values()))
+                yield Batch(renamed, lines, [_bad_line(row, len(header)) for row in bad], tell() - told)
+                told = tell()
+            if invalid:
+                yield Batch(
+                    _nothing(wanted.values()), np.zeros(0, np.int64), [_bad_line(row, len(header)) for row in invalid]
+                )
+
+
+def _nothing(names: Iterable[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({name: pa.array([], pa.string()) for name in names})
+
+
+def _up_to(end: int, invalid: list[Any]) -> list[Any]:
+    """Takes the invalid rows before row ``end``, which each of them moves on by one; the others are of later blocks."""
+    taken: list[Any] = []
+    while invalid and invalid[0].number < end + len(taken):
+        taken.append(invalid.pop(0))
+    return taken
+
+
+def _bad_line(row: Any, columns: int) -> BadLine:
+    has = f"{row.actual_columns} value{'' if row.actual_columns == 1 else 's'}"
+    return BadLine(row.number, f"{has}, not {columns}", row.text.encode())
+
+
+def _parse_options(schema: TableSchema, refuse: Callable[[Any], str]) -> pa.csv.ParseOptions:
+    return pa.csv.ParseOptions(delimiter=schema.delimiter, newlines_in_values=True, invalid_row_handler=refuse)
+
+
+def _header(stream: Any, schema: TableSchema) -> list[str]:
+    """The names in the first line."""
+    options = pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK)
+    return list(pa.csv.open_csv(stream, options, _parse_options(schema, lambda row: "skip")).schema.names)
+
+
+def _texts(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The CSV files in a file, each with what opens it as a stream and a function that tells the bytes read."""
+    if path.suffix != ".zip":
+        yield path.name, lambda: _plain(path)
+        return
+    with zipfile.ZipFile(path) as archive:
+        members = [info.filename for info in archive.infolist() if not info.is_dir()]
+        members = [name for name in members if not name.startswith("__MACOSX/")]
+    if not members:
+        raise KfrecError(f"{path}: holds no file; give a zip with a CSV file")
+    for member in members:
+        yield member, lambda member=member: _member(path, member)  # type: ignore[misc]
+
+
+@contextmanager
+def _plain(path: Path) -> Iterator[tuple[Any, Callable[[], int]]]:
+    with pa.OSFile(str(path)) as file, ExitStack() as stack:
+        stream = stack.enter_context(pa.CompressedInputStream(file, "gzip")) if path.suffix == ".gz" else file
+        yield stream, file.tell
+
+
+@contextmanager
+def _member(path: Path, member: str) -> Iterator[tuple[Any, Callable[[], int]]]:
+    with path.open("rb") as file, zipfile.ZipFile(file) as archive, archive.open(member) as stream:
+        yield stream, file.tell
+
+
+def _check_names(path: Path, names: Sequence[str], schema: TableSchema, place: str) -> None:
+    """Compares the columns of a table with those of the schema.
+
+    Raises:
+        KfrecError: a name is there twice, is missing, or has no role.
+    """
+    has = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
+    for name in names:
+        if names.count(name) > 1:
+            raise KfrecError(f"{path}: has two columns {name!r}; rename one")
+    for name in (*schema.read, *(column for column in schema.drop if column != EVERY_OTHER)):
+        if name not in names:
+            raise KfrecError(f"{path}: has no column {name!r}, which {place} names; it has {has}")
+    known = {*schema.read, *schema.drop}
+    without = [name for name in names if name not in known]
+    if without and EVERY_OTHER not in schema.drop:
+        raise KfrecError(
+            f"{path}: column {without[0]!r} has no role in {place}; give it one under columns, or list it under drop "
+            "('*' drops every other one)"
+        )

@@ -1,0 +1,134 @@
+"""Columns of a table as text or as numbers, whatever the file holds them as."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.datasets.tabular.schema import Scalar
+
+# What Arrow's and Python's parsers both read.
+_NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
+_FRACTION = r"^[+-]?\d*\.\d*[1-9]\d*$"
+
+
+def texts(column: pa.Array, missing: Sequence[str]) -> pa.Array:
+    """A column as text without blanks around it, null where a value is missing.
+
+    A float column of whole numbers, as pandas makes of integers with gaps, gives them without a fraction.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_floating(column.type):
+        values = column.to_numpy(zero_copy_only=False).astype(np.float64)
+        column = pc.if_else(pa.array(np.isnan(values)), None, column)
+        if is_whole(values):
+            column = column.cast(pa.int64())
+    column = pc.utf8_trim_whitespace(column.cast(pa.string()))
+    return pc.if_else(pc.is_in(column, value_set=pa.array(missing, pa.string())), None, column)
+
+
+def is_whole(values: np.ndarray) -> bool:
+    """Whether all numbers that are not missing are whole, and exact as floats."""
+    known = values[~np.isnan(values)]
+    return bool(np.all((np.abs(known) < 2.0**53) & (known == np.floor(known))))
+
+
+def numbers(column: pa.Array, missing: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """A column as numbers.
+
+    Returns:
+        values: float64, NaN where a value is missing or wrong.
+        wrong: bool, where it is neither missing nor a finite number.
+    """
+    if _is_text(column.type):
+        text = texts(column, missing)
+        fits = pc.fill_null(pc.match_substring_regex(text, _NUMBER), False)
+        values = pc.if_else(fits, text, None).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        wrong = pc.and_(pc.is_valid(text), pc.invert(fits)).to_numpy(zero_copy_only=False)
+    else:
+        values = _floats(column)
+        wrong = (
+            np.isnan(values)
+            & pc.is_valid(column).to_numpy(zero_copy_only=False)
+            & (not pa.types.is_floating(column.type))
+        )
+    infinite = np.isinf(values)
+    return np.where(infinite, np.nan, values), wrong | infinite
+
+
+def _floats(column: pa.Array) -> np.ndarray:
+    """The values as float64, NaN where they are null or no numbers, as dates and lists are."""
+    try:
+        return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowException:
+        return np.full(len(column), np.nan)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
+
+
+def times(column: pa.Array, missing: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
+    """A column of times as numbers that sort as they do: the numbers themselves, or seconds of dates and times (UTC).
+
+    Returns:
+        values: float64, NaN where a value is missing or wrong.
+        wrong: bool, where it is neither missing nor a time.
+    """
+    import pandas as pd
+
+    if not (_is_text(column.type) or pa.types.is_temporal(column.type)):
+        return numbers(column, missing)
+    if _is_text(column.type):
+        values, wrong = numbers(column, missing)
+        if not wrong.any():
+            return values, wrong
+        column = texts(column, missing)
+    parsed = pd.to_datetime(column.to_pandas(), errors="coerce", utc=True)
+    known = parsed.notna().to_numpy()
+    seconds = np.where(known, parsed.astype("int64").to_numpy() / 1e9, np.nan)
+    return seconds, ~known & pc.is_valid(column).to_numpy(zero_copy_only=False)
+
+
+def is_among(column: pa.Array, values: Sequence[Scalar], missing: Sequence[str]) -> np.ndarray:
+    """Where a column has one of some values: as numbers if all of these are, and as text otherwise."""
+    if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
+        return np.isin(numbers(column, missing)[0], np.array(values, np.float64))
+    if all(isinstance(value, bool) for value in values):
+        found = pc.utf8_lower(texts(column, missing))
+        wanted = [str(value).lower() for value in values]
+    else:
+        found, wanted = texts(column, missing), [str(value) for value in values]
+    among = pc.is_in(found, value_set=pa.array(wanted, pa.string()), skip_nulls=True)
+    return among.to_numpy(zero_copy_only=False)
+
+
+class IdCheck:
+    """Watches the values of a column of ids: numbers with a fraction among whole numbers are no ids.
+
+    Text may hold such numbers, as versions do.
+    """
+
+    def __init__(self) -> None:
+        self._has_text = False
+        self._fraction = ""
+
+    def add(self, values: pa.Array) -> None:
+        """Looks at text values."""
+        if self._has_text:
+            return
+        distinct = pc.drop_null(pc.unique(values))
+        is_number = pc.match_substring_regex(distinct, _NUMBER)
+        self._has_text = not pc.all(is_number, min_count=0).as_py()
+        fractions = distinct.filter(pc.match_substring_regex(distinct, _FRACTION))
+        if len(fractions) and not self._fraction:
+            self._fraction = fractions[0].as_py()
+
+    @property
+    def fraction(self) -> str:
+        """A value with a fraction in a column of numbers; empty where there is none."""
+        return "" if self._has_text else self._fraction

@@ -1,0 +1,101 @@
+"""Vocabularies: what the ids of features stand for, as the metadata of a feature specification describes them.
+
+    metadata:
+      vocabulary:
+        uid: {file: vocabulary/uid.parquet, unknown: 2, features: [uid]}
+        item: {file: vocabulary/item.parquet, unknown: 2, features: [item_trgt, item_pos, item_neg]}
+
+A file has the columns id and value (string). Features that share a table of ids share a vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.errors import KfrecError
+
+# The id that NVTabular's Categorify gives a value that it has not seen.
+NVTABULAR_UNKNOWN = 2
+# What the positional layout appends to the name of an item feature: the target, the positive and the negative history.
+TARGET_SUFFIX, POSITIVE_SUFFIX, NEGATIVE_SUFFIX = "_trgt", "_pos", "_neg"
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The values of the ids of some features.
+
+    Attributes:
+        name: such as "item".
+        file: path of the parquet file, relative to the specification.
+        unknown: the id of a value that the vocabulary lacks; 0 where unknown values share the id of padding.
+        features: that hold these ids.
+    """
+
+    name: str
+    file: str
+    unknown: int
+    features: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"file": self.file, "unknown": self.unknown, "features": list(self.features)}
+
+
+def positional_vocabulary(name: str, file: str, features: Collection[str]) -> Vocabulary:
+    """The vocabulary of a user or item feature of the positional layout, encoded by NVTabular.
+
+    Args:
+        name: of the user or item feature.
+        file: of the vocabulary.
+        features: all names in the records.
+    """
+    names = (name, *(name + suffix for suffix in (TARGET_SUFFIX, POSITIVE_SUFFIX, NEGATIVE_SUFFIX)))
+    return Vocabulary(name, file, NVTABULAR_UNKNOWN, tuple(feature for feature in names if feature in features))
+
+
+def read_vocabularies(path: Path, listed: Any, features: Collection[str]) -> tuple[Vocabulary, ...]:
+    """Parses and checks the section ``vocabulary`` of a specification's metadata.
+
+    A vocabulary given as the path of its file alone, as earlier versions wrote it, is one of the positional layout.
+
+    Args:
+        path: of the specification, for messages.
+        listed: the section; None is empty.
+        features: names of the specification's features.
+
+    Raises:
+        KfrecError: it is malformed, names an unknown feature, or names a feature twice.
+    """
+    if not isinstance(listed or {}, dict):
+        raise KfrecError(f"{path}: metadata has vocabulary {listed!r}; give a mapping of names to files, or remove it")
+    found = tuple(_vocabulary(path, str(name), entry, features) for name, entry in (listed or {}).items())
+    _require_one_each(path, found)
+    return found
+
+
+def _vocabulary(path: Path, name: str, entry: Any, features: Collection[str]) -> Vocabulary:
+    if isinstance(entry, str):
+        return positional_vocabulary(name, entry, features)
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("file"), str):
+        raise KfrecError(f"{path}: vocabulary {name} is {entry!r}; give its file, unknown id and features as a mapping")
+    unknown, named = entry.get("unknown"), entry.get("features", [name])
+    if not isinstance(unknown, int) or isinstance(unknown, bool) or unknown < 0:
+        raise KfrecError(f"{path}: vocabulary {name} has unknown {unknown!r}; give the id of unknown values")
+    if not isinstance(named, list):
+        raise KfrecError(f"{path}: vocabulary {name} has features {named!r}; give a list of names")
+    for feature in named:
+        if feature not in features:
+            raise KfrecError(f"{path}: vocabulary {name} names {feature}, which feature_spec does not describe")
+    return Vocabulary(name, entry["file"], unknown, tuple(named))
+
+
+def _require_one_each(path: Path, vocabularies: Iterable[Vocabulary]) -> None:
+    first: dict[str, str] = {}
+    for vocabulary in vocabularies:
+        for feature in vocabulary.features:
+            if first.setdefault(feature, vocabulary.name) != vocabulary.name:
+                raise KfrecError(
+                    f"{path}: vocabularies {first[feature]} and {vocabulary.name} both name {feature}; give it one"
+                )

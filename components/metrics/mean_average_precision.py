@@ -1,0 +1,75 @@
+"""How high the positive samples of each group stand among the group's samples."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+class RankedGroups:
+    """Samples ranked within their groups, from the highest score down.
+
+    Ties: samples of equal score stand in random order, and a metric is its mean over those orders, as in the AUC. It
+    depends on labels, scores and groups alone, never on the order of the samples. A model that gives every sample the
+    same score gets what guessing gets.
+
+    Args:
+        labels: ``[n]``, above 0 is positive.
+        scores: ``[n]``, finite.
+        groups: ``[n]`` integers, such as the display of each sample.
+
+    Attributes:
+        groups: the groups with a positive sample, rising. Those without one have no average precision.
+        sizes: samples of each of these groups.
+        left_out: number of groups without a positive sample.
+    """
+
+    def __init__(self, labels: np.ndarray, scores: np.ndarray, groups: np.ndarray) -> None:
+        order = np.lexsort((-scores, groups))
+        group, score, positive = groups[order], scores[order], np.asarray(labels)[order] > 0
+        new_group = np.append(True, group[1:] != group[:-1])[: len(group)]
+        new_tie = new_group | np.append(True, score[1:] != score[:-1])[: len(group)]
+        first, tie = np.flatnonzero(new_group), np.flatnonzero(new_tie)
+        above = np.append(0, np.cumsum(positive, dtype=np.int64))
+        size = np.diff(np.append(first, len(group)))
+        positives = above[first + size] - above[first]
+        counted = positives > 0
+        self.groups, self.sizes, self.left_out = group[first][counted], size[counted], int((~counted).sum())
+        self._positives = positives[counted]
+        # Of each block of ties in these groups: its group, how many samples and positives stand above it, and in it.
+        of = (np.cumsum(new_group) - 1)[tie]
+        tied = np.diff(np.append(tie, len(group)))
+        kept = counted[of]
+        self._of = (np.cumsum(counted) - 1)[of[kept]]
+        self._above = (tie - first[of])[kept]
+        self._positives_above = (above[tie] - above[first[of]])[kept]
+        self._tied = tied[kept]
+        self._positives_tied = (above[tie + tied] - above[tie])[kept]
+
+    def average_precision(self, k: int) -> np.ndarray:
+        """Average precision among the first k of each group with a positive sample, float64.
+
+            AP@k = sum_{i <= k} y_i * (positives among the first i) / i / min(k, P)
+
+        With P = 1 positive it is 1 / rank, or 0 from rank k + 1 on. For a block of t tied samples, r of them positive,
+        below a others, R of them positive, the mean over all orders of the block has at position j
+
+            r / t * (R + 1 + (j - 1) * (r - 1) / (t - 1)) / (a + j)
+
+        Source: McSherry and Najork, "Computing information retrieval performance measures efficiently in the presence
+        of tied scores", ECIR 2008.
+
+        Args:
+            k: positions that count, at least 1.
+        """
+        harmonic = np.append(0.0, np.cumsum(1.0 / np.arange(1, k + 1)))
+        a, t, r = self._above, self._tied, self._positives_tied
+        counted = np.clip(k - a, 0, t)
+        slope = (r - 1) / np.maximum(t - 1, 1)
+        inverse = harmonic[np.minimum(a + counted, k)] - harmonic[np.minimum(a, k)]
+        parts = r / t * (slope * counted + (self._positives_above + 1 - slope * (a + 1)) * inverse)
+        sums = np.bincount(self._of, weights=parts, minlength=len(self.groups))
+        return sums / np.minimum(self._positives, k)
+
+    def mean(self, k: int) -> float:
+        """MAP@k: the mean of :meth:`average_precision`, nan without a group that has a positive sample."""
+        return float(self.average_precision(k).mean()) if len(self.groups) else float("nan")

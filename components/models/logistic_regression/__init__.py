@@ -1,0 +1,38 @@
+"""Logistic regression, a baseline: its parameters, and how it is built."""
+
+from __future__ import annotations
+
+from components.feature_spec import FeatureSpec
+from components.models.definition import ModelDefinition
+from components.models.logistic_regression.parameters import LogisticRegressionParameters
+from components.models.model import Model
+from components.models.optimizers import one_optimizer
+
+
+def _build(parameters: LogisticRegressionParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
+    from components.models.logistic_regression.model import LogisticRegression
+
+    return LogisticRegression(spec)  # nothing is drawn, and nothing is large enough for float16
+
+
+def _training_bytes(parameters: LogisticRegressionParameters, spec: FeatureSpec) -> int:
+    """Memory of the weights of all ids and of their optimizer's state, in bytes."""
+    from components.models.tabular import read_tabular
+
+    channels = read_tabular(spec)
+    rows = sum((feature.cardinality or 0) + 1 for feature in (*channels.categorical, *channels.multihot))
+    return 4 * rows * (1 if parameters.optimizer == "sgd" else 3)
+
+
+MODEL = ModelDefinition(
+    name="logistic_regression",
+    title="Logistic regression",
+    summary="A weight for each id and each number of a table; a baseline.",
+    parameters=LogisticRegressionParameters,
+    build=_build,
+    optimizers=one_optimizer,
+    training_bytes=_training_bytes,
+    dataset="tabular",
+    task="click",
+    defaults={"epochs": 10, "global_batch_size": 4096},
+)

@@ -1,0 +1,41 @@
+"""Rows of an embedding table on a GPU: gathered in the type that is wanted, their gradients summed table by table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from components.models.ops.rows import may_be_dense
+from components.models.tables.placement import sharding_of
+
+
+def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, has_padding: bool = False) -> tf.Tensor:
+    """See :func:`components.models.ops.rows.look_up`.
+
+    A copy of the table in half precision is small beside the rows that are gathered from it. Each look-up adds its
+    gradient to a table of its own, which is smaller than one list of all look-ups' rows. Padding, by far the most
+    frequent row, has a negative number there: what belongs to it is skipped instead of added up by atomic operations
+    that wait for each other.
+    """
+    if sharding_of(table) is not None:
+        return NotImplemented
+    is_dense = may_be_dense(table)
+    height, width = table.shape
+    total = rows.shape[-1] * width
+
+    @tf.custom_gradient
+    def gathered(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor | tf.IndexedSlices]]:
+        found = tf.gather(tf.cast(values, dtype), rows)
+
+        def gradient(upstream: tf.Tensor) -> tf.Tensor | tf.IndexedSlices:
+            with tf.name_scope("look_up_gradient"):
+                by_row = tf.cast(tf.reshape(upstream, [-1, width]), tf.float32)
+                if not is_dense:
+                    return tf.IndexedSlices(by_row, tf.reshape(rows, [-1]), tf.constant([height, width], rows.dtype))
+                counted = tf.where(rows[..., :1] > 0, rows, -tf.ones_like(rows)) if has_padding else rows
+                return tf.math.unsorted_segment_sum(by_row, tf.reshape(counted, [-1]), height)
+
+        return tf.reshape(found, tf.concat([tf.shape(rows)[:-1], [total]], 0)), gradient
+
+    return gathered(tf.convert_to_tensor(table))

@@ -1,0 +1,83 @@
+"""RMSProp."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from components.models.ops.rows import sum_by_row
+from components.models.optimizers.schedules import Rate, at
+from components.models.optimizers.slots import slot
+
+EPSILON = 1e-7
+# The mean squares are kept divided by up to this power of ten.
+_DIGITS = 9
+
+
+class RmsProp(tf.Module):
+    """RMSProp without momentum.
+
+        s = rho s + (1 - rho) g²
+        w = w - lr * g / (sqrt(s) + 1e-7)
+
+    A sparse gradient counts as 0 in the rows it does not name: their weights stay, and their s fades like the others.
+    All s of a table fade alike, so that the state is u with s = f u for one number f, which a step multiplies by rho:
+    the rows that a step does not name are not touched. Before f gets too small, every 30th step at rho = 0.5, f
+    becomes 1 again and u is multiplied instead.
+
+    Args:
+        learning_rate: lr, a number or a schedule.
+        rho: share of s that a step keeps, above 0 and below 1.
+
+    References:
+        Tieleman and Hinton, Neural Networks for Machine Learning, lecture 6.5; the form is that of Keras.
+    """
+
+    keeps_sparse = False
+
+    def __init__(self, learning_rate: Rate, rho: float = 0.9) -> None:
+        super().__init__(name="rmsprop")
+        self._learning_rate = learning_rate
+        self._rho = rho
+        self._period = max(1, math.ceil(_DIGITS / -math.log10(rho)))
+        self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
+        self.squares: list[tf.Variable] = []
+
+    def build(self, variables: Sequence[tf.Variable]) -> None:
+        """Makes the mean squares u of every variable."""
+        with tf.init_scope():
+            self.squares = [slot(variable) for variable in variables]
+
+    def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]]) -> None:
+        """Takes one step; the variables come in the same order in every call."""
+        pairs = list(gradients_and_variables)
+        if not self.squares:
+            self.build([variable for _, variable in pairs])
+        rate = at(self._learning_rate, tf.cast(self.steps, tf.float32))
+        age = tf.math.floormod(self.steps.assign_add(1, read_value=True), self._period)
+        tf.cond(age == 0, self._fade, lambda: None)
+        factor = tf.pow(self._rho, tf.cast(age, tf.float32))
+        for (gradient, variable), squares in zip(pairs, self.squares, strict=True):
+            if isinstance(gradient, tf.IndexedSlices):
+                rows, values = sum_by_row(gradient)
+                new = tf.gather(squares, rows) + self._share(values, factor)
+                squares.scatter_update(tf.IndexedSlices(new, rows))
+                variable.scatter_sub(tf.IndexedSlices(_change(rate, values, factor * new), rows))
+            else:
+                new = squares.assign_add(self._share(gradient, factor), read_value=True)
+                variable.assign_sub(_change(rate, gradient, factor * new))
+
+    def _fade(self) -> None:
+        for squares in self.squares:
+            squares.assign(squares * self._rho**self._period)
+
+    def _share(self, gradient: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
+        """What a gradient adds to u."""
+        return (1.0 - self._rho) / factor * tf.square(gradient)
+
+
+def _change(rate: float | tf.Tensor, gradient: tf.Tensor, squares: tf.Tensor) -> tf.Tensor:
+    return rate * gradient / (tf.sqrt(squares) + EPSILON)

@@ -1,0 +1,60 @@
+"""Popularity, a baseline: its parameters, and how it is built."""
+
+from __future__ import annotations
+
+from components.errors import KfrecError
+from components.feature_spec import Channel, Feature, FeatureSpec
+from components.feature_spec.spec import FILENAME
+from components.models.definition import ModelDefinition
+from components.models.model import Model
+from components.models.optimizers import one_optimizer
+from components.models.popularity.parameters import PopularityParameters
+
+# The channels whose ids can be counted; the first one that is there has the feature that is taken by default.
+_CHANNELS = (Channel.TARGET, Channel.CATEGORICAL, Channel.MULTIHOT, Channel.USER)
+
+
+def counted_feature(spec: FeatureSpec, name: str) -> Feature:
+    """The feature of that name or, if it is empty, the first one of the target item or of the table.
+
+    Raises:
+        KfrecError: there is none.
+    """
+    names = [feature for channel in _CHANNELS for feature in spec.channels.get(channel, ())]
+    known = {feature: spec.features[feature] for feature in names if spec.features[feature].cardinality is not None}
+    if not known:
+        raise KfrecError(
+            f"{spec.folder / FILENAME}: no feature with a cardinality in the channels {', '.join(_CHANNELS)}; "
+            "name one whose values can be counted"
+        )
+    if name and name not in known:
+        raise KfrecError(
+            f"parameter feature={name!r}: {spec.folder / FILENAME} has no such ids; it has {', '.join(known)}"
+        )
+    return known[name or next(iter(known))]
+
+
+def _build(parameters: PopularityParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
+    from components.models.popularity.model import Popularity
+
+    return Popularity(counted_feature(spec, parameters.feature))
+
+
+def _training_bytes(parameters: PopularityParameters, spec: FeatureSpec) -> int:
+    """Memory of the weights of all ids and of their optimizer's state, in bytes."""
+    rows = (counted_feature(spec, parameters.feature).cardinality or 0) + 1
+    return 4 * rows * (1 if parameters.optimizer == "sgd" else 3)
+
+
+MODEL = ModelDefinition(
+    name="popularity",
+    title="Popularity",
+    summary="How often the value of one feature, such as the item, was clicked; a baseline.",
+    parameters=PopularityParameters,
+    build=_build,
+    optimizers=one_optimizer,
+    training_bytes=_training_bytes,
+    dataset="tabular",
+    task="click",
+    defaults={"epochs": 5, "global_batch_size": 4096},
+)

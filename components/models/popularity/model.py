@@ -1,0 +1,40 @@
+"""Popularity in TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import tensorflow as tf
+
+from components.feature_spec import Feature
+from components.models.layers.linear import Linear
+from components.models.layers.weights import Weights
+from components.models.loss import LossTerm, cross_entropy
+
+
+class Popularity(tf.Module):
+    """The log-odds of a click, given the value of one feature alone: ``w_value + b``.
+
+    The weights that minimise the log loss are those of the counted rates: ``w_v + b = ln(clicks_v / (views_v -
+    clicks_v))``. They are found by gradient descent from 0, as the weights of every model, so that a value with few
+    views stays near the rate of all samples.
+
+    Args:
+        feature: whose values are counted.
+    """
+
+    def __init__(self, feature: Feature) -> None:
+        super().__init__()
+        self.serving_features = (feature.name,)
+        self.linear = Linear(Weights(0).scope("linear"), (feature,), 0)
+        self.tables = self.linear.embed.tables
+
+    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+        rows = tf.shape(features[self.serving_features[0]])[0]
+        return tf.squeeze(self.linear(features, tf.zeros([rows, 0])), 1)
+
+    def loss_terms(
+        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
+    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
+        logits = self.logits(features, training)
+        return logits, {"cross_entropy": cross_entropy(labels, logits)}

@@ -1,0 +1,100 @@
+"""Making tables where a plan puts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Protocol
+
+import tensorflow as tf
+
+from components.models.tables.placement import REPLICATED, Peers, Placement, Requested, Sharding, divide, mark
+
+# The initial values of a table's rows ``first`` to before ``first + count``: float32 ``[count, width]``.
+Draw = Callable[[int, int], tf.Tensor]
+
+# Rows are drawn in blocks of 64 MiB, so that a rank never holds more of a table than its part.
+_BLOCK_FLOATS = 1 << 24
+
+
+class Maker(Protocol):
+    """Makes the variable of a table, or of this rank's part of it."""
+
+    def __call__(self, name: str, shape: tuple[int, int], draw: Draw) -> tf.Variable: ...
+
+
+def make_replicated(name: str, shape: tuple[int, int], draw: Draw) -> tf.Variable:
+    """A whole table."""
+    return tf.Variable(draw(0, shape[0]), name=name)
+
+
+_maker: ContextVar[Maker] = ContextVar("table_maker", default=make_replicated)
+
+
+@contextmanager
+def tables_made_by(maker: Maker) -> Iterator[None]:
+    """Models built within get their tables from ``maker``; elsewhere tables are whole."""
+    token = _maker.set(maker)
+    try:
+        yield
+    finally:
+        _maker.reset(token)
+
+
+def make_table(name: str, shape: tuple[int, int], draw: Draw) -> tf.Variable:
+    """Makes the variable of a table, or of this rank's part of it."""
+    return _maker.get()(name, shape, draw)
+
+
+class Survey:
+    """Notes which tables a model asks for, and makes empty ones: such a model computes nothing.
+
+    Attributes:
+        requested: the tables.
+    """
+
+    def __init__(self) -> None:
+        self.requested: list[Requested] = []
+
+    def __call__(self, name: str, shape: tuple[int, int], draw: Draw) -> tf.Variable:
+        if any(table.name == name for table in self.requested):
+            raise ValueError(f"two tables are called {name}; make them with weights of different scopes")
+        self.requested.append(Requested(name, *shape))
+        return tf.Variable(tf.zeros([0, shape[1]]), name=name)
+
+
+class PlacedTables:
+    """Makes this rank's parts of tables.
+
+    Args:
+        placements: of each table by name.
+        peers: who has the other parts.
+    """
+
+    def __init__(self, placements: Mapping[str, Placement], peers: Peers) -> None:
+        self._placements, self._peers = placements, peers
+
+    def __call__(self, name: str, shape: tuple[int, int], draw: Draw) -> tf.Variable:
+        placement = self._placements[name]
+        # None leaves the device to TensorFlow: the GPU, if there is one.
+        with tf.device("CPU:0" if placement.on_host else None):
+            if placement.kind == REPLICATED:
+                return make_replicated(name, shape, draw)
+            sharding = Sharding(name, shape, divide(placement, shape, self._peers.size), self._peers)
+            variable = _drawn_part(sharding, draw)
+        mark(variable, sharding)
+        return variable
+
+
+def _drawn_part(sharding: Sharding, draw: Draw) -> tf.Variable:
+    """This rank's part, which holds what the same rows and columns of the whole table would."""
+    part, (rows, width) = sharding.mine, sharding.shape
+    variable = tf.Variable(tf.zeros([part.rows, part.width]), name=sharding.name)
+    # A multiple of the step, so that every block has this part's rows at the same places.
+    block = max(_BLOCK_FLOATS // (width * part.step), 1) * part.step
+    for first in range(0, rows if part.rows else 0, block):
+        drawn = draw(first, min(block, rows - first))[part.first :: part.step, part.begin : part.end]
+        begin = first // part.step
+        variable[begin : begin + drawn.shape[0]].assign(drawn)
+    return variable

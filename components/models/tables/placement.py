@@ -1,0 +1,174 @@
+"""Which rank holds which part of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    import tensorflow as tf
+
+REPLICATED, RANK, COLUMNS, ROWS = "replicated", "rank", "columns", "rows"
+KINDS = (REPLICATED, RANK, COLUMNS, ROWS)
+
+# An attribute of the variables that hold a part of a table, and of their optimizer's state.
+_ATTRIBUTE = "_kfrec_sharding"
+
+
+class Requested(NamedTuple):
+    """A table that a model asks for: its variable's name, rows and floats in a row."""
+
+    name: str
+    rows: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Where a table is.
+
+    Attributes:
+        kind: REPLICATED, every rank holds all of it; RANK, one rank holds it; COLUMNS, each rank holds some columns of
+            every row; ROWS, rank r of n holds the rows r, r + n, r + 2n, ... Frequent ids often are neighbours, so that
+            ranges of rows would load the ranks unevenly.
+        rank: that holds the table, for RANK.
+        on_host: whether it is in the host's memory although there is a GPU.
+    """
+
+    kind: str = REPLICATED
+    rank: int = 0
+    on_host: bool = False
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows and columns of a table.
+
+    Attributes:
+        first: the first row.
+        step: from one row to the next.
+        rows: how many; may be 0.
+        begin, end: of its columns.
+    """
+
+    first: int
+    step: int
+    rows: int
+    begin: int
+    end: int
+
+    @property
+    def width(self) -> int:
+        return self.end - self.begin
+
+    @property
+    def size(self) -> int:
+        """Number of floats."""
+        return self.rows * self.width
+
+    def find(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Which ids are in this part, as a mask, and in which of its rows those are."""
+        held = (ids % self.step == self.first) & (ids // self.step < self.rows)
+        return held, ids[held] // self.step
+
+    def ids(self, begin: int, end: int) -> np.ndarray:
+        """The rows of the table that this part's rows from ``begin`` to before ``end`` are."""
+        import numpy as np  # this module is read where no model is built
+
+        return self.first + self.step * np.arange(begin, end, dtype=np.int64)
+
+
+def divide(placement: Placement, shape: tuple[int, int], ranks: int) -> tuple[Part, ...]:
+    """The part of each rank of a table ``[rows, width]``.
+
+    Raises:
+        ValueError: the columns cannot be divided evenly.
+    """
+    rows, width = shape
+    if placement.kind == ROWS:
+        return tuple(Part(rank, ranks, len(range(rank, rows, ranks)), 0, width) for rank in range(ranks))
+    if placement.kind == COLUMNS:
+        if width % ranks:
+            raise ValueError(f"{width} columns cannot be divided evenly over {ranks} ranks")
+        each = width // ranks
+        return tuple(Part(0, 1, rows, rank * each, (rank + 1) * each) for rank in range(ranks))
+    whole = Part(0, 1, rows, 0, width)
+    if placement.kind == RANK:
+        return tuple(whole if rank == placement.rank else Part(0, 1, 0, 0, width) for rank in range(ranks))
+    return (whole,) * ranks
+
+
+class Peers(Protocol):
+    """The processes that share tables, seen from one of them.
+
+    Attributes:
+        rank: number of this process, from 0.
+        size: number of processes.
+    """
+
+    rank: int
+    size: int
+
+    def all_to_all(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
+        """All-to-all along the first axis.
+
+        Args:
+            values: ``[N, ...]``: what the first rank is to receive, then the second, and so on.
+            counts: int32 ``[size]``: how many values each rank is to receive; they add up to N.
+            name: the same on every rank.
+
+        Returns:
+            What this rank receives, in the order of the ranks, and how much from each, int32 ``[size]``.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class Sharding:
+    """How a table is divided among ranks.
+
+    Attributes:
+        name: of the table's variable.
+        shape: of the whole table.
+        parts: of each rank.
+        peers: the ranks.
+    """
+
+    name: str
+    shape: tuple[int, int]
+    parts: tuple[Part, ...]
+    peers: Peers
+
+    @property
+    def mine(self) -> Part:
+        """This rank's part."""
+        return self.parts[self.peers.rank]
+
+
+def sharding_of(variable: tf.Variable) -> Sharding | None:
+    """How the table is divided that a variable holds a part of, or its optimizer's state; None if it is whole."""
+    return getattr(variable, _ATTRIBUTE, None)
+
+
+def part_like(other: tf.Variable, make: Callable[[], tf.Variable]) -> tf.Variable:
+    """The variable that ``make`` makes, which holds the same part of a table as another, on the same device."""
+    import tensorflow as tf
+
+    with tf.device(other.device):
+        variable = make()
+    sharding = sharding_of(other)
+    if sharding is not None:
+        mark(variable, sharding)
+    return variable
+
+
+def mark(variable: tf.Variable, sharding: Sharding) -> None:
+    """Notes that a variable holds a part of a table."""
+    setattr(variable, _ATTRIBUTE, sharding)
+
+
+def whole_shape(variable: tf.Variable) -> list[int]:
+    """The shape of the whole table that a variable holds, or holds a part of."""
+    sharding = sharding_of(variable)
+    return list(sharding.shape) if sharding is not None else variable.shape.as_list()

@@ -1,0 +1,82 @@
+"""Wide & Deep: its parameters, how it is built, and its two optimizers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from components.feature_spec import FeatureSpec
+from components.models.definition import ModelDefinition
+from components.models.model import Model
+from components.models.optimizers import make_optimizer
+from components.models.wide_and_deep.parameters import WideAndDeepParameters
+
+if TYPE_CHECKING:
+    from components.models.optimizers.groups import OptimizerGroup
+    from components.models.optimizers.schedules import Schedule
+
+RHO = 0.5
+
+
+def _build(parameters: WideAndDeepParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
+    from components.models.wide_and_deep.model import WideAndDeep
+
+    return WideAndDeep(parameters, spec, seed, amp)
+
+
+def _optimizers(parameters: Any, model: Any, steps_per_epoch: int) -> list[OptimizerGroup]:
+    from components.models.optimizers.groups import OptimizerGroup
+
+    deep_rate = deep_schedule(parameters, parameters.epochs, steps_per_epoch)
+    return [
+        OptimizerGroup(make_optimizer("ftrl", parameters.linear_learning_rate), model.wide.trainable_variables),
+        OptimizerGroup(make_optimizer("rmsprop", deep_rate, rho=RHO), model.deep.trainable_variables),
+    ]
+
+
+def deep_schedule(parameters: WideAndDeepParameters, epochs: int, steps_per_epoch: int) -> Schedule:
+    """The deep part's learning rate.
+
+        peak * s / W    while s < W, the steps of the warm-up
+        peak / 4        until half of the other steps are done
+        peak / 8        from then on
+
+    Of 20 epochs with 6 of warm-up, the last phase begins after 13. A training of fewer epochs than the warm-up ends
+    within it.
+    """
+    from components.models.optimizers.schedules import piecewise, warm_up
+
+    peak, warm = parameters.deep_learning_rate, parameters.deep_warmup_epochs * steps_per_epoch
+    half = (warm + epochs * steps_per_epoch) // 2
+    return warm_up(peak, warm, piecewise([(0, peak / 4), (half, peak / 8)]))
+
+
+def _training_bytes(parameters: WideAndDeepParameters, spec: FeatureSpec) -> int:
+    """Memory of the tables and of their optimizers' state, in bytes."""
+    from components.models.tabular import read_tabular
+    from components.models.wide_and_deep.widths import width_of
+
+    channels, size = read_tabular(spec), 0
+    for feature in (*channels.categorical, *channels.multihot):
+        width = 1 + width_of(feature, parameters.embedding_dim)
+        size += 4 * 2 * width * ((feature.cardinality or 0) + 1)
+    return size
+
+
+MODEL = ModelDefinition(
+    name="wide_and_deep",
+    title="Wide & Deep",
+    summary="A linear model and a deep network of the same features, added up.",
+    parameters=WideAndDeepParameters,
+    build=_build,
+    optimizers=_optimizers,
+    training_bytes=_training_bytes,
+    dataset="outbrain",
+    task="ranking",
+    defaults={"epochs": 20, "global_batch_size": 131_072},
+    local_defaults={
+        "epochs": 4,
+        "global_batch_size": 2048,
+        "deep_hidden_units": (256, 256, 256),
+        "deep_warmup_epochs": 1,
+    },
+)

@@ -1,0 +1,99 @@
+"""Wide & Deep in TensorFlow: a linear model of all features beside a deep one of the same features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+import tensorflow as tf
+
+from components.feature_spec import Feature, FeatureSpec
+from components.models.layers.dense import Dense
+from components.models.layers.dropout import Dropout
+from components.models.layers.embedding_tables import EmbeddingTables
+from components.models.layers.linear import Linear
+from components.models.layers.weights import Weights
+from components.models.loss import LossTerm, cross_entropy
+from components.models.model import Table
+from components.models.tabular import read_tabular
+from components.models.wide_and_deep.parameters import WideAndDeepParameters
+from components.models.wide_and_deep.widths import width_of
+
+
+class Deep(tf.Module):
+    """``[embeddings, numbers]`` through dense layers with ReLU and dropout, and an output.
+
+    Args:
+        weights: source of fresh weights; tables start Glorot normal, kernels Glorot uniform.
+        features: ids, or lists of ids, whose embeddings are added up.
+        numbers: how many numerical features there are.
+        parameters: sizes.
+        dtype: of all layers but the output.
+    """
+
+    def __init__(
+        self,
+        weights: Weights,
+        features: Sequence[Feature],
+        numbers: int,
+        parameters: WideAndDeepParameters,
+        dtype: tf.DType,
+    ) -> None:
+        super().__init__()
+        self._dtype = dtype
+        widths = [width_of(feature, parameters.embedding_dim) for feature in features]
+        self.embed = EmbeddingTables(weights.scope("embedding"), features, widths, Weights.glorot_normal, dtype)
+        sizes = (sum(widths) + numbers, *parameters.deep_hidden_units)
+        scopes = [weights.scope(f"hidden_{number}") for number in range(len(parameters.deep_hidden_units))]
+        self.hidden = [Dense(scope, *size) for scope, size in zip(scopes, pairwise(sizes), strict=True)]
+        rate = parameters.deep_dropout
+        self.dropouts = [Dropout(scope, rate) for scope in scopes] if rate > 0 else []
+        self.output = Dense(weights.scope("output"), sizes[-1], 1)
+
+    def __call__(self, features: Mapping[str, tf.Tensor], numbers: tf.Tensor, training: bool) -> tf.Tensor:
+        """Scores a batch, float32 ``[B, 1]``; ``numbers`` is float32 ``[B, numbers]``."""
+        x = tf.concat([*self.embed(features), tf.cast(numbers, self._dtype)], 1)
+        for number, layer in enumerate(self.hidden):
+            x = tf.nn.relu(layer(x))
+            if training and self.dropouts:
+                x = self.dropouts[number](x)
+        return self.output(tf.cast(x, tf.float32))
+
+
+class WideAndDeep(tf.Module):
+    """``wide + deep`` is the logit.
+
+    Args:
+        parameters: its sizes.
+        spec: the features.
+        seed: of the weights.
+        amp: whether the deep part computes in float16; weights, the wide part, logits and losses stay float32.
+
+    References:
+        Cheng et al., Wide & Deep Learning for Recommender Systems, https://arxiv.org/abs/1606.07792
+    """
+
+    def __init__(self, parameters: WideAndDeepParameters, spec: FeatureSpec, seed: int, amp: bool = False) -> None:
+        super().__init__()
+        channels = read_tabular(spec)
+        self.serving_features = channels.serving_features
+        self._numerical = tuple(feature.name for feature in channels.numerical)
+        self._any = self.serving_features[0]
+        weights, features = Weights(seed), (*channels.categorical, *channels.multihot)
+        self.wide = Linear(weights.scope("wide"), features, len(self._numerical))
+        dtype = tf.float16 if amp else tf.float32
+        self.deep = Deep(weights.scope("deep"), features, len(self._numerical), parameters, dtype)
+        linear = {f"wide/{name}": Table(*table[:3], name) for name, table in self.wide.embed.tables.items()}
+        self.tables = {**self.deep.embed.tables, **linear}
+
+    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+        rows = tf.shape(features[self._any])[0]
+        numbers = [features[name] for name in self._numerical]
+        stacked = tf.stack(numbers, 1) if numbers else tf.zeros([rows, 0])
+        return tf.squeeze(self.wide(features, stacked) + self.deep(features, stacked, training), 1)
+
+    def loss_terms(
+        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
+    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
+        logits = self.logits(features, training)
+        return logits, {"cross_entropy": cross_entropy(labels, logits)}

@@ -1,0 +1,88 @@
+"""Numbers and curves of a binary outcome, from labels and probabilities."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from components.metrics import (
+    CONFIDENCE,
+    auc_interval,
+    average_precision,
+    calibration,
+    log_loss,
+    precision_recall_curve,
+    roc_auc,
+    roc_curve,
+)
+from components.tasks.definition import Measured
+
+RESAMPLES = 500
+DECISION = 0.5
+_DENSITY_BINS = 40
+
+
+def measure_binary(labels: np.ndarray, probabilities: np.ndarray, bins: int, clusters: np.ndarray | None) -> Measured:
+    """Computes metrics and curves; a metric may be nan.
+
+    Args:
+        labels: 0 or 1, both present.
+        probabilities: of 1.
+        bins: of the calibration curve.
+        clusters: samples that are not independent, such as a user's, have the same; None where all are.
+    """
+    interval = auc_interval(labels, probabilities, samples=RESAMPLES, confidence=CONFIDENCE, clusters=clusters)
+    calibrated = calibration(labels, probabilities, bins)
+    confusion = _confusion(labels, probabilities)
+    metrics = {
+        "test_auc": roc_auc(labels, probabilities),
+        "test_auc_low": interval.low,
+        "test_auc_high": interval.high,
+        "test_auc_confidence": CONFIDENCE,
+        "test_logloss": log_loss(labels, probabilities),
+        "test_accuracy": float(np.trace(confusion) / len(labels)),
+        "test_pr_auc": average_precision(labels, probabilities),
+        "test_calibration_error": calibrated.error,
+        "test_calibration_ratio": calibrated.ratio,
+        "test_positive_rate": float(labels.mean()),
+        "test_rows": len(labels),
+        "confusion": {
+            "threshold": DECISION,
+            "classes": ["not clicked", "clicked"],
+            "matrix": confusion.tolist(),
+        },
+    }
+    curves = {
+        "roc": roc_curve(labels, probabilities),
+        "pr": precision_recall_curve(labels, probabilities),
+        "calibration": asdict(calibrated),
+        "scores": _densities(labels, probabilities),
+    }
+    return Measured(metrics, curves)
+
+
+def finite(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """The metrics with None for nan, which JSON lacks."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in metrics.items()
+    }
+
+
+def _confusion(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
+    """Rows: true 0 and 1; columns: called 0 and 1."""
+    cell = 2 * (labels > 0) + (probabilities >= DECISION)
+    return np.bincount(cell, minlength=4).reshape(2, 2)
+
+
+def _densities(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, Any]:
+    """Share of each class in bins of equal width over [0, 1]."""
+    index = np.minimum((probabilities * _DENSITY_BINS).astype(int), _DENSITY_BINS - 1)
+    share = {}
+    for name, which in (("negative", labels == 0), ("positive", labels > 0)):
+        share[name] = (np.bincount(index[which], minlength=_DENSITY_BINS) / which.sum()).tolist()
+    return {"edges": np.linspace(0, 1, _DENSITY_BINS + 1).tolist(), **share}

@@ -1,0 +1,79 @@
+"""Ranking: which samples of a group, such as the ads of a display, are clicked, judged by MAP@k."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from components.errors import KfrecError
+from components.feature_spec import Channel
+from components.metrics import Interval, RankedGroups, mean_interval
+from components.report import Story
+from components.tasks.binary import require_both_classes, serve_probability
+from components.tasks.definition import Kept, Measured, Metric, Scores, Streaming, TaskDefinition
+from components.tasks.ranking.parameters import RankingDecision, RankingEvaluation, RankingTraining
+
+GROUP = "group"
+
+
+def _streaming(training: bool, parameters: RankingTraining) -> Streaming:
+    from components.tasks.ranking.streaming import RankingMetrics
+
+    return RankingMetrics(training, parameters.map_k)
+
+
+def _require(scores: Scores, source: object) -> None:
+    require_both_classes(scores, source)
+    if scores.kept[GROUP].min() == scores.kept[GROUP].max():
+        raise KfrecError(
+            f"{source}: all {len(scores.labels)} test samples are in group {scores.kept[GROUP][0]}; the channel "
+            f"{Channel.GROUP} tells which samples are ranked against each other"
+        )
+
+
+def _measure(scores: Scores, parameters: RankingEvaluation) -> Measured:
+    from components.tasks.ranking.measure import measure
+
+    return measure(scores, parameters.map_k, parameters.calibration_bins)
+
+
+def _story(measured: Measured) -> Story:
+    from components.tasks.ranking.sections import story
+
+    return story(measured)
+
+
+def _precisions(scores: Scores, values: np.ndarray, k: int) -> np.ndarray:
+    return RankedGroups(scores.labels, values, scores.kept[GROUP]).average_precision(k)
+
+
+def _difference(
+    scores: Scores, rival: np.ndarray, parameters: RankingEvaluation, samples: int, confidence: float, seed: int
+) -> Interval:
+    """The paired bootstrap draws whole groups, those with a click, of which each has an average precision."""
+    gains = _precisions(scores, scores.values, parameters.map_k) - _precisions(scores, rival, parameters.map_k)
+    return mean_interval(gains, samples=samples, confidence=confidence, seed=seed)
+
+
+TASK = TaskDefinition(
+    name="ranking",
+    summary="Which samples of a group are clicked: MAP@k, ROC AUC, log loss, accuracy.",
+    metrics=(
+        Metric("map", "MAP@k"),
+        Metric("auc", "AUC"),
+        Metric("logloss", "log loss", higher_is_better=False, is_loss=True),
+        Metric("accuracy", "accuracy"),
+    ),
+    training=RankingTraining,
+    evaluation=RankingEvaluation,
+    decision=RankingDecision,
+    kept=(Kept(GROUP, Channel.GROUP, needed_for="MAP@k"),),
+    output="probability",
+    serve=serve_probability,
+    streaming=_streaming,
+    require=_require,
+    measure=_measure,
+    story=_story,
+    value=lambda scores, parameters: float(_precisions(scores, scores.values, parameters.map_k).mean()),
+    difference=_difference,
+    floor=lambda parameters: parameters.map_floor,
+)

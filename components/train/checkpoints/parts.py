@@ -1,0 +1,135 @@
+"""Parts of tables beside a checkpoint: a NumPy file for each part of each table and of its optimizer's state.
+
+    ckpt-90.index, ckpt-90.data-00000-of-00001   what is the same on every rank, and which parts there are
+    ckpt-90.table-3.1.npy                        of the fourth divided variable what rank 1 holds
+
+Every rank writes its files before the first one writes the rest, so that a checkpoint that TensorFlow lists has all of
+them. A part is read from whatever parts there are: ranks may be more or fewer than those that wrote them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from components.errors import KfrecError
+from components.models.tables.placement import Part, sharding_of
+from components.train.checkpoints.state import key_of
+
+# One piece of a table in a file: which part it is, and its values.
+Piece = tuple[Part, np.ndarray]
+
+_NAME = re.compile(r"(.+)\.table-\d+\.(\d+)\.npy")
+_ROWS = 1 << 18  # rows that are read at a time
+
+
+def layout_of(variables: Mapping[str, tf.Variable]) -> dict[str, list[list[int]]]:
+    """The parts of divided variables by path and rank, as JSON."""
+    shardings = {path: sharding_of(variable) for path, variable in variables.items()}
+    return {
+        path: [list(astuple(part)) for part in sharding.parts]
+        for path, sharding in shardings.items()
+        if sharding is not None
+    }
+
+
+def write_parts(prefix: str, variables: Mapping[str, tf.Variable], rank: int) -> list[Path]:
+    """Writes what this rank holds of divided variables; returns the files."""
+    files = []
+    for number, path in enumerate(layout_of(variables)):
+        file = _file(prefix, number, rank)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        partial = file.with_name(f".{file.name}.partial")
+        with partial.open("wb") as out:
+            np.save(out, variables[path].numpy())
+        files.append(partial.replace(file))
+    return files
+
+
+def remove_parts(folder: Path, kept: Iterable[str]) -> None:
+    """Removes parts of checkpoints that are not there any more.
+
+    Args:
+        folder: of checkpoints.
+        kept: prefixes of those that are.
+    """
+    names = {Path(prefix).name for prefix in kept}
+    for file in folder.glob("*.npy"):
+        match = _NAME.fullmatch(file.name)
+        if match and match[1] not in names:
+            file.unlink(missing_ok=True)
+
+
+def is_part(name: str) -> bool:
+    """Whether a checkpoint's file of this name is a part of a table."""
+    return _NAME.fullmatch(name) is not None
+
+
+def rank_of(name: str) -> int:
+    """Which rank writes a checkpoint's file of this name."""
+    match = _NAME.fullmatch(name)
+    return int(match[2]) if match else 0
+
+
+def read_parts(
+    prefix: str, layout: Mapping[str, Sequence[Sequence[int]]], variables: Mapping[str, tf.Variable]
+) -> None:
+    """Gives variables this rank's parts of the values in a checkpoint, where they are divided here or there.
+
+    Args:
+        prefix: of the checkpoint.
+        layout: of the variables that are divided there.
+        variables: by path.
+
+    Raises:
+        KfrecError: a file is missing or damaged.
+    """
+    for path, variable in variables.items():
+        sharding = sharding_of(variable)
+        if path in layout:
+            number = list(layout).index(path)
+            pieces = [_piece(_file(prefix, number, rank), Part(*part)) for rank, part in enumerate(layout[path])]
+        elif sharding is not None:
+            values = tf.train.load_checkpoint(prefix).get_tensor(key_of(path))
+            pieces = [(Part(0, 1, values.shape[0], 0, values.shape[1]), values)]
+        else:
+            continue
+        rows, width = variable.shape
+        part = sharding.mine if sharding is not None else Part(0, 1, rows, 0, width)
+        for begin in range(0, rows, _ROWS):
+            end = min(begin + _ROWS, rows)
+            variable[begin:end].assign(_collected(part, begin, end, pieces))
+
+
+def _collected(part: Part, begin: int, end: int, pieces: Sequence[Piece]) -> np.ndarray:
+    """The rows of a part from ``begin`` to before ``end``, from pieces of the same table."""
+    out = np.empty([end - begin, part.width], np.float32)
+    ids = part.ids(begin, end)
+    for piece, values in pieces:
+        first, last = max(piece.begin, part.begin), min(piece.end, part.end)
+        if first < last and piece.rows:
+            held, places = piece.find(ids)
+            out[held, first - part.begin : last - part.begin] = values[places, first - piece.begin : last - piece.begin]
+    return out
+
+
+def _piece(file: Path, part: Part) -> Piece:
+    remedy = "fetch the whole checkpoint, or give another"
+    try:
+        values = np.load(file, mmap_mode="r" if part.size else None)
+    except FileNotFoundError:
+        raise KfrecError(f"{file}: missing, so the checkpoint is not complete here; {remedy}") from None
+    except (ValueError, EOFError) as error:
+        raise KfrecError(f"{file}: damaged ({str(error).splitlines()[0][:100]}); {remedy}") from None
+    if values.shape != (part.rows, part.width):
+        raise KfrecError(f"{file}: has shape {list(values.shape)}, not {[part.rows, part.width]}; {remedy}")
+    return part, values
+
+
+def _file(prefix: str, number: int, rank: int) -> Path:
+    return Path(f"{prefix}.table-{number}.{rank}.npy")

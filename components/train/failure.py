@@ -1,0 +1,66 @@
+"""The final failure of a training, kept beside its output in object storage.
+
+Argo retries a failed step whatever its exit status: KFP's launcher exits with 1 for every failure, and pipelines cannot
+set a condition. So a training that failed for good leaves a note, and the retries of its step end at once instead of
+taking nodes and GPUs again.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from components.artifacts.remote import ATTEMPTS, read_remote
+from components.errors import KfrecError
+from components.storage import Retry, below, open_store
+from components.train.launching.launch import TrainingFailed
+
+NOTE = "_failed.json"
+
+
+@contextmanager
+def failing_once(uri: str, run_id: str, say: Callable[[str], None]) -> Iterator[None]:
+    """Runs a training whose final failure ends all retries of its step.
+
+    Args:
+        uri: of the training's output.
+        run_id: the pipeline run; nothing is kept of a training outside of one, which nobody retries.
+        say: called with a line for the user.
+
+    Raises:
+        KfrecError: an earlier try of this run failed for good.
+    """
+    if run_id and (message := _noted(uri, run_id)):
+        raise KfrecError(
+            f"{message}; this ended an earlier try of the step, and another one would end in the same way: start a new "
+            f"run, or correct the cause, delete {below(uri, NOTE)} and retry the run"
+        )
+    try:
+        yield
+    except TrainingFailed as failure:
+        if run_id:
+            try:
+                _note(uri, run_id, str(failure))
+            except KfrecError as error:
+                say(f"retries of the step will train again ({error})")
+        raise
+
+
+def _noted(uri: str, run_id: str) -> str:
+    """Why an earlier try of the run failed for good, or an empty text."""
+    try:
+        kept = json.loads(read_remote(uri, NOTE) or b"{}")
+        return str(kept["message"]) if kept.get("run_id") == run_id else ""
+    except (ValueError, AttributeError, KeyError):
+        return ""  # somebody else's file
+
+
+def _note(uri: str, run_id: str, message: str) -> None:
+    store = open_store(uri)
+    with tempfile.NamedTemporaryFile("w") as file:
+        json.dump({"run_id": run_id, "message": message}, file)
+        file.flush()
+        Retry(ATTEMPTS).call(store.url(NOTE), lambda: store.write(NOTE, Path(file.name)))

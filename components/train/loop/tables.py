@@ -1,0 +1,83 @@
+"""The model of a training, with its embedding tables where they are to be."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import tensorflow as tf
+
+from components.feature_spec import FeatureSpec
+from components.models import Model, ModelDefinition, build_model
+from components.models.tables.making import PlacedTables, Survey, tables_made_by
+from components.models.tables.placement import RANK, REPLICATED, Placement
+from components.models.tables.plan import AUTO, Wish, plan_tables, read_named
+from components.steps.parameter import bytes_of
+from components.train.loop.memory import available_bytes, require_memory
+from components.train.loop.ranks import Ranks
+
+_FLOAT = 4
+
+
+def table_memory(parameters: Any, ranks: Ranks) -> float | None:
+    """Bytes of a rank for tables, the same on every rank; None where nothing limits them. Every rank takes part."""
+    given = bytes_of(parameters.table_memory)
+    free = 0.75 * available_bytes() / ranks.local_size
+    least = min(ranks.gather(free)) if ranks.size > 1 else None
+    if given:
+        return given
+    return None if tf.config.get_visible_devices("GPU") else least or None
+
+
+def build_placed(
+    definition: ModelDefinition,
+    parameters: Any,
+    spec: FeatureSpec,
+    ranks: Ranks,
+    seed: int,
+    memory: float | None,
+) -> Model:
+    """Builds a model with fresh weights, of divided tables this rank's parts.
+
+    Args:
+        definition: of the model.
+        parameters: of the run.
+        spec: the features and channels of the records.
+        ranks: who trains together.
+        seed: of the weights.
+        memory: see :func:`table_memory`.
+
+    Raises:
+        KfrecError: the tables fit no rank, or cannot be placed as asked.
+    """
+    needed = definition.training_bytes(parameters, spec)
+    named = read_named(parameters.placed_tables)
+    if ranks.size == 1 and not tf.config.get_visible_devices("GPU"):
+        require_memory(definition.title, needed)
+    if ranks.size == 1 and not named and memory is None:
+        return build_model(parameters, spec, seed=seed)
+    with tables_made_by(survey := Survey()):
+        build_model(parameters, spec, seed=seed)
+    tables = sum(_FLOAT * table.rows * table.width for table in survey.requested)
+    kind = REPLICATED if parameters.xla and parameters.table_placement == AUTO else parameters.table_placement
+    wish = Wish(kind, named, memory)
+    copies = max(needed / tables, 1.0) if tables else 1.0
+    placements = plan_tables(definition.title, survey.requested, ranks.size, wish, copies)
+    told = _told(placements, ranks.size)
+    if told and ranks.rank == 0:
+        print(told, flush=True)
+    with tables_made_by(PlacedTables(placements, ranks)):
+        return build_model(parameters, spec, seed=seed)
+
+
+def _told(placements: dict[str, Placement], ranks: int) -> str:
+    """Which tables are divided, in one line; empty if none is."""
+    divided = {name.rpartition("/")[2]: p for name, p in placements.items() if p.kind != REPLICATED}
+    if not divided:
+        return ""
+    counts = Counter(placement.kind for placement in divided.values())
+    kinds = ", ".join(
+        f"{count} by {kind}" if kind != RANK else f"{count} on one rank each" for kind, count in counts.items()
+    )
+    names = ", ".join(list(divided)[:5]) + (", ..." if len(divided) > 5 else "")
+    return f"{len(divided)} of {len(placements)} embedding tables are divided over {ranks} ranks ({kinds}): {names}"

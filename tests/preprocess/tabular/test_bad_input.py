@@ -1,0 +1,267 @@
+"""Each kind of bad input gives one line that names the file and the remedy, and leaves the earlier output alone."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from components.artifacts import adopt, open_artifact
+from components.errors import KfrecError
+from tests.preprocess.tabular.tables import CSV, SCHEMA, made, preprocess, raw_folder, with_columns
+
+
+def error_of(folder: Path, tables: Any = CSV, schema: Any = SCHEMA, **parameters: Any) -> str:
+    """The one line, beside an output of before."""
+    tables = {"table.csv": tables} if isinstance(tables, str | bytes) else tables
+    raw = raw_folder(folder / "raw", tables, schema)
+    with pytest.raises(KfrecError) as caught:
+        preprocess(raw, folder / "parquet", **parameters)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert not (folder / "parquet").exists()
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")], "something was left behind"
+    return message
+
+
+def _schema(**changed: Any) -> dict[str, Any]:
+    return {name: value for name, value in {**SCHEMA, **changed}.items() if value is not None}
+
+
+def _column(**treatment: Any) -> dict[str, Any]:
+    return with_columns(city=treatment)
+
+
+SCHEMAS: dict[str, tuple[Any, str]] = {
+    "not YAML": ("label: [", "schema.yaml: not YAML"),
+    "a list": ("- label", "schema.yaml: ['label'] is not a mapping"),
+    "no label": (_schema(label=None), "has no label; add it"),
+    "no split": (_schema(split=None), "has no split; add it"),
+    "no columns": (_schema(columns={}), "columns: {} is empty"),
+    "an unknown entry": (_schema(colums={}), "unknown parameter colums: did you mean columns?"),
+    "an unknown role": (_column(role="number"), "columns: city: role: 'number' must be one of numeric, categorical"),
+    "no role": (_column(bins=3), "columns: city: has no role; add it"),
+    "an unknown treatment": (_column(role="numeric", buckets=3), "columns: city: numeric: unknown parameter buckets"),
+    "too many bins": (_column(role="numeric", bins=5000), "bins: 5000 must be at most 1024"),
+    "one bin": (_column(role="numeric", bins=1), "city: bins is 1; give at least 2"),
+    "neither number nor bins": (_column(role="numeric", number=False), "number is false and bins is 0"),
+    "a bucket too many": (_column(role="categorical", buckets=2**31), "buckets: 2147483648 must be at most"),
+    "no longest": (_column(role="multihot"), "columns: city: multihot: has no longest; add it"),
+    "a negative frequency": (_column(role="categorical", at_least=-1), "at_least: -1 must be at least 1"),
+    "only a group": (_column(role="group"), "none is a feature"),
+    "two groups": (
+        with_columns(city={"role": "group"}, tags={"role": "group"}, price={"role": "numeric"}),
+        "city and tags are both of the role group",
+    ),
+    "the label among the columns": (with_columns(bought={"role": "numeric"}), "bought is the label; take it out"),
+    "a column of no table": (with_columns(town={"role": "categorical"}), "table.csv: has no column 'town'"),
+    "a label of no table": (_schema(label={"column": "sold"}), "table.csv: has no column 'sold'"),
+    "a dropped column of no table": (_schema(drop=["sold"]), "table.csv: has no column 'sold'"),
+    "a dropped column in use": (_schema(drop=["city"]), "drop: city is used"),
+    "a column without a role": (_schema(columns={"price": {"role": "numeric"}}), "column 'city' has no role in"),
+    "two features of one name": (
+        with_columns(**{"a b": {"role": "categorical"}, "a-b": {"role": "categorical"}}),
+        "a b and a-b both make a feature a_b",
+    ),
+    "two comparisons": (_schema(label={"column": "price", "above": 1, "equals": 2}), "above and equals are given"),
+    "an unknown split": (_schema(split={"by": "month"}), "split: by: 'month' must be one of files, column"),
+    "a share above 1": (_schema(split={"by": "random", "share": 1.5}), "share: 1.5 must be below 1"),
+    "a time without a share": (_schema(split={"by": "time", "column": "month"}), "needs either share or since"),
+    "an unknown split value": (
+        _schema(split={"by": "column", "column": "month", "test": [3], "train": [1]}),
+        "split: column month is '2' in a row, which neither train nor test lists",
+    ),
+    "a split value that is nowhere": (
+        _schema(split={"by": "column", "column": "month", "test": [3, 13]}),
+        "split: test: no row has 13 in column month",
+    ),
+    "a since that is no time": (
+        _schema(split={"by": "time", "column": "month", "since": "May"}),
+        "since: 'May' is not a time",
+    ),
+    "words for times": (
+        _schema(split={"by": "time", "column": "city", "share": 0.5}, drop=["*"]),
+        "not rows of the schema",
+    ),
+    "a file pattern that fits none": (_schema(files=["*.tsv"]), "files: *.tsv matches no table in"),
+    "a test file that is none": (_schema(split={"by": "files", "test": ["new*"]}), "new* matches no table in"),
+    "only test files": (_schema(split={"by": "files", "test": ["*"]}), "none is left to train on"),
+    "a test and train file": (_schema(split={"by": "files", "test": ["*"], "train": ["*"]}), "matches both test and"),
+    "labels of one kind": (
+        {**with_columns(price={"role": "numeric"}), "label": {"column": "month", "equals": "May"}},
+        "0 of 4 rows of the train",
+    ),
+    "labels that are not binary": (
+        {**with_columns(city={"role": "categorical"}), "label": {"column": "tags"}},
+        "not 0 or 1",
+    ),
+    "no frequent value": (_column(role="categorical", at_least=9), "city: no value occurs 9 times"),
+    "text for a number": (_column(role="numeric"), "column city is 'Rome': not a finite number"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_a_wrong_schema_is_one_line(tmp_path: Path, name: str) -> None:
+    schema, told = SCHEMAS[name]
+    assert told in error_of(tmp_path, schema=schema)
+
+
+LONG = "bought,price,city,tags,month\n" + "1,1.5,Rome,a,1\n0,2,Rome,b,1\n1,1,Rome,a,3\n0,2,Rome,b,3\n" * 50
+
+
+def _damaged(change: Callable[[str], str]) -> bytes:
+    return change(LONG).encode()
+
+
+TABLES: dict[str, tuple[dict[str, Any], str]] = {
+    "empty": ({"table.csv": b""}, "table.csv: empty"),
+    "a header alone": ({"table.csv": "bought,price,city,tags,month\n"}, "table.csv: no rows in it"),
+    "utf-16": ({"table.csv": CSV.encode("utf-16")}, "table.csv: not UTF-8"),
+    "latin-1": ({"table.csv": CSV.replace("Rome", "Orléans").encode("latin-1")}, "table.csv: not UTF-8"),
+    "binary": ({"table.csv": bytes(range(256)) * 9}, "table.csv: not UTF-8"),
+    "two columns of one name": ({"table.csv": CSV.replace("city", "price")}, "has two columns 'price'"),
+    "another delimiter": ({"table.csv": CSV.replace(",", ";")}, "has no column 'bought'"),
+    "a gzip cut off": ({"table.csv.gz": gzip.compress(LONG.encode())[:-9]}, "table.csv.gz: damaged, truncated"),
+    "no gzip": ({"table.csv.gz": LONG.encode()}, "table.csv.gz: damaged, truncated or not a gzip file"),
+    "no zip": ({"table.csv.zip": LONG.encode()}, "table.csv.zip: damaged, truncated or not a zip file"),
+    "no parquet": ({"table.parquet": LONG.encode()}, "table.parquet: damaged, truncated or not a parquet file"),
+    "there twice": ({"t.csv": LONG, "t.csv.gz": gzip.compress(LONG.encode())}, "t.csv: also exists as t.csv.gz"),
+    "a column too few": (
+        {"table.csv": LONG.replace("1,1.5,Rome,a,1\n", "1,1.5,Rome,a\n")},
+        "table.csv: 50 of 200 lines are not rows of the schema, the first is line 2 (4 values, not 5)",
+    ),
+    "a word for a label": ({"table.csv": LONG.replace("0,2,", "no,2,")}, "column bought is 'no': not 0 or 1"),
+    "no label": ({"table.csv": LONG.replace("0,2,", ",2,")}, "column bought is '': no label"),
+    "infinite": ({"table.csv": LONG.replace("1.5", "inf")}, "column price is 'inf': not a finite number"),
+    "lists for ids": (
+        {"table.parquet": pa.table({"bought": [0, 1], "price": [1.0, 2.0], "city": [["a"], ["b"]], "tags": ["", ""],
+                                    "month": [1, 3]})},
+        "column city is of the type list<",
+    ),
+    "fractions for ids": (
+        {"table.parquet": pa.table({"bought": [0, 1] * 4, "price": [1.0, 2.0] * 4, "city": [1.5, 2.0] * 4,
+                                    "tags": [""] * 8, "month": [1, 1, 3, 3] * 2})},
+        "columns: city has the role categorical, but holds numbers such as 1.5",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_damaged_table_is_one_line(tmp_path: Path, name: str) -> None:
+    tables, told = TABLES[name]
+    assert told in error_of(tmp_path, tables)
+
+
+def test_fractions_in_a_csv_column_of_ids_are_refused(tmp_path: Path) -> None:
+    assert "price has the role categorical, but holds numbers such as 1.5; give it the role numeric" in error_of(
+        tmp_path, LONG, with_columns(price={"role": "categorical"})
+    )
+
+
+def test_versions_with_a_dot_are_text(tmp_path: Path) -> None:
+    made(tmp_path, LONG.replace("1.5", "v1.5"), with_columns(price={"role": "categorical"}))
+
+
+def test_few_bad_rows_are_kept_aside(tmp_path: Path) -> None:
+    text = LONG + "1,much,Rome,a,1\n1,2\n"
+    raw = raw_folder(tmp_path / "raw", {"table.csv": text}, SCHEMA)
+    counts = preprocess(raw, tmp_path / "parquet")
+    assert (counts["train"], counts["rows"], counts["malformed_rows"]) == (100, 202, 2)
+    lines = [json.loads(line) for line in (tmp_path / "parquet/quarantine/table.csv.jsonl").read_text().splitlines()]
+    assert [line["line"] for line in lines] == [202, 203]
+    assert "column price is 'much'" in lines[0]["reason"] and lines[1]["text"] == "1,2"
+
+
+GROUPS: dict[str, Any] = {
+    "label": {"column": "y"},
+    "split": {"by": "files", "test": ["b.csv"]},
+    "columns": {"x": {"role": "numeric"}, "g": {"role": "group"}},
+}
+A, B = "y,x,g\n1,1,one\n0,2,one\n1,1,two\n0,1,two\n", "y,x,g\n1,1,two\n0,2,two\n"
+
+
+def test_a_group_over_two_files_is_refused(tmp_path: Path) -> None:
+    assert "b.csv: 1 groups of column g are also in a.csv" in error_of(tmp_path, {"a.csv": A, "b.csv": B}, GROUPS)
+
+
+def test_a_group_over_two_splits_is_refused(tmp_path: Path) -> None:
+    schema = {**GROUPS, "columns": {"x": {"role": "numeric"}, "g": {"role": "group", "across_files": True}}}
+    told = error_of(tmp_path, {"a.csv": A, "b.csv": B}, schema)
+    assert "split: 1 groups of column g, such as two, lie in both splits; split by random" in told
+
+
+def test_a_group_over_two_files_of_a_split_can_be_allowed(tmp_path: Path) -> None:
+    schema = {**GROUPS, "columns": {"x": {"role": "numeric"}, "g": {"role": "group", "across_files": True}}}
+    made(tmp_path, {"a.csv": A, "a2.csv": A, "b.csv": B.replace("two", "three")}, schema)
+
+
+def test_a_missing_schema_is_named(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", {"table.csv": CSV}, SCHEMA)
+    (raw / "schema.yaml").unlink()
+    adopt(raw)
+    with pytest.raises(KfrecError, match=r"raw/schema.yaml: missing beside the tables; write one as docs/"):
+        preprocess(raw, tmp_path / "parquet")
+    with pytest.raises(KfrecError, match=r"elsewhere.yaml: parameter schema: no such file"):
+        preprocess(raw, tmp_path / "parquet", schema=str(tmp_path / "elsewhere.yaml"))
+
+
+def test_a_schema_elsewhere_is_read_and_kept(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", {"table.csv": CSV}, "nonsense: 1")
+    other = raw_folder(tmp_path / "other", {}, SCHEMA) / "schema.yaml"
+    preprocess(raw, tmp_path / "parquet", schema=str(other))
+    assert (tmp_path / "parquet" / "schema.yaml").read_text() == other.read_text()
+
+
+def test_a_failure_leaves_the_earlier_output_untouched(tmp_path: Path) -> None:
+    output = made(tmp_path)
+    before = open_artifact(output).digest
+    (tmp_path / "raw" / "table.csv").write_text("bought\n")
+    adopt(tmp_path / "raw")
+    with pytest.raises(KfrecError):
+        preprocess(tmp_path / "raw", output)
+    assert open_artifact(output).digest == before
+
+
+KEPT: dict[str, tuple[Callable[[Path], object], str]] = {
+    "nothing there": (lambda old: old.rename(old.with_name("moved")), "no vocabulary here"),
+    "no numbers": (lambda old: (old / "vocabulary/numbers.json").unlink(), "numbers.json"),
+    "no JSON": (lambda old: (old / "vocabulary/numbers.json").write_text("{"), "not what this kfrec writes"),
+    "another format": (
+        lambda old: (old / "vocabulary/numbers.json").write_text('{"format": 9}'),
+        "not what this kfrec",
+    ),
+    "no vocabulary": (lambda old: (old / "vocabulary/city.parquet").unlink(), "city.parquet"),
+    "other ids": (
+        lambda old: pq.write_table(pa.table({"id": [3, 4], "value": ["a", "b"]}), old / "vocabulary/city.parquet"),
+        "its ids do not run from 1",
+    ),
+    "a value twice": (
+        lambda old: pq.write_table(pa.table({"id": [1, 2], "value": ["a", "a"]}), old / "vocabulary/city.parquet"),
+        "a value is missing or duplicated",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_a_kept_workflow_that_is_damaged_is_one_line(tmp_path: Path, name: str) -> None:
+    damage, told = KEPT[name]
+    old = made(tmp_path / "old")
+    (old / "_manifest.json").unlink()
+    damage(old)
+    (tmp_path / "new").mkdir()
+    assert told in error_of(tmp_path / "new", workflow=str(old))
+
+
+def test_a_workflow_of_another_schema_is_refused(tmp_path: Path) -> None:
+    old = made(tmp_path / "old")
+    schema = {**SCHEMA, "columns": {**SCHEMA["columns"], "price": {"role": "numeric", "log": True}}}
+    (tmp_path / "new").mkdir()
+    assert "was fitted for another schema (price differs)" in error_of(
+        tmp_path / "new", schema=schema, workflow=str(old)
+    )

@@ -1,0 +1,141 @@
+"""Parts of tables in checkpoints: written by some ranks, read by others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components.errors import KfrecError
+from components.models.optimizers.groups import Optimizers
+from components.models.tables.placement import sharding_of
+from components.train.checkpoints.checkpoint import Checkpoints, described, find_checkpoint, require_same_model
+from components.train.checkpoints.standing import Standing
+from components.train.checkpoints.state import paths_of, tree_of
+from components.train.loop.ranks import Alone
+from tests.train.loop.sharded import NAMES, Small, built, training
+
+ROWS, COLUMNS = dict.fromkeys(NAMES, "rows"), dict.fromkeys(NAMES, "columns")
+MIXED = {"tables/city": "rows", "tables/tags": "rank", "embedding_tables": "columns"}
+# Number of ranks, and where their tables are.
+Group = tuple[int, Mapping[str, str]]
+
+
+class Rank(Alone):
+    """One of several ranks that never meet."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank, self.size = rank, size
+
+
+def member(rank: int, group: Group, folder: Path, seed: float) -> tuple[Small, Optimizers, Checkpoints]:
+    """A rank's model and optimizer; each value of the whole state is its position plus ``seed``."""
+    ranks = Rank(rank, group[0])
+    model = built(ranks, group[1])
+    _, optimizers, scale = training(model, ranks, "adam")
+    for number, variable in enumerate([*paths_of(model).values(), *paths_of(optimizers).values()]):
+        sharding = sharding_of(variable)
+        shape = sharding.shape if sharding is not None else variable.shape.as_list()
+        whole = np.arange(np.prod(shape, dtype=int), dtype=float).reshape(shape) + seed + 1000 * number
+        if sharding is not None:
+            part = sharding.mine
+            whole = whole[part.first :: part.step, part.begin : part.end][: part.rows]
+        variable.assign(tf.cast(whole, variable.dtype))
+    return model, optimizers, Checkpoints(folder, model, optimizers, scale, rank, lambda prefix: None)
+
+
+def saved(group: Group, folder: Path, step: int = 5) -> str:
+    """Saves a checkpoint as the ranks of a group do."""
+    members = [member(rank, group, folder, 0.25) for rank in range(group[0])]
+    model, _, first = members[0]
+    standing = Standing(1, 30, 10, "adam", described(model), first.layout, step=step)
+    for _, _, checkpoints in members:
+        checkpoints.save_parts(standing)
+    kept = first.save(standing, [])
+    for _, _, checkpoints in members:
+        checkpoints.forget_parts(kept)
+    return find_checkpoint(str(folder))
+
+
+def restored(rank: int, group: Group, folder: Path, prefix: str) -> tuple[Small, Optimizers]:
+    model, optimizers, checkpoints = member(rank, group, folder / "other", 0.5)
+    standing, _ = checkpoints.restore(prefix)
+    checkpoints.restore_parts(prefix, standing)
+    return model, optimizers
+
+
+@pytest.mark.parametrize(
+    ("writers", "readers"),
+    [
+        pytest.param((3, ROWS), (2, ROWS), id="rows-3-2"),
+        pytest.param((2, ROWS), (4, COLUMNS), id="rows-2-columns-4"),
+        pytest.param((4, COLUMNS), (2, MIXED), id="columns-4-mixed-2"),
+        pytest.param((2, MIXED), (1, {}), id="mixed-2-one"),
+        pytest.param((1, {}), (3, ROWS), id="one-rows-3"),
+        pytest.param((2, {}), (2, MIXED), id="whole-mixed"),
+    ],
+)
+def test_any_ranks_read_what_other_ranks_wrote(writers: Group, readers: Group, tmp_path: Path) -> None:
+    prefix = saved(writers, tmp_path)
+    for rank in range(readers[0]):
+        found = restored(rank, readers, tmp_path, prefix)
+        expected = member(rank, readers, tmp_path / "expected", 0.25)
+        for mine, theirs in zip(found, expected, strict=False):
+            for path, variable in paths_of(mine).items():
+                np.testing.assert_array_equal(variable.numpy(), paths_of(theirs)[path].numpy(), path)
+
+
+def test_the_first_ranks_file_holds_no_divided_table(tmp_path: Path) -> None:
+    prefix = saved((2, ROWS), tmp_path)
+    held = [name for name, _ in tf.train.list_variables(prefix)]
+    assert not any("tables" in name for name in held if name.startswith("model/"))
+    assert len(list(tmp_path.glob("ckpt-5.table-*.npy"))) == 2 * 3 * len(NAMES)  # of each a weight and two moments
+
+
+def test_parts_go_with_their_checkpoint(tmp_path: Path) -> None:
+    members = [member(rank, (2, ROWS), tmp_path, 0.0) for rank in range(2)]
+    for step in range(1, 6):
+        standing = Standing(1, 30, 10, "adam", described(members[0][0]), members[0][2].layout, step=step)
+        for _, _, checkpoints in members:
+            checkpoints.save_parts(standing)
+        kept = members[0][2].save(standing, [])
+        for _, _, checkpoints in members:
+            checkpoints.forget_parts(kept)
+    assert {file.name.partition(".")[0] for file in tmp_path.glob("*.npy")} == {"ckpt-3", "ckpt-4", "ckpt-5"}
+
+
+def test_a_part_that_is_missing_is_one_line(tmp_path: Path) -> None:
+    prefix = saved((2, ROWS), tmp_path)
+    (tmp_path / "ckpt-5.table-0.1.npy").unlink()
+    with pytest.raises(
+        KfrecError, match=r"ckpt-5.table-0.1.npy: missing, so the checkpoint is not complete here; fetch"
+    ):
+        restored(0, (1, {}), tmp_path, prefix)
+
+
+def test_a_part_that_was_cut_off_is_one_line(tmp_path: Path) -> None:
+    prefix = saved((2, ROWS), tmp_path)
+    file = tmp_path / "ckpt-5.table-0.1.npy"
+    file.write_bytes(file.read_bytes()[:200])
+    with pytest.raises(KfrecError, match=r"ckpt-5.table-0.1.npy: damaged \(.*\); fetch the whole checkpoint"):
+        restored(0, (1, {}), tmp_path, prefix)
+
+
+def test_divided_and_whole_tables_describe_the_same_model(tmp_path: Path) -> None:
+    model, _, checkpoints = member(0, (2, ROWS), tmp_path, 0.0)
+    standing = Standing(1, 30, 10, "adam", described(model), checkpoints.layout)
+    require_same_model("ckpt-5", standing, built(Alone(), {}))
+
+
+def test_a_checkpoint_has_the_paths_that_tensorflow_gives_its_objects(tmp_path: Path) -> None:
+    model = built(Alone(), {})
+    _, optimizers, scale = training(model, Alone(), "adam")
+    parts = {"model": model, "optimizer": optimizers, "loss_scale": scale}
+    ours = {f"{name}/{path}": v for name, part in parts.items() for path, v in paths_of(part).items()}
+    tf.train.Checkpoint(**parts).write(str(tmp_path / "theirs"))
+    tf.train.Checkpoint(**tree_of(ours)).write(str(tmp_path / "ours"))
+    theirs, mine = (sorted(tf.train.list_variables(str(tmp_path / name))) for name in ("theirs", "ours"))
+    assert theirs == mine

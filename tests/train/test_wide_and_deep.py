@@ -1,0 +1,164 @@
+"""Wide & Deep on records of displays: real workers, alone and two of them, then evaluation and registration."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from components.artifacts import adopt, open_artifact
+from components.errors import KfrecError
+from components.evaluate.step import run as evaluate
+from components.feature_spec import load_feature_spec
+from components.metrics import RankedGroups
+from components.records import Records
+from components.register.step import run as register
+from components.scoring import load_model, score_split
+from components.steps.catalog import STEPS
+from components.tasks.ranking import TASK
+from components.train.launching.launch import LocalLauncher
+from components.train.loop.log import read_log
+from tests.train.displays import write_displays
+
+pytestmark = pytest.mark.slow
+
+SETTINGS = dict(
+    model_type="wide_and_deep", global_batch_size=64, epochs=3, seed=7, deep_hidden_units="32,16", embedding_dim=8,
+    deep_dropout=0, deep_warmup_epochs=1, deep_learning_rate=0.01, map_k=4,
+)  # fmt: skip
+
+
+def train(data: Path, out: Path, workers: int = 1, **changed: Any) -> list[dict[str, Any]]:
+    """Runs workers to their end and returns the records of the log."""
+    settings = {**SETTINGS, **changed}
+    arguments = [f"--dataset_dir={data}", f"--results_dir={out}", *(f"--{k}={v}" for k, v in settings.items())]
+    out.mkdir(parents=True, exist_ok=True)
+    LocalLauncher("gloo").run(workers, arguments, out / "worker.log")
+    return read_log(out / "log.json")
+
+
+def losses(records: list[dict[str, Any]]) -> np.ndarray:
+    return np.array([record["data"]["loss"] for record in records if len(record["step"]) == 2])
+
+
+def training(out: Path) -> dict[str, Any]:
+    body: dict[str, Any] = json.loads((out / "training.json").read_text())
+    return body
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_displays(tmp_path_factory.mktemp("displays"))
+
+
+@pytest.fixture(scope="module")
+def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("alone")
+    train(data, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def two(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two ranks, one epoch, which is the warm-up."""
+    out = tmp_path_factory.mktemp("two")
+    train(data, out, workers=2, epochs=1)
+    return out
+
+
+def test_the_model_learns_to_rank(alone: Path) -> None:
+    epochs = training(alone)["epochs"]
+    assert {"test_map", "test_auc", "test_logloss", "test_accuracy", "train_auc", "train_accuracy"} <= set(epochs[-1])
+    # Guessing gives 0.51 on displays of 2 to 6 ads.
+    assert epochs[-1]["test_map"] > 0.65 and epochs[-1]["test_map"] > epochs[0]["test_map"]
+    assert "test MAP@k 0." in (alone / "worker.log").read_text()
+
+
+def test_two_ranks_have_the_loss_of_one(two: Path, alone: Path) -> None:
+    records = read_log(two / "log.json")
+    assert records[0]["data"]["workers"] == 2 and len(losses(records)) > 40
+    np.testing.assert_allclose(losses(records), losses(read_log(alone / "log.json"))[: len(losses(records))], atol=1e-4)
+
+
+def test_the_map_of_two_ranks_is_that_of_all_scores(two: Path, data: Path) -> None:
+    scores = score_split(load_feature_spec(data), load_model(two), TASK.kept)
+    exact = RankedGroups(scores.labels, scores.values, scores.kept["group"]).mean(4)
+    # Displays are cut: the test split is shuffled over batches of 64 and two ranks.
+    assert training(two)["test_map"] == pytest.approx(exact, abs=1e-6)
+
+
+def test_prebatched_records_of_4096_train_to_the_same_loss(alone: Path, tmp_path: Path) -> None:
+    prebatched = write_displays(tmp_path, prebatch_size=4096)
+    assert load_feature_spec(prebatched).prebatch_size("train") == 4096
+    records = train(prebatched, tmp_path / "out", prebatch_train_size=4096, prebatch_test_size=4096)
+    plain = training(alone)
+    # The shuffle draws other batches.
+    assert training(tmp_path / "out")["test_map"] == pytest.approx(plain["test_map"], abs=0.03)
+    assert losses(records)[-20:].mean() == pytest.approx(losses(read_log(alone / "log.json"))[-20:].mean(), abs=0.05)
+
+
+def test_prebatched_records_hold_the_same_samples(data: Path, tmp_path: Path) -> None:
+    prebatched = write_displays(tmp_path, prebatch_size=4096)
+    names = ["clicked", "display_id", "ad_id", "topic_id_list", "similarity"]
+    ours, theirs = (
+        next(Records(load_feature_spec(folder), "test", names).batches(2000)) for folder in (data, prebatched)
+    )
+    for name in names:
+        np.testing.assert_array_equal(ours[name], theirs[name])
+
+
+@pytest.mark.parametrize("mode", ["train", "inference"])
+def test_both_modes_are_benchmarked(mode: str, data: Path, tmp_path: Path) -> None:
+    changed: dict[str, Any] = dict(mode=mode, benchmark="true", benchmark_warmup_steps=2, benchmark_steps=5)
+    measured = train(data, tmp_path, **changed)[-1]["data"]
+    assert measured["steps"] == 5 and measured["samples"] == 5 * 64 and measured["throughput"] > 0
+
+
+def test_mixed_precision_and_xla_train_as_single_precision_does(data: Path, alone: Path, tmp_path: Path) -> None:
+    records = train(data, tmp_path, amp="true", xla="true", epochs=1)
+    np.testing.assert_allclose(losses(records)[:30], losses(read_log(alone / "log.json"))[:30], atol=0.02)
+
+
+def test_data_without_groups_train_with_one_line_about_map(tmp_path: Path) -> None:
+    data = write_displays(tmp_path, train=100, test=40, grouped=False)
+    train(data, tmp_path / "out", epochs=1)
+    (line,) = [line for line in (tmp_path / "out" / "worker.log").read_text().splitlines() if "MAP@k needs" in line]
+    assert "channel_spec has no group" in line
+    assert training(tmp_path / "out")["test_map"] is None and training(tmp_path / "out")["test_auc"] > 0
+    adopt(tmp_path / "out")
+    with pytest.raises(KfrecError, match="channel_spec has no group, which MAP@k needs"):
+        evaluate(
+            STEPS["evaluate"].of(task="ranking"),
+            tfrecord=data,
+            model=tmp_path / "out",
+            evaluation=tmp_path / "evaluated",
+        )
+
+
+def test_a_better_model_becomes_champion_by_its_map(
+    data: Path, two: Path, alone: Path, tmp_path: Path, store: str
+) -> None:
+    results = []
+    for name, folder in (("early", two), ("late", alone)):
+        if not (folder / "_manifest.json").exists():
+            adopt(folder)
+        parameters = STEPS["evaluate"].of(task="ranking", map_k=4, experiment="ranking")
+        evaluate(parameters, tfrecord=data, model=folder, evaluation=tmp_path / f"{name}-evaluated")
+        metrics = json.loads((tmp_path / f"{name}-evaluated" / "metrics.json").read_text())
+        assert (
+            metrics["test_map"] == pytest.approx(training(folder)["test_map"], abs=1e-5) and metrics["test_map_k"] == 4
+        )
+        decided = STEPS["register"].of(task="ranking", map_floor=0.3, registered_model="ranked", experiment="ranking")
+        register(
+            decided, tfrecord=data, model=folder, evaluation=tmp_path / f"{name}-evaluated",
+            registration=tmp_path / f"{name}-registered",
+        )  # fmt: skip
+        results.append(json.loads((tmp_path / f"{name}-registered" / "registration.json").read_text()))
+    assert [result["alias"] for result in results] == ["champion", "champion"]
+    assert "Test MAP@k" in results[1]["reason"] and results[1]["confidence_interval"][0] > 0
+    champion, better = (training(folder)["test_map"] for folder in (two, alone))
+    assert results[1]["difference"] == pytest.approx(better - champion, abs=1e-5)
+    assert open_artifact(tmp_path / "late-evaluated").parameters["map_k"] == 4
