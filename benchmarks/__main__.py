@@ -17,7 +17,7 @@ from typing import Any
 from benchmarks.machine import described
 from benchmarks.measuring import Plan, Report
 
-STAGES = ("startup", "convert", "read", "step", "scaling", "preprocess", "outbrain", "criteo", "evaluate")
+STAGES = ("startup", "convert", "read", "step", "dlrm", "scaling", "preprocess", "outbrain", "criteo", "evaluate")
 
 
 def main() -> int:

@@ -190,6 +190,8 @@ def _product_flops(operation: tf.Operation) -> float:
 
 def _splits_outermost(operation: tf.Operation) -> bool:
     """Whether an operation splits the first axis, whose parts are where they were; TensorFlow wants them aligned."""
+    if operation.type == "StridedSlice":
+        return _slices_outermost(operation)
     if operation.type == "Unpack":
         axis = operation.get_attr("axis")
     elif operation.type in ("Split", "SplitV"):
@@ -199,6 +201,18 @@ def _splits_outermost(operation: tf.Operation) -> bool:
         return False
     inner = math.prod(operation.outputs[0].shape[0 if operation.type == "Unpack" else 1 :].as_list() or [1])
     return axis == 0 and inner * operation.outputs[0].dtype.size % 64 == 0
+
+
+def _slices_outermost(operation: tf.Operation) -> bool:
+    """Whether a slice is all of its input, or a part of the first axis, neither of which TensorFlow copies."""
+    given, taken = operation.inputs[0].shape, operation.outputs[0].shape
+    strides = tf.get_static_value(operation.inputs[3])
+    if strides is None or any(stride != 1 for stride in strides):
+        return False
+    if given.num_elements() == taken.num_elements():
+        return True
+    inner = math.prod(given[1:].as_list()) * operation.outputs[0].dtype.size
+    return given.rank == taken.rank and given[1:] == taken[1:] and inner % 64 == 0
 
 
 def _elements(tensor: tf.Tensor) -> int:

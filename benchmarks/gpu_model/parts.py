@@ -21,6 +21,7 @@ _SCOPES = {
     "exchange": "exchange",
     "metrics": "metrics",
     "adam": "optimizer",
+    "adam_all": "optimizer",
     "sum_by_row": "optimizer",
 }
 PARTS = (*dict.fromkeys(_SCOPES.values()), "other")

@@ -1,4 +1,4 @@
-"""Criteo's day files to parquet: speed against pandas and polars, and memory against size."""
+"""Criteo's day files to parquet: speed against pandas, polars and NVTabular, and memory against size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.measuring import Figure, Plan, Report, alternated
 from benchmarks.process import run_measured
-from benchmarks.reference.criteo import REFERENCES
+from benchmarks.reference.criteo import EXACT, REFERENCES
 from components.artifacts import adopt
 from components.datasets.criteo.columns import CATEGORICAL, NUMERICAL
 from components.datasets.criteo.synthetic import write_synthetic
@@ -36,7 +36,8 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
     speeds = alternated(3 if plan.full else 2, **{name: partial(run, name) for name in peaks})
     for name in REFERENCES:
-        _require_equal(folder / "ours", folder / name)
+        if name in EXACT:
+            _require_equal(folder / "ours", folder / name)
         report.add(
             Figure("criteo", f"{SPEED} M impressions, against {name}", "impressions/s", speeds["ours"], speeds[name],
                    target=TARGET, note=f"{name} held up to {max(peaks[name]):,.0f} MB, ours {max(peaks['ours']):,.0f}")

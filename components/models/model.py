@@ -58,7 +58,7 @@ class Model(Protocol):
             training: whether dropout is on.
 
         Returns:
-            float32 ``[B]``; its sigmoid is the probability of a click.
+            float32 ``[B]``, which the task judges and turns into what is served.
         """
 
     def loss_terms(
@@ -68,7 +68,7 @@ class Model(Protocol):
 
         Args:
             features: as for :meth:`logits`, with the negative history where the model learns from one.
-            labels: float32 ``[B]``, 1 for a click.
+            labels: float32 ``[B]``, the feature of the channel label.
             training: whether dropout is on.
 
         Returns:

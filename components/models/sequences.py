@@ -7,9 +7,21 @@ from typing import Protocol
 
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, ListLength
-from components.models.parameters import OneOptimizer
 
 _STATES = {"sgd": 0}
+
+
+class TrainedTables(Protocol):
+    """What the memory of the embedding tables depends on, of the parameters of the train step and a model."""
+
+    @property
+    def embedding_dim(self) -> int: ...
+
+    @property
+    def optimizer(self) -> str: ...
+
+    @property
+    def average_decay(self) -> float: ...
 
 
 class DividedHistory(Protocol):
@@ -19,12 +31,12 @@ class DividedHistory(Protocol):
     def long_seq_length(self) -> int: ...
 
 
-def training_bytes(parameters: OneOptimizer, spec: FeatureSpec) -> int:
-    """Memory of the embedding tables and the moments of their optimizer, in bytes."""
+def training_bytes(parameters: TrainedTables, spec: FeatureSpec) -> int:
+    """Memory of the embedding tables, the moments of their optimizer and the averages, in bytes."""
     named = {name for channel in (Channel.USER, Channel.TARGET) for name in spec.channels.get(channel, ())}
     rows = sum((spec.features[name].cardinality or 0) + 1 for name in named)
-    width: int = parameters.embedding_dim  # type: ignore[attr-defined]
-    return 4 * rows * width * (1 + _STATES.get(parameters.optimizer, 2))
+    copies = 1 + _STATES.get(parameters.optimizer, 2) + (parameters.average_decay > 0)
+    return 4 * rows * parameters.embedding_dim * copies
 
 
 def check_histories(parameters: DividedHistory, lengths: Mapping[str, ListLength]) -> None:

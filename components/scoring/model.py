@@ -20,6 +20,8 @@ from components.feature_spec import FeatureSpec, load_feature_spec
 from components.feature_spec.spec import FILENAME
 
 SAVED_MODEL = "saved_model"
+# What the train step writes instead, where tables that are divided among ranks are too large for one.
+TABLES = "tables"
 SIGNATURE = "serving_default"
 # The files of a model's folder used for scoring and uploaded to the registry; all must be listed in the manifest.
 MODEL_FILES = (SAVED_MODEL, FILENAME, "vocabulary", "parameters.json", "training.json")
@@ -92,6 +94,11 @@ def load_model(folder: Path | str) -> ExportedModel:
     require_listed(folder, MODEL_FILES)
     spec = load_feature_spec(folder)
     saved = folder / SAVED_MODEL
+    if (folder / TABLES).is_dir() and not saved.is_dir():
+        raise KfrecError(
+            f"{folder}: its tables were too large for a SavedModel and are files in {TABLES}; to score it here, train "
+            "with a larger largest_export where a rank has that memory"
+        )
     if not (saved / "saved_model.pb").is_file():
         raise KfrecError(f"{saved}: no SavedModel here; run the train step again")
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

@@ -166,6 +166,7 @@ class TrainParameters:
     """The loop of every training, with the names and defaults of the public SIM documentation."""
 
     model_type: str = MODEL
+    task: str = param("", "Task whose metrics the training reports; empty is the model's own")
     epochs: int = param(3, "Passes over the training samples", unit="epochs", at_least=1)
     global_batch_size: int = param(131_072, "Samples per step over all workers", unit="samples", at_least=1)
     amp: bool = param(False, "Mixed precision with loss scaling")
@@ -212,6 +213,13 @@ class TrainParameters:
         "Largest embedding tables that are exported within a SavedModel, a Kubernetes quantity; larger ones that are "
         "divided among ranks are written as a file each instead",
         is_quantity=True,
+    )
+    average_decay: float = param(
+        0.0,
+        "Decay per step of a moving average of the weights, which is evaluated and exported; 0 is the last step's "
+        "weights, as published",
+        at_least=0,
+        at_most=0.9999,
     )
     # results
     load_checkpoint_path: str = param("", "Folder of checkpoints to resume from; empty starts fresh")
@@ -378,27 +386,29 @@ class Brought(NamedTuple):
     defaults: Mapping[str, Any] = MappingProxyType({})
 
 
-def _brought_by_model(name: str) -> Brought:
-    """The model's parameters, and those that its task has for the train step."""
+def _brought_by_model(name: str, judge: str) -> Brought:
+    """The model's parameters, and those that the task has for the train step; an empty one is the model's own."""
     definition = model(name)
-    return Brought((definition.parameters, task(definition.task).training), definition.defaults)
+    return Brought((definition.parameters, task(judge or definition.task).training), definition.defaults)
 
 
-def worker_parameters(model_type: str) -> type:
-    """The parameters of a Horovod process that trains ``model_type``.
+def worker_parameters(model_type: str, task: str = "") -> type:
+    """The parameters of a Horovod process that trains ``model_type``, with the metrics of ``task``.
 
     Raises:
-        KfrecError: there is no such model.
+        KfrecError: there is no such model or task.
     """
-    return _joined_by("model_type", model_type, _brought_by_model, WorkerParameters)
+    return _joined_by({"model_type": model_type, "task": task}, _brought_by_model, WorkerParameters)
 
 
-def _joined_by(parameter: str, name: str, brought: Callable[[str], Brought], own: type) -> type:
+def _joined_by(chosen: Mapping[str, str], brought: Callable[..., Brought], own: type) -> type:
     try:
-        parameters, defaults = brought(name)
+        parameters, defaults = brought(*chosen.values())
         return joined(*parameters, own, defaults=tuple(defaults.items()))
     except KfrecError as error:
-        raise KfrecError(f"parameter {parameter}={name!r}: {error}") from None
+        first = next(iter(chosen))
+        told = ", ".join(f"{parameter}={name!r}" for parameter, name in chosen.items() if name or parameter == first)
+        raise KfrecError(f"parameter {told}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -414,9 +424,8 @@ class Step:
         rows: names of the returned counts that add up to its output rows; empty is the first one.
         results: its other return values, name to type; outputs of its KFP component.
         shown: outputs of its KFP component that the UI draws, name to KFP's type; its module ``visualise`` fills them.
-        chosen_by: the parameter that selects a data set, model or task with its own parameters, such as model_type; may
-            be empty.
-        brought: takes that name and returns these parameters.
+        chosen_by: the parameters that select a data set, model or task with its own parameters, such as model_type.
+        brought: takes their values and returns these parameters.
     """
 
     name: str
@@ -427,8 +436,8 @@ class Step:
     rows: tuple[str, ...]
     results: dict[str, type] = field(default_factory=dict)
     shown: dict[str, str] = field(default_factory=dict)
-    chosen_by: str = ""
-    brought: Callable[[str], Brought] | None = None
+    chosen_by: tuple[str, ...] = ()
+    brought: Callable[..., Brought] | None = None
 
     def parameters(self, chosen: Mapping[str, Any] | None = None) -> type:
         """The dataclass of all its parameters.
@@ -441,8 +450,9 @@ class Step:
         """
         if self.brought is None:
             return self.own
-        default = next(field.default for field in dataclasses.fields(self.own) if field.name == self.chosen_by)
-        return _joined_by(self.chosen_by, str((chosen or {}).get(self.chosen_by, default)), self.brought, self.own)
+        defaults = {field.name: field.default for field in dataclasses.fields(self.own)}
+        names = {name: str((chosen or {}).get(name, defaults[name])) for name in self.chosen_by}
+        return _joined_by(names, self.brought, self.own)
 
     def of(self, **values: Any) -> Any:
         """Its parameters with these values, which are not checked."""
@@ -466,21 +476,22 @@ STEPS: dict[str, Step] = {
               "warm_start_path": str}),
         Step("download", "Fetch raw files, or generate synthetic ones.",
              DownloadParameters, {}, {"raw": RAW}, (),
-             {}, {}, "dataset", lambda name: Brought((dataset(name).generation,))),
+             {}, {}, ("dataset",), lambda name: Brought((dataset(name).generation,))),
         Step("preprocess", "Convert raw files to training samples with NVTabular.",
              PreprocessParameters, {"raw": RAW}, {"parquet": PARQUET}, ("train", "test"),
-             {}, {}, "dataset", lambda name: Brought((dataset(name).sampling,))),
+             {}, {}, ("dataset",), lambda name: Brought((dataset(name).sampling,))),
         Step("tfrecord", "Convert samples in parquet to shuffled TFRecord files.",
              TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}, ("train", "test")),
         Step("train", "Train a model with Horovod and export it.",
              LaunchParameters, {"tfrecord": TFRECORD}, {"model": MODEL}, ("train",),
-             {"trained_model": str, "metrics": dict}, {}, "model_type", _brought_by_model),
+             {"trained_model": str, "metrics": dict}, {}, ("model_type", "task"), _brought_by_model),
         Step("evaluate", "Score the test split and report metrics.",
              EvaluateParameters, {"tfrecord": TFRECORD, "model": MODEL}, {"evaluation": EVALUATION}, ("test",),
              {}, {"metrics": "Metrics", "classification_metrics": "ClassificationMetrics", "report": "HTML"},
-             "task", lambda name: Brought((task(name).evaluation,))),
+             ("task",), lambda name: Brought((task(name).evaluation,))),
         Step("register", "Register the model and promote it if it beats the champion.",
              RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
-             {"registration": REGISTRATION}, ("models",), {}, {}, "task", lambda name: Brought((task(name).decision,))),
+             {"registration": REGISTRATION}, ("models",),
+             {}, {}, ("task",), lambda name: Brought((task(name).decision,))),
     )
 }  # fmt: skip

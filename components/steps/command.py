@@ -32,7 +32,7 @@ def command(name: str, arguments: Sequence[str] | None = None) -> int:
     """Runs the step ``name`` from a command line and returns the exit status."""
     step = STEPS[name]
     words = list(sys.argv[1:] if arguments is None else arguments)
-    choice = {step.chosen_by: chosen(step, words)} if step.chosen_by else {}
+    choice = chosen(step, words)
     try:
         parser = argument_parser(step, choice)
     except KfrecError as error:

@@ -49,16 +49,15 @@ class Parser(argparse.ArgumentParser):
         return f"unknown argument {unknown}" + (f", perhaps {near[0]}" if near else "")
 
 
-def chosen(step: Step, arguments: Sequence[str]) -> str:
-    """The value, or the default, of the parameter that selects further parameters of a step."""
-    name = step.chosen_by
-    found = next(parameter.default for parameter in parameters_of(step.own) if parameter.name == name)
+def chosen(step: Step, arguments: Sequence[str]) -> dict[str, str]:
+    """The values, or the defaults, of the parameters that select further parameters of a step."""
+    defaults = {parameter.name: parameter.default for parameter in parameters_of(step.own)}
+    found = {name: str(defaults[name]) for name in step.chosen_by}
     for place, argument in enumerate(arguments):
-        if argument.startswith(f"--{name}="):
-            found = argument.partition("=")[2]
-        elif argument == f"--{name}" and place + 1 < len(arguments):
-            found = arguments[place + 1]
-    return str(found)
+        name, equals, value = argument.removeprefix("--").partition("=")
+        if argument.startswith("--") and name in found:
+            found[name] = value if equals else next(iter(arguments[place + 1 : place + 2]), found[name])
+    return found
 
 
 def add_argument(group: argparse._ArgumentGroup, parameter: Parameter) -> None:

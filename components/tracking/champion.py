@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 CHAMPION = "champion"
-# Tags of a version: which data it was trained on, and how many reviews that had.
+# Tags of a version: which data it was trained on, and how many rows that had.
 DATA_VERSION, ROWS = "kfrec.data_version", "kfrec.rows"
 
 

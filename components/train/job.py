@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from components.models import Model
+from components.scoring.model import TABLES
 from components.steps.catalog import WorkerParameters
 from components.steps.parameter import as_plain, bytes_of
 from components.train.checkpoints.checkpoint import (
@@ -29,7 +30,6 @@ from components.train.loop.training import Training
 from components.train.results import (
     PARAMETERS,
     SAVED_MODEL,
-    TABLES,
     TRAINING,
     copy_data_description,
     require_own_results,

@@ -12,6 +12,7 @@ from components.artifacts.folder import listed_paths
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
+from components.scoring.model import TABLES
 from components.train.loop.log import is_training_log
 
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ VOCABULARY = "vocabulary"
 CHECKPOINT = "checkpoint"
 LOG = "log.json"
 SAVED_MODEL = "saved_model"
-# Instead of a SavedModel, where divided tables are too large for one.
-TABLES = "tables"
 
 
 def training_results(standing: Standing, workers: int, train_rows: int, test_rows: int) -> dict[str, Any]:

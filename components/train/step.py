@@ -109,7 +109,7 @@ def _tracked(parameters: LaunchParameters, data: Artifact) -> Iterator[TrackedRu
 
 
 def _task_of(parameters: LaunchParameters) -> TaskDefinition:
-    return registry.task(registry.model(parameters.model_type).task)
+    return registry.task(parameters.task or registry.model(parameters.model_type).task)
 
 
 def _returned(

@@ -33,12 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     would be the same in another try.
     """
     end_with_parent(signal.SIGKILL)
-    model_type = chosen(STEPS["train"], sys.argv[1:] if arguments is None else arguments)
+    choice = chosen(STEPS["train"], sys.argv[1:] if arguments is None else arguments)
     try:
-        parser = _parser(model_type)
+        parser = _parser(choice)
     except KfrecError as error:
         return _fail(error)
-    options = vars(parser.parse_args(arguments)) | {"model_type": model_type}
+    options = vars(parser.parse_args(arguments)) | choice
     dataset = options.pop("dataset_dir")
     given = {name: value for name, value in options.items() if value is not None}
     quiet_tensorflow()
@@ -71,7 +71,7 @@ def _parameters(given: Mapping[str, str]) -> WorkerParameters:
     from components.train.loop.ranks import SharedError
 
     try:
-        parameters: WorkerParameters = build(worker_parameters(given["model_type"]), given)
+        parameters: WorkerParameters = build(worker_parameters(given["model_type"], given["task"]), given)
         return parameters
     except KfrecError as error:
         raise SharedError(str(error)) from None  # every rank was given the same arguments
@@ -100,7 +100,7 @@ def _fail(error: KfrecError, told: bool = True) -> int:
     return UNREACHABLE if unreachable else BAD_INPUT
 
 
-def _parser(model_type: str) -> Parser:
+def _parser(choice: Mapping[str, str]) -> Parser:
     parser = Parser(
         told_as="train",
         prog="python -m components.train.worker",
@@ -110,7 +110,7 @@ def _parser(model_type: str) -> Parser:
         "--dataset_dir", required=True, metavar="FOLDER", help="reads: record files with their spec; or their URI"
     )
     group = parser.add_argument_group("parameters")
-    for parameter in parameters_of(worker_parameters(model_type)):
+    for parameter in parameters_of(worker_parameters(**choice)):
         add_argument(group, parameter)
     return parser
 

@@ -49,9 +49,9 @@ BROUGHT_CASES = [
     pytest.param(name, brought, parameter.name, value, id=f"{name}-{brought}-{parameter.name}={value[:12]}")
     for name, step in STEPS.items()
     if step.brought
-    for brought in registry.names(_GROUPS[step.chosen_by])
-    if brought != vars(step.of())[step.chosen_by]
-    for group in step.brought(brought).parameters
+    for brought in registry.names(_GROUPS[step.chosen_by[0]])
+    if brought != vars(step.of())[step.chosen_by[0]]
+    for group in step.brought(brought, *([""] * (len(step.chosen_by) - 1))).parameters
     for parameter in parameters_of(group)
     for value in bad_values(parameter)
 ]
@@ -87,7 +87,7 @@ def test_a_step_refuses_it(step: str, name: str, value: str, capfd: pytest.Captu
 def test_a_step_refuses_it_of_any_data_set_model_and_task(
     step: str, brought: str, name: str, value: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    chosen = f"--{STEPS[step].chosen_by}={brought}"
+    chosen = f"--{STEPS[step].chosen_by[0]}={brought}"
     outcome = run_here([step, *folders_of(step), chosen, f"--{name}={value}"], capfd)
     assert not outcome.surprise(step, name, value.strip())
 

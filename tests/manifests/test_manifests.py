@@ -198,7 +198,9 @@ def test_the_jobs_of_plain_kubectl_call_steps_as_they_are() -> None:
                     seen.add(module)
         if body["kind"] == "MPIJob":
             command = body["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"]
-            worker_parser("sim").parse_args(command[command.index("components.train.worker") + 1 :])
+            worker_parser({"model_type": "sim", "task": ""}).parse_args(
+                command[command.index("components.train.worker") + 1 :]
+            )
             seen.add("train")
     assert seen == set(STEPS) - {"find"}
 

@@ -81,14 +81,13 @@ def test_a_pipeline_asks_for_nothing_of_another_model() -> None:
     assert not any("model_type" in names for names in known.values())
 
 
-def test_the_train_step_is_told_the_model(compiled: dict) -> None:
+def test_steps_are_told_model_and_task(compiled: dict) -> None:
     tasks = compiled["root"]["dag"]["tasks"]
     told = {
-        step: tasks[step]["inputs"]["parameters"][STEPS[step].chosen_by] for step in ("train", "evaluate", "register")
+        step: [tasks[step]["inputs"]["parameters"][name]["runtimeValue"]["constant"] for name in STEPS[step].chosen_by]
+        for step in ("train", "evaluate", "register")
     }
-    assert {step: value["runtimeValue"]["constant"] for step, value in told.items()} == {
-        "train": "sim", "evaluate": "click", "register": "click"
-    }  # fmt: skip
+    assert told == {"train": ["sim", "click"], "evaluate": ["click"], "register": ["click"]}
 
 
 @pytest.mark.parametrize("model", ["sim", "dien"])

@@ -5,6 +5,7 @@ import pytest
 from components.errors import KfrecError
 from components.steps.catalog import STEPS, worker_parameters
 from components.steps.parameter import as_plain, build, parameters_of
+from components.steps.parser import chosen
 
 # Names and defaults of the public SIM documentation's parameter table; folders that differ by design are left out.
 PUBLISHED = {
@@ -102,3 +103,24 @@ def test_every_parameter_has_help_and_every_number_that_counts_has_a_unit() -> N
         for parameter in parameters_of(step.parameters()):
             assert parameter.help and not parameter.help.endswith("."), parameter.name
             assert "default" in parameter.description, parameter.name
+
+
+@pytest.mark.parametrize(("task", "has_k"), [("", True), ("ranking", True), ("click", False)])
+def test_the_train_step_has_the_parameters_of_the_task_that_is_chosen(task: str, has_k: bool) -> None:
+    names = {parameter.name for parameter in parameters_of(worker_parameters("wide_and_deep", task))}
+    assert ("map_k" in names) == has_k and "deep_dropout" in names
+
+
+@pytest.mark.parametrize(
+    "words", [["--task", "ranking", "--model_type=din"], ["--model_type", "din", "--task=ranking"]]
+)
+def test_the_choice_of_a_model_and_a_task_is_read_ahead_of_their_parameters(words: list[str]) -> None:
+    assert chosen(STEPS["train"], words) == {"model_type": "din", "task": "ranking"}
+    assert chosen(STEPS["train"], []) == {"model_type": "sim", "task": ""}
+
+
+def test_a_task_that_does_not_exist_is_one_line() -> None:
+    with pytest.raises(
+        KfrecError, match=r"parameter model_type='din', task='clck': no task 'clck': did you mean click\?"
+    ):
+        worker_parameters("din", "clck")

@@ -25,7 +25,7 @@ from tests.train.dataset import LONG, write_dataset
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = dict(global_batch_size=20, long_seq_length=LONG, embedding_dim=4, seed=7, epochs=1)
+SETTINGS = dict(global_batch_size=20, long_seq_length=LONG, embedding_dim=4, seed=7, epochs=1, average_decay=0.9)
 
 
 def train(data: Path, out: Path, workers: int = 1, launcher: str = "gloo", **changed: Any) -> list[dict[str, Any]]:
@@ -127,6 +127,12 @@ def test_the_exported_model_scores_the_test_split_as_the_training_did(data: Path
     exact = roc_auc(np.concatenate(labels), np.concatenate(scores))
     assert exact == pytest.approx(training["test_auc"], abs=training["epochs"][-1]["test_auc_error_bound"] + 1e-6)
     assert (alone / "feature_spec.yaml").is_file() and (alone / "parameters.json").is_file()
+
+
+def test_a_checkpoint_scores_the_test_split_as_the_training_did(data: Path, alone: Path, tmp_path: Path) -> None:
+    scored = train(data, tmp_path, mode="inference", load_checkpoint_path=alone)[-1]["data"]
+    training = json.loads((alone / "training.json").read_text())
+    assert scored["test_auc"] == pytest.approx(training["test_auc"], abs=1e-6)
 
 
 def test_inference_is_benchmarked_on_a_trained_checkpoint(data: Path, alone: Path, tmp_path: Path) -> None:

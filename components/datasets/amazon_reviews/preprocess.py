@@ -1,5 +1,9 @@
 """From reviews to samples.
 
+In the order of the work: ``raw_files`` finds the input, ``reviews`` and ``items`` parse it, ``user_runs`` sorts it by
+user on disk, ``histories`` keeps the users with enough reviews, ``encoding`` turns names into ids, ``samples`` cuts
+histories into samples and ``sample_files`` writes them.
+
 NVTabular takes two seconds to import, so modules that need it are imported in functions, after reading has begun.
 """
 

@@ -49,5 +49,5 @@ class ActivationUnit(tf.Module):
         of_item, of_target, of_difference, of_product = tf.split(self.kernel, 4)
         share = project(target, of_target - of_difference, self.bias)
         layers = self.second.kernel, self.second.bias, self.output.kernel, self.output.bias
-        products = (items * target)[tf.newaxis]
+        products = tf.expand_dims(items * target, 0)  # a slice's gradient would be a copy
         return score_pairs(items, products, share, of_item + of_difference, of_product, *layers)[0]

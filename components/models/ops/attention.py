@@ -6,6 +6,8 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from components.models.ops.choice import operation
+
 FURTHEST = 70.0
 """How far below the best score of a sample a score may lie for its item to have attention.
 
@@ -17,6 +19,7 @@ computes exponentials near that float, or on whether smaller ones are flushed to
 _NEVER = -1e9
 
 
+@operation(gpu="attention.dot_scores")
 def dot_scores(items: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     """``items · target`` at every position.
 
@@ -50,6 +53,7 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.nn.softmax(scores + (1.0 - ones) * _NEVER) * ones
 
 
+@operation(gpu="attention.top_k_mask")
 def top_k_mask(scores: tf.Tensor, k: int) -> tf.Tensor:
     """Marks the k highest scores that are above 0; of equal scores the earlier positions go first.
 
@@ -108,7 +112,7 @@ def attend(items: tf.Tensor, target: tf.Tensor, weigh: Callable[[tf.Tensor], tf.
                 left = tf.concat([weights, of_scores[:, tf.newaxis]], 1)
                 right = tf.concat([upstream, target[:, tf.newaxis]], 1)
                 of_items = tf.matmul(tf.cast(left, items.dtype), right, transpose_a=True)
-                return of_items, tf.squeeze(pool(of_scores[:, tf.newaxis], items), 1)
+                return of_items, weighted_sum(of_scores, items)
 
         return pool(weights, items), gradient
 
@@ -126,3 +130,17 @@ def pool(weights: tf.Tensor, items: tf.Tensor) -> tf.Tensor:
         ``[B, N, D]`` in the type of the items.
     """
     return tf.matmul(tf.cast(weights, items.dtype), items)
+
+
+@operation(gpu="attention.weighted_sum")
+def weighted_sum(weights: tf.Tensor, items: tf.Tensor) -> tf.Tensor:
+    """One weighted sum over a history.
+
+    Args:
+        weights: ``[B, T]``.
+        items: ``[B, T, D]``.
+
+    Returns:
+        ``[B, D]`` in the type of the items.
+    """
+    return tf.squeeze(pool(weights[:, tf.newaxis], items), 1)

@@ -8,7 +8,7 @@ from components.models.ops.choice import operation
 from components.models.ops.dense import project
 
 
-@operation("scored.score_pairs")
+@operation("scored.score_pairs", gpu="pairs.score_pairs")
 def score_pairs(
     x: tf.Tensor,
     y: tf.Tensor,

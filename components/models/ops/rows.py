@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, NamedTuple
@@ -94,6 +94,17 @@ class AdamStep(NamedTuple):
         return AdamStep(
             1.0 if self.keep_weights == 1.0 else keep_weights, beta_1, beta_2, self.epsilon, rate, self.powers
         )
+
+
+Update = tuple[Any, tf.Variable, tf.Variable, tf.Variable]
+"""A gradient, its variable and the two moments."""
+
+
+@operation(gpu="adam.adam_all")
+def adam_all(updates: Sequence[Update], by: AdamStep) -> None:
+    """Moves variables and their moments by :func:`adam`."""
+    for gradient, variable, first, second in updates:
+        adam(variable, first, second, gradient, by)
 
 
 @operation("adam.adam")

@@ -7,7 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from components.models.ops.rows import AdamStep, adam
+from components.models.ops.rows import AdamStep, adam_all
 from components.models.optimizers.schedules import Rate, at
 from components.models.optimizers.slots import slot
 
@@ -57,16 +57,9 @@ class Adam(tf.Module):
         step = tf.cast(self.steps + 1, tf.float32)
         powers = tf.pow(BETA_1, step), tf.pow(BETA_2, step)
         by = AdamStep(1.0 - self._weight_decay, BETA_1, BETA_2, EPSILON, rate, powers, allowed)
-        for (gradient, variable), (first, second) in zip(pairs, self.moments, strict=True):
-            self._update(variable, gradient, first, second, by)
+        self._update_all([(*pair, *moments) for pair, moments in zip(pairs, self.moments, strict=True)], by)
         self.steps.assign_add(1 if allowed is None else tf.cast(allowed, tf.int64))
 
-    def _update(
-        self,
-        variable: tf.Variable,
-        gradient: Any,
-        first: tf.Variable,
-        second: tf.Variable,
-        by: AdamStep,
-    ) -> None:
-        adam(variable, first, second, gradient, by)
+    def _update_all(self, updates: Sequence[tuple[Any, tf.Variable, tf.Variable, tf.Variable]], by: AdamStep) -> None:
+        """Takes the step for each gradient, variable and its moments."""
+        adam_all(updates, by)

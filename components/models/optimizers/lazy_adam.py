@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -23,23 +24,22 @@ class LazyAdam(Adam):
     def __init__(self, learning_rate: Rate, weight_decay: float = 0.0) -> None:
         super().__init__(learning_rate, weight_decay, "lazy_adam")
 
-    def _update(
-        self,
-        variable: tf.Variable,
-        gradient: Any,
-        first: tf.Variable,
-        second: tf.Variable,
-        by: AdamStep,
-    ) -> None:
-        if not isinstance(gradient, tf.IndexedSlices):
-            super()._update(variable, gradient, first, second, by)
-            return
+    def _update_all(self, updates: Sequence[tuple[Any, tf.Variable, tf.Variable, tf.Variable]], by: AdamStep) -> None:
+        super()._update_all([update for update in updates if not isinstance(update[0], tf.IndexedSlices)], by)
         by = by.if_allowed()
-        rows, values = sum_by_row(gradient)
-        weights, m, v = (tf.gather(table, rows) for table in (variable, first, second))
-        m = by.beta_1 * m + (1.0 - by.beta_1) * values
-        v = by.beta_2 * v + (1.0 - by.beta_2) * tf.square(values)
-        corrected = by.rate * tf.sqrt(1.0 - by.powers[1]) / (1.0 - by.powers[0])
-        decayed = weights * by.keep_weights
-        for table, new in ((first, m), (second, v), (variable, decayed - corrected * m / (tf.sqrt(v) + by.epsilon))):
-            table.scatter_update(tf.IndexedSlices(new, rows))
+        for update in updates:
+            if isinstance(update[0], tf.IndexedSlices):
+                _update_rows(*update, by)
+
+
+def _update_rows(
+    gradient: tf.IndexedSlices, variable: tf.Variable, first: tf.Variable, second: tf.Variable, by: AdamStep
+) -> None:
+    rows, values = sum_by_row(gradient)
+    weights, m, v = (tf.gather(table, rows) for table in (variable, first, second))
+    m = by.beta_1 * m + (1.0 - by.beta_1) * values
+    v = by.beta_2 * v + (1.0 - by.beta_2) * tf.square(values)
+    corrected = by.rate * tf.sqrt(1.0 - by.powers[1]) / (1.0 - by.powers[0])
+    decayed = weights * by.keep_weights
+    for table, new in ((first, m), (second, v), (variable, decayed - corrected * m / (tf.sqrt(v) + by.epsilon))):
+        table.scatter_update(tf.IndexedSlices(new, rows))

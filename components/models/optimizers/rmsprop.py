@@ -43,7 +43,8 @@ class RmsProp(tf.Module):
         self._learning_rate = learning_rate
         self._rho = rho
         self._period = max(1, math.ceil(_DIGITS / -math.log10(rho)))
-        self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
+        with tf.device("CPU"):  # which decides whether u is multiplied, without waiting for a GPU
+            self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
         self.squares: list[tf.Variable] = []
 
     def build(self, variables: Sequence[tf.Variable]) -> None:

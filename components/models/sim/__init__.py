@@ -27,4 +27,5 @@ MODEL = ModelDefinition(
     dataset="amazon_reviews",
     task="click",
     check=check_histories,
+    defaults={"average_decay": 0.9},  # 0 is the published training
 )

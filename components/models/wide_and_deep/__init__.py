@@ -73,10 +73,14 @@ MODEL = ModelDefinition(
     dataset="outbrain",
     task="ranking",
     defaults={"epochs": 20, "global_batch_size": 131_072},
+    # About 100,000 samples make few steps: small batches, a small network and high rates learn within them.
     local_defaults={
-        "epochs": 4,
-        "global_batch_size": 2048,
-        "deep_hidden_units": (256, 256, 256),
+        "epochs": 3,
+        "global_batch_size": 512,
+        "deep_hidden_units": (64, 64),
+        "embedding_dim": 16,
+        "deep_learning_rate": 0.004,
+        "linear_learning_rate": 0.05,
         "deep_warmup_epochs": 1,
     },
 )

@@ -23,6 +23,7 @@ from components.train.checkpoints.disk import disk_errors
 from components.train.checkpoints.parts import layout_of, read_parts, remove_parts, write_parts
 from components.train.checkpoints.standing import Standing, StandingState
 from components.train.checkpoints.state import paths_of, state_of, tree_of
+from components.train.loop.averages import Averages
 from components.train.loop.loss_scale import LossScale
 from components.train.results import CHECKPOINT
 
@@ -39,6 +40,7 @@ class Checkpoints:
         model: a trackable object.
         optimizer: a trackable object whose slots exist.
         loss_scale: part of the training's state.
+        averages: of the weights.
         rank: of this process; the first one saves and restores what is the same on every rank.
         saved: called with the prefix of each checkpoint that is complete, on the other ranks as soon as their parts
             are written.
@@ -53,12 +55,13 @@ class Checkpoints:
         model: Model,
         optimizer: Optimizers,
         loss_scale: LossScale,
+        averages: Averages,
         rank: int,
         saved: Callable[[str], None],
     ) -> None:
         self._saved, self._rank = saved, rank
         self._state = StandingState()
-        parts = {"model": model, "optimizer": optimizer, "loss_scale": loss_scale}
+        parts = {"model": model, "optimizer": optimizer, "loss_scale": loss_scale, "averages": averages}
         self._variables = {f"{name}/{path}": v for name, part in parts.items() for path, v in paths_of(part).items()}
         self.layout = layout_of(self._variables)
         self._checkpoint = self._without(self.layout)
@@ -163,6 +166,8 @@ def read_standing(prefix: str) -> Standing:
 def restore_weights(prefix: str, standing: Standing, model: Model) -> None:
     """Restores the model alone, for inference, except for tables that are divided here or there.
 
+    The weights are the averages, if the training kept them.
+
     Args:
         prefix: of the checkpoint.
         standing: stored in it.
@@ -171,7 +176,7 @@ def restore_weights(prefix: str, standing: Standing, model: Model) -> None:
     Raises:
         KfrecError: a file is damaged.
     """
-    variables = _variables_of(model)
+    variables = _scored(model, standing)
     divided = {*layout_of(variables), *standing.tables}
     whole = {path: variable for path, variable in variables.items() if path not in divided}
     with _damage_told(prefix):
@@ -185,11 +190,14 @@ def restore_tables(prefix: str, standing: Standing, model: Model) -> None:
         KfrecError: a file is missing or damaged.
     """
     with _damage_told(prefix):
-        read_parts(prefix, standing.tables, _variables_of(model))
+        read_parts(prefix, standing.tables, _scored(model, standing))
 
 
-def _variables_of(model: Model) -> dict[str, tf.Variable]:
-    return {f"model/{path}": variable for path, variable in paths_of(model).items()}
+def _scored(model: Model, standing: Standing) -> dict[str, tf.Variable]:
+    """The model's variables by the paths of their values in a checkpoint: the averages, if it has some."""
+    averages = {v.ref(): f"averages/values/{i}" for i, v in enumerate(model.trainable_variables)}
+    kept = averages if standing.average_decay else {}
+    return {kept.get(variable.ref(), f"model/{path}"): variable for path, variable in paths_of(model).items()}
 
 
 @contextmanager
@@ -240,6 +248,7 @@ def require_same_run(prefix: str, standing: Standing, mine: Standing, seed: int)
     """
     compared = {
         "optimizer": (standing.optimizer, mine.optimizer),
+        "average_decay": (standing.average_decay, mine.average_decay),
         "seed": (standing.seed, standing.seed if seed < 0 else seed),
     }
     if standing.step:

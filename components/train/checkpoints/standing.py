@@ -24,6 +24,7 @@ class Standing:
         optimizer: its name.
         variables: (name, shape) of the model's variables, in order; of divided tables the whole shape.
         tables: of divided variables the parts of each rank (:func:`components.train.checkpoints.parts.layout_of`).
+        average_decay: of the averages of the weights; 0 where there are none.
         epoch: finished epochs; the epoch to go on with, counted from 0.
         step: steps of that epoch already done.
         epochs: results of the finished epochs, as in training.json.
@@ -37,6 +38,7 @@ class Standing:
     optimizer: str
     variables: list[list[Any]]
     tables: dict[str, list[list[int]]] = field(default_factory=dict)
+    average_decay: float = 0.0
     epoch: int = 0
     step: int = 0
     epochs: list[dict[str, Any]] = field(default_factory=list)

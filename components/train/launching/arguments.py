@@ -14,7 +14,7 @@ def worker_arguments(parameters: LaunchParameters, data: str, results: str, chec
     folders += [f"--save_checkpoint_path={checkpoints}"] if checkpoints else []
     given = {
         parameter.name: getattr(parameters, parameter.name)
-        for parameter in parameters_of(worker_parameters(parameters.model_type))
+        for parameter in parameters_of(worker_parameters(parameters.model_type, parameters.task))
         if getattr(parameters, parameter.name, parameter.default) != parameter.default
     }
     return folders + [f"--{name}={_text(value)}" for name, value in given.items()]

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SYSFS = Path("/sys/devices/system/cpu")
+PCI = Path("/sys/bus/pci/devices")
+GPUS = Path("/proc/driver/nvidia/gpus")
 
 
 @dataclass(frozen=True)
@@ -80,16 +82,34 @@ def topology(allowed: Iterable[int], sysfs: Path = SYSFS) -> list[Core]:
 def bind(affinity: str, local_rank: int, local_size: int) -> frozenset[int] | None:
     """Binds this process and the threads it will start; a kernel that refuses leaves it as it was.
 
+    Ranks with a GPU are dealt out the cores of the NUMA node that it is attached to.
+
     Returns:
         The logical CPUs it is bound to, or None.
     """
-    cpus = plan(affinity, topology(os.sched_getaffinity(0)), local_rank, local_size)
+    allowed = frozenset(os.sched_getaffinity(0))
+    places = [near_gpu(rank, allowed) for rank in range(local_size)]
+    neighbours = [rank for rank, place in enumerate(places) if place == places[local_rank]]
+    cores = topology(places[local_rank])
+    cpus = plan(affinity, cores, neighbours.index(local_rank), len(neighbours))
     if cpus is not None:
         try:
             os.sched_setaffinity(0, cpus)
         except OSError:
             return None
     return cpus
+
+
+def near_gpu(local_rank: int, allowed: frozenset[int], gpus: Path = GPUS, pci: Path = PCI) -> frozenset[int]:
+    """Those of the allowed logical CPUs that share a NUMA node with the rank's GPU; all where the kernel names none."""
+    buses = sorted(gpu.name.lower() for gpu in gpus.iterdir()) if gpus.is_dir() else []
+    if not buses:
+        return allowed
+    try:
+        near = _cpu_list((pci / buses[local_rank % len(buses)] / "local_cpulist").read_text())
+    except (OSError, ValueError):
+        return allowed
+    return allowed & near or allowed
 
 
 def _cpu_list(text: str) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import tensorflow as tf
@@ -33,6 +33,8 @@ class Benchmark:
         latency_p99: its 99th percentile.
         steps: measured steps.
         samples: of these steps, over all ranks.
+        sent_bytes: of a step, that a rank sends to the others, the mean of the ranks
+            (:meth:`components.train.loop.ranks.Ranks.sent_bytes`).
     """
 
     throughput: float
@@ -45,6 +47,7 @@ class Benchmark:
     latency_p99: float
     steps: int
     samples: int
+    sent_bytes: float = 0.0
 
     def metrics(self) -> dict[str, float]:
         return asdict(self)
@@ -55,6 +58,7 @@ class Benchmark:
             f"{self.throughput:,.0f} samples/s (std {self.throughput_std:,.0f}), "
             f"latency {self.latency_mean:.2f} ms (p90 {self.latency_p90:.2f}, p95 {self.latency_p95:.2f}, "
             f"p99 {self.latency_p99:.2f}), of it {self.step_mean:.2f} ms with the batch at hand"
+            + (f"; a rank sent {self.sent_bytes / 1e6:,.3f} MB a step" if self.sent_bytes else "")
         )
 
 
@@ -114,12 +118,15 @@ def _measure(
 ) -> Benchmark:
     warmup, steps = session.parameters.benchmark_warmup_steps, session.parameters.benchmark_steps
     measured: list[tuple[int, float, float]] = []
+    sent = session.ranks.sent_bytes()
     with session.progress("benchmark", warmup + steps, "steps") as advance:
         for taken in itertools.islice(timed_steps(step, batches, session.data.label), warmup + steps):
             measured.append(taken)
             advance(1)
+    sent = session.ranks.sent_bytes() - sent
     gathered = np.array(session.ranks.gather(measured))
     rows, cycles, seconds = np.moveaxis(gathered, 2, 0)
     for number, (samples, cycle) in enumerate(zip(rows.sum(axis=0), cycles.max(axis=0), strict=True), 1):
         log.write([1, number], {"samples/s": samples / cycle})
-    return summarize(rows, cycles, seconds, warmup)
+    sent_bytes = sum(session.ranks.gather(sent)) / session.ranks.size / len(measured)
+    return replace(summarize(rows, cycles, seconds, warmup), sent_bytes=sent_bytes)

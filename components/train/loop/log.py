@@ -10,7 +10,8 @@ public SIM logs, under its names and in its units:
 - a step: total_loss, classification_loss and dien_aux_loss (weighted, as they add up to the loss), samples/s, which
   alone is known of a benchmark's;
 - an epoch: throughput in samples/s, time in seconds, without evaluation, and latency_mean, latency_p90, latency_p95 and
-  latency_p99 in milliseconds, from the end of one step to the end of the next; train_auc, train_loss, test_auc;
+  latency_p99 in milliseconds, from the end of one step to the end of the next; train_auc, train_loss, test_auc; and
+  of kfrec's own sent_bytes, what a rank sends to the others in a step, the mean of the ranks;
 - the summary of a training: time_to_train in seconds, the epochs' time added up, and the last train_auc and test_auc;
 - the summary of a benchmark: throughput, time and latencies as of an epoch, where ``time`` includes the first steps.
 """

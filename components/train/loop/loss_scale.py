@@ -55,33 +55,53 @@ class LossScale(tf.Module):
         if not self.enabled:
             update(list(gradients), None)
             return
+        joined = _Joined(gradients)
         if self._static:
-            update([_times(gradient, tf.constant(1.0 / self._static)) for gradient in gradients], None)
+            update(joined.apart([tensor * (1.0 / self._static) for tensor in joined.tensors]), None)
             return
-        finite = agreed(_are_finite([_values(gradient) for gradient in gradients]))
+        finite = agreed(tf.reduce_all([tf.reduce_all(tf.math.is_finite(tensor)) for tensor in joined.tensors]))
         inverse = tf.where(finite, 1.0 / self.factor, 0.0)
-        update([_times(gradient, inverse) for gradient in gradients], finite)
+        # Zeros where that is 0, whatever the gradient is.
+        update(joined.apart([tf.math.multiply_no_nan(tensor, inverse) for tensor in joined.tensors]), finite)
         grows = finite & (self.good_steps + 1 >= GROWTH_STEPS)
         kept = tf.where(grows, self.factor * 2.0, self.factor)
         self.factor.assign(tf.where(finite, kept, tf.maximum(self.factor / 2.0, 1.0)))
         self.good_steps.assign(tf.where(finite & ~grows, self.good_steps + 1, tf.zeros([], tf.int64)))
 
 
-def _are_finite(values: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Whether every number is finite; those of small tensors are looked at together."""
-    small = [tensor for tensor in values if (tensor.shape.num_elements() or _SMALL + 1) <= _SMALL]
-    rest = [tensor for tensor in values if not any(tensor is other for other in small)]
-    joined = [tf.concat([tf.reshape(tensor, [-1]) for tensor in small], 0)] if small else []
-    return tf.reduce_all([tf.reduce_all(tf.math.is_finite(tensor)) for tensor in [*joined, *rest]])
+class _Joined:
+    """The numbers of gradients, those of small dense ones in one tensor.
+
+    Attributes:
+        tensors: what is small, if anything, then each of the rest.
+    """
+
+    def __init__(self, gradients: Sequence[Gradient]) -> None:
+        self._gradients = gradients
+        self._small = [
+            not isinstance(gradient, tf.IndexedSlices) and (gradient.shape.num_elements() or _SMALL + 1) <= _SMALL
+            for gradient in gradients
+        ]
+        small = [tf.reshape(g, [-1]) for g, is_small in zip(gradients, self._small, strict=True) if is_small]
+        rest = [_values(g) for g, is_small in zip(gradients, self._small, strict=True) if not is_small]
+        self._sizes = [tensor.shape[0] for tensor in small]
+        self.tensors = [*([tf.concat(small, 0)] if small else []), *rest]
+
+    def apart(self, tensors: Sequence[tf.Tensor]) -> list[Gradient]:
+        """Gradients like those given, with the numbers of tensors like :attr:`tensors`."""
+        rest = iter(tensors)
+        small = iter(tf.split(next(rest), self._sizes) if self._sizes else [])
+        return [
+            tf.reshape(next(small), gradient.shape) if is_small else _like(gradient, next(rest))
+            for gradient, is_small in zip(self._gradients, self._small, strict=True)
+        ]
 
 
 def _values(gradient: Gradient) -> tf.Tensor:
     return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
 
 
-def _times(gradient: Gradient, factor: tf.Tensor) -> Gradient:
-    """The gradient times a factor; zeros where that is 0, whatever the gradient is."""
+def _like(gradient: Gradient, values: tf.Tensor) -> Gradient:
     if isinstance(gradient, tf.IndexedSlices):
-        values = tf.math.multiply_no_nan(gradient.values, factor)
         return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return tf.math.multiply_no_nan(gradient, factor)
+    return values

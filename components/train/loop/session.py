@@ -102,7 +102,7 @@ def open_session(
     spec = load_feature_spec(folder, parameters.feature_spec)
     definition = registry.model(parameters.model_type)
     model = build_placed(definition, parameters, spec, ranks, seed, memory)
-    task = registry.task(definition.task)
+    task = registry.task(parameters.task or definition.task)
     kept = kept_features(spec, task.kept)
     scored = tuple(dict.fromkeys((*model.serving_features, *kept.values())))
     data = open_data(folder, parameters, ranks, scored)

@@ -23,6 +23,7 @@ from components.train.checkpoints.checkpoint import (
 from components.train.checkpoints.standing import Standing
 from components.train.checkpoints.state import shared_state_of
 from components.train.checkpoints.warm_start import warm_start
+from components.train.loop.averages import Averages
 from components.train.loop.log import TrainingLog
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.meter import Meter
@@ -47,6 +48,7 @@ class Training:
         groups = session.definition.optimizers(parameters, session.model, data.steps_per_epoch)
         self._optimizer = Optimizers(groups, session.model.trainable_variables)
         self._loss_scale = LossScale(parameters.amp, parameters.loss_scale)
+        self._averages = Averages(session.model.trainable_variables, parameters.average_decay)
         self._metrics = session.task.streaming(True, parameters)
         self._meter = Meter()
         self.standing = Standing(
@@ -55,10 +57,17 @@ class Training:
             steps_per_epoch=data.steps_per_epoch,
             optimizer=self._optimizer.description,
             variables=described(session.model),
+            average_decay=parameters.average_decay,
         )
         folder = Path(parameters.save_checkpoint_path or Path(parameters.results_dir) / CHECKPOINT)
         self._checkpoints = Checkpoints(
-            folder, session.model, self._optimizer, self._loss_scale, self._ranks.rank, session.checkpoint_saved
+            folder,
+            session.model,
+            self._optimizer,
+            self._loss_scale,
+            self._averages,
+            self._ranks.rank,
+            session.checkpoint_saved,
         )
         self.standing.tables = self._checkpoints.layout
         self._begin()
@@ -72,10 +81,11 @@ class Training:
             label=data.label,
             xla=parameters.xla,
             kept=session.kept,
+            averages=self._averages,
         )
 
     def run(self, log: TrainingLog) -> None:
-        """Trains; afterwards ``standing`` holds the results.
+        """Trains; afterwards ``standing`` holds the results, and the model the weights to export.
 
         Args:
             log: gets a record a step and one an epoch.
@@ -86,6 +96,7 @@ class Training:
         """
         while self.standing.epoch < self._parameters.epochs:
             self._epoch(log)
+        self._averages.assign_to(self._session.model.trainable_variables)
 
     def _begin(self) -> None:
         """Restores what was asked for on the first rank, then gives every rank the first one's state.
@@ -102,7 +113,7 @@ class Training:
                 self._metrics.load(totals)
         elif self._parameters.warm_start_path:
             together(self._ranks, self._warm_start)
-        for part in (self._session.model, self._optimizer, self._loss_scale):
+        for part in (self._session.model, self._optimizer, self._loss_scale, self._averages):
             self._ranks.copy_variables(shared_state_of(part))
 
     def _warm_start(self) -> None:
@@ -129,6 +140,7 @@ class Training:
         standing, every = self.standing, self._parameters.checkpoint_steps
         self._meter.next_epoch()
         earlier, began = standing.epoch_seconds, time.monotonic()
+        sent, done = self._ranks.sent_bytes(), standing.step
         pending: list[tf.Tensor] = []
         label = f"epoch {standing.epoch + 1}/{self._parameters.epochs}"
         with self._session.progress(label, self._data.rows_per_epoch, "samples") as advance:
@@ -147,7 +159,9 @@ class Training:
                     standing.epoch_seconds = earlier + time.monotonic() - began
                     self._save()
                     self._meter.start()
-        self._finish_epoch(earlier, began, log)
+        sent = self._ranks.sent_bytes() - sent
+        sent_a_step = sum(self._ranks.gather(sent)) / self._ranks.size / max(standing.step - done, 1)
+        self._finish_epoch(earlier, began, sent_a_step, log)
 
     def _read(self, pending: list[tf.Tensor], log: TrainingLog) -> None:
         """Reads the losses of the steps since the last read, and logs them."""
@@ -167,11 +181,12 @@ class Training:
         log.flush()
         standing.loss_sum += float(losses[:, 0].sum(dtype=np.float64))
 
-    def _finish_epoch(self, earlier: float, began: float, log: TrainingLog) -> None:
+    def _finish_epoch(self, earlier: float, began: float, sent_bytes: float, log: TrainingLog) -> None:
         standing = self.standing
         training_seconds = earlier + time.monotonic() - began
         train = self._metrics.result(self._totals())
-        test = self._session.test_score()
+        with self._averages.applied(self._session.model.trainable_variables):
+            test = self._session.test_score()
         seconds = earlier + time.monotonic() - began
         result: dict[str, Any] = {
             "epoch": standing.epoch + 1,
@@ -188,6 +203,7 @@ class Training:
         standing.epoch, standing.step, standing.loss_sum, standing.epoch_seconds = standing.epoch + 1, 0, 0.0, 0.0
         self._metrics.reset()
         published = {"throughput": result["samples_per_second"], "time": training_seconds, **self._meter.latencies}
+        published["sent_bytes"] = sent_bytes
         log.write([standing.epoch], {name: value for name, value in result.items() if name != "epoch"} | published)
         log.flush()
         self._save()

@@ -20,6 +20,7 @@ from components.models.ops.rows import dense_gradients
 from components.models.optimizers.groups import Optimizers
 from components.models.tables.placement import sharding_of
 from components.tasks import Kept, Streaming
+from components.train.loop.averages import Averages
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Ranks
 from components.train.loop.reduction import Gradient, sum_gradients
@@ -41,6 +42,7 @@ class TrainingStep:
         label: name of the label feature.
         xla: compile the forward and backward pass; reductions and updates stay outside.
         kept: the task's kept columns that the data have, and their features.
+        averages: of the model's trainable variables; None keeps none.
 
     Attributes:
         parts: names of the parts of the loss (:func:`components.models.loss.part_of`), known once a step was taken.
@@ -57,9 +59,11 @@ class TrainingStep:
         label: str,
         xla: bool,
         kept: Mapping[Kept, str] = MappingProxyType({}),
+        averages: Averages | None = None,
     ) -> None:
         self._model, self._optimizer, self._ranks = model, optimizer, ranks
         self._metrics, self._loss_scale, self._label, self._kept = metrics, loss_scale, label, kept
+        self._averages = averages or Averages(model.trainable_variables, 0.0)
         self._variables = list(model.trainable_variables)
         self._are_parts = [sharding_of(variable) is not None for variable in self._variables]
         self._xla = xla
@@ -108,22 +112,19 @@ class TrainingStep:
     ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
         """This rank's share of the loss and of its parts, its logits, and the gradients of its share, scaled."""
         moved = [v for v, sparse in zip(self._variables, self._optimizer.keeps_sparse, strict=True) if not sparse]
-        with (
-            dense_gradients(moved),
-            training_back_end(self._xla),
-            masks_of(self._ranks.rank),
-            tf.GradientTape() as tape,
-        ):
-            logits, terms = self._model.loss_terms(features, labels, training=True)
-            if shares is None:
-                shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))
-            weighted = tf.stack([term.weight * term.total for term in terms.values()])
-            loss = tf.tensordot(shares, weighted, 1)
-            scaled = loss * self._loss_scale.value
+        with dense_gradients(moved), training_back_end(self._xla):
+            with masks_of(self._ranks.rank), tf.GradientTape() as tape:
+                logits, terms = self._model.loss_terms(features, labels, training=True)
+                if shares is None:
+                    shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))
+                weighted = tf.stack([term.weight * term.total for term in terms.values()])
+                loss = tf.tensordot(shares, weighted, 1)
+                scaled = loss * self._loss_scale.value
+            gradients = tape.gradient(scaled, self._variables)
         self.parts = tuple(dict.fromkeys(map(part_of, terms)))
         chosen = [tf.constant([part_of(term) == part for term in terms]) for part in self.parts]
         parts = [tf.tensordot(shares, tf.where(mine, weighted, 0.0), 1) for mine in chosen]
-        return tf.stack([loss, *parts]), logits, tape.gradient(scaled, self._variables)
+        return tf.stack([loss, *parts]), logits, gradients
 
     def _agreed(self, finite: tf.Tensor) -> tf.Tensor:
         if not any(self._are_parts):
@@ -133,6 +134,7 @@ class TrainingStep:
 
     def _update(self, gradients: Sequence[Gradient], allowed: tf.Tensor | None) -> None:
         self._optimizer.apply(list(zip(gradients, self._variables, strict=True)), allowed)
+        self._averages.update(self._variables)
 
 
 def _of(variable: tf.Variable, gradient: Gradient) -> Gradient:

@@ -15,6 +15,7 @@ from components.models.tables.placement import sharding_of
 from components.train.checkpoints.checkpoint import Checkpoints, described, find_checkpoint, require_same_model
 from components.train.checkpoints.standing import Standing
 from components.train.checkpoints.state import paths_of, tree_of
+from components.train.loop.averages import Averages
 from components.train.loop.ranks import Alone
 from tests.train.loop.sharded import NAMES, Small, built, training
 
@@ -44,7 +45,8 @@ def member(rank: int, group: Group, folder: Path, seed: float) -> tuple[Small, O
             part = sharding.mine
             whole = whole[part.first :: part.step, part.begin : part.end][: part.rows]
         variable.assign(tf.cast(whole, variable.dtype))
-    return model, optimizers, Checkpoints(folder, model, optimizers, scale, rank, lambda prefix: None)
+    averages = Averages(model.trainable_variables, 0.0)
+    return model, optimizers, Checkpoints(folder, model, optimizers, scale, averages, rank, lambda prefix: None)
 
 
 def saved(group: Group, folder: Path, step: int = 5) -> str:

@@ -92,12 +92,14 @@ def training(
     )
 
 
-def train(ranks: Ranks, kinds: Mapping[str, str], optimizer: str, amp: bool = False) -> dict[str, np.ndarray]:
+def train(
+    ranks: Ranks, kinds: Mapping[str, str], optimizer: str, amp: bool = False, steps: int = STEPS
+) -> dict[str, np.ndarray]:
     """Trains; returns the losses, and of each variable the rank's part and which part that is."""
     model = built(ranks, kinds, tf.float16 if amp else tf.float32)
     step, _, _ = training(model, ranks, optimizer, amp)
     losses = []
-    for number in range(STEPS):
+    for number in range(steps):
         mine = {name: tf.constant(share(values, ranks)) for name, values in batch(number).items()}
         losses.append(float(step.run(mine)))
     found = {"losses": np.array(losses)}
@@ -110,6 +112,6 @@ def train(ranks: Ranks, kinds: Mapping[str, str], optimizer: str, amp: bool = Fa
     return found
 
 
-def main(ranks: Ranks, folder: Path, cases: Mapping[str, tuple[Mapping[str, str], str, bool]]) -> None:
+def main(ranks: Ranks, folder: Path, cases: Mapping[str, tuple[Mapping[str, str], str, bool, int]]) -> None:
     for name, case in cases.items():
         np.savez(folder / f"{name}-{ranks.rank}.npz", **train(ranks, *case))

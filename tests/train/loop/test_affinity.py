@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from components.train.loop.affinity import Core, bind, plan, topology
+from components.train.loop.affinity import Core, bind, near_gpu, plan, topology
 
 # Two sockets of four cores with two threads each, numbered as Linux does: threads 0-7 first, their siblings 8-15.
 CORES = [Core(core // 4, (core, core + 8)) for core in range(8)]
@@ -56,3 +56,25 @@ def test_a_kernel_that_refuses_leaves_the_process_as_it_was(monkeypatch: pytest.
 
     monkeypatch.setattr("os.sched_setaffinity", refuse)
     assert bind("socket", 0, 1) is None
+
+
+def _gpus(folder: Path, lists: dict[str, str]) -> tuple[Path, Path]:
+    for bus, cpus in lists.items():
+        (folder / "gpus" / bus.upper()).mkdir(parents=True)
+        (folder / "pci" / bus).mkdir(parents=True)
+        (folder / "pci" / bus / "local_cpulist").write_text(cpus + "\n")
+    return folder / "gpus", folder / "pci"
+
+
+def test_a_rank_is_near_its_own_gpu(tmp_path: Path) -> None:
+    places = _gpus(tmp_path, {"0000:07:00.0": "0-3,8-11", "0000:47:00.0": "4-7,12-15"})
+    allowed = frozenset(range(12))
+    assert near_gpu(0, allowed, *places) == {0, 1, 2, 3, 8, 9, 10, 11}
+    assert near_gpu(1, allowed, *places) == {4, 5, 6, 7}
+    assert near_gpu(2, allowed, *places) == near_gpu(0, allowed, *places)
+
+
+def test_without_a_gpu_or_its_cpus_all_are_near(tmp_path: Path) -> None:
+    allowed = frozenset({0, 1})
+    assert near_gpu(0, allowed, tmp_path / "none", tmp_path) == allowed
+    assert near_gpu(0, allowed, *_gpus(tmp_path, {"0000:07:00.0": "4-7"})) == allowed

@@ -27,12 +27,15 @@ class Plain:
             variable.assign_sub(0.1 * tf.convert_to_tensor(gradient))
 
 
+SETTINGS = {name: {"weight_decay": 0.25} for name in ("adam", "lazy_adam", "sgd")}
+
+
 class Setting:
     """A variable, an optimizer and a loss scale; ``step`` takes gradients that are still scaled."""
 
     def __init__(self, name: str) -> None:
         self.variable = tf.Variable(START)
-        self.optimizer = Plain() if name == "plain" else make_optimizer(name, 0.1, weight_decay=0.25)
+        self.optimizer = Plain() if name == "plain" else make_optimizer(name, 0.1, **SETTINGS.get(name, {}))
         self.rules = Optimizers([OptimizerGroup(self.optimizer, [self.variable])], [self.variable])
         self.scale = LossScale(True)
         self.step = tf.function(self._step)
@@ -45,7 +48,7 @@ class Setting:
         return [self.variable.numpy(), *(v.numpy() for v in getattr(self.optimizer, "variables", []))]
 
 
-@pytest.mark.parametrize("name", ["adam", "lazy_adam", "sgd", "plain"])
+@pytest.mark.parametrize("name", ["adam", "lazy_adam", "sgd", "ftrl", "rmsprop", "plain"])
 @pytest.mark.parametrize("broken", [np.nan, np.inf])
 def test_a_step_with_a_gradient_that_is_not_finite_changes_nothing_but_the_scale(name: str, broken: float):
     setting = Setting(name)
@@ -58,7 +61,7 @@ def test_a_step_with_a_gradient_that_is_not_finite_changes_nothing_but_the_scale
         setting.step(tf.constant(TRUE) * setting.scale.factor)
 
 
-@pytest.mark.parametrize("name", ["adam", "lazy_adam", "sgd", "plain"])
+@pytest.mark.parametrize("name", ["adam", "lazy_adam", "sgd", "ftrl", "rmsprop", "plain"])
 def test_a_good_step_is_one_with_gradients_of_their_true_size(name: str):
     setting, alone = Setting(name), Setting(name)
     setting.step(tf.constant(TRUE * INITIAL))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from components.train.loop.ranks import Alone
-from tests.train.loop.sharded import train
+from tests.train.loop.sharded import STEPS, train
 from tests.train.ranks import on_ranks
 
 pytestmark = pytest.mark.slow
@@ -26,7 +26,7 @@ def alone() -> dict[str, np.ndarray]:
 def test_divided_tables_follow_the_loss_curve_of_whole_ones_over_a_hundred_steps(
     size: int, transport: str, alone: dict[str, np.ndarray], tmp_path: Path
 ) -> None:
-    on_ranks(size, transport, "tests.train.loop.sharded:main", tmp_path, {"mixed": (MIXED, "adam", False)})
+    on_ranks(size, transport, "tests.train.loop.sharded:main", tmp_path, {"mixed": (MIXED, "adam", False, STEPS)})
     assert alone["losses"][-10:].mean() < 0.7 * alone["losses"][:10].mean()
     for rank in range(size):
         found = dict(np.load(tmp_path / f"mixed-{rank}.npz"))
@@ -40,9 +40,9 @@ def test_divided_tables_follow_the_loss_curve_of_whole_ones_over_a_hundred_steps
 
 
 def test_mixed_precision_and_other_optimizers_train_divided_tables(tmp_path: Path) -> None:
-    cases = {"lazy": (MIXED, "lazy_adam", False), "amp": (MIXED, "sgd", True)}
+    cases = {"lazy": (MIXED, "lazy_adam", False, 20), "amp": (MIXED, "sgd", True, 20)}
     on_ranks(2, "gloo", "tests.train.loop.sharded:main", tmp_path, cases)
-    for name, (_, optimizer, amp) in cases.items():
-        expected = train(Alone(), {}, optimizer, amp)["losses"]
+    for name, (_, optimizer, amp, steps) in cases.items():
+        expected = train(Alone(), {}, optimizer, amp, steps)["losses"]
         found = np.load(tmp_path / f"{name}-0.npz")["losses"]
         np.testing.assert_allclose(found, expected, atol=2e-2 if amp else 1e-5, rtol=0)

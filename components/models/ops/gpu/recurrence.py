@@ -12,7 +12,6 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from components.models.ops.choice import is_compiled
-from components.models.ops.dense import project
 
 Gradient = Callable[[tf.Tensor], list[tf.Tensor]]
 
@@ -81,8 +80,8 @@ class _Step(NamedTuple):
 
     update: tf.Tensor
     candidate: tf.Tensor
-    kept: tf.Tensor  # u'
-    change: tf.Tensor  # h - c
+    kept: tf.Tensor | None  # u', None where XLA computes it again rather than reads it
+    change: tf.Tensor | None  # h - c, the same
     reset: tf.Tensor | None
     recalled: tf.Tensor | None  # h Uc
 
@@ -97,12 +96,15 @@ def _forward(
     compiled: bool,
 ) -> tuple[list[tf.Tensor], list[_Step]]:
     steps = inputs.shape[0]
-    projected = _of_gates(tf.reshape(inputs, [-1, inputs.shape[-1]]), kernels, compiled, biases)
+    projected = _of_gates(tf.reshape(inputs, [-1, inputs.shape[-1]]), kernels, compiled, None if compiled else biases)
     by_step = zip(*(tf.split(gate, steps) for gate in projected), strict=True)
+    # What is element-wise, XLA does where it reads the projection, rather than by a pass over all steps.
+    added = tf.unstack(biases) if compiled else None
     carries = [None] * steps if carry is None else tf.unstack(carry[..., tf.newaxis])
     states: list[tf.Tensor] = []
     saved: list[_Step] = []
-    for (update, reset, candidate), carried in zip(by_step, carries, strict=True):
+    for gates, carried in zip(by_step, carries, strict=True):
+        update, reset, candidate = (g + b for g, b in zip(gates, added, strict=True)) if added else gates
         recalled = None
         if states:
             of_update, of_reset, recalled = _of_gates(states[-1], recurrent, compiled)
@@ -112,7 +114,9 @@ def _forward(
             update, reset, candidate = tf.sigmoid(update), None, tf.tanh(candidate)
         kept = update if carried is None else carried * update
         change = states[-1] - candidate if states else -candidate
-        saved.append(_Step(update, candidate, kept, change, reset, recalled))
+        # XLA computes these two again sooner than it reads them.
+        kept_of_step, change_of_step = (None, None) if compiled else (kept, change)
+        saved.append(_Step(update, candidate, kept_of_step, change_of_step, reset, recalled))
         states.append(candidate + kept * change)
     return states, saved
 
@@ -124,8 +128,7 @@ def _of_gates(x: tf.Tensor, weights: tf.Tensor, compiled: bool, biases: tf.Tenso
     batch of products, whose results lie one after the other.
     """
     if compiled:
-        bias = None if biases is None else tf.reshape(biases, [-1])
-        return tf.split(project(x, tf.concat(tf.unstack(weights), 1), bias), 3, -1)
+        return tf.split(tf.matmul(x, tf.concat(tf.unstack(weights), 1)), 3, -1)
     products = tf.matmul(x[tf.newaxis], weights)
     return tf.unstack(products if biases is None else products + biases[:, tf.newaxis])
 
@@ -148,6 +151,8 @@ def _backward(
     (wu, wr, wc), (uu, ur, uc) = tf.unstack(kernels), tf.unstack(recurrent)
     of_inputs = tf.concat([wu, wr, tf.zeros_like(wc), wc], 1)
     of_state = tf.concat([uu, ur, uc, tf.zeros_like(uc)], 1)
+    compiled = saved[0].kept is None
+    of_both = tf.concat([of_state, of_inputs], 0)
     carries = [None] * len(saved) if carry is None else tf.unstack(carry[..., tf.newaxis])
     steps = list(zip(tf.unstack(inputs), [None, *states[:-1]], saved, upstream, carries, strict=True))
     # Newest step first.
@@ -155,9 +160,13 @@ def _backward(
     later: list[tf.Tensor] = []
     for inputs_now, before, step, own, carried in reversed(steps):
         total = tf.add_n([*later, *([] if own is None else [own])])
-        held = total * step.kept
+        kept, change = step.kept, step.change
+        if kept is None:
+            kept = step.update if carried is None else carried * step.update
+            change = -step.candidate if before is None else before - step.candidate
+        held = total * kept
         candidate = tf.raw_ops.TanhGrad(y=step.candidate, dy=total - held)
-        changed = total * step.change
+        changed = total * change
         if carried is not None:
             carry_gradients.append(tf.reduce_sum(changed * step.update, -1))
             changed *= carried
@@ -169,8 +178,15 @@ def _backward(
             reset = tf.raw_ops.SigmoidGrad(y=step.reset, dy=candidate * step.recalled)
             gates = tf.concat([update, reset, candidate * step.reset, candidate], -1)
             recurrent_gradients.append(tf.matmul(before, gates, transpose_a=True))
-            later = [held, tf.matmul(gates, of_state, transpose_b=True)]
-        inputs_gradients.append(tf.matmul(gates, of_inputs, transpose_b=True))
+        # One product for both, where their parts need not be copied from it.
+        if before is not None and compiled:
+            joint = tf.matmul(gates, of_both, transpose_b=True)
+            of_before, of_now = tf.split(joint, [of_state.shape[0], of_inputs.shape[0]], -1)
+            later = [held, of_before]
+        else:
+            of_now = tf.matmul(gates, of_inputs, transpose_b=True)
+            later = [] if before is None else [held, tf.matmul(gates, of_state, transpose_b=True)]
+        inputs_gradients.append(of_now)
         kernel_gradients.append(tf.matmul(inputs_now, gates, transpose_a=True))
         bias_gradients.append(tf.raw_ops.BiasAddGrad(out_backprop=gates)[tf.newaxis])
     gradients = [

@@ -1,0 +1,40 @@
+"""Adam on a GPU: small variables, of which a model has many, are moved together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+from components.models.ops.rows import AdamStep, Update, adam
+
+_SMALL = 1 << 18  # numbers of a variable whose copies take less time than launching a kernel for it alone
+
+
+def adam_all(updates: Sequence[Update], by: AdamStep) -> None:
+    """See :func:`components.models.ops.rows.adam_all`.
+
+    Small variables, with their moments and gradients, are joined to four vectors, moved, and split again; a variable
+    takes over its part, so that nothing is launched for it.
+    """
+    small = [update for update in updates if _is_small(update)]
+    for gradient, variable, first, second in updates:
+        if not any(variable is other for _, other, _, _ in small):
+            adam(variable, first, second, gradient, by)
+    if not small:
+        return
+    by = by.if_allowed()
+    g, w, m, v = (tf.concat([tf.reshape(part, [-1]) for part in parts], 0) for parts in zip(*small, strict=True))
+    m += (g - m) * (1.0 - by.beta_1)
+    v += (tf.square(g) - v) * (1.0 - by.beta_2)
+    corrected = by.rate * tf.sqrt(1.0 - by.powers[1]) / (1.0 - by.powers[0])
+    w = w * by.keep_weights - corrected * m / (tf.sqrt(v) + by.epsilon)
+    sizes = [variable.shape.num_elements() for _, variable, _, _ in small]
+    for joined, place in ((w, 1), (m, 2), (v, 3)):
+        for update, values in zip(small, tf.split(joined, sizes), strict=True):
+            update[place].assign(tf.reshape(values, update[place].shape))
+
+
+def _is_small(update: Update) -> bool:
+    gradient, variable, _, _ = update
+    return not isinstance(gradient, tf.IndexedSlices) and variable.shape.num_elements() <= _SMALL

@@ -1,0 +1,63 @@
+"""Averaged weights, which score better than those of the last step and differ less between seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import tensorflow as tf
+
+from components.models.optimizers.slots import slot
+
+
+class Averages(tf.Module):
+    """The exponential moving average of weights, over the steps of a training.
+
+        a_t = (1 - d) / (1 - d^t) * sum over s of d^(t - s) w_s
+
+    where ``w_s`` are the weights after step s: the division by ``1 - d^t`` makes the first steps count in full. A step
+    reads and writes every average, also of the rows that a sparse gradient does not name.
+
+    Args:
+        variables: trainable weights, which every method takes in the same order.
+        decay: d, at least 0 and below 1; 0 keeps no averages.
+
+    References:
+        Polyak and Juditsky, https://doi.org/10.1137/0330046; the average and its correction as in Kingma and Ba,
+        section 7.2 of https://arxiv.org/abs/1412.6980
+    """
+
+    def __init__(self, variables: Sequence[tf.Variable], decay: float) -> None:
+        super().__init__()
+        self._decay = decay
+        self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="averaged_steps")
+        self.values = [slot(variable) for variable in variables] if decay else []
+
+    def update(self, variables: Sequence[tf.Variable]) -> None:
+        """Adds the weights after a step."""
+        if not self._decay:
+            return
+        step = tf.cast(self.steps.assign_add(1), tf.float32)
+        share = (1.0 - self._decay) / (1.0 - tf.pow(self._decay, step))
+        for average, variable in zip(self.values, variables, strict=True):
+            average.assign_sub(share * (average - variable))
+
+    @contextmanager
+    def applied(self, variables: Sequence[tf.Variable]) -> Iterator[None]:
+        """Within, the variables hold the averages, and the averages the weights."""
+        self._swap(variables)
+        try:
+            yield
+        finally:
+            self._swap(variables)
+
+    def assign_to(self, variables: Sequence[tf.Variable]) -> None:
+        """Gives the variables their averages, for good."""
+        for average, variable in zip(self.values, variables, strict=bool(self.values)):
+            variable.assign(average)
+
+    def _swap(self, variables: Sequence[tf.Variable]) -> None:
+        for average, variable in zip(self.values, variables, strict=bool(self.values)):
+            weights = tf.identity(variable)
+            variable.assign(average)
+            average.assign(weights)
