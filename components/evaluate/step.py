@@ -15,7 +15,7 @@ from components.evaluate.predictions import write_predictions
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.metrics import CONFIDENCE
 from components.report.page import Facts, render
-from components.scoring import load_model, open_test_split, open_trained, score_split, translation
+from components.scoring import load_model, open_test_split, open_trained, score_split, scoring_translation
 from components.steps.catalog import EvaluateParameters
 from components.steps.parameter import as_plain
 from components.tasks import Measured, TaskDefinition, missing_column
@@ -44,7 +44,11 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
         if lacking := missing_column(spec, task.kept):
             raise KfrecError(lacking)
         scores = score_split(
-            spec, exported, task.kept, batch_size=parameters.evaluation_batch_size, lookups=translation(spec, exported)
+            spec,
+            exported,
+            task.kept,
+            batch_size=parameters.evaluation_batch_size,
+            lookups=scoring_translation(spec, exported),
         )
         task.require(scores, tfrecord)
         measured = task.measure(scores, parameters)

@@ -20,7 +20,14 @@ from components.feature_spec import FeatureSpec, load_feature_spec
 from components.records import Records
 from components.register.gate import Decision, against_champion, not_comparable, without_champion
 from components.register.registry import Registry
-from components.scoring import ExportedModel, load_model, open_test_split, open_trained, score_split, translation
+from components.scoring import (
+    ExportedModel,
+    load_model,
+    open_test_split,
+    open_trained,
+    score_split,
+    scoring_translation,
+)
 from components.steps.catalog import RegisterParameters
 from components.steps.parameter import as_plain, build, parameters_of
 from components.tasks import Metric, TaskDefinition
@@ -138,7 +145,7 @@ def _decide(
     with tempfile.TemporaryDirectory(prefix="kfrec-champion-") as folder:
         try:
             rival = load_model(registry.download(champion, Path(folder)))
-            lookups = translation(spec, rival)
+            lookups = scoring_translation(spec, rival)
         except KfrecError as error:
             return not_comparable(
                 task.primary, score, int(champion.version), str(error).replace(folder, "the registry")

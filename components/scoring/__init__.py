@@ -3,7 +3,7 @@
 from components.scoring.inputs import open_test_split, open_trained
 from components.scoring.model import ExportedModel, load_model
 from components.scoring.split import score_split
-from components.scoring.translation import NotComparable, translation
+from components.scoring.translation import NotComparable, scoring_translation, translation
 
 __all__ = [
     "ExportedModel",
@@ -12,5 +12,6 @@ __all__ = [
     "open_test_split",
     "open_trained",
     "score_split",
+    "scoring_translation",
     "translation",
 ]

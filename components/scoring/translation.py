@@ -23,6 +23,16 @@ class NotComparable(KfrecError):
     """A model that cannot be scored on a data set, and why."""
 
 
+def scoring_translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
+    """As :func:`translation`, to score the data; a training that starts from the model adapts to other numbers.
+
+    Raises:
+        NotComparable: also where numbers of the data were scaled otherwise than those that the model was trained with.
+    """
+    _require_equal_statistics(data, model)
+    return translation(data, model)
+
+
 def translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
     """Arrays that map the data's ids to the model's: feature name to int32 [largest id + 1].
 
@@ -48,6 +58,21 @@ def translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray
         else:
             found[name] = made[ours, theirs] = _lookup(ours, theirs, feature.cardinality or 0, data, model)
     return {name: lookup for name, lookup in found.items() if lookup is not None}
+
+
+def _require_equal_statistics(data: FeatureSpec, model: ExportedModel) -> None:
+    """Checks that numbers were scaled and binned alike, where both sides note a digest of their statistics."""
+    ours, theirs = (_statistics(spec) for spec in (data, model.spec))
+    if ours and theirs and ours != theirs:
+        raise NotComparable(
+            f"numbers in {data.folder} are scaled by other statistics than those that the model in {model.folder} was "
+            "trained with; encode the data with that model's vocabulary (parameter workflow) to compare them"
+        )
+
+
+def _statistics(spec: FeatureSpec) -> str:
+    encoding = spec.metadata.get("encoding")
+    return str(encoding.get("statistics", "")) if isinstance(encoding, dict) else ""
 
 
 def _pair(name: str, data: FeatureSpec, model: ExportedModel) -> tuple[Feature, Feature]:

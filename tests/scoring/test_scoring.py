@@ -1,5 +1,6 @@
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from components.artifacts import adopt
 from components.errors import KfrecError
 from components.feature_spec import Feature, FeatureSpec, Vocabulary, load_feature_spec
 from components.metrics import roc_auc
-from components.scoring import ExportedModel, NotComparable, load_model, score_split, translation
+from components.scoring import ExportedModel, NotComparable, load_model, score_split, scoring_translation, translation
 from components.tasks import Scores
 from tests.fakes.small_shop import NAMES, make_data, make_model, quality
 
@@ -137,6 +138,20 @@ def test_without_vocabularies_other_cardinalities_cannot_be_compared(tmp_path: P
     other = make_data(tmp_path / "other", vocabulary=False, rows=20, names=NAMES[:30])
     with pytest.raises(NotComparable, match=r"item_pos has 32 ids in .*/other and 62 in .*/model"):
         translation(load_feature_spec(other), load_model(model))
+
+
+def test_numbers_that_were_scaled_otherwise_cannot_be_compared(data: Path, model: Path) -> None:
+    exported, spec = load_model(model), load_feature_spec(data)
+    assert scoring_translation(spec, exported) == {}
+
+    def noting(spec: FeatureSpec, digest: str) -> FeatureSpec:
+        return replace(spec, metadata={**spec.metadata, "encoding": {"statistics": digest}})
+
+    theirs = replace(exported, spec=noting(exported.spec, "a"))
+    assert scoring_translation(noting(spec, "a"), theirs) == {}
+    with pytest.raises(NotComparable, match=r"are scaled by other statistics than those that the model in .*/model"):
+        scoring_translation(noting(spec, "b"), theirs)
+    assert translation(noting(spec, "b"), theirs) == {}
 
 
 def test_a_vocabulary_on_one_side_only_cannot_be_compared(tmp_path: Path, model: Path) -> None:

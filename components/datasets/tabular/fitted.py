@@ -6,6 +6,7 @@ which records and models carry on.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -110,8 +111,12 @@ def vocabulary_file(name: str) -> str:
     return f"{VOCABULARY}/{name}.parquet"
 
 
-def write_fitted(fitted: Fitted, sources: Sequence[Source], folder: Path) -> None:
-    """Writes vocabulary/<feature>.parquet (id int32, value string) and vocabulary/numbers.json."""
+def write_fitted(fitted: Fitted, sources: Sequence[Source], folder: Path) -> str:
+    """Writes vocabulary/<feature>.parquet (id int32, value string) and vocabulary/numbers.json.
+
+    Returns:
+        A digest of the statistics of numbers, by which models are told apart that cannot be compared on the same data.
+    """
     (folder / VOCABULARY).mkdir()
     for name, values in fitted.vocabularies.items():
         ids = pa.array(np.arange(1, len(values) + 1), pa.int32())
@@ -119,6 +124,7 @@ def write_fitted(fitted: Fitted, sources: Sequence[Source], folder: Path) -> Non
     numbers = {name: asdict(number) for name, number in fitted.numbers.items()}
     body = {"format": _FORMAT, "sources": _described(sources), "numbers": numbers}
     (folder / NUMBERS).write_text(json.dumps(body, indent=2) + "\n")
+    return hashlib.sha256(json.dumps(numbers, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def _described(sources: Sequence[Source]) -> list[dict[str, Any]]:
@@ -160,7 +166,10 @@ def read_fitted(place: str, sources: Sequence[Source], scratch: Path) -> Fitted:
         raise KfrecError(f"{path}: not what this kfrec writes; {_REMEDY}") from None
     if (wanted := _described(sources)) != fitted_for:
         odd = next((w["name"] for w in wanted if w not in fitted_for), None) or "a column that the schema lacks"
-        raise KfrecError(f"{path}: was fitted for another schema ({odd} differs); use that schema, or fit a new one")
+        raise KfrecError(
+            f"{path}: was fitted for another schema ({odd} differs); use that schema, or fit a "
+            "new one (keep_vocabulary=false where a retraining chooses)"
+        )
     return Fitted({name: _read_vocabulary(folder / vocabulary_file(name)) for name in named}, numbers)
 
 

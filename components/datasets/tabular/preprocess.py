@@ -67,7 +67,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         found = _survey(workers, partitions, schema, parameters.seed)
         _check(found, schema, partitions, place)
         fitted, encoding = _fitted(workers, partitions, schema, found, given, parameters, job.scratch, place)
-        write_fitted(fitted, schema.sources, job.folder)
+        encoding["statistics"] = write_fitted(fitted, schema.sources, job.folder)
         spec = _encode(workers, partitions, schema, found, fitted, job)
     (job.folder / FILENAME).write_text(text)
     notes = {"vocabulary": _vocabularies(fitted), "encoding": {**encoding, "raw_rows": rows.read}}

@@ -303,3 +303,12 @@ def test_too_many_unknown_values_fit_a_new_vocabulary(tmp_path: Path) -> None:
     output = made(tmp_path / "new", NEW, workflow=str(old), out_of_vocabulary_limit=0.2)
     assert vocabulary(output, "city") == ["Rome", "Oslo", "Perth"]
     assert spec(output)["metadata"]["encoding"]["vocabulary"] == "refitted"
+
+
+def test_statistics_have_a_digest_that_a_kept_workflow_keeps(tmp_path: Path) -> None:
+    old = made(tmp_path / "old")
+    digests = [
+        spec(output)["metadata"]["encoding"]["statistics"]
+        for output in (old, made(tmp_path / "kept", NEW, workflow=str(old)), made(tmp_path / "fitted", NEW))
+    ]
+    assert digests[0] == digests[1] != digests[2]
