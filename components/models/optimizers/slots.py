@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from components.models.tables.placement import part_like
+from components.models.tables.placement import mark, sharding_of
 
 
 def slot(variable: tf.Variable, value: float = 0.0) -> tf.Variable:
@@ -14,4 +14,9 @@ def slot(variable: tf.Variable, value: float = 0.0) -> tf.Variable:
         variable: the weights, or a part of a table.
         value: the initial one.
     """
-    return part_like(variable, lambda: tf.Variable(tf.fill(variable.shape, value), trainable=False))
+    with tf.device(variable.device):
+        made = tf.Variable(tf.fill(variable.shape, value), trainable=False)
+    sharding = sharding_of(variable)
+    if sharding is not None:
+        mark(made, sharding)
+    return made

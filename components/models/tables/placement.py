@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -149,18 +148,6 @@ class Sharding:
 def sharding_of(variable: tf.Variable) -> Sharding | None:
     """How the table is divided that a variable holds a part of, or its optimizer's state; None if it is whole."""
     return getattr(variable, _ATTRIBUTE, None)
-
-
-def part_like(other: tf.Variable, make: Callable[[], tf.Variable]) -> tf.Variable:
-    """The variable that ``make`` makes, which holds the same part of a table as another, on the same device."""
-    import tensorflow as tf
-
-    with tf.device(other.device):
-        variable = make()
-    sharding = sharding_of(other)
-    if sharding is not None:
-        mark(variable, sharding)
-    return variable
 
 
 def mark(variable: tf.Variable, sharding: Sharding) -> None:
