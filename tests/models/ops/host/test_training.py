@@ -26,7 +26,11 @@ def _step(parameters: TrainParameters, spec: FeatureSpec) -> TrainingStep:
     groups = registry.model(parameters.model_type).optimizers(parameters, model, 1)
     optimizer = Optimizers(groups, model.trainable_variables)
     signature = {
-        name: tf.TensorSpec((None,) if feature.length is None else (None, feature.length), tf.int32, name=name)
+        name: tf.TensorSpec(
+            (None,) if feature.length is None else (None, feature.length),
+            tf.float32 if feature.is_float else tf.int32,
+            name=name,
+        )
         for name, feature in spec.features.items()
     }
     return TrainingStep(
