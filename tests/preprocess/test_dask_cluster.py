@@ -27,6 +27,7 @@ from components.preprocess.dask_cluster.body import dask_cluster
 from components.preprocess.dask_settings import DaskSettings
 from components.workflows.workers import dask_workers
 from tests.fakes.dask_operator import DaskOperator
+from tests.fakes.end_of_a_run import kill_soon
 from tests.fakes.kubernetes_api import NAMESPACE, KubernetesApi, write_kubeconfig
 from tests.preprocess.raw import preprocess, random_reviews, raw_folder
 
@@ -150,11 +151,9 @@ def test_the_half_second_that_the_end_of_a_run_leaves_is_enough_to_delete_it(pla
     if waiting:
         time.sleep(1)  # for the second worker
     else:
-        wait_for(lambda: list(place.shared.glob("*/scratch/run-*.arrow")))
+        wait_for(lambda: list(place.shared.glob("*/scratch/*.arrow")))
     step.send_signal(signal.SIGTERM)
-    time.sleep(0.5)
-    step.kill()
-    step.wait()
+    kill_soon(step)
     assert place.api.live_jobs() == []
 
 

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +21,7 @@ from components.datasets.amazon_reviews.user_runs import user_runs
 from components.datasets.definition import PreprocessJob
 from components.errors import KfrecError
 from components.workflows import fork_server
+from components.workflows.import_ahead import import_ahead
 from components.workflows.reading import RawReader
 
 if TYPE_CHECKING:
@@ -40,8 +39,8 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     """
     parameters, scratch, scheduler = job.parameters, job.scratch, job.scheduler
     files = find_raw_files(job.raw)
-    with ThreadPoolExecutor(1, thread_name_prefix="ahead") as ahead, user_runs(scratch) as runs:
-        ahead.submit(import_module, "components.datasets.amazon_reviews.pipeline")
+    import_ahead("components.datasets.amazon_reviews.pipeline")
+    with user_runs(scratch) as runs:
         given = _given(parameters, scratch / "given")
         reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
         for reviews in reader.tables(files.reviews, parse_reviews, "reviews", "reading reviews"):

@@ -7,8 +7,6 @@ it are imported in functions, after reading has begun.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +23,7 @@ from components.datasets.outbrain.raw_files import ADS, CLICKS, EVENTS, FIELDS, 
 from components.errors import KfrecError
 from components.feature_spec.spec import FILENAME, LARGEST_ID
 from components.workflows import fork_server
+from components.workflows.import_ahead import import_ahead
 from components.workflows.key_runs import KeyRuns
 from components.workflows.reading import RawReader
 
@@ -47,12 +46,11 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     files = find_raw_files(job.raw)
     given = _given(parameters.workflow, division, scratch / "given")
     reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
+    import_ahead("components.datasets.outbrain.passes")
     with (
-        ThreadPoolExecutor(1, thread_name_prefix="ahead") as ahead,
         KeyRuns(scratch, "click_key", CLICK, display_keys) as clicks,
         KeyRuns(scratch, "event_key", EVENT, display_keys) as events,
     ):
-        ahead.submit(import_module, "components.datasets.outbrain.passes")
         for lines in _lines(reader, files[CLICKS], CLICKS):
             _require_small(lines, files[CLICKS])
             clicks.add(click_table(lines))

@@ -21,6 +21,7 @@ from components.lifetime import VARIABLE, start_time
 from components.train.mpijob import watcher
 from components.train.mpijob.job import KIND
 from components.train.worker import BAD_INPUT
+from tests.fakes.end_of_a_run import kill_soon
 from tests.fakes.kubernetes_api import now
 from tests.train.mpijob.conftest import NAME, TRAINING, Place
 
@@ -148,9 +149,7 @@ in_cluster(LaunchParameters(workers=2, launcher="mpijob", run_id="r", model_uri=
     time.sleep(1.5)  # it looks at pods and events
     kfp.terminate()
     kfp.wait()
-    time.sleep(0.5)
-    step.kill()
-    step.wait()
+    kill_soon(step)
     assert here.api.live_jobs() == []
 
 
