@@ -74,7 +74,9 @@ def test_compile_overwrites_no_file_of_others(tmp_path: Path, capfd: pytest.Capt
 
 @pytest.mark.parametrize("place", ["none.yaml", ".", "/proc/none", ""])
 def test_settings_that_are_not_there(place: str, capfd: pytest.CaptureFixture[str]) -> None:
-    assert not run_here(["kfrec", "compile", "--model=sim", f"--settings={place}", "--output=/proc/none"], capfd).surprise()
+    assert not run_here(
+        ["kfrec", "compile", "--model=sim", f"--settings={place}", "--output=/proc/none"], capfd
+    ).surprise()
 
 
 def _schedule(line: str) -> str:
