@@ -19,6 +19,7 @@ from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
 from components.records import Records
 from components.train.launching.launch import LocalLauncher
+from components.train.loop import runtime
 from components.train.loop.log import read_log
 from components.train.worker import BAD_INPUT, UNREACHABLE, main
 from tests.train.dataset import LONG, write_dataset
@@ -211,6 +212,8 @@ def test_a_store_that_does_not_answer_ends_a_worker_otherwise_than_bad_input(
     place: str, status: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(remote, "ATTEMPTS", 1)
+    # TensorFlow of this process has run operations, and its threads cannot be set any more.
+    monkeypatch.setattr(runtime, "configure", lambda *_: None)
     monkeypatch.setenv("KFREC_EVENTS", "1")
     assert main([f"--dataset_dir={place}", f"--results_dir={tmp_path}", f"--stage_dir={tmp_path}"]) == status
     (event,) = [json.loads(line) for line in capfd.readouterr().out.splitlines() if line.startswith('{"kfrec"')]
