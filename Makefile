@@ -35,6 +35,8 @@ $(READY): pyproject.toml uv.lock | $(UV)
 	@command -v c++ >/dev/null || command -v g++ >/dev/null || { echo "error: no C++ compiler found; Horovod needs one (on Debian: apt-get install g++)" >&2; exit 2; }
 	@test -d .venv/lib || echo "installing about 230 packages into .venv and compiling Horovod from source: usually 4 to 8 minutes the first time; the build is cached, so later it takes seconds"
 	@$(UV) sync --locked --all-extras --python $(PYTHON)
+	@echo "compiling the training kernels for this processor: half a minute, once"
+	@.venv/bin/python -m pipelines.kernels
 	@touch $@
 
 run: $(READY) ## run the whole workflow on the built-in data set
