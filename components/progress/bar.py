@@ -57,23 +57,28 @@ class _Lines:
         self.n, self.desc = 0.0, options.pop("desc")
         self._options = options
         self._began = self._told = time.monotonic()
-        self._initial = 0.0
+        self._steady_from: tuple[float, float] | None = None
         self._shown = -1.0
 
     def update(self, n: float) -> None:
         self.n += n
-        if time.monotonic() - self._told >= _LOG_SECONDS:
-            self._tell()
-        if not self._initial:  # as in _Terminal; a job of one update has no other rate than this one
-            self._began, self._initial = time.monotonic(), self.n
+        now = time.monotonic()
+        if self._steady_from is None:
+            self._steady_from = now, self.n
+        if now - self._told >= _LOG_SECONDS:
+            self._tell(*self._steady_from)
 
     def close(self) -> None:
-        if self.n != self._shown:
-            self._tell()
+        if self.n == self._shown:
+            return
+        # A job of one update has no other rate than that of its start-up.
+        first = self._steady_from
+        self._tell(*(first if first and first[1] < self.n else (self._began, 0.0)))
 
-    def _tell(self) -> None:
+    def _tell(self, began: float, initial: float) -> None:
+        """Prints a line with the rate since ``began``, when ``initial`` units were done; unknown without units since."""
         self._told, self._shown = time.monotonic(), self.n
-        elapsed, initial = self._told - self._began, self._initial
+        elapsed = self._told - began
         line = tqdm.format_meter(self.n, elapsed=elapsed, initial=initial, prefix=self.desc, **self._options)
         print(line.rstrip(), file=sys.stderr, flush=True)
 

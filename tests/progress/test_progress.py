@@ -57,7 +57,10 @@ def test_the_forecast_leaves_out_what_a_job_starts_with(
     monkeypatch.setattr("tqdm.std.time", lambda: now[0])
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal, raising=False)
     with progress("training", total=102, unit="steps") as bar:
-        for seconds in (60, 11, 11):  # the first step compiles
+        now[0] += 60  # the first step compiles
+        bar.advance(1)
+        assert "? left" in capsys.readouterr().err
+        for seconds in (11, 11):
             now[0] += seconds
             bar.advance(1)
         shown = re.split("[\r\n]", capsys.readouterr().err)
