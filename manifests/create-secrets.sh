@@ -31,6 +31,7 @@ default_permission = READ
 database_uri = $escaped
 admin_username = admin
 authorization_function = mlflow.server.auth:authenticate_request_basic_auth
+auth_cache_ttl_seconds = 60
 "
 fi
 # Steps mount this secret, so it holds only what they need.

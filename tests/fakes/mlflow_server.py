@@ -51,7 +51,7 @@ def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowSe
     (folder / "auth.ini").write_text(
         f"[mlflow]\ndefault_permission = READ\ndatabase_uri = sqlite:///{folder / 'auth.db'}\n"
         f"admin_username = {_ADMIN}\nadmin_password = {_PASSWORD}\n"
-        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n"
+        "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\nauth_cache_ttl_seconds = 60\n"
     )
     store = f"sqlite:///{folder / 'mlflow.db'}"
     command = [
