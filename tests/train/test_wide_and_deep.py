@@ -22,6 +22,7 @@ from components.tasks.ranking import TASK
 from components.train.launching.launch import LocalLauncher
 from components.train.loop.log import read_log
 from tests.train.displays import write_displays
+from tests.train.in_process import run_worker
 
 pytestmark = pytest.mark.slow
 
@@ -32,11 +33,14 @@ SETTINGS = dict(
 
 
 def train(data: Path, out: Path, workers: int = 1, **changed: Any) -> list[dict[str, Any]]:
-    """Runs workers to their end and returns the records of the log."""
+    """Runs workers to their end, a single one in this process, and returns the records of the log."""
     settings = {**SETTINGS, **changed}
     arguments = [f"--dataset_dir={data}", f"--results_dir={out}", *(f"--{k}={v}" for k, v in settings.items())]
     out.mkdir(parents=True, exist_ok=True)
-    LocalLauncher("gloo").run(workers, arguments, out / "worker.log")
+    if workers == 1:
+        run_worker(arguments, out / "worker.log")
+    else:
+        LocalLauncher("gloo").run(workers, arguments, out / "worker.log")
     return read_log(out / "log.json")
 
 

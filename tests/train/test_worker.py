@@ -23,6 +23,7 @@ from components.train.loop import runtime
 from components.train.loop.log import read_log
 from components.train.worker import BAD_INPUT, UNREACHABLE, main
 from tests.train.dataset import LONG, write_dataset
+from tests.train.in_process import run_worker
 
 pytestmark = pytest.mark.slow
 
@@ -30,11 +31,14 @@ SETTINGS = dict(global_batch_size=20, long_seq_length=LONG, embedding_dim=4, see
 
 
 def train(data: Path, out: Path, workers: int = 1, launcher: str = "gloo", **changed: Any) -> list[dict[str, Any]]:
-    """Runs workers to their end and returns the records of the log."""
+    """Runs workers to their end, a single one in this process, and returns the records of the log."""
     settings = {**SETTINGS, **changed}
     arguments = [f"--dataset_dir={data}", f"--results_dir={out}", *(f"--{k}={v}" for k, v in settings.items())]
     out.mkdir(parents=True, exist_ok=True)
-    LocalLauncher(launcher).run(workers, arguments, out / "worker.log")
+    if workers == 1:
+        run_worker(arguments, out / "worker.log")
+    else:
+        LocalLauncher(launcher).run(workers, arguments, out / "worker.log")
     return read_log(out / "log.json")
 
 
