@@ -76,7 +76,7 @@ class _Lines:
         self._tell(*(first if first and first[1] < self.n else (self._began, 0.0)))
 
     def _tell(self, began: float, initial: float) -> None:
-        """Prints a line with the rate since ``began``, when ``initial`` units were done; unknown without units since."""
+        """Prints a line with the rate since ``began``, when ``initial`` units were done."""
         self._told, self._shown = time.monotonic(), self.n
         elapsed = self._told - began
         line = tqdm.format_meter(self.n, elapsed=elapsed, initial=initial, prefix=self.desc, **self._options)

@@ -144,9 +144,8 @@ _RUN = ["pipelines.cli", "run", "--workdir=runs", "--set=synthetic_users=60", "-
         "--model=din", "--set=epochs=1", "--set=embedding_dim=4", "--set=workers=2"]  # fmt: skip
 # The step during which a run is ended, seconds later, and how.
 _RUN_MOMENTS = [
-    ("tfrecord", 0.2, signal.SIGTERM),
-    ("train", 4.0, signal.SIGKILL),
-    ("train", 6.0, signal.SIGINT),
+    ("tfrecord", 0.2, signal.SIGKILL),
+    ("train", 5.0, signal.SIGINT),
 ]
 
 

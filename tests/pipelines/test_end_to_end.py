@@ -117,7 +117,8 @@ def test_a_model_learns_nothing_where_there_is_nothing_to_learn_and_leaves_the_c
     assert first.summary["registered"]["alias"] == "champion"
     control = kfrec(
         workdir,
-        *("--set", "synthetic_shuffled_labels=true", "--set", "train_seed=1", "--set", "epochs=1", "--workers", "2"),
+        *("--model", "din", "--set", "registered_model=kfrec-ctr", "--set", "synthetic_shuffled_labels=true"),
+        *("--set", "train_seed=1", "--set", "epochs=1", "--workers", "2"),
     ).summary
     assert control["parameters"]["workers"] == 2
     assert control["metrics"]["test_auc"] == pytest.approx(0.5, abs=0.02)

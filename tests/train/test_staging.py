@@ -23,6 +23,7 @@ from components.train.loop.log import read_log
 from components.train.staging import stage_records
 from tests.fakes.object_stores import BUCKET
 from tests.train.dataset import write_dataset
+from tests.train.in_process import run_worker
 
 # DIN, the model that is traced and exported soonest: what it computes is not what these tests are about.
 SETTINGS = dict(model_type="din", global_batch_size=20, embedding_dim=4, seed=7, epochs=2)
@@ -43,6 +44,15 @@ def train(uri: str, stage: Path, **changed: Any) -> subprocess.CompletedProcess[
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
 
 
+def train_here(uri: str, stage: Path) -> str:
+    """Trains in this process; what the worker said."""
+    settings = {**SETTINGS, "stage_dir": stage, "checkpoint_steps": 10}
+    places = [f"--dataset_dir={uri}/tfrecord", f"--results_dir={uri}/model"]
+    log = stage.with_suffix(".log")
+    run_worker([*places, *(f"--{name}={value}" for name, value in settings.items())], log)
+    return log.read_text()
+
+
 def losses(log: Path) -> np.ndarray:
     return np.array([record["data"]["loss"] for record in read_log(log) if len(record["step"]) == 2])
 
@@ -58,8 +68,7 @@ def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed
 ) -> None:
     uri = f"gs://{BUCKET}/run"
     publish_remote(dataset, f"{uri}/tfrecord")
-    whole = train(uri, tmp_path / "whole", checkpoint_steps=10)
-    assert whole.returncode == 0, whole.stderr
+    train_here(uri, tmp_path / "whole")
     model = fetch_artifact(f"{uri}/model", tmp_path / "model")
     assert model.inputs == {"tfrecord": open_remote(f"{uri}/tfrecord").digest}
     assert model.rows == {"train": 2420, "test": 301}
@@ -67,8 +76,7 @@ def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed
     assert {"training.json", "log.json", "parameters.json", "feature_spec.yaml", "checkpoint/checkpoint"} <= names
     assert any(name.startswith("saved_model/") for name in names)
     # Once more: the results are there already.
-    again = train(uri, tmp_path / "again", checkpoint_steps=10)
-    assert again.returncode == 0 and "holds the results of this run already" in again.stdout
+    assert "holds the results of this run already" in train_here(uri, tmp_path / "again")
 
     # The same run elsewhere is killed after its first checkpoints, and started again on another disk.
     other = f"gs://{BUCKET}/other"
@@ -82,8 +90,7 @@ def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not gcs_bucket.blob("other/model/_manifest.json").exists()
-    resumed = train(other, tmp_path / "second", checkpoint_steps=10)
-    assert resumed.returncode == 0 and "resuming from the checkpoint" in resumed.stdout, resumed.stderr
+    assert "resuming from the checkpoint" in train_here(other, tmp_path / "second")
     fetch_artifact(f"{other}/model", tmp_path / "resumed")
     # The log goes on where the checkpoint was, and the curve is that of the run that was never killed.
     np.testing.assert_allclose(

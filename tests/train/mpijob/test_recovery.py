@@ -16,6 +16,7 @@ from components.artifacts.remote import fetch_artifact, publish_remote
 from components.train.loop.log import read_log
 from tests.fakes.object_stores import BUCKET
 from tests.train.dataset import write_dataset
+from tests.train.in_process import run_worker
 from tests.train.mpijob.conftest import TRAINING, Place
 from tests.train.mpijob.test_launcher import in_background
 
@@ -46,10 +47,8 @@ def test_a_training_that_loses_two_workers_ends_with_the_model_of_one_that_lost_
     dataset = write_dataset(tmp_path / "tfrecord", train=1210)
     for run in ("whole", "lossy"):
         publish_remote(dataset, f"gs://{BUCKET}/{run}/tfrecord")
-    here.launcher().run(2, arguments(f"gs://{BUCKET}/whole"), tmp_path / "whole.log")
-    here.api.delete_job(f"{TRAINING}-1")
-    while here.api.jobs:
-        time.sleep(0.02)
+    # One rank has the losses of two.
+    run_worker([*arguments(f"gs://{BUCKET}/whole"), f"--stage_dir={tmp_path / 'stage'}"], tmp_path / "whole.log")
 
     joined = in_background(
         lambda: here.launcher(restarts=2).run(2, arguments(f"gs://{BUCKET}/lossy"), tmp_path / "lossy.log"),
@@ -65,7 +64,7 @@ def test_a_training_that_loses_two_workers_ends_with_the_model_of_one_that_lost_
         here.operator.lose(f"{TRAINING}-{attempt}-worker-1", "Terminated", "the node was reclaimed")
     assert joined() is None
 
-    assert here.operator.tries == 1 + 3 and here.api.live_jobs() == [f"{TRAINING}-3"]
+    assert here.operator.tries == 3 and here.api.live_jobs() == [f"{TRAINING}-3"]
     assert (tmp_path / "lossy.log").read_text().count("resuming from the checkpoint") == 2
     whole, lossy = (fetch_artifact(f"gs://{BUCKET}/{run}/model", tmp_path / run).path for run in ("whole", "lossy"))
     losses = [
@@ -75,7 +74,7 @@ def test_a_training_that_loses_two_workers_ends_with_the_model_of_one_that_lost_
     np.testing.assert_allclose(losses[1], losses[0], atol=1e-5)
     expected, found = weights(whole), weights(lossy)
     assert expected.keys() == found.keys() and expected
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
+    for name, value in expected.items():  # of another number of ranks, whose sums round otherwise
+        np.testing.assert_allclose(found[name], value, atol=1e-3, err_msg=name)
     results = [json.loads((model / "training.json").read_text())["test_auc"] for model in (whole, lossy)]
     assert results[1] == pytest.approx(results[0], abs=1e-5)
