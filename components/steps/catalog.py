@@ -426,8 +426,8 @@ class Step:
         shown: outputs of its KFP component that the UI draws, name to KFP's type; its module ``visualise`` fills them.
         chosen_by: the parameters that select a data set, model or task with its own parameters, such as model_type.
         brought: takes their values and returns these parameters.
-        varying: patterns of output files that hold times, places, run ids or versions, which differ between two runs
-            that are otherwise equal; a star matches slashes, too.
+        varying: patterns of output files that hold times, places, run ids, versions or names of a graph, which differ
+            between two runs that are otherwise equal; a star matches slashes, too.
     """
 
     name: str
@@ -488,7 +488,7 @@ STEPS: dict[str, Step] = {
         Step("train", "Train a model with Horovod and export it.",
              LaunchParameters, {"tfrecord": TFRECORD}, {"model": MODEL}, ("train",),
              {"trained_model": str, "metrics": dict}, {}, ("model_type", "task"), _brought_by_model,
-             ("training.json", "parameters.json", "log.json", "worker.log", "checkpoint/*")),
+             ("training.json", "parameters.json", "log.json", "worker.log", "checkpoint/*", "saved_model/*.pb")),
         Step("evaluate", "Score the test split and report metrics.",
              EvaluateParameters, {"tfrecord": TFRECORD, "model": MODEL}, {"evaluation": EVALUATION}, ("test",),
              {}, {"metrics": "Metrics", "classification_metrics": "ClassificationMetrics", "report": "HTML"},

@@ -138,9 +138,12 @@ def load_plan(path: Path) -> Plan:
     """
     body = read_yaml(path)
     plan = Plan(**typed(f"{path}", body, Plan))
+    try:
+        known = plan.searchable()
+    except KfrecError as error:
+        raise KfrecError(f"{path}: {error}") from None
     if not plan.search:
         raise KfrecError(f"{path}: has no search; name at least one parameter and its values")
-    known = plan.searchable()
     search = {}
     for name, given in plan.search.items():
         place = f"{path}: search: {name}"
