@@ -8,6 +8,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,10 +62,8 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
     Raises:
         KfrecError: Optuna is missing, a step failed, or every trial did.
     """
-    try:
-        import optuna
-    except ImportError:
-        raise KfrecError("kfrec sweep needs optuna; install kfrec[sweep]") from None
+    if find_spec("optuna") is None:
+        raise KfrecError("kfrec sweep needs optuna; install kfrec[sweep]")
     arguments = arguments_of(plan.pipeline, plan.parameters, workdir)
     check_environment(plan.pipeline, arguments)
     record = begin(plan.pipeline, arguments, workdir)
@@ -74,12 +73,7 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
         output.finished.update({name: dict(event) for name, event in earlier.steps.items()})
         train(plan.pipeline, arguments, record, earlier, output, last=_LAST)
         tfrecord = output.finished["tfrecord"]["outputs"]["tfrecord"]
-        optuna.logging.set_verbosity(logging.ERROR)
-        study = optuna.create_study(
-            direction="maximize" if plan.metric.higher_is_better else "minimize",
-            sampler=optuna.samplers.TPESampler(seed=plan.seed),
-            pruner=optuna.pruners.MedianPruner(plan.prune_after) if plan.prune else optuna.pruners.NopPruner(),
-        )
+        study = study_of(plan)
         with tracked_run(arguments["experiment"], title=f"sweep {plan.model}") as parent:
             parent.set_tags({"kfrec.sweep": str(path.absolute())})
             best = _search(plan, study, record, arguments, tfrecord, parent)
@@ -89,6 +83,18 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
         (record.folder / SWEEP).write_text(json.dumps(body, indent=2) + "\n")
         record.told = f"best trial {best.trial}: test {plan.metric.label} {best.score:.4f}"
     return best
+
+
+def study_of(plan: Plan) -> optuna.Study:
+    """What Optuna knows of a plan before the first trial."""
+    import optuna
+
+    optuna.logging.set_verbosity(logging.ERROR)
+    return optuna.create_study(
+        direction="maximize" if plan.metric.higher_is_better else "minimize",
+        sampler=optuna.samplers.TPESampler(seed=plan.seed),
+        pruner=optuna.pruners.MedianPruner(plan.prune_after) if plan.prune else optuna.pruners.NopPruner(),
+    )
 
 
 def _search(
