@@ -18,7 +18,7 @@ from components.steps.settings_file import Several, read_yaml
 from components.steps.settings_file import checked as typed
 from components.tasks import Metric
 from pipelines.defaults import MODEL, TRAINING, Pipeline
-from pipelines.parameters import checked, step_parameters
+from pipelines.parameters import checked, pipeline_parameters, step_parameters
 
 Positive = Annotated[int, Field(ge=1)]
 
@@ -150,31 +150,25 @@ def load_plan(path: Path) -> Plan:
         if name in plan.parameters:
             raise KfrecError(f"{place}: is fixed under parameters, too; take it out of one of them")
         if name not in known:
-            checked_name(place, name, plan)
+            raise _not_searchable(place, name, plan)
         search[name] = typed(place, given, Dimension)
         Dimension(**search[name]).check(place, known[name])
     katib = typed(f"{path}: katib", plan.katib, Katib)
     try:
-        first = {name: plain(first_value(Dimension(**given))) for name, given in search.items()}
+        first = {name: plain(_first_value(Dimension(**given))) for name, given in search.items()}
         checked(dict(plan.parameters) | first, plan.pipeline)
     except KfrecError as error:
         raise KfrecError(f"{path}: {error}") from None
     return dataclasses.replace(plan, search=search, katib=katib)
 
 
-def first_value(dimension: Dimension) -> Any:
+def _first_value(dimension: Dimension) -> Any:
     """A value that is within."""
     return dimension.choices[0] if dimension.choices else dimension.low
 
 
-def checked_name(place: str, name: str, plan: Plan) -> None:
-    """Explains why a parameter cannot be searched.
-
-    Raises:
-        KfrecError: always.
-    """
-    from pipelines.parameters import pipeline_parameters
-
+def _not_searchable(place: str, name: str, plan: Plan) -> KfrecError:
+    """Why a parameter cannot be searched."""
     if name in pipeline_parameters(plan.pipeline):
-        raise KfrecError(f"{place}: is no parameter of the training; a sweep prepares its data once, so fix it")
-    raise KfrecError(f"{place}: {unknown_parameter(name, list(plan.searchable()))}")
+        return KfrecError(f"{place}: is no parameter of the training; a sweep prepares its data once, so fix it")
+    return KfrecError(f"{place}: {unknown_parameter(name, list(plan.searchable()))}")

@@ -12,8 +12,13 @@ import pytest
 
 from components.errors import KfrecError
 from components.lifetime import start_time
+from components.steps.catalog import STEPS
+from components.steps.command import argument_parser
+from components.steps.parameter import build, parameters_of
+from components.steps.parser import chosen
 from components.tracking import tracked_run
 from pipelines.defaults import Pipeline
+from pipelines.local import arguments_of
 from pipelines.runs.record import RunRecord
 from pipelines.sweep import trial
 from pipelines.sweep.local import Best, _search, study_of
@@ -77,6 +82,18 @@ def test_a_trial_that_is_pruned_ends_its_process(tmp_path: Path, monkeypatch: py
 def test_a_trial_that_fails_says_why_and_where_its_log_is(tmp_path: Path) -> None:
     with pytest.raises(KfrecError, match=r"the loss is nan; its log is .*trial\.log"):
         tried(tmp_path, does="fails")
+
+
+def test_a_trials_command_is_one_that_the_train_step_takes(tmp_path: Path) -> None:
+    pipeline = Pipeline(model="din", task="click")
+    arguments = arguments_of(pipeline, {"lr": 0.02, "amp": True, "train_seed": 3}, tmp_path)
+    _, _, module, *words = trial._command(pipeline, shared_out(arguments, 2), "records", tmp_path / "model")
+    step = STEPS[module.removeprefix("components.")]
+    given = vars(argument_parser(step, chosen(step, words)).parse_args(words))
+    own = {p.name: given[p.name] for p in parameters_of(step.parameters(pipeline.choices)) if given[p.name] is not None}
+    built = build(step.parameters(pipeline.choices), own)
+    assert (built.lr, built.amp, built.seed, built.model_type) == (0.02, True, 3, "din")
+    assert built.affinity == "disabled" and given["tfrecord"] == "records"
 
 
 def searched(plan: Plan, folder: Path, **arguments: object) -> tuple[Best, Any, Any]:
