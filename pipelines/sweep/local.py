@@ -67,7 +67,8 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
     arguments = arguments_of(plan.pipeline, plan.parameters, workdir)
     check_environment(plan.pipeline, arguments)
     record = begin(plan.pipeline, arguments, workdir)
-    record.purpose = f"kfrec sweep {path.absolute()} --workdir {workdir.absolute()} --data {record.folder}"
+    places = ("--workdir", workdir.absolute(), "--data", record.folder)
+    record.purpose = shlex.join(map(str, ("kfrec", "sweep", path.absolute(), *places)))
     with underway(record) as output:
         earlier = left_by(data, plan.pipeline, arguments, _LAST) if data else Earlier()
         output.finished.update({name: dict(event) for name, event in earlier.steps.items()})
