@@ -91,7 +91,7 @@ def test_a_trials_command_is_one_that_the_train_step_takes(tmp_path: Path) -> No
     step = STEPS[module.removeprefix("components.")]
     given = vars(argument_parser(step, chosen(step, words)).parse_args(words))
     own = {p.name: given[p.name] for p in parameters_of(step.parameters(pipeline.choices)) if given[p.name] is not None}
-    built = build(step.parameters(pipeline.choices), own)
+    built: Any = build(step.parameters(pipeline.choices), own)
     assert (built.lr, built.amp, built.seed, built.model_type) == (0.02, True, 3, "din")
     assert built.affinity == "disabled" and given["tfrecord"] == "records"
 
