@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +30,8 @@ def _definition(pipeline: Pipeline, settings: ClusterSettings) -> BaseComponent:
     from pipelines.retraining import retraining_pipeline
     from pipelines.training import training_pipeline
 
-    define = {TRAINING: training_pipeline, RETRAINING: retraining_pipeline}[pipeline.kind]
-    return define(pipeline, settings.configure, CLUSTER_DEFAULTS)
+    define: Mapping[str, Callable[..., BaseComponent]] = {TRAINING: training_pipeline, RETRAINING: retraining_pipeline}
+    return define[pipeline.kind](pipeline, settings.configure, CLUSTER_DEFAULTS)
 
 
 def compiled(pipeline: Pipeline, settings: ClusterSettings) -> str:

@@ -1,4 +1,4 @@
-"""Runs the training pipeline on this machine: kfp.local with one process a step, MLflow on SQLite."""
+"""Runs the pipelines on this machine: kfp.local with one process a step, MLflow on SQLite."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import os
 import sys
 import time
-import uuid
 import warnings
 from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
@@ -15,16 +14,17 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from components import registry
-from components.artifacts.publish import remove_abandoned
-from components.errors import KfrecError, explain_os_error
-from components.lifetime import Stopped, as_parent
+from components.errors import KfrecError
+from components.lifetime import as_parent
 from components.progress.events import VARIABLE as EVENTS
 from components.steps.catalog import MPIJOB, STEPS
 from components.steps.parameter import build
 from components.tracking.run import end_failed
-from components.tracking.store import prepare
-from pipelines.defaults import TRAINING, Pipeline, local_defaults
+from pipelines.defaults import RETRAINING, TRAINING, Pipeline, local_defaults
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
+from pipelines.runs.earlier import Earlier, checkpoints_of, left_by
+from pipelines.runs.record import RUNNING, SUMMARY, RunRecord, read_record, still_running
+from pipelines.runs.underway import begin, tracked_at, underway
 from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise
 from pipelines.temporary import temporary_folder
@@ -38,63 +38,120 @@ _MODULES = {
     "train": ("horovod",),
     "tracking": ("mlflow",),
 }
-# Where the steps of a run here work: run, pipeline, step, and the hidden folder beside the output.
-_WORKING = "*/*/*/.*.partial"
 
 
-def run(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path:
-    """Runs a training pipeline and returns the path of summary.json.
+def run(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path | None:
+    """Runs a pipeline and returns the path of summary.json.
+
+    A retraining finds the newest data first, and trains on it if it is worth it.
 
     Args:
-        pipeline: of the kind training.
+        pipeline: of any kind.
         values: pipeline parameters by name; the others take their defaults.
         workdir: where runs, the download cache and MLflow's database live.
 
+    Returns:
+        The path, or None if a retraining trained nothing; the terminal shows the reason.
+
     Raises:
         KfrecError: a bad parameter, an unusable folder, or a step that failed.
     """
-    started = time.monotonic()
-    arguments = _arguments(pipeline, values, workdir)
-    _check_installed(arguments)
-    _check_launcher(pipeline, arguments)
-    with _place(workdir) as (folder, output):
-        _train(pipeline, arguments, folder, output)
-        return _told(pipeline, arguments, folder, output, workdir, started)
+    arguments = arguments_of(pipeline, values, workdir)
+    check_environment(pipeline, arguments)
+    record = begin(pipeline, arguments, workdir)
+    with underway(record) as output:
+        return _finish(record, Earlier(), output)
 
 
-def run_retraining(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path | None:
-    """Runs the retraining pipeline: finds the newest data and trains on it if it is worth it.
+def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
+    """Takes up a run that failed or was stopped; what is finished and valid is not done again.
+
+    Args:
+        folder: of the run.
+        values: pipeline parameters by name, which must be those of the run.
 
     Returns:
-        The path of summary.json, or None if training was skipped; the terminal shows the reason.
+        As of :func:`run`.
 
     Raises:
-        KfrecError: a bad parameter, an unusable folder, or a step that failed.
+        KfrecError: the run has finished or is still running, a parameter differs, or a step failed.
     """
-    from pipelines.retraining import training_arguments
+    record = read_record(folder)
+    if record.purpose:
+        raise KfrecError(f"{folder}: the run belongs to another command; start that anew: {record.purpose}")
+    if record.state_now() == RUNNING:
+        raise still_running(folder)
+    _require_same_parameters(record, values)
+    record.parameters = arguments_of(record.pipeline, record.parameters, folder.parent)
+    check_environment(record.pipeline, record.parameters)
+    os.environ["MLFLOW_TRACKING_URI"] = tracked_at(record)
+    with underway(record) as output:
+        found = record.steps.get("find", {}).get("results", {})
+        earlier = left_by(record, record.pipeline, record.parameters | found)
+        for name in earlier.steps:
+            print(f"{name:<10} is finished", file=sys.stderr, flush=True)
+        return _finish(record, earlier, output)
+
+
+def _finish(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path | None:
+    """Runs the steps that are left, writes summary.json and shows it."""
+    began = time.monotonic() - sum(event["seconds"] for event in earlier.steps.values())
+    output.finished.update({name: dict(event) for name, event in earlier.steps.items()})
+    output.run_id = earlier.run_id
+    pipeline, arguments = record.pipeline, record.parameters
+    if pipeline.kind == RETRAINING:
+        found = _found(record, earlier, output)
+        if not found["proceed"]:
+            record.told = found["occasion"]
+            return None
+        from pipelines.retraining import training_arguments
+
+        arguments = training_arguments(pipeline, arguments, found)
+    train(pipeline.of_kind(TRAINING), arguments, record, earlier, output)
+    return _told(record, arguments, output, began)
+
+
+def _found(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mapping[str, Any]:
+    """The results of the find step of a retraining."""
     from pipelines.training import task_of
 
-    started = time.monotonic()
-    arguments = _arguments(pipeline, values, workdir)
-    _check_installed(arguments)
-    _check_launcher(pipeline, arguments)
-    with _place(workdir) as (folder, output):
-        with _kfp_local(folder, output):
-            task_of("find", pipeline, arguments)
-        found = output.finished["find"]["results"]
-        print(found["occasion"])
-        if not found["proceed"]:
-            return None
-        arguments = training_arguments(pipeline, arguments, found)
-        _train(pipeline, arguments, folder, output)
-        return _told(pipeline, arguments, folder, output, workdir, started)
+    if "find" not in earlier.steps:
+        with _kfp_local(record.folder, output):
+            task_of("find", record.pipeline, record.parameters)
+    found = output.finished["find"]["results"]
+    print(found["occasion"])
+    return found
 
 
-def _arguments(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> dict[str, Any]:
+def _require_same_parameters(record: RunRecord, values: Mapping[str, Any]) -> None:
+    """Compares given parameters with those of a run.
+
+    Raises:
+        KfrecError: one differs.
+    """
+    for name, value in checked(values, record.pipeline).items():
+        if record.parameters.get(name) != value:
+            raise KfrecError(
+                f"parameter {name}={value!r}: the run {record.name} has {record.parameters.get(name)!r}, and --resume "
+                "changes no parameter; leave it out, or start a new run"
+            )
+
+
+def arguments_of(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> dict[str, Any]:
     """Every parameter of a pipeline; parameters without a value have the local defaults."""
     local = {**local_defaults(pipeline.model), "cache_dir": str(workdir.absolute() / "cache")}
     known = pipeline_parameters(pipeline, local)
     return {name: parameter.plain_default for name, parameter in known.items()} | checked(values, pipeline, local)
+
+
+def check_environment(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
+    """Checks before the first step that every step can run here.
+
+    Raises:
+        KfrecError: an extra is missing, or a cluster for MPIJobs.
+    """
+    _check_installed(arguments)
+    _check_launcher(pipeline, arguments)
 
 
 def _check_installed(arguments: Mapping[str, Any]) -> None:
@@ -128,64 +185,47 @@ def _check_launcher(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
         launcher_of(build(step.parameters(pipeline.choices), given))
 
 
-@contextlib.contextmanager
-def _place(workdir: Path) -> Iterator[tuple[Path, StepOutput]]:
-    """The folder of a new run, and what its steps say."""
-    workdir = workdir.absolute()
-    os.environ["MLFLOW_TRACKING_URI"] = os.environ.get("MLFLOW_TRACKING_URI") or database_uri(workdir)
-    prepare()
-    folder = _run_folder(workdir)
-    print(f"run folder {folder}", file=sys.stderr)
-    for path in remove_abandoned(workdir.glob(_WORKING)):
-        print(f"removed {path}, which a run that was killed left behind", file=sys.stderr)
-    with contextlib.closing(StepOutput(folder / "steps.log")) as output:
-        try:
-            yield folder, output
-        except Stopped as stopped:
-            stopped.kept = f" during the step {output.running}" if output.running else ""
-            stopped.kept += f"; its processes were ended, and what is finished is in {folder}"
-            raise
+def train(
+    pipeline: Pipeline,
+    arguments: Mapping[str, Any],
+    record: RunRecord,
+    earlier: Earlier,
+    output: StepOutput,
+    last: str = "register",
+) -> None:
+    """Runs the steps of a training up to ``last``, but those that an earlier attempt finished.
 
-
-def database_uri(workdir: Path) -> str:
-    """MLflow's database of a folder of runs."""
-    return f"sqlite:///{workdir.absolute() / 'mlflow.db'}"
-
-
-def _train(pipeline: Pipeline, arguments: Mapping[str, Any], folder: Path, output: StepOutput) -> None:
+    Raises:
+        KfrecError: a step failed.
+    """
     from pipelines.training import training_pipeline
 
+    if last in earlier.steps:
+        return
+    values = dict(arguments)
+    if "train" not in earlier.steps and (left := checkpoints_of(record)):
+        print(f"{'train':<10} goes on from {left}", file=sys.stderr, flush=True)
+        values["load_checkpoint_path"] = left
     try:
-        with _kfp_local(folder, output):
-            training_pipeline(pipeline.of_kind(TRAINING))(**arguments)
+        with _kfp_local(record.folder, output):
+            training_pipeline(pipeline, earlier=earlier, last=last)(**values)
     except KfrecError:
         if "train" in output.finished:
             end_failed(arguments["experiment"], output.run_id)
         raise
 
 
-def _told(
-    pipeline: Pipeline, arguments: Mapping[str, Any], folder: Path, output: StepOutput, workdir: Path, started: float
-) -> Path:
+def _told(record: RunRecord, arguments: Mapping[str, Any], output: StepOutput, began: float) -> Path:
     """Writes summary.json and shows it as a table."""
-    look = f"{Path(sys.executable).with_name('kfrec')} ui --workdir {workdir.absolute()}"
-    task = registry.task(pipeline.choices["task"])
-    uri = os.environ["MLFLOW_TRACKING_URI"]
-    summary = summarise(output.run_id, arguments, output.finished, uri, look, task.metrics)
-    path = folder / "summary.json"
+    look = f"{Path(sys.executable).with_name('kfrec')} ui --workdir {record.folder.parent}"
+    task = registry.task(record.pipeline.choices["task"])
+    summary = summarise(
+        output.run_id, record.pipeline, arguments, output.finished, os.environ["MLFLOW_TRACKING_URI"], look
+    )
+    path = record.folder / SUMMARY
     path.write_text(json.dumps(summary, indent=2) + "\n")
-    print(table(summary, started, task))
+    print(table(summary, began, task))
     return path
-
-
-def _run_folder(workdir: Path) -> Path:
-    folder = workdir / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
-    try:
-        folder.mkdir(parents=True)
-    except OSError as error:
-        told = KfrecError(f"{folder}: cannot be created ({error.strerror}); choose another workdir")
-        raise explain_os_error(error, folder) or told from error
-    return folder
 
 
 @contextlib.contextmanager

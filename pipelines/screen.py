@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,11 @@ from components.tasks import TaskDefinition
 
 
 class StepOutput(io.TextIOBase):
-    """Replaces stdout: displays the steps' events and writes all other output to a log.
+    """Replaces stdout: displays the steps' events and appends all other output to a log.
+
+    Args:
+        log: the file.
+        changed: called when a step begins or has finished.
 
     Attributes:
         finished: step name to its "finished" event.
@@ -24,12 +28,13 @@ class StepOutput(io.TextIOBase):
         run_id: the pipeline run's identifier, as the steps were told.
     """
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, changed: Callable[[], None] = lambda: None) -> None:
         self.log = log
         self.finished: dict[str, dict[str, Any]] = {}
         self.error = ""
         self.run_id = ""
-        self._file = log.open("w")
+        self._file = log.open("a")
+        self._changed = changed
         self._rest = ""
         self._bar: Shown | None = None
         self.running = ""
@@ -64,6 +69,7 @@ class StepOutput(io.TextIOBase):
     def _on_started(self, event: Mapping[str, Any]) -> None:
         self.run_id = event["run_id"] or self.run_id
         self.running = event["step"]
+        self._changed()
         print(f"{event['step']:<10} …", file=sys.stderr, flush=True)
 
     def _on_progress(self, event: Mapping[str, Any]) -> None:
@@ -76,6 +82,7 @@ class StepOutput(io.TextIOBase):
         self._close_bar()
         self.finished[event["step"]] = dict(event)
         self.running = ""
+        self._changed()
         counts = ", ".join(f"{count:,} {name}" for name, count in event["counts"].items())
         print(f"{event['step']:<10} done in {duration(event['seconds'])}  {counts}", file=sys.stderr, flush=True)
 

@@ -19,6 +19,11 @@ from pipelines.parameters import BOUND
 _TYPES = {"raw": "Dataset", "parquet": "Dataset", "tfrecord": "Dataset", "model": "Model", "champion": "Model"}
 
 
+def artifact_type(name: str) -> str:
+    """The name of KFP's type of an artifact."""
+    return _TYPES.get(name, "Artifact")
+
+
 @cache
 def component(step_name: str, pipeline: Pipeline) -> BaseComponent:
     """A step as a KFP component, with the parameters that it has in a pipeline.
@@ -34,8 +39,8 @@ def component(step_name: str, pipeline: Pipeline) -> BaseComponent:
 def _function(step: Step, pipeline: Pipeline) -> Any:
     """The function whose source KFP sends to the step's container."""
     types = {p.name: p.plain_type.__name__ for p in parameters_of(step.parameters(pipeline.choices))}
-    arguments = {name: f"Input[{_TYPES.get(name, 'Artifact')}]" for name in step.inputs}
-    arguments |= {name: f"Output[{_TYPES.get(name, 'Artifact')}]" for name in step.outputs}
+    arguments = {name: f"Input[{artifact_type(name)}]" for name in step.inputs}
+    arguments |= {name: f"Output[{artifact_type(name)}]" for name in step.outputs}
     arguments |= {name: f"Output[{kind}]" for name, kind in step.shown.items()}
     arguments |= {
         name: kind for name, kind in types.items() if name not in BOUND or name == "run_id" or name in pipeline.choices

@@ -2,38 +2,45 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from components.tasks import Metric
+from components import registry
+from components.artifacts import Artifact, open_artifact
+from components.steps.catalog import STEPS
+from pipelines.defaults import PIPELINES, TRAINING, Pipeline
 
 
 def summarise(
     run_id: str,
+    pipeline: Pipeline,
     parameters: Mapping[str, Any],
     finished: Mapping[str, Mapping[str, Any]],
     tracking_uri: str,
     look: str,
-    metrics: Sequence[Metric],
 ) -> dict[str, Any]:
     """Collects a run's results from its steps' events and artifacts.
 
     Args:
         run_id: the pipeline run.
+        pipeline: with its model, data set and task.
         parameters: every pipeline parameter of the run.
         finished: step name to its "finished" event (seconds, rows, counts, outputs).
         tracking_uri: where MLflow keeps the run.
         look: the command that shows the run in MLflow.
-        metrics: of the task.
     """
+    metrics = registry.task(pipeline.choices["task"]).metrics
     outputs = {name: path for event in finished.values() for name, path in event["outputs"].items()}
     training = _read(outputs["model"], "training.json")
     evaluation = _read(outputs["evaluation"], "metrics.json")
     registration = _read(outputs["registration"], "registration.json")
     return {
         "run_id": run_id,
+        "pipeline": {"model": pipeline.model, "dataset": pipeline.dataset, "task": pipeline.task},
         "parameters": dict(parameters),
         "steps": {
             name: {"seconds": event["seconds"], "rows": event["rows"], "counts": event["counts"]}
@@ -53,8 +60,27 @@ def summarise(
         },
         "artifacts": {**outputs, "report": str(Path(outputs["evaluation"]) / "report.html")},
         "mlflow": {"tracking_uri": tracking_uri, "run_id": registration["run_id"]},
+        # What a repetition needs besides the parameters, and is compared with.
+        "seed": training["seed"],
+        "digests": digests_of(finished),
         "look": look,
     }
+
+
+def digests_of(finished: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Output name to the digest of its files that two equal runs write alike, see :class:`Step`."""
+    return {
+        name: repeatable(open_artifact(path), STEPS[step].varying).digest
+        for step, event in finished.items()
+        for name, path in event["outputs"].items()
+        if step in PIPELINES[TRAINING]
+    }
+
+
+def repeatable(artifact: Artifact, varying: Sequence[str]) -> Artifact:
+    """The artifact without the files that match ``varying``."""
+    kept = (entry for entry in artifact.files if not any(fnmatchcase(entry.path, pattern) for pattern in varying))
+    return dataclasses.replace(artifact, files=tuple(kept))
 
 
 def _read(folder: str, name: str) -> dict[str, Any]:

@@ -13,44 +13,55 @@ from kfp.dsl.pipeline_task import PipelineTask
 from components import registry
 from components.steps.catalog import STEPS
 from components.steps.parameter import Parameter
-from pipelines.defaults import Pipeline
+from pipelines.defaults import PIPELINES, TRAINING, Pipeline
 from pipelines.parameters import pipeline_parameters, step_parameters
-from pipelines.steps import component
+from pipelines.runs.earlier import Earlier
+from pipelines.steps import artifact_type, component
 
 # Called with each task and the name of its step.
 Configure = Callable[[PipelineTask, str], None]
 
 
-def _wire(pipeline: Pipeline, values: Mapping[str, Any], configure: Configure) -> None:
+def _wire(pipeline: Pipeline, values: Mapping[str, Any], configure: Configure, earlier: Earlier, last: str) -> None:
     """Connects the steps; ``values`` are the pipeline's parameters by pipeline-wide name."""
 
     def run(name: str, **inputs: Any) -> Any:
-        task = task_of(name, pipeline, values, **inputs)
+        """The step's output: of its task, or of an earlier attempt."""
+        (output,) = STEPS[name].outputs
+        if name in earlier.steps:
+            kind = getattr(dsl, artifact_type(output))
+            return dsl.importer(artifact_uri=earlier.artifacts[output], artifact_class=kind, reimport=False).output
+        task = task_of(name, pipeline, values, earlier.run_id, **inputs)
         configure(task, name)
-        return task
+        return task.outputs[output]
 
-    raw = run("download").outputs["raw"]
-    parquet = run("preprocess", raw=raw).outputs["parquet"]
-    records = run("tfrecord", parquet=parquet).outputs["tfrecord"]
-    model = run("train", tfrecord=records).outputs["model"]
-    evaluation = run("evaluate", tfrecord=records, model=model).outputs["evaluation"]
-    run("register", tfrecord=records, model=model, evaluation=evaluation)
+    made: dict[str, Any] = {}
+    for name in up_to(last):
+        (output,) = STEPS[name].outputs
+        made[output] = run(name, **{given: made[given] for given in STEPS[name].inputs})
 
 
-def task_of(name: str, pipeline: Pipeline, values: Mapping[str, Any], **inputs: Any) -> Any:
+def up_to(last: str) -> tuple[str, ...]:
+    """The steps of a training, in order, up to this one."""
+    steps = PIPELINES[TRAINING]
+    return steps[: steps.index(last) + 1]
+
+
+def task_of(name: str, pipeline: Pipeline, values: Mapping[str, Any], run_id: str = "", **inputs: Any) -> Any:
     """The task of a step.
 
     Args:
         name: of the step.
         pipeline: that it belongs to.
         values: the pipeline's parameters by pipeline-wide name.
+        run_id: of the pipeline run that it goes on with; empty is KFP's own.
         inputs: artifacts by name.
     """
     step, made = STEPS[name], component(name, pipeline)
     own = {parameter.name: values[parameter.pipeline_name] for parameter in step_parameters(step, pipeline)}
     own |= {key: value for key, value in pipeline.choices.items() if key in made.component_spec.inputs}
     if "run_id" in made.component_spec.inputs:
-        own["run_id"] = dsl.PIPELINE_JOB_ID_PLACEHOLDER
+        own["run_id"] = run_id or dsl.PIPELINE_JOB_ID_PLACEHOLDER
     return made(**own, **inputs)
 
 
@@ -78,6 +89,8 @@ def training_pipeline(
     pipeline: Pipeline,
     configure: Configure = lambda task, step: None,
     defaults: Mapping[str, Any] | None = None,
+    earlier: Earlier = Earlier(),  # noqa: B008
+    last: str = "register",
 ) -> GraphComponent:
     """The pipeline as KFP compiles it, or runs it locally.
 
@@ -85,8 +98,10 @@ def training_pipeline(
         pipeline: of the kind training.
         configure: applies the settings of the place to each task.
         defaults: of parameters, in that place.
+        earlier: the finished steps of an earlier attempt, whose outputs are taken instead; at least one step is left.
+        last: the last step; the others are left out.
     """
     summary = f"Raw logs to a trained, evaluated and registered model: {registry.model(pipeline.model).title}."
     parameters = pipeline_parameters(pipeline, defaults)
-    wired = pipeline_function(lambda values: _wire(pipeline, values, configure), summary, parameters)
+    wired = pipeline_function(lambda values: _wire(pipeline, values, configure, earlier, last), summary, parameters)
     return dsl.pipeline(name=pipeline.kfp_name)(wired)

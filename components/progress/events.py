@@ -4,6 +4,7 @@ A step emits events only when KFREC_EVENTS is set; run by hand it draws its own 
 
     {"kfrec": "started", "step": ..., "run_id": the pipeline run}
     {"kfrec": "progress", "label": ..., "unit": ..., "done": n, "total": n or null}
+    {"kfrec": "epoch", "epoch": finished epochs, "metrics": {name: value}}, of a training
     {"kfrec": "finished", "step": ..., "seconds": s, "rows": n, "counts": {...}, "outputs": {name: path}}
     {"kfrec": "error", "step": ..., "message": one line, "unreachable": true where a service did not answer}
 """

@@ -29,8 +29,8 @@ from components.scoring import (
     scoring_translation,
 )
 from components.steps.catalog import RegisterParameters
-from components.steps.parameter import as_plain, build, parameters_of
-from components.tasks import Metric, TaskDefinition
+from components.steps.parameter import as_plain
+from components.tasks import Metric, TaskDefinition, measured_with
 from components.tracking import tracked_run
 
 _EXAMPLE_ROWS = 3
@@ -112,12 +112,6 @@ def _evaluation_of(inputs: Mapping[str, Artifact], evaluation: Path) -> Artifact
     return found
 
 
-def _evaluation_parameters(task: TaskDefinition, evaluation: Artifact) -> Any:
-    """The task's parameters that the evaluation was made with, so that the champion is measured alike."""
-    known = {parameter.name for parameter in parameters_of(task.evaluation)}
-    return build(task.evaluation, {name: value for name, value in evaluation.parameters.items() if name in known})
-
-
 def _example(spec: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
     """The first test samples, as the model reads them."""
     return next(Records(spec, "test", features=list(model.inputs)).batches(_EXAMPLE_ROWS))
@@ -159,11 +153,11 @@ def _decide(
             title=f"scoring champion version {champion.version}",
         )
     values = pq.read_table(evaluation.path / "predictions.parquet")["score"].to_numpy()
-    measured_with = _evaluation_parameters(task, evaluation)
+    alike = measured_with(task, evaluation.parameters)
     interval = task.difference(
         dataclasses.replace(theirs, values=values),
         theirs.values,
-        measured_with,
+        alike,
         parameters.bootstrap_samples,
         parameters.confidence,
         parameters.seed,
@@ -172,7 +166,7 @@ def _decide(
         task.primary,
         score,
         int(champion.version),
-        task.value(theirs, measured_with),
+        task.value(theirs, alike),
         interval,
         margin=parameters.promotion_margin,
         confidence=parameters.confidence,

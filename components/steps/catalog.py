@@ -426,6 +426,8 @@ class Step:
         shown: outputs of its KFP component that the UI draws, name to KFP's type; its module ``visualise`` fills them.
         chosen_by: the parameters that select a data set, model or task with its own parameters, such as model_type.
         brought: takes their values and returns these parameters.
+        varying: patterns of output files that hold times, places, run ids, versions or names of a graph, which differ
+            between two runs that are otherwise equal; a star matches slashes, too.
     """
 
     name: str
@@ -438,6 +440,7 @@ class Step:
     shown: dict[str, str] = field(default_factory=dict)
     chosen_by: tuple[str, ...] = ()
     brought: Callable[..., Brought] | None = None
+    varying: tuple[str, ...] = ()
 
     def parameters(self, chosen: Mapping[str, Any] | None = None) -> type:
         """The dataclass of all its parameters.
@@ -484,14 +487,15 @@ STEPS: dict[str, Step] = {
              TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}, ("train", "test")),
         Step("train", "Train a model with Horovod and export it.",
              LaunchParameters, {"tfrecord": TFRECORD}, {"model": MODEL}, ("train",),
-             {"trained_model": str, "metrics": dict}, {}, ("model_type", "task"), _brought_by_model),
+             {"trained_model": str, "metrics": dict}, {}, ("model_type", "task"), _brought_by_model,
+             ("training.json", "parameters.json", "log.json", "worker.log", "checkpoint/*", "saved_model/*.pb")),
         Step("evaluate", "Score the test split and report metrics.",
              EvaluateParameters, {"tfrecord": TFRECORD, "model": MODEL}, {"evaluation": EVALUATION}, ("test",),
              {}, {"metrics": "Metrics", "classification_metrics": "ClassificationMetrics", "report": "HTML"},
-             ("task",), lambda name: Brought((task(name).evaluation,))),
+             ("task",), lambda name: Brought((task(name).evaluation,)), ("report.html",)),
         Step("register", "Register the model and promote it if it beats the champion.",
              RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
              {"registration": REGISTRATION}, ("models",),
-             {}, {}, ("task",), lambda name: Brought((task(name).decision,))),
+             {}, {}, ("task",), lambda name: Brought((task(name).decision,)), ("registration.json",)),
     )
 }  # fmt: skip

@@ -30,6 +30,7 @@ TOLD = "told"
 
 def command(name: str, arguments: Sequence[str] | None = None) -> int:
     """Runs the step ``name`` from a command line and returns the exit status."""
+    end_with_parent()  # a sweep's trials are such commands
     step = STEPS[name]
     words = list(sys.argv[1:] if arguments is None else arguments)
     choice = chosen(step, words)

@@ -1,5 +1,6 @@
 """Tasks, which evaluate models: a package each, registered under the entry points ``kfrec.tasks``."""
 
+from components.tasks.alike import measured_with
 from components.tasks.definition import (
     Exchange,
     Kept,
@@ -22,5 +23,6 @@ __all__ = [
     "Streaming",
     "TaskDefinition",
     "kept_features",
+    "measured_with",
     "missing_column",
 ]

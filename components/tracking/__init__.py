@@ -1,7 +1,7 @@
 """MLflow tracking: every step of a pipeline run writes into one MLflow run."""
 
 from components.tracking.data import data_name, log_lineage, log_splits
-from components.tracking.run import TrackedRun, tracked_run
+from components.tracking.run import TrackedRun, start_nested, tracked_run
 from components.tracking.source import git_commit
 from components.tracking.store import tracking_uri
 from components.tracking.system_metrics import system_metrics
@@ -12,6 +12,7 @@ __all__ = [
     "git_commit",
     "log_lineage",
     "log_splits",
+    "start_nested",
     "system_metrics",
     "tracked_run",
     "tracking_uri",

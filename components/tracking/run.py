@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PIPELINE_RUN = "kfrec.pipeline_run"
 GIT_COMMIT, USER = "mlflow.source.git.commit", "mlflow.user"
+_PARENT = "mlflow.parentRunId"
 # Limits of one log_batch request.
 _METRICS, _PARAMETERS = 1000, 100
 _PARAMETER_LENGTH, _TAG_LENGTH = 6000, 5000
@@ -92,6 +93,14 @@ class TrackedRun:
         """Uploads a file, or a folder with all that is in it, below ``folder`` of the run's artifacts."""
         upload = self.client.log_artifacts if Path(path).is_dir() else self.client.log_artifact
         upload(self.id, str(path), folder)
+
+
+def start_nested(parent: TrackedRun, title: str, tags: Mapping[str, str]) -> str:
+    """Starts a run below ``parent``, in its experiment, and returns its id; a step joins it through MLFLOW_RUN_ID."""
+    experiment = parent.client.get_run(parent.id).info.experiment_id
+    every = {_PARENT: parent.id, GIT_COMMIT: git_commit(), USER: user(), **owner_tags(), **tags}
+    known = {name: value for name, value in every.items() if value}
+    return str(parent.client.create_run(experiment, tags=known, run_name=title).info.run_id)
 
 
 @contextmanager

@@ -304,6 +304,127 @@ def test_runs(words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert "preprocess" not in outcome.said.replace("preprocess_workers", ""), "was found out too late"
 
 
+_RECORD = (
+    '{"format": 1, "pipeline": {"kind": "training", "model": "din", "dataset": "", "task": ""}, "parameters": {}, '
+    '"tracking_uri": "sqlite:////proc/none/mlflow.db", "started": 1.0, "run_id": "", "steps": {}, "purpose": "", '
+    '"state": "failed", "told": "", "seconds": 1.0}'
+)
+_NO_RECORDS = {
+    "empty": "",
+    "not json": "{",
+    "not text": "\xff\xfe",
+    "a list": "[]",
+    "a number": "7",
+    "another format": _RECORD.replace('"format": 1', '"format": 9'),
+    "no pipeline": _RECORD.replace('"pipeline"', '"pipelin"'),
+    "a step without outputs": _RECORD.replace('"steps": {}', '"steps": {"download": {}}'),
+    "a pipeline of text": _RECORD.replace('{"kind": "training", "model": "din", "dataset": "", "task": ""}', '"din"'),
+    "an unknown kind": _RECORD.replace('"training"', '"trainnig"'),
+    "an unknown model": _RECORD.replace('"din"', '"dinn"'),
+    "parameters a list": _RECORD.replace('"parameters": {}', '"parameters": ["epochs"]'),
+    "steps a list": _RECORD.replace('"steps": {}', '"steps": ["train"]'),
+    "steps of text": _RECORD.replace('"steps": {}', '"steps": {"download": "done"}'),
+    "a start of text": _RECORD.replace("1.0, ", '"now", ', 1),
+    "unknown keys": _RECORD.replace('"told"', '"tolld"'),
+}
+
+
+@pytest.mark.parametrize(
+    "words", [["run", "--resume=one"], ["runs"], ["compare", "one", "one"], ["sweep", "--data=one", "../sweep.yaml"]],
+    ids=lambda words: words[0],
+)  # fmt: skip
+@pytest.mark.parametrize("wrong", _NO_RECORDS)
+def test_records_of_runs(wrong: str, words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "runs" / "one").mkdir(parents=True)
+    (tmp_path / "runs" / "one" / "run.json").write_bytes(_NO_RECORDS[wrong].encode("latin-1"))
+    (tmp_path / "sweep.yaml").write_text("model: din\ntrials: 1\nsearch: {lr: {low: 0.001, high: 0.1}}\n")
+    assert not run_here(["kfrec", *words, "--workdir=../runs"], capfd).surprise("run.json")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "--resume="], ["run", "--resume=none"], ["run", "--resume=last"], ["run", "--resume=../runs/mine"],
+        ["run", "--resume=last", "--workdir=none"], ["run", "--resume=taken"], ["run", "--resume=/dev/null"],
+        ["runs", "--workdir="], ["runs", "--workdir=none"], ["runs", "--workdir=taken"], ["runs", "more"],
+        ["runs", "--jsn"],
+        ["compare"], ["compare", "one"], ["compare", "", ""], ["compare", "last", "last"], ["compare", "none", "none"],
+        ["compare", "../runs/mine", "last"], ["compare", "a", "b", "c"],
+        ["reproduce"], ["reproduce", ""], ["reproduce", "none.json"], ["reproduce", "taken"], ["reproduce", "."],
+        ["reproduce", "../empty.json"], ["reproduce", "../old.json"], ["reproduce", "../odd.json"],
+        ["sweep"], ["sweep", ""], ["sweep", "none.yaml"], ["sweep", "."], ["sweep", "taken", "--data="],
+        ["completion"], ["completion", "fish"],
+    ],
+    ids=lambda words: " ".join(words)[:60],
+)  # fmt: skip
+def test_runs_that_are_none(words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "work" / "taken").write_text("a file")
+    (tmp_path / "runs" / "mine").mkdir(parents=True)
+    (tmp_path / "empty.json").write_text("{}")
+    (tmp_path / "old.json").write_text('{"parameters": {}, "metrics": {}}')
+    (tmp_path / "odd.json").write_text(
+        '{"parameters": {"epoch": 3}, "metrics": {}, "seed": 1, "digests": {}, "pipeline": {"model": "din"}}'
+    )
+    own = any(word.startswith("--workdir") for word in words) or words[0] == "completion"
+    assert not run_here(["kfrec", *words, *([] if own else ["--workdir=../runs"])], capfd).surprise()
+
+
+_NO_SWEEPS = {
+    "empty": "",
+    "not yaml": "search: [",
+    "not text": "\xff\xfe",
+    "a list": "- model: din",
+    "no search": "model: din",
+    "an unknown model": "model: dinn\nsearch: {lr: {low: 0.1, high: 1.0}}",
+    "an unknown field": "modle: din",
+    "search a list": "search: [lr]",
+    "a dimension of a number": "search: {lr: 3}",
+    "an unknown dimension": "search: {lr: {lo: 1}}",
+    "a dimension without high": "search: {lr: {low: 0.1}}",
+    "low of text": "search: {lr: {low: small, high: 1}}",
+    "low of true": "search: {lr: {low: true, high: 2}}",
+    "low nan": "search: {lr: {low: .nan, high: 1.0}}",
+    "low above high": "search: {lr: {low: 2, high: 1}}",
+    "low and choices": "search: {lr: {low: 0.1, high: 1.0, choices: [0.1]}}",
+    "choices a number": "search: {lr: {choices: 3}}",
+    "choices of nothing": "search: {lr: {choices: []}}",
+    "choices of lists": "search: {lr: {choices: [[1]]}}",
+    "choices of nulls": "search: {lr: {choices: [null]}}",
+    "a half for a whole number": "search: {epochs: {low: 1.5, high: 3}}",
+    "log of text": "search: {lr: {low: 0.1, high: 1.0, log: very}}",
+    "log from below 0": "search: {lr: {low: -1, high: 1, log: true}}",
+    "out of range": "search: {epochs: {low: 0, high: 3}}",
+    "of another step": "search: {synthetic_users: {low: 10, high: 30}}",
+    "an unknown parameter": "search: {learn: {low: 1, high: 3}}",
+    "fixed as well": "parameters: {lr: 0.1}\nsearch: {lr: {low: 0.1, high: 1.0}}",
+    "parameters a list": "parameters: [lr]\nsearch: {lr: {low: 0.1, high: 1.0}}",
+    "parameters out of range": "parameters: {epochs: 0}\nsearch: {lr: {low: 0.1, high: 1.0}}",
+    "no trials": "trials: 0\nsearch: {lr: {low: 0.1, high: 1.0}}",
+    "trials of text": "trials: many\nsearch: {lr: {low: 0.1, high: 1.0}}",
+    "parallel below 0": "parallel: -1\nsearch: {lr: {low: 0.1, high: 1.0}}",
+    "a seed below 0": "seed: -1\nsearch: {lr: {low: 0.1, high: 1.0}}",
+    "katib a list": "katib: [data]\nsearch: {lr: {low: 0.1, high: 1.0}}",
+    "unknown of katib": "katib: {dat: x}\nsearch: {lr: {low: 0.1, high: 1.0}}",
+    "gpus of katib below 0": "katib: {gpus: -1}\nsearch: {lr: {low: 0.1, high: 1.0}}",
+    "an object": "!!python/object/apply:os.system [false]",
+}
+
+
+@pytest.mark.parametrize("wrong", _NO_SWEEPS)
+def test_sweeps(wrong: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "sweep.yaml").write_bytes(_NO_SWEEPS[wrong].encode("latin-1"))
+    for words in ([], ["--katib"]):
+        outcome = run_here(["kfrec", "sweep", "../sweep.yaml", "--workdir=../runs", *words], capfd)
+        assert not outcome.surprise("sweep.yaml")
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("wrong", ["", "data: ''", "data: here", "data: 'gs://b/t', name: A", "data: /d, name: ''"])
+def test_sweeps_of_katib(wrong: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "sweep.yaml").write_text(f"katib: {{{wrong}}}\nsearch: {{lr: {{low: 0.1, high: 1.0}}}}")
+    assert not run_here(["kfrec", "sweep", "../sweep.yaml", "--katib"], capfd).surprise("sweep.yaml", "katib")
+
+
 @pytest.mark.parametrize("status", [500, 503, 401, 403, 404])
 def test_tracking_servers_that_refuse(
     status: int, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -93,6 +93,15 @@ def test_a_resumed_run_goes_on_at_the_exact_step(data: Path, alone: Path, tmp_pa
     assert [epoch["epoch"] for epoch in results[1]["epochs"]] == [1, 2]
 
 
+def test_a_run_that_is_resumed_after_its_last_epoch_exports_what_it_has(
+    data: Path, alone: Path, tmp_path: Path
+) -> None:
+    train(data, tmp_path, epochs=2, load_checkpoint_path=alone)
+    assert (tmp_path / "checkpoint" / "ckpt-122.index").is_file()
+    weights = "saved_model/variables/variables.data-00000-of-00001"
+    assert (tmp_path / weights).read_bytes() == (alone / weights).read_bytes()
+
+
 def test_a_parser_of_the_public_log_finds_its_names(alone: Path) -> None:
     records = read_log(alone / "log.json")
     steps = [record["data"] for record in records if len(record["step"]) == 2]

@@ -10,7 +10,7 @@ from typing import IO, Any
 from tqdm import tqdm
 
 from components.errors import KfrecError, Unreachable
-from components.progress import Bar
+from components.progress import Bar, emit
 from components.progress.events import parse
 
 # "[1,0]<stdout>:" of mpirun --tag-output, "[0]<stdout>:" of horovodrun.
@@ -61,6 +61,8 @@ class Relay:
         if event["kfrec"] == "error":
             kind = Unreachable if event.get("unreachable") else KfrecError
             self.error = self.error or kind(event["message"])
+        if event["kfrec"] == "epoch":
+            emit("epoch", epoch=event["epoch"], metrics=event["metrics"])
         if event["kfrec"] == "progress":
             if self._bar is None or self._bar.label != event["label"]:
                 self._close_bar()

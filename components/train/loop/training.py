@@ -11,6 +11,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.models.optimizers.groups import Optimizers
+from components.progress import emit
 from components.tasks import TaskDefinition
 from components.train.checkpoints.checkpoint import (
     Checkpoints,
@@ -94,6 +95,8 @@ class Training:
             SharedError: the loss is not finite.
             KfrecError: a record is broken.
         """
+        if self.standing.epoch >= self._parameters.epochs:
+            self._save()  # resumed after its last epoch: its own folder may have no checkpoint yet
         while self.standing.epoch < self._parameters.epochs:
             self._epoch(log)
         self._averages.assign_to(self._session.model.trainable_variables)
@@ -208,6 +211,7 @@ class Training:
         log.flush()
         self._save()
         if self._session.is_first:
+            emit("epoch", epoch=standing.epoch, metrics={n: value for n, value in result.items() if n != "epoch"})
             print(_told(result, self._parameters.epochs, self._session.task), flush=True)
 
     def _save(self) -> None:

@@ -1,0 +1,47 @@
+"""The ``kfrec`` command; each command is a module of :mod:`pipelines.cli.commands`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from components.errors import KfrecError, explain_os_error
+from components.lifetime import Stopped, stopping_in_order
+from components.steps.parser import Parser
+from pipelines.cli.commands import every_command
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line and returns the exit status."""
+    options = parser().parse_args(arguments)
+    try:
+        with stopping_in_order(with_descendants=True):
+            status = int(options.execute(options))
+            sys.stdout.flush()
+            return status
+    except BrokenPipeError:  # the reader, such as head, has closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except (KfrecError, OSError) as error:
+        told = explain_os_error(error) if isinstance(error, OSError) else error
+        if options.debug or told is None:
+            raise
+        print(f"error: {told}", file=sys.stderr)
+        return 2
+    except Stopped as stopped:
+        print(stopped, file=sys.stderr)
+        return 128 + stopped.number
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line, with all commands."""
+    made = Parser(prog="kfrec", description="From raw logs to a trained, evaluated and registered model.")
+    made.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = made.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for name, command in every_command().items():
+        own = commands.add_parser(name, help=command.SUMMARY, epilog=getattr(command, "EPILOG", None))
+        command.add_arguments(own)
+        own.set_defaults(execute=command.execute)
+    return made

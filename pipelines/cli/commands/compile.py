@@ -1,0 +1,41 @@
+"""``kfrec compile``: the pipelines as files for a cluster."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from components import registry
+from components.errors import KfrecError
+from pipelines.cli.options import add_choices, add_settings
+from pipelines.defaults import every_pipeline
+
+SUMMARY = "write the pipelines as KFP's IR YAML and as Kubernetes manifests"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--model", default="", metavar="NAME", help="only the pipelines of this model (default: all models)"
+    )
+    add_choices(parser)
+    parser.add_argument("--output", default="build", metavar="FOLDER", help="default %(default)s")
+    add_settings(parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    from pipelines.compilation import write_compiled
+    from pipelines.task_settings import load_settings
+
+    settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
+    if options.model:
+        registry.model(options.model)
+    elif options.dataset or options.task:
+        raise KfrecError("--dataset and --task need a --model; name the model whose pipelines to write")
+    pipelines = [
+        one._replace(dataset=options.dataset, task=options.task)
+        for one in every_pipeline()
+        if options.model in ("", one.model)
+    ]
+    for path in write_compiled(Path(options.output), settings, pipelines):
+        print(path)
+    return 0

@@ -1,0 +1,43 @@
+"""``kfrec doctor``: what this machine, or a cluster, lacks."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from pipelines.cli.options import add_endpoint, add_settings, add_workdir, workdir_of
+
+SUMMARY = "check this machine, or a cluster, for missing prerequisites"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_workdir(parser)
+    parser.add_argument("--cluster", action="store_true", help="check a cluster; the other options are for this")
+    parser.add_argument("--pipeline-root", default="", metavar="URI", help="where artifacts go (default: KFP's)")
+    parser.add_argument(
+        "--service-account",
+        default="",
+        metavar="NAME",
+        help="account of the steps whose rights are checked (default: yours)",
+    )
+    add_endpoint(parser)
+    add_settings(parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    from pipelines.doctor.command import examine_cluster, examine_machine
+
+    if not options.cluster:
+        return examine_machine(workdir_of(options), options.debug)
+    from pipelines.task_settings import load_settings
+
+    settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
+    return examine_cluster(
+        settings,
+        options.debug,
+        endpoint=options.endpoint,
+        namespace=options.namespace,
+        root=options.pipeline_root,
+        account=options.service_account,
+        registry=options.registry,
+    )

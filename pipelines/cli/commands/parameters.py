@@ -1,0 +1,31 @@
+"""``kfrec parameters``: what a model's pipelines can be told."""
+
+from __future__ import annotations
+
+import argparse
+
+from components.steps.catalog import STEPS
+from pipelines.cli.options import add_model
+from pipelines.defaults import RETRAINING, TRAINING, Pipeline
+from pipelines.parameters import pipeline_parameters, step_parameters
+
+SUMMARY = "list the parameters of a model's pipelines"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_model(parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Every pipeline parameter with unit and default, by step; a shared one is listed with the first of its steps."""
+    pipeline = Pipeline(TRAINING, options.model, options.dataset, options.task)
+    known = pipeline_parameters(pipeline.of_kind(RETRAINING)) | pipeline_parameters(pipeline)
+    seen = set[str]()
+    for step in STEPS.values():
+        print(f"{step.name}: {step.summary}")
+        for parameter in step_parameters(step, pipeline):
+            if parameter.pipeline_name not in seen:
+                seen.add(parameter.pipeline_name)
+                print(f"  {parameter.pipeline_name:<32} {known[parameter.pipeline_name].description}")
+        print()
+    return 0

@@ -1,0 +1,82 @@
+"""``kfrec run``: a pipeline on this machine."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from components.errors import KfrecError
+from pipelines.cli.options import (
+    PARAMETERS_LISTED,
+    add_pipeline,
+    add_set,
+    add_tracked_workdir,
+    pipeline_of,
+    use_store_of,
+    workdir_of,
+)
+from pipelines.defaults import Pipeline
+from pipelines.parameters import parse_assignment
+
+SUMMARY = "run a pipeline on this machine"
+EPILOG = PARAMETERS_LISTED
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_pipeline(parser)
+    parser.add_argument(
+        "--source", metavar="WHERE", help="folder, http(s)://, gs:// or s3:// prefix, or synthetic (default)"
+    )
+    add_set(parser)
+    parser.add_argument("--workers", metavar="N", help="Horovod processes that train together (default 1)")
+    parser.add_argument(
+        "--resume",
+        metavar="RUN",
+        help="go on with a run that failed or was stopped: its folder, its name in --workdir, or last",
+    )
+    add_tracked_workdir(parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    from pipelines.local import resume, run
+
+    values = dict(parse_assignment(text) for text in options.set)
+    if options.source is not None:
+        values["source"] = options.source
+    if options.workers is not None:
+        values["workers"] = options.workers
+    use_store_of(options)
+    if options.resume is None:
+        summary = run(pipeline_of(options), values, workdir_of(options))
+    else:
+        summary = resume(_resumed(options), values)
+    if summary is not None:
+        print(summary)
+    return 0
+
+
+def _resumed(options: argparse.Namespace) -> Path:
+    """The folder of the run to resume.
+
+    Raises:
+        KfrecError: there is no such run, or the options name another pipeline or tracking server than it has.
+    """
+    from components.tracking.failures import without_password
+    from pipelines.runs.record import find_run
+
+    run = find_run(workdir_of(options), options.resume)
+    usual = Pipeline()._asdict()
+    for name, value in pipeline_of(options)._asdict().items():
+        theirs = getattr(run.pipeline, name)
+        if value not in (usual[name], theirs):
+            option = {"kind": "pipeline"}.get(name, name)
+            raise KfrecError(
+                f"--{option} {value}: the run {run.name} has {theirs or 'none'}, and --resume changes nothing; leave "
+                "it out, or start a new run"
+            )
+    if options.tracking_uri and without_password(options.tracking_uri) != run.tracking_uri:
+        raise KfrecError(
+            f"--tracking-uri {without_password(options.tracking_uri)}: the run {run.name} is kept at "
+            f"{run.tracking_uri}, and --resume changes nothing; leave it out"
+        )
+    return run.folder

@@ -1,0 +1,65 @@
+"""``kfrec submit``: a pipeline on a cluster."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from pipelines.cli.options import (
+    PARAMETERS_LISTED,
+    add_endpoint,
+    add_pipeline,
+    add_set,
+    add_settings,
+    pipeline_of,
+)
+from pipelines.parameters import checked, parse_assignment
+
+SUMMARY = "run a pipeline on a cluster"
+EPILOG = PARAMETERS_LISTED
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_pipeline(parser)
+    add_set(parser)
+    parser.add_argument("--experiment", default="kfrec", help="KFP experiment (default %(default)s)")
+    parser.add_argument("--run-name", default="", metavar="NAME", help="name of the run (default: pipeline and time)")
+    parser.add_argument(
+        "--pipeline-root", default="", metavar="URI", help="where artifacts go (default: the cluster's)"
+    )
+    parser.add_argument("--service-account", default="", metavar="NAME", help="runs the steps (default: the cluster's)")
+    parser.add_argument("--no-cache", action="store_true", help="do not reuse outputs of earlier runs")
+    parser.add_argument("--wait", action="store_true", help="follow the run; exit with 1 if it fails")
+    parser.add_argument(
+        "--timeout", type=float, default=172_800, metavar="S", help="timeout of --wait (default %(default)s s)"
+    )
+    parser.add_argument("--pause", type=float, default=5, metavar="S", help="between two polls (default %(default)s s)")
+    add_endpoint(parser)
+    add_settings(parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    from pipelines.cluster.connection import ENDPOINT, connect
+    from pipelines.cluster.submit import Submission, follow, submit
+    from pipelines.compilation import compiled
+    from pipelines.task_settings import load_settings
+
+    settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
+    if options.no_cache:
+        settings = settings.without_cache()
+    pipeline = pipeline_of(options)
+    values = checked(dict(parse_assignment(text) for text in options.set), pipeline)
+    host = (options.endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
+    client = connect(options.endpoint, options.namespace)
+    wanted = Submission(
+        ir=compiled(pipeline, settings),
+        pipeline=pipeline,
+        values=values,
+        experiment=options.experiment,
+        name=options.run_name,
+        pipeline_root=options.pipeline_root,
+        service_account=options.service_account,
+    )
+    run_id = submit(client, host, wanted)
+    return follow(client, host, run_id, options.timeout, options.pause) if options.wait else 0

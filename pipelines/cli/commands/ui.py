@@ -1,0 +1,46 @@
+"""``kfrec ui``: MLflow on the runs of a folder."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from components.errors import KfrecError
+from pipelines.cli.options import WORKDIR, add_tracked_workdir, use_store_of
+from pipelines.ports import UI_PORT, require_free
+
+SUMMARY = "show the runs in MLflow"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", type=int, default=UI_PORT, help="default %(default)s")
+    parser.add_argument("--print-only", action="store_true", help="only print the command, do not start the server")
+    add_tracked_workdir(parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    from components.tracking import tracking_uri
+    from components.tracking.store import prepare
+    from pipelines.runs.underway import database_uri
+
+    use_store_of(options)
+    uri = tracking_uri() if os.environ.get("MLFLOW_TRACKING_URI") else database_uri(Path(WORKDIR))
+    if uri.startswith("http"):
+        print(f"runs are kept by the MLflow server at {uri}")
+        return 0
+    database = Path(uri.removeprefix("sqlite:///"))
+    if uri.startswith("sqlite:///") and not database.is_file():
+        raise KfrecError(f"{database}: no runs here yet; start one with kfrec run, or give --workdir FOLDER")
+    if not 1 <= options.port <= 65_535:
+        raise KfrecError(f"--port {options.port} is not a valid port; give one from 1 to 65535")
+    if not options.print_only:
+        require_free(options.port)
+    command = ["mlflow", "ui", "--backend-store-uri", uri, "--port", str(options.port)]
+    print(f"http://localhost:{options.port}   (stop with Ctrl-C)\n{' '.join(command)}", flush=True)
+    if not options.print_only:
+        os.environ["MLFLOW_TRACKING_URI"] = uri
+        prepare()
+        os.execv(str(Path(sys.executable).with_name("mlflow")), command)
+    return 0

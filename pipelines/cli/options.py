@@ -1,0 +1,98 @@
+"""Options that several commands share, and what their values mean."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+from components.errors import KfrecError
+from pipelines.defaults import MODEL, PIPELINES, TRAINING, Pipeline
+
+WORKDIR = "runs"
+PARAMETERS_LISTED = "kfrec parameters --model NAME lists what --set can set."
+
+
+def add_pipeline(parser: argparse.ArgumentParser) -> None:
+    """--pipeline, and the options of :func:`add_model`; :func:`pipeline_of` reads them."""
+    parser.add_argument("--pipeline", default=TRAINING, choices=PIPELINES, help="default %(default)s")
+    add_model(parser)
+
+
+def pipeline_of(options: argparse.Namespace) -> Pipeline:
+    """The pipeline that the options name."""
+    return Pipeline(options.pipeline, options.model, options.dataset, options.task)
+
+
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """--model, --dataset and --task."""
+    parser.add_argument("--model", default=MODEL, metavar="NAME", help="default %(default)s; see kfrec models")
+    add_choices(parser)
+
+
+def add_choices(parser: argparse.ArgumentParser) -> None:
+    """--dataset and --task."""
+    parser.add_argument("--dataset", default="", metavar="NAME", help="data set (default: the model's own)")
+    parser.add_argument("--task", default="", metavar="NAME", help="task that evaluates it (default: the model's own)")
+
+
+def add_set(parser: argparse.ArgumentParser) -> None:
+    """--set, once for each parameter."""
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="set a pipeline parameter")
+
+
+def add_endpoint(parser: argparse.ArgumentParser) -> None:
+    """--endpoint and --namespace of KFP."""
+    parser.add_argument("--endpoint", default="", metavar="URL", help="KFP's API (default: KFP_ENDPOINT)")
+    parser.add_argument("--namespace", default="", metavar="NAME", help="the user's namespace, in multi-user KFP")
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """--settings and --registry of a cluster."""
+    parser.add_argument(
+        "--settings", metavar="FILE", help="resources, tolerations, secrets and more by step; see task_settings.yaml"
+    )
+    parser.add_argument(
+        "--registry",
+        default=os.environ.get("KFREC_REGISTRY", ""),
+        metavar="PREFIX",
+        help="prefix of the images' names (default: the environment variable KFREC_REGISTRY)",
+    )
+
+
+def add_workdir(parser: argparse.ArgumentParser) -> None:
+    """--workdir; :func:`workdir_of` reads it."""
+    parser.add_argument("--workdir", metavar="FOLDER", help=f"where runs are kept (default {WORKDIR})")
+
+
+def workdir_of(options: argparse.Namespace) -> Path:
+    """The folder of runs.
+
+    Raises:
+        KfrecError: its name is empty.
+    """
+    if options.workdir is not None and not options.workdir.strip():
+        raise KfrecError("--workdir is empty; name a folder (is a shell variable unset?)")
+    return Path(options.workdir or WORKDIR)
+
+
+def add_tracked_workdir(parser: argparse.ArgumentParser) -> None:
+    """--workdir and --tracking-uri; :func:`use_store_of` reads them."""
+    add_workdir(parser)
+    parser.add_argument(
+        "--tracking-uri",
+        default="",
+        metavar="URI",
+        help="of MLflow (default: the database in --workdir if that is given, else MLFLOW_TRACKING_URI)",
+    )
+
+
+def use_store_of(options: argparse.Namespace) -> None:
+    """Sets MLflow's store to --tracking-uri, else to the folder of --workdir, else keeps MLFLOW_TRACKING_URI."""
+    workdir = workdir_of(options)
+    from pipelines.runs.underway import database_uri
+
+    if options.tracking_uri:
+        os.environ["MLFLOW_TRACKING_URI"] = options.tracking_uri
+    elif options.workdir is not None:
+        os.environ["MLFLOW_TRACKING_URI"] = database_uri(workdir)

@@ -1,0 +1,1 @@
+"""Search for parameters of a training: trials on this machine, or a Katib Experiment on a cluster."""

@@ -1,0 +1,174 @@
+"""The file of a sweep."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from components import registry
+from components.errors import KfrecError
+from components.steps.catalog import STEPS
+from components.steps.parameter import LARGEST_SEED, Parameter, plain, unknown_parameter
+from components.steps.settings_file import Several, read_yaml
+from components.steps.settings_file import checked as typed
+from components.tasks import Metric
+from pipelines.defaults import MODEL, TRAINING, Pipeline
+from pipelines.parameters import checked, pipeline_parameters, step_parameters
+
+Positive = Annotated[int, Field(ge=1)]
+
+
+@dataclass(frozen=True)
+class Katib:
+    """What only a cluster needs.
+
+    Attributes:
+        name: of the Experiment.
+        namespace: of the Experiment and its Jobs.
+        data: folder in the pods, or gs://, s3:// or minio:// URI, of the records to train on.
+        image: of the training; empty is kfrec's.
+        gpus: of a trial.
+    """
+
+    name: str = "kfrec-sweep"
+    namespace: str = "kubeflow"
+    data: str = ""
+    image: str = ""
+    gpus: Annotated[int, Field(ge=0)] = 1
+
+
+@dataclass(frozen=True)
+class Dimension:
+    """The values that a parameter may take: a range, or choices.
+
+    Attributes:
+        low: smallest value.
+        high: largest value.
+        log: whether a tenth and ten times a value are equally far from it.
+        choices: values, instead of a range.
+    """
+
+    low: float | int | None = None
+    high: float | int | None = None
+    log: bool = False
+    choices: Several[bool | int | float | str] = ()
+
+    def check(self, place: str, parameter: Parameter) -> None:
+        """Compares it with the parameter.
+
+        Raises:
+            KfrecError: it is neither a range nor choices, or has values that the parameter cannot take.
+        """
+        is_range = self.low is not None and self.high is not None
+        if is_range == bool(self.choices) or (self.choices and (self.low, self.high) != (None, None)):
+            raise KfrecError(f"{place}: write either low and high, or choices")
+        for value in self.choices or (self.low, self.high):
+            try:
+                parameter.parse(value)
+            except KfrecError as error:
+                raise KfrecError(f"{place}: {error}") from None
+        if is_range and parameter.value_type not in (int, float):
+            raise KfrecError(f"{place}: {parameter.name} is no number; write choices")
+        if is_range and not self.low < self.high:  # type: ignore[operator]
+            raise KfrecError(f"{place}: low {self.low:g} is not below high {self.high:g}; correct it")
+        if self.log and (not is_range or self.low <= 0):  # type: ignore[operator]
+            raise KfrecError(f"{place}: log needs a range above 0; correct it")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A sweep.
+
+    Attributes:
+        model: name of the model.
+        dataset: name of the data set; empty is the model's own.
+        task: name of the task, whose primary metric is optimised; empty is the model's own.
+        parameters: pipeline parameters of every trial.
+        search: parameters of the train step to the values that they may take, as :class:`Dimension`.
+        trials: how many.
+        parallel: trials at a time; 0 is as many as have a core for each of their workers.
+        prune: whether a trial ends whose metric after an epoch is worse than the median of the others after that epoch.
+        prune_after: trials that are never pruned, because there is nothing to compare with yet.
+        seed: of the search.
+        katib: what only a cluster needs.
+    """
+
+    model: str = MODEL
+    dataset: str = ""
+    task: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    search: Mapping[str, Any] = field(default_factory=dict)
+    trials: Positive = 20
+    parallel: Annotated[int, Field(ge=0)] = 0
+    prune: bool = True
+    prune_after: Positive = 4
+    seed: Annotated[int, Field(ge=0, le=LARGEST_SEED)] = 12345
+    katib: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The pipeline of a trial."""
+        return Pipeline(TRAINING, self.model, self.dataset, self.task)
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that is optimised, on the test split."""
+        return registry.task(self.pipeline.choices["task"]).primary
+
+    @property
+    def dimensions(self) -> dict[str, Dimension]:
+        """What is searched, by pipeline-wide name."""
+        return {name: Dimension(**given) for name, given in self.search.items()}
+
+    def searchable(self) -> dict[str, Parameter]:
+        """The parameters of the train step, by pipeline-wide name."""
+        return {p.pipeline_name: p for p in step_parameters(STEPS["train"], self.pipeline)}
+
+
+def load_plan(path: Path) -> Plan:
+    """The sweep of a file.
+
+    Raises:
+        KfrecError: the file cannot be read, or a name or value in it is wrong.
+    """
+    body = read_yaml(path)
+    plan = Plan(**typed(f"{path}", body, Plan))
+    try:
+        known = plan.searchable()
+    except KfrecError as error:
+        raise KfrecError(f"{path}: {error}") from None
+    if not plan.search:
+        raise KfrecError(f"{path}: has no search; name at least one parameter and its values")
+    search = {}
+    for name, given in plan.search.items():
+        place = f"{path}: search: {name}"
+        if name in plan.parameters:
+            raise KfrecError(f"{place}: is fixed under parameters, too; take it out of one of them")
+        if name not in known:
+            raise _not_searchable(place, name, plan)
+        search[name] = typed(place, given, Dimension)
+        Dimension(**search[name]).check(place, known[name])
+    katib = typed(f"{path}: katib", plan.katib, Katib)
+    try:
+        first = {name: plain(_first_value(Dimension(**given))) for name, given in search.items()}
+        checked(dict(plan.parameters) | first, plan.pipeline)
+    except KfrecError as error:
+        raise KfrecError(f"{path}: {error}") from None
+    return dataclasses.replace(plan, search=search, katib=katib)
+
+
+def _first_value(dimension: Dimension) -> Any:
+    """A value that is within."""
+    return dimension.choices[0] if dimension.choices else dimension.low
+
+
+def _not_searchable(place: str, name: str, plan: Plan) -> KfrecError:
+    """Why a parameter cannot be searched."""
+    if name in pipeline_parameters(plan.pipeline):
+        return KfrecError(f"{place}: is no parameter of the training; a sweep prepares its data once, so fix it")
+    return KfrecError(f"{place}: {unknown_parameter(name, list(plan.searchable()))}")

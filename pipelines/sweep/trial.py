@@ -1,0 +1,108 @@
+"""One trial: the train step as a process of its own, watched epoch by epoch."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from components.errors import KfrecError
+from components.lifetime import as_parent
+from components.progress.events import VARIABLE as EVENTS
+from components.progress.events import parse
+from components.steps.catalog import STEPS
+from pipelines.defaults import Pipeline
+from pipelines.parameters import step_parameters
+
+LOG = "trial.log"
+
+
+class Pruned(Exception):
+    """The trial was ended because others do better."""
+
+
+def run_trial(
+    pipeline: Pipeline,
+    arguments: Mapping[str, Any],
+    tfrecord: str,
+    folder: Path,
+    run_id: str,
+    is_hopeless: Callable[[int, Mapping[str, Any]], bool],
+) -> dict[str, Any]:
+    """Trains once and returns the results of the last epoch.
+
+    Args:
+        pipeline: of the sweep.
+        arguments: every pipeline parameter.
+        tfrecord: the records.
+        folder: of the trial; receives the model and the log.
+        run_id: the MLflow run that it joins.
+        is_hopeless: takes finished epochs and the metrics of the last one; whether to end the trial.
+
+    Raises:
+        Pruned: it was ended.
+        KfrecError: the training failed.
+    """
+    folder.mkdir(parents=True)
+    environment = os.environ | as_parent() | {EVENTS: "1", "MLFLOW_RUN_ID": run_id}
+    error, results = "", None
+    with (
+        (folder / LOG).open("w") as log,
+        subprocess.Popen(
+            _command(pipeline, arguments, tfrecord, folder / "model"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment,
+        ) as process,
+    ):
+        assert process.stdout is not None
+        try:
+            for line in process.stdout:
+                event = parse(line)
+                if event is None:
+                    log.write(line)
+                elif event["kfrec"] == "epoch" and is_hopeless(event["epoch"], event["metrics"]):
+                    raise Pruned
+                elif event["kfrec"] == "error":
+                    error = event["message"]
+                elif event["kfrec"] == "finished":
+                    results = event["results"]["metrics"]
+        except BaseException:
+            process.terminate()  # the step ends its workers
+            process.communicate()
+            shutil.rmtree(folder / ".model.checkpoint", ignore_errors=True)
+            raise
+    if results is None:
+        raise KfrecError(f"{error or 'ended without saying why'}; its log is {folder / LOG}")
+    return dict(results)
+
+
+def _command(pipeline: Pipeline, arguments: Mapping[str, Any], tfrecord: str, model: Path) -> list[str]:
+    choices = {"model_type": pipeline.choices["model_type"], "task": pipeline.choices["task"]}
+    values = {p.name: arguments[p.pipeline_name] for p in step_parameters(STEPS["train"], pipeline)} | choices
+    given = [f"--{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in values.items()]
+    return [sys.executable, "-m", "components.train", f"--tfrecord={tfrecord}", f"--model={model}", *given]
+
+
+def shared_out(arguments: Mapping[str, Any], parallel: int) -> dict[str, Any]:
+    """Arguments for several trainings at a time on this machine: each with its share of the cores, bound to none."""
+    if parallel == 1:
+        return dict(arguments)
+    share = max(1, (os.cpu_count() or 1) // parallel // int(arguments["workers"]))
+    threads = ("intra_op_parallelism", "num_parallel_calls")
+    return dict(arguments) | {"affinity": "disabled"} | {name: arguments[name] or share for name in threads}
+
+
+def at_a_time(parallel: int, workers: int) -> int:
+    """Trials at a time; 0 is as many as have a core for each worker."""
+    return parallel or max(1, (os.cpu_count() or 1) // workers)
+
+
+# One thread at a time writes to the terminal.
+SCREEN = threading.Lock()
