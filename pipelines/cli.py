@@ -13,7 +13,8 @@ from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped, stopping_in_order
 from components.steps.catalog import STEPS
 from components.steps.parser import Parser
-from pipelines.defaults import MODEL, PIPELINES, RETRAINING, TRAINING, Pipeline, every_pipeline
+from pipelines import predicting
+from pipelines.defaults import MODEL, PIPELINES, PREDICTION, RETRAINING, TRAINING, Pipeline, every_pipeline
 from pipelines.parameters import checked, parse_assignment, pipeline_parameters, step_parameters
 from pipelines.ports import UI_PORT, require_free
 
@@ -44,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from pipelines.local import run, run_retraining
+    from pipelines.local import run, run_prediction, run_retraining
 
     values = dict(parse_assignment(text) for text in options.set)
     if options.source is not None:
@@ -52,7 +53,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.workers is not None:
         values["workers"] = options.workers
     _use_store_of(options)
-    start = {TRAINING: run, RETRAINING: run_retraining}[options.pipeline]
+    start = {TRAINING: run, RETRAINING: run_retraining, PREDICTION: run_prediction}[options.pipeline]
     summary = start(_pipeline(options), values, _workdir(options))
     if summary is not None:
         print(summary)
@@ -286,6 +287,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_endpoint(doctor)
     _add_settings(doctor)
     doctor.set_defaults(action=_doctor)
+
+    predicting.add_commands(commands, _add_workdir, _use_store_of)
 
     ui = commands.add_parser("ui", help="show the runs in MLflow")
     ui.add_argument("--port", type=int, default=UI_PORT, help="default %(default)s")

@@ -90,6 +90,21 @@ def run_retraining(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path)
         return _told(pipeline, arguments, folder, output, workdir, started)
 
 
+def run_prediction(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path:
+    """Runs the prediction pipeline and returns the folder with the scored rows.
+
+    Raises:
+        KfrecError: a bad parameter, an unusable folder, or a step that failed.
+    """
+    from pipelines.prediction import prediction_pipeline
+
+    arguments = _arguments(pipeline, values, workdir)
+    with _place(workdir) as (folder, output):
+        with _kfp_local(folder, output):
+            prediction_pipeline(pipeline)(**arguments)
+        return Path(output.finished["predict"]["outputs"]["predictions"])
+
+
 def _arguments(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> dict[str, Any]:
     """Every parameter of a pipeline; parameters without a value have the local defaults."""
     local = {**local_defaults(pipeline.model), "cache_dir": str(workdir.absolute() / "cache")}

@@ -25,9 +25,7 @@ def read_values(spec: FeatureSpec, vocabulary: Vocabulary) -> tuple[np.ndarray, 
     except FileNotFoundError:
         raise KfrecError(f"{path}: missing, though feature_spec.yaml names it; ids cannot be matched") from None
     except (pa.ArrowException, KeyError) as error:
-        raise KfrecError(
-            f"{path}: not a vocabulary with columns id and value ({str(error).splitlines()[0]})"
-        ) from None
+        raise KfrecError(f"{path}: not a vocabulary with columns id and value ({str(error).splitlines()[0]})") from None
     return table["id"].to_numpy(), table["value"].cast(pa.large_string()).combine_chunks()
 
 

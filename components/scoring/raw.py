@@ -34,8 +34,10 @@ class Scored:
     @property
     def unknown_ids(self) -> np.ndarray:
         """Over all columns, int32 ``[n]``."""
-        return np.sum(list(self.unknown.values()), axis=0, dtype=np.int32) if self.unknown else np.zeros(
-            len(self.values), np.int32
+        return (
+            np.sum(list(self.unknown.values()), axis=0, dtype=np.int32)
+            if self.unknown
+            else np.zeros(len(self.values), np.int32)
         )
 
 
@@ -119,9 +121,10 @@ def raw_model(model: ExportedModel) -> RawModel:
     name = dataset_of(model.spec)
     make = registry.dataset(name).raw_rows if name else None
     if make is None:
-        told = f"the data set {name} does not encode raw rows" if name else (
-            "its feature_spec.yaml notes no data set that encodes raw rows (an earlier kfrec or another program made "
-            "the samples)"
+        told = (
+            f"the data set {name} encodes no raw rows"
+            if name
+            else "its feature_spec.yaml names no data set that encodes raw rows, as that of an earlier kfrec"
         )
         raise KfrecError(f"{model.folder}: {told}; score records with the evaluate step")
     return RawModel(model, make(model.spec, model.inputs), name)

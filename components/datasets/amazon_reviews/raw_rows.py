@@ -58,9 +58,7 @@ class ReviewRows:
                     vocabularies[vocabulary.name] = vocabulary
         if left := sorted(set(inputs) - set(self._features)):
             raise KfrecError(f"{spec.folder}: the model reads {', '.join(left)}, which no raw column gives")
-        self._ids = {
-            name: IdLookup(spec, vocabulary) for name, vocabulary in vocabularies.items() if name != _CATEGORY
-        }
+        self._ids = {name: IdLookup(spec, vocabulary) for name, vocabulary in vocabularies.items() if name != _CATEGORY}
         if _CATEGORY in vocabularies:
             self._categories = self._category_of_items(spec, vocabularies[_CATEGORY].unknown)
         used = {column for column, _, _ in self._features.values()}
@@ -129,7 +127,12 @@ def _texts(column: str, values: pa.Array, wanted: str) -> pa.Array:
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     kind = values.type
-    if pa.types.is_null(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_integer(kind):
+    if (
+        pa.types.is_null(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_integer(kind)
+    ):
         return values.cast(pa.large_string())
     raise KfrecError(f"column {column} is of the type {kind}; give {wanted} as text")
 

@@ -61,9 +61,7 @@ class TableRows:
         made = set().union(*(_features_of(source) for source in self._sources))
         if left := sorted(set(inputs) - made):
             raise KfrecError(f"{spec.folder}: the model reads {', '.join(left)}, which no column of the schema gives")
-        self.columns = tuple(
-            RawColumn(source.column, VALUE, _help(source.treatment)) for source in self._sources
-        )
+        self.columns = tuple(RawColumn(source.column, VALUE, _help(source.treatment)) for source in self._sources)
 
     def encode(self, rows: Mapping[str, pa.Array]) -> Encoded:
         """See :class:`components.datasets.raw_rows.RawRows`."""
@@ -102,9 +100,7 @@ class TableRows:
             )
         return encode_number(source.name, self._fitted.numbers[source.name], found)
 
-    def _categorical(
-        self, source: Source, treatment: Categorical, column: pa.Array
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _categorical(self, source: Source, treatment: Categorical, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
         text, values = ids(column, treatment, self._schema.missing)
         if source.name not in self._lookups:
             return values.to_numpy(), np.zeros(len(values), np.int32)
@@ -153,7 +149,7 @@ def encode_number(name: str, number: FittedNumber, values: np.ndarray) -> dict[s
     missing = np.isnan(taken)
     filled = np.where(missing, number.fill, taken) - number.mean
     scaled = (filled / number.deviation if number.deviation > 0 else filled).astype(np.float32)
-    boundaries = [-np.finfo(np.float64).max, *number.edges]
+    boundaries = np.array([-np.finfo(np.float64).max, *number.edges])
     bins = np.digitize(np.where(missing, -np.inf, taken), boundaries).astype(np.int32)
     return {name: scaled, missing_name(name): missing.astype(np.float32), bin_name(name): bins}
 
