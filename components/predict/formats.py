@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -141,8 +141,7 @@ def _csv(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
 
 
 def _json(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
-    opened = gzip.open(file.path, "rt", encoding="utf-8") if file.is_packed else file.path.open(encoding="utf-8")
-    with opened as lines:
+    with _open_text(file.path, file.is_packed, "r") as lines:
         held: list[dict[str, Any]] = []
         for number, line in enumerate(lines, 1):
             if not line.strip():
@@ -153,6 +152,10 @@ def _json(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
                 held = []
         if held:
             yield _batch(file.path, held, number)
+
+
+def _open_text(path: Path, is_packed: bool, mode: str) -> IO[str]:
+    return gzip.open(path, f"{mode}t", encoding="utf-8") if is_packed else path.open(mode, encoding="utf-8")  # type: ignore[return-value]
 
 
 def _row(path: Path, number: int, line: str) -> dict[str, Any]:
@@ -259,7 +262,7 @@ class _CsvWriter:
 
 class _JsonWriter:
     def __init__(self, path: Path, named: RowsFile) -> None:
-        self._file = gzip.open(path, "wt", encoding="utf-8") if named.is_packed else path.open("w", encoding="utf-8")
+        self._file = _open_text(path, named.is_packed, "w")
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._file.writelines(

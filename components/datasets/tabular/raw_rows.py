@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from components.artifacts.folder import require_listed
 from components.datasets.raw_rows import VALUE, Encoded, RawColumn
