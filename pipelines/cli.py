@@ -12,6 +12,7 @@ from components import registry
 from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped, stopping_in_order
 from components.steps.catalog import STEPS
+from components.steps.parameter import Parameter
 from components.steps.parser import Parser
 from pipelines import predicting
 from pipelines.defaults import MODEL, PIPELINES, PREDICTION, RETRAINING, TRAINING, Pipeline, every_pipeline
@@ -196,7 +197,9 @@ def _doctor(options: argparse.Namespace) -> int:
 def _parameters(options: argparse.Namespace) -> int:
     """Every pipeline parameter with unit and default, by step; a shared one is listed with the first of its steps."""
     pipeline = Pipeline(TRAINING, options.model, options.dataset, options.task)
-    known = pipeline_parameters(pipeline.of_kind(RETRAINING)) | pipeline_parameters(pipeline)
+    known: dict[str, Parameter] = {}
+    for kind in (*PIPELINES, TRAINING):
+        known |= pipeline_parameters(pipeline.of_kind(kind))
     seen = set[str]()
     for step in STEPS.values():
         print(f"{step.name}: {step.summary}")
