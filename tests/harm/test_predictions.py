@@ -37,7 +37,7 @@ _FILES: dict[str, tuple[str, bytes, str]] = {
     "no json": ("a.jsonl", b'{"user": "U1"\n', "line 1"),
     "a list of json": ("a.jsonl", b"[1, 2]\n", "line 1"),
     "deep json": ("a.jsonl", b"[" * 100_000 + b"\n", "line 1"),
-    "mixed json": ("a.jsonl", b'{"user": "U1", "history": [], "item": "B1"}\n{"user": 7, "history": 1, "item": 2}\n', "user"),
+    "mixed json": ("a.jsonl", b'{"user": "U1", "item": "B1"}\n{"user": 7, "item": "B2"}\n', "user"),
     "a user of a fraction": ("a.jsonl", b'{"user": 1.5, "history": [], "item": "B1"}\n', "column user"),
     "a history of objects": ("a.jsonl", b'{"user": "U1", "history": {"a": 1}, "item": "B1"}\n', "column history"),
     "a history of numbers": ("a.jsonl", b'{"user": "U1", "history": [0.5], "item": "B1"}\n', "column history"),
@@ -89,9 +89,11 @@ def test_outputs(wrong: str, here: Path, capfd: pytest.CaptureFixture[str]) -> N
     assert "input" in wrong or not outcome.surprise(place[:50])
 
 
-_MODELS = ["", "none", "raw", "parquet", "kfrec-ctr@champion", "kfrec-ctr@no one", "kfrec-ctr/99", "models:/kfrec-ctr/0",
-           "models:/", "models:/a", "a@b@c", "a/b/c", "@", "gs://", "ftp://here/model", "documents", "documents/thesis.txt",
-           "x" * 300]  # fmt: skip
+_MODELS = [
+    "", "none", "raw", "parquet", "kfrec-ctr@champion", "kfrec-ctr@no one", "kfrec-ctr/99", "models:/kfrec-ctr/0",
+    "models:/", "models:/a", "a@b@c", "a/b/c", "@", "gs://", "ftp://here/model", "documents", "documents/thesis.txt",
+    "x" * 300,
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("model", _MODELS)
@@ -120,8 +122,9 @@ def test_models_where_there_is_no_registry(
     "words",
     [
         ["--top=0"], ["--top=-3"], ["--top=many"], ["--data=none"], ["--data=raw"], ["--data=gs://"], ["--candidates="],
-        ["--candidates=none.csv"], ["--candidates=documents/thesis.txt"], [], ["--history=B000", "--candidates=rows/rows.csv/x.csv"],
-        ["--history=B000", "--candidates=no_item.csv"], ["--histroy=a"], ["more"],
+        ["--candidates=none.csv"], ["--candidates=documents/thesis.txt"], [],
+        ["--history=B000", "--candidates=rows/rows.csv/x.csv"], ["--history=B000", "--candidates=no_item.csv"],
+        ["--histroy=a"], ["more"],
     ],
     ids=" ".join,
 )  # fmt: skip
