@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from components.artifacts.folder import require_listed
 from components.errors import KfrecError
 from components.feature_spec.spec import FeatureSpec
+from components.feature_spec.values import read_values
 from components.feature_spec.vocabulary import Vocabulary
-
-
-def read_values(spec: FeatureSpec, vocabulary: Vocabulary) -> tuple[np.ndarray, pa.Array]:
-    """The ids of a vocabulary, and their values.
-
-    Raises:
-        KfrecError: the file is missing or no vocabulary.
-    """
-    require_listed(spec.folder, [vocabulary.file])
-    path = spec.folder / vocabulary.file
-    try:
-        table = pq.read_table(path, columns=["id", "value"])
-    except FileNotFoundError:
-        raise KfrecError(f"{path}: missing, though feature_spec.yaml names it; ids cannot be matched") from None
-    except (pa.ArrowException, KeyError) as error:
-        raise KfrecError(f"{path}: not a vocabulary with columns id and value ({str(error).splitlines()[0]})") from None
-    return table["id"].to_numpy(), table["value"].cast(pa.large_string()).combine_chunks()
 
 
 class IdLookup:
@@ -43,8 +26,6 @@ class IdLookup:
     """
 
     def __init__(self, spec: FeatureSpec, vocabulary: Vocabulary) -> None:
-        import pandas as pd
-
         ids, values = read_values(spec, vocabulary)
         self.ids, self.values, self.unknown = ids.astype(np.int32), values, vocabulary.unknown
         self._index = pd.Index(values.to_numpy(zero_copy_only=False), dtype=object)

@@ -78,7 +78,7 @@ def rows_file(path: Path) -> RowsFile:
     Raises:
         KfrecError: the name says none.
     """
-    suffix = format_of(path.name)
+    suffix = format_of(str(path))
     return RowsFile(path, _SUFFIXES[suffix], suffix.endswith(".gz"))
 
 

@@ -164,7 +164,9 @@ def replacing(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> Ite
             finally:
                 hidden.unlink(missing_ok=True)
     except OSError as error:
-        raise explain_os_error(error, output) or error from error
+        of_hidden = error.filename in (None, str(hidden))
+        told = explain_os_error(OSError(error.errno, error.strerror) if of_hidden else error, output)
+        raise told or error from error
 
 
 def require_ours(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> None:

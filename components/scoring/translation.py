@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from components.errors import KfrecError
 from components.feature_spec import Feature, FeatureSpec, Vocabulary
-from components.feature_spec.lookup import read_values
+from components.feature_spec.values import read_values
 from components.scoring.model import ExportedModel
 
 PADDING = 0

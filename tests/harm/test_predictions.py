@@ -28,7 +28,7 @@ _FILES: dict[str, tuple[str, bytes, str]] = {
     "utf-16": ("a.csv", f"{_HEAD}{_LINE}".encode("utf-16"), "a.csv"),
     "binary": ("a.csv", bytes(range(256)) * 20, "a.csv"),
     "a format that is none": ("a.xlsx", b"PK", "unknown format"),
-    "no format": ("rows", b"x", "unknown format"),
+    "no format": ("table", b"x", "unknown format"),
     "gzip that is none": ("a.csv.gz", f"{_HEAD}{_LINE}".encode(), "a.csv.gz"),
     "gzip cut off": ("a.csv.gz", gzip.compress((_HEAD + _LINE * 5000).encode())[:-200], "a.csv.gz"),
     "json gzip cut off": ("a.jsonl.gz", gzip.compress(b'{"user": "U1"}\n' * 500)[:-20], "a.jsonl.gz"),
@@ -65,16 +65,16 @@ def test_types_that_csv_cannot_hold(here: Path, capfd: pytest.CaptureFixture[str
 _OUTPUTS: dict[str, Callable[[Path], str]] = {
     "empty": lambda here: "",
     "the input": lambda here: f"{ROWS}/rows.csv",
-    "the input by a link": lambda here: (here / "l.csv").symlink_to(here / ROWS / "rows.csv") or "l.csv",  # type: ignore[func-returns-value]
+    "the input by a link": lambda here: (here / "l.csv").symlink_to(here / ROWS / "rows.csv") or "l.csv",
     "of others": lambda here: str((here / "mine.csv").write_text("a,b\n1,2\n") and "mine.csv"),
     "of others, cut off": lambda here: str((here / "mine.parquet").write_text("PAR1") and "mine.parquet"),
-    "a folder": lambda here: (here / "f.csv").mkdir() or "f.csv",  # type: ignore[func-returns-value]
+    "a folder": lambda here: (here / "f.csv").mkdir() or "f.csv",
     "below a file": lambda here: "documents/thesis.txt/out.csv",
     "below nothing": lambda here: "none/out.csv",
     "no format": lambda here: "out",
     "another format": lambda here: "documents/thesis.txt",
     "a long name": lambda here: f"{'x' * 300}.csv",
-    "a circle": lambda here: (here / "c.csv").symlink_to("c.csv") or "c.csv",  # type: ignore[func-returns-value]
+    "a circle": lambda here: (here / "c.csv").symlink_to("c.csv") or "c.csv",
     "below proc": lambda here: "/proc/out.csv",
 }
 

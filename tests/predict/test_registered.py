@@ -29,4 +29,4 @@ def test_its_example_signature_and_description_say_what_it_takes(served: Served,
     assert model.metadata.signature.outputs.input_names() == ["probability", "unknown_ids"]
     assert model.predict(model.input_example)["unknown_ids"].tolist() == [0, 0]
     version = MlflowClient(store, registry_uri=store).get_model_version_by_alias(REGISTERED, "champion")
-    assert "`history`: ids of the items before, oldest first" in version.description
+    assert "`history`: ids of the items before, oldest first" in str(version.description)
