@@ -12,13 +12,11 @@ import pytest
 
 from components.download.step import run as download
 from components.evaluate.step import run as evaluate
-from components.feature_spec import load_feature_spec
-from components.feature_spec.lookup import IdLookup
 from components.preprocess.step import run as preprocess
-from components.records import Records
 from components.register.step import run as register
 from components.steps.catalog import STEPS, TfrecordParameters
 from components.tfrecord.step import run as tfrecord
+from tests.fakes.raw_rows import raw_rows
 from tests.fakes.reading_model import make_reading_model
 
 REGISTERED = "served-reviews"
@@ -34,15 +32,7 @@ class Served:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """The test samples as a person knows them."""
-        spec = load_feature_spec(self.folder / "tfrecord")
-        read = next(Records(spec, "test", features=["uid", "item_trgt", "item_pos"]).batches(100_000))
-        names = {name: IdLookup(spec, spec.vocabulary_of(name)) for name in ("uid", "item_trgt")}  # type: ignore[arg-type]
-        histories = [names["item_trgt"].decode(items[items > 0]) for items in read["item_pos"]]
-        users, items = names["uid"].decode(read["uid"]), names["item_trgt"].decode(read["item_trgt"])
-        return [
-            {"user": user, "history": history, "item": item}
-            for user, history, item in zip(users, histories, items, strict=True)
-        ]
+        return raw_rows(self.folder / "tfrecord")
 
     @property
     def scores(self) -> np.ndarray:
