@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import gzip
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from components.artifacts import adopt
 from tests.harm.place import MODEL, ROWS, everything, folders_of, run_here
+from tests.harm.test_kills import end, nothing_goes_on, started
 
 pytestmark = pytest.mark.slow
 
@@ -151,9 +157,25 @@ def test_rows_that_are_not_there(
 def test_a_model_whose_data_set_encodes_no_rows(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     spec = here / MODEL / "feature_spec.yaml"
     for before, after in (("dataset: amazon_reviews", "dataset: criteo"), ("dataset: criteo", "other: x")):
-        from components.artifacts import adopt
-
         spec.write_text(spec.read_text().replace(before, after))
         adopt(here / MODEL)
         words = ["kfrec", "predict", MODEL, f"--input={ROWS}/rows.csv", "--output=out.csv"]
         assert not run_here(words, capfd).surprise("raw rows")
+
+
+def test_a_command_that_is_ended_leaves_an_earlier_output_and_the_next_one_finishes(here: Path) -> None:
+    words = ["pipelines.cli", "predict", MODEL, f"--input={ROWS}/rows.csv", "--output=out.csv", "--batch-size=1"]
+    assert subprocess.run([sys.executable, "-m", *words]).returncode == 0
+    before = everything(here)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with started(words) as (process, mark):
+            while process.poll() is None and not (here / ".out.csv.partial").exists():
+                time.sleep(0.005)
+            assert process.poll() is None, "it was quicker than the signal"
+            said = end(process, number)
+            assert nothing_goes_on(mark) and "Traceback" not in said
+        left = {".out.csv.partial"} if number == signal.SIGKILL else set()
+        now = everything(here)
+        assert now.keys() - before.keys() == left and {name: now[name] for name in before} == before
+    assert subprocess.run([sys.executable, "-m", *words]).returncode == 0
+    assert everything(here) == before
