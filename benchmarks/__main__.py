@@ -17,7 +17,19 @@ from typing import Any
 from benchmarks.machine import described
 from benchmarks.measuring import Plan, Report
 
-STAGES = ("startup", "convert", "read", "step", "dlrm", "scaling", "preprocess", "outbrain", "criteo", "evaluate")
+STAGES = (
+    "startup",
+    "convert",
+    "read",
+    "step",
+    "dlrm",
+    "scaling",
+    "preprocess",
+    "outbrain",
+    "criteo",
+    "evaluate",
+    "serve",
+)
 
 
 def main() -> int:

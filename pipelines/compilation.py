@@ -13,7 +13,7 @@ import yaml
 
 from components.errors import KfrecError, explain_os_error
 from components.steps.images import VERSION
-from pipelines.defaults import CLUSTER_DEFAULTS, RETRAINING, TRAINING, Pipeline
+from pipelines.defaults import CLUSTER_DEFAULTS, PREDICTION, RETRAINING, TRAINING, Pipeline
 from pipelines.retries import check_retries, lengthen_retries
 from pipelines.task_settings import ClusterSettings
 
@@ -27,10 +27,15 @@ _COMPILED = ("# PIPELINE DEFINITION", "apiVersion: pipelines.kubeflow.org/")
 
 
 def _definition(pipeline: Pipeline, settings: ClusterSettings) -> BaseComponent:
+    from pipelines.prediction import prediction_pipeline
     from pipelines.retraining import retraining_pipeline
     from pipelines.training import training_pipeline
 
-    define: Mapping[str, Callable[..., BaseComponent]] = {TRAINING: training_pipeline, RETRAINING: retraining_pipeline}
+    define: Mapping[str, Callable[..., BaseComponent]] = {
+        TRAINING: training_pipeline,
+        RETRAINING: retraining_pipeline,
+        PREDICTION: prediction_pipeline,
+    }
     return define[pipeline.kind](pipeline, settings.configure, CLUSTER_DEFAULTS)
 
 

@@ -8,17 +8,22 @@ from typing import Any, NamedTuple
 from components import registry
 from components.steps.catalog import STEPS
 
-TRAINING, RETRAINING = "training", "retraining"
+TRAINING, RETRAINING, PREDICTION = "training", "retraining", "prediction"
 MODEL = "sim"
 # The steps of each kind of pipeline, in order.
 PIPELINES: Mapping[str, tuple[str, ...]] = {
-    TRAINING: tuple(name for name in STEPS if name != "find"),
-    RETRAINING: tuple(STEPS),
+    TRAINING: tuple(name for name in STEPS if name not in ("find", "predict")),
+    RETRAINING: tuple(name for name in STEPS if name != "predict"),
+    PREDICTION: ("predict",),
 }
+# Kinds that are the same for every model, which the registry names.
+_OF_ANY_MODEL = (PREDICTION,)
 
 
 class Pipeline(NamedTuple):
     """A pipeline; every model has one of each kind, and others with another data set or task than its own.
+
+    The prediction pipeline is one for all of them.
 
     Attributes:
         kind: one of PIPELINES.
@@ -35,7 +40,8 @@ class Pipeline(NamedTuple):
     @property
     def name(self) -> str:
         """The name of its file, such as ``sim-training``, or ``sim-tabular-training`` with another data set."""
-        parts = (self.model, self.dataset, self.task, self.kind)
+        chosen = () if self.kind in _OF_ANY_MODEL else (self.model, self.dataset, self.task)
+        parts = (*chosen, self.kind)
         return "-".join(part.replace("_", "-") for part in parts if part)
 
     @property
@@ -61,7 +67,9 @@ class Pipeline(NamedTuple):
 
 def every_pipeline() -> list[Pipeline]:
     """Those of all models that are installed."""
-    return [Pipeline(kind, model) for model in registry.names(registry.MODELS) for kind in PIPELINES]
+    models = registry.names(registry.MODELS)
+    each = [Pipeline(kind, model) for model in models for kind in PIPELINES if kind not in _OF_ANY_MODEL]
+    return [*each, *(Pipeline(kind) for kind in _OF_ANY_MODEL)]
 
 
 # Parameters that the find step sets, so that the user cannot.
@@ -75,4 +83,8 @@ def local_defaults(model: str) -> dict[str, Any]:
 
 CLUSTER_DEFAULTS: dict[str, Any] = {"launcher": "mpijob"}
 # Two versions of the same data share most items; with more new items than this, the old vocabulary would hide them.
-PIPELINE_DEFAULTS: Mapping[str, dict[str, Any]] = {TRAINING: {}, RETRAINING: {"out_of_vocabulary_limit": 0.05}}
+PIPELINE_DEFAULTS: Mapping[str, dict[str, Any]] = {
+    TRAINING: {},
+    RETRAINING: {"out_of_vocabulary_limit": 0.05},
+    PREDICTION: {},
+}

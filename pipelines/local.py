@@ -20,7 +20,7 @@ from components.progress.events import VARIABLE as EVENTS
 from components.steps.catalog import MPIJOB, STEPS
 from components.steps.parameter import build
 from components.tracking.run import end_failed
-from pipelines.defaults import RETRAINING, TRAINING, Pipeline, local_defaults
+from pipelines.defaults import PREDICTION, RETRAINING, TRAINING, Pipeline, local_defaults
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier, checkpoints_of, left_by
 from pipelines.runs.record import RUNNING, SUMMARY, RunRecord, read_record, still_running
@@ -51,7 +51,8 @@ def run(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path | 
         workdir: where runs, the download cache and MLflow's database live.
 
     Returns:
-        The path, or None if a retraining trained nothing; the terminal shows the reason.
+        The path; of a prediction, the folder of the scores. None if a retraining trained nothing; the terminal shows
+        the reason.
 
     Raises:
         KfrecError: a bad parameter, an unusable folder, or a step that failed.
@@ -98,21 +99,30 @@ def _finish(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path | N
     began = time.monotonic() - sum(event["seconds"] for event in earlier.steps.values())
     output.finished.update({name: dict(event) for name, event in earlier.steps.items()})
     output.run_id = earlier.run_id
-    pipeline, arguments = record.pipeline, record.parameters
-    if pipeline.kind == RETRAINING:
-        found = _found(record, earlier, output)
-        if not found["proceed"]:
-            record.told = found["occasion"]
-            return None
-        from pipelines.retraining import training_arguments
-
-        arguments = training_arguments(pipeline, arguments, found)
-    train(pipeline.of_kind(TRAINING), arguments, record, earlier, output)
+    arguments: Mapping[str, Any] | None = record.parameters
+    if record.pipeline.kind == PREDICTION:
+        return _predicted(record, earlier, output)
+    if record.pipeline.kind == RETRAINING:
+        arguments = _found(record, earlier, output)
+    if arguments is None:
+        return None
+    train(record.pipeline.of_kind(TRAINING), arguments, record, earlier, output)
     return _told(record, arguments, output, began)
 
 
-def _found(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mapping[str, Any]:
-    """The results of the find step of a retraining."""
+def _predicted(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path:
+    """Scores rows, unless an earlier attempt did; returns the folder of the scores."""
+    from pipelines.prediction import prediction_pipeline
+
+    if "predict" not in earlier.steps:
+        with _kfp_local(record.folder, output):
+            prediction_pipeline(record.pipeline)(**record.parameters)
+    return Path(output.finished["predict"]["outputs"]["predictions"])
+
+
+def _found(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mapping[str, Any] | None:
+    """The parameters of the training that a retraining found worth it; None if there is nothing new."""
+    from pipelines.retraining import training_arguments
     from pipelines.training import task_of
 
     if "find" not in earlier.steps:
@@ -120,7 +130,10 @@ def _found(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mapping[s
             task_of("find", record.pipeline, record.parameters)
     found = output.finished["find"]["results"]
     print(found["occasion"])
-    return found
+    if not found["proceed"]:
+        record.told = found["occasion"]
+        return None
+    return training_arguments(record.pipeline, record.parameters, found)
 
 
 def _require_same_parameters(record: RunRecord, values: Mapping[str, Any]) -> None:
@@ -160,7 +173,9 @@ def _check_installed(arguments: Mapping[str, Any]) -> None:
     Raises:
         KfrecError: an extra is missing; each image only has the extras of its own steps.
     """
-    used = {name: modules for name, modules in _MODULES.items() if name != "train" or arguments["launcher"] != MPIJOB}
+    used = {
+        name: modules for name, modules in _MODULES.items() if name != "train" or arguments.get("launcher") != MPIJOB
+    }
     missing = {name: [module for module in modules if find_spec(module) is None] for name, modules in used.items()}
     extras = [name for name, modules in missing.items() if modules]
     if extras:
@@ -177,7 +192,7 @@ def _check_launcher(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
     Raises:
         KfrecError: there is none, or its settings are wrong.
     """
-    if arguments["launcher"] == MPIJOB:
+    if arguments.get("launcher") == MPIJOB:
         from components.train.step import launcher_of
 
         step = STEPS["train"]

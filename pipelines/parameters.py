@@ -74,8 +74,9 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
             step.parameters(pipeline.choices),
             {name: every[wide] for name, wide in named.items() if wide in every},
         )
-    lengths = registry.dataset(pipeline.choices["dataset"]).lengths(built["preprocess"])
-    registry.model(pipeline.model).check(built["train"], lengths)
+    if "train" in built:
+        lengths = registry.dataset(pipeline.choices["dataset"]).lengths(built["preprocess"])
+        registry.model(pipeline.model).check(built["train"], lengths)
     return given
 
 

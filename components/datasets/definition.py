@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from components.artifacts import Artifact
-    from components.feature_spec import ListLength
+    from components.datasets.raw_rows import RawRows
+    from components.feature_spec import FeatureSpec, ListLength
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,9 @@ class DatasetDefinition:
             including ``train`` and ``test``.
         lengths: takes the preprocess step's parameters and returns how long the lists of a channel will be, by channel;
             a model can reject them before the first step starts.
+        raw_rows: takes a model's feature specification and the names of the features that it reads, and returns what
+            encodes raw rows for it; None where models of the data set take encoded features only. The data set's
+            preprocessing notes its name as ``dataset`` in the metadata's section ``encoding``.
     """
 
     name: str
@@ -109,3 +113,4 @@ class DatasetDefinition:
     sampling: type
     preprocess: Callable[[PreprocessJob], Mapping[str, int]]
     lengths: Callable[[Any], Mapping[str, ListLength]] = lambda parameters: {}
+    raw_rows: Callable[[FeatureSpec, Collection[str]], RawRows] | None = None

@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from components.register.gate import CHALLENGER, Decision
+from components.register.logged import logged, requirements
 from components.scoring.model import MODEL_FILES, ExportedModel
 from components.scoring.translation import NotComparable
 from components.tracking import TrackedRun
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 MODEL_DIGEST = "kfrec.model_digest"
 DECISION = "kfrec.decision"
+# What the version takes and returns, for people.
+DESCRIPTION = "kfrec.takes"
 
 
 class Registry:
@@ -42,20 +43,18 @@ class Registry:
         from mlflow.exceptions import MlflowException
 
         use_store_of(self.client)
-        inputs: dict[str, np.ndarray] = {
-            name: np.asarray(example[name], _type_of(model, name)) for name in model.inputs
-        }
+        how = logged(model, example)
         paths = (model.folder / name for name in MODEL_FILES)
         with mlflow.start_run(run_id=self.run.id), warnings.catch_warnings():
             # The signature already declares the inputs; type hints would add nothing.
             warnings.filterwarnings("ignore", message=".*Add type hints to the `predict` method")
-            logged = mlflow.pyfunc.log_model(
+            kept = mlflow.pyfunc.log_model(
                 name="model",
-                python_model=str(Path(__file__).with_name("served.py")),
+                python_model=str(how.code),
                 artifacts={path.stem: str(path) for path in paths if path.exists()},
-                signature=_signature(inputs, model),
-                input_example=inputs,
-                pip_requirements=_requirements(),
+                signature=how.signature,
+                input_example=how.example,
+                pip_requirements=requirements(),
             )
         self.client.update_run(self.run.id, status="RUNNING")  # mlflow's context manager has ended it
         try:
@@ -64,7 +63,11 @@ class Registry:
             if error.error_code != "RESOURCE_ALREADY_EXISTS":
                 raise
         return self.client.create_model_version(
-            self.name, logged.model_uri, self.run.id, tags={MODEL_DIGEST: digest}, model_id=logged.model_id
+            self.name,
+            kept.model_uri,
+            self.run.id,
+            tags={MODEL_DIGEST: digest, DESCRIPTION: how.description},
+            model_id=kept.model_id,
         )
 
     def champion(self) -> ModelVersion | None:
@@ -97,31 +100,9 @@ class Registry:
 
         An earlier failure leaves a version without an alias, and the previous champion unchanged.
         """
-        self.client.update_model_version(self.name, held.version, description=decision.reason)
+        described = "\n\n".join(filter(None, (decision.reason, held.tags.get(DESCRIPTION))))
+        self.client.update_model_version(self.name, held.version, description=described)
         self.client.set_model_version_tag(self.name, held.version, DECISION, json.dumps(decision.to_dict()))
         self.client.set_registered_model_alias(self.name, decision.alias, held.version)
         if decision.alias == CHAMPION and CHALLENGER in held.aliases:
             self.client.delete_registered_model_alias(self.name, CHALLENGER)
-
-
-def _type_of(model: ExportedModel, name: str) -> type:
-    return np.float32 if model.spec.features[name].is_float else np.int64
-
-
-def _signature(inputs: Mapping[str, np.ndarray], model: ExportedModel):  # type: ignore[no-untyped-def]
-    from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, Schema, TensorSpec
-
-    specs: list[ColSpec | TensorSpec] = [
-        TensorSpec(values.dtype, (-1, *values.shape[1:]), name) for name, values in inputs.items()
-    ]
-    return ModelSignature(Schema(specs), Schema([TensorSpec(np.dtype(np.float32), (-1,), model.output)]))
-
-
-def _requirements() -> list[str]:
-    """The requirements of a server that loads the model: the versions that wrote it."""
-    wanted = [f"mlflow=={version('mlflow')}", f"numpy=={version('numpy')}"]
-    for tensorflow in ("tensorflow-cpu", "tensorflow"):
-        with suppress(PackageNotFoundError):
-            return [*wanted, f"{tensorflow}=={version(tensorflow)}"]
-    return wanted

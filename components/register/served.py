@@ -1,29 +1,31 @@
-"""The registered model as mlflow serves it.
+"""The registered model as mlflow serves it, if its data set encodes raw rows.
 
-mlflow copies this file into the model and runs it wherever the model is loaded, so it imports nothing of kfrec.
+mlflow copies this file into the model and runs it wherever the model is loaded; kfrec has to be installed there.
 """
 
+from pathlib import Path
+
 import mlflow
-import numpy as np
 from mlflow.pyfunc import PythonModel
 
 
 class ServedModel(PythonModel):
-    """Feature name to values in, the score of each sample out."""
+    """Raw rows in, the score of each and the number of its unknown ids out."""
 
     def load_context(self, context):  # type: ignore[no-untyped-def]
-        import tensorflow as tf
+        from components.scoring import load_raw_model
 
-        self.model = tf.saved_model.load(context.artifacts["saved_model"])
+        self.model = load_raw_model(Path(context.artifacts["saved_model"]).parent)
 
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
-        import tensorflow as tf
+        import pandas as pd
+        import pyarrow as pa
 
-        serve = self.model.signatures["serving_default"]
-        kinds = serve.structured_input_signature[1]
-        read = {name: tf.constant(np.asarray(values), kinds[name].dtype) for name, values in model_input.items()}
-        found = serve(**read)
-        return {name: values.numpy().reshape(-1) for name, values in found.items()}
+        read = {column.name for column in self.model.columns}
+        rows = {name: pa.array(model_input[name], from_pandas=True) for name in model_input.columns if name in read}
+        scored = self.model.score(rows)
+        score, unknown = self.model.outputs
+        return pd.DataFrame({score: scored.values, unknown: scored.unknown_ids})
 
 
 mlflow.models.set_model(ServedModel())

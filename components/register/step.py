@@ -71,7 +71,8 @@ def run(
         if decision is None or standing not in (decision.champion_version, int(version.version)):
             decision = _decide(parameters, task, registry, spec, evaluated, score)
         origin = _origin(parameters, spec)
-        registry.note(version, origin)
+        data = inputs["tfrecord"].data_uri or str(tfrecord.absolute())
+        registry.note(version, origin | {"data": data})
         registry.apply(version, decision)
         body = _registration(parameters.registered_model, int(version.version), tracked.id, decision) | origin
         with publishing(registration, step="register", inputs=inputs, parameters=as_plain(parameters)) as staging:

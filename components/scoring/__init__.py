@@ -2,15 +2,20 @@
 
 from components.scoring.inputs import open_test_split, open_trained
 from components.scoring.model import ExportedModel, load_model
+from components.scoring.raw import RawModel, Scored, load_raw_model, raw_model
 from components.scoring.split import score_split
 from components.scoring.translation import NotComparable, scoring_translation, translation
 
 __all__ = [
     "ExportedModel",
     "NotComparable",
+    "RawModel",
+    "Scored",
     "load_model",
+    "load_raw_model",
     "open_test_split",
     "open_trained",
+    "raw_model",
     "score_split",
     "scoring_translation",
     "translation",

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from threading import Barrier, Thread
 from typing import Any
 
 import numpy as np
@@ -142,4 +143,22 @@ def load_saved_model(saved: Path) -> Any:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(len(os.sched_getaffinity(0)), "score")
+    """A thread for each core, all of them started.
+
+    Another thread starts them: the exception of a signal, which is raised in the main thread, could leave a worker
+    that runs and is not registered, for which the process would wait forever at its end.
+    """
+    cores = len(os.sched_getaffinity(0))
+    pool, started = ThreadPoolExecutor(cores, "score"), Barrier(cores)
+
+    def start() -> None:
+        try:
+            for _ in range(cores):
+                pool.submit(started.wait)
+        except RuntimeError:  # the process ends
+            started.abort()
+
+    starter = Thread(target=start, name="start-score")
+    starter.start()
+    starter.join()
+    return pool

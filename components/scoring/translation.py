@@ -9,11 +9,10 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from components.artifacts.folder import require_listed
 from components.errors import KfrecError
 from components.feature_spec import Feature, FeatureSpec, Vocabulary
+from components.feature_spec.values import read_values
 from components.scoring.model import ExportedModel
 
 PADDING = 0
@@ -121,14 +120,7 @@ def _lookup(
 
 
 def _read(spec: FeatureSpec, vocabulary: Vocabulary) -> tuple[np.ndarray, pa.Array]:
-    require_listed(spec.folder, [vocabulary.file])
-    path = spec.folder / vocabulary.file
     try:
-        table = pq.read_table(path, columns=["id", "value"])
-    except FileNotFoundError:
-        raise NotComparable(f"{path}: missing, though feature_spec.yaml names it; ids cannot be matched") from None
-    except (pa.ArrowException, KeyError) as error:
-        raise NotComparable(
-            f"{path}: not a vocabulary with columns id and value ({str(error).splitlines()[0]})"
-        ) from None
-    return table["id"].to_numpy(), table["value"].cast(pa.large_string()).combine_chunks()
+        return read_values(spec, vocabulary)
+    except KfrecError as error:
+        raise NotComparable(str(error)) from None

@@ -374,6 +374,22 @@ class RegisterParameters:
     seed: int = SEED
 
 
+@dataclass(frozen=True)
+class PredictParameters:
+    """Which rows are scored, and with which model."""
+
+    model_version: str = param(
+        "kfrec-ctr@champion",
+        "Model: name@alias or name/version of a registered one, or the folder or URI of an output of the train step",
+    )
+    rows: str = param(
+        "",
+        "Folder, gs://, s3:// or minio:// prefix whose *.parquet, *.csv and *.jsonl files are scored, or one such file",
+    )
+    beside: bool = param(True, "Also write the scores beside the rows, such as day.scores.csv beside day.csv")
+    prediction_batch_size: int = param(4096, "Rows scored at a time", unit="rows", at_least=1)
+
+
 class Brought(NamedTuple):
     """What a data set, model or task brings to a step.
 
@@ -469,6 +485,7 @@ MODEL = "SavedModel, checkpoint, training log"
 EVALUATION = "metrics.json, predictions, curves and report.html"
 REGISTRATION = "registration.json: version, alias and reason"
 CHAMPION = "the champion's model, or a note that no champion exists"
+PREDICTIONS = "the files of rows with the scores in further columns, and prediction.json"
 
 STEPS: dict[str, Step] = {
     step.name: step
@@ -497,5 +514,7 @@ STEPS: dict[str, Step] = {
              RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
              {"registration": REGISTRATION}, ("models",),
              {}, {}, ("task",), lambda name: Brought((task(name).decision,)), ("registration.json",)),
+        Step("predict", "Score files of raw rows with a registered model.",
+             PredictParameters, {}, {"predictions": PREDICTIONS}, ("rows",)),
     )
 }  # fmt: skip

@@ -166,9 +166,8 @@ def read_vocabularies(folder: Path, files: Sequence[str], features: Collection[s
         KfrecError: a file that is described is missing.
     """
     if not is_by_name(folder):
-        return tuple(
-            positional_vocabulary(Path(file).stem, file, features) for file in files if file.endswith(".parquet")
-        )
+        named = (positional_vocabulary(Path(file).stem, file, features) for file in files if file.endswith(".parquet"))
+        return tuple(vocabulary for vocabulary in named if vocabulary.features)
     spec = load_feature_spec(folder)
     for vocabulary in spec.vocabularies:
         if vocabulary.file not in files:

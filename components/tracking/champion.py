@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 CHAMPION = "champion"
 # Tags of a version: which data it was trained on, and how many rows that had.
 DATA_VERSION, ROWS = "kfrec.data_version", "kfrec.rows"
+# Tag of a version: folder or URI of the records that it was registered with.
+DATA = "kfrec.data"
 
 
 class FilesGone(KfrecError):

@@ -10,6 +10,8 @@ from components.errors import KfrecError
 from pipelines.defaults import MODEL, PIPELINES, TRAINING, Pipeline
 
 WORKDIR = "runs"
+# What names a model that predicts.
+REGISTERED_OR_FOLDER = "name@alias or name/version of a registered model, or the folder that the train step wrote"
 PARAMETERS_LISTED = "kfrec parameters --model NAME lists what --set can set."
 
 
@@ -52,6 +54,11 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--settings", metavar="FILE", help="resources, tolerations, secrets and more by step; see task_settings.yaml"
     )
+    add_registry(parser)
+
+
+def add_registry(parser: argparse.ArgumentParser) -> None:
+    """--registry of the images."""
     parser.add_argument(
         "--registry",
         default=os.environ.get("KFREC_REGISTRY", ""),
@@ -96,3 +103,20 @@ def use_store_of(options: argparse.Namespace) -> None:
         os.environ["MLFLOW_TRACKING_URI"] = options.tracking_uri
     elif options.workdir is not None:
         os.environ["MLFLOW_TRACKING_URI"] = database_uri(workdir)
+
+
+def input_file(option: str, named: str) -> Path:
+    """A file that is read, checked before the model is loaded.
+
+    Raises:
+        KfrecError: it is not there, or of no known format.
+    """
+    from components.predict.formats import rows_file
+
+    if not named.strip():
+        raise KfrecError(f"{option} is empty; name a file (is a shell variable unset?)")
+    path = Path(named)
+    rows_file(path)
+    if not path.is_file():
+        raise KfrecError(f"{named}: no such file; check the path")
+    return path

@@ -12,6 +12,7 @@ import os
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +40,7 @@ def make_data(
     vocabulary: bool = True,
     label: int | None = None,
     seed: int = 0,
+    dataset: str = "",
 ) -> Path:
     """Writes a TFRecord artifact with a test split.
 
@@ -49,6 +51,7 @@ def make_data(
         vocabulary: whether the names are written too.
         label: the label of all samples, instead of a drawn one.
         seed: seed of the samples; the same seed draws the same items by name, whatever their ids.
+        dataset: name of the data set that encodes raw rows for its models.
     """
     import tensorflow as tf
 
@@ -81,7 +84,7 @@ def make_data(
             }
             fields = {k: tf.train.Feature(int64_list=tf.train.Int64List(value=v)) for k, v in sample.items()}
             writer.write(tf.train.Example(features=tf.train.Features(feature=fields)).SerializeToString())
-    metadata = {}
+    metadata: dict[str, Any] = {"encoding": {"dataset": dataset}} if dataset else {}
     if vocabulary:
         table = pa.table({"id": pa.array(ids.values(), pa.int32()), "value": list(ids)})
         pq.write_table(table, folder / "vocabulary" / "item.parquet")

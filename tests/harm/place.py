@@ -16,6 +16,9 @@ from components.steps.command import command
 # Artifacts by the name that steps give them; the small shop's data and model are what evaluate and register read.
 RAW, PARQUET, TFRECORD, MODEL, EVALUATION = "raw", "parquet", "tfrecord", "model", "evaluation"
 SHOP = "shop"
+# Raw rows of the shop, which predict reads; and what tells it so, by step, for those that read no artifacts.
+ROWS = "rows"
+OPTIONS = {"predict": [f"--model_version={MODEL}", f"--rows={ROWS}"]}
 
 
 def build(folder: Path) -> None:
@@ -30,7 +33,9 @@ def build(folder: Path) -> None:
     download(small, raw=folder / RAW)
     preprocess(STEPS["preprocess"].of(workers=1), raw=folder / RAW, parquet=folder / PARQUET)
     tfrecord(TfrecordParameters(workers=1), parquet=folder / PARQUET, tfrecord=folder / TFRECORD)
-    data = make_data(folder / SHOP, rows=200)
+    data = make_data(folder / SHOP, rows=200, dataset="amazon_reviews")
+    (folder / ROWS).mkdir()
+    (folder / ROWS / "rows.csv").write_text("user,history,item\n" + "U1,B000|B001,B002\n" * 600)
     make_model(folder / "exported", data)
     with publishing(folder / MODEL, step="train") as staging:
         shutil.copytree(folder / "exported", staging.path, dirs_exist_ok=True)
@@ -56,7 +61,7 @@ def folders_of(step: str, output: str = "out", **others: str) -> list[str]:
         others: inputs by name, instead of those here.
     """
     places = inputs_of(step) | others | dict.fromkeys(STEPS[step].outputs, output)
-    return [f"--{name}={place}" for name, place in places.items()]
+    return [*(f"--{name}={place}" for name, place in places.items()), *OPTIONS.get(step, ())]
 
 
 def everything(folder: Path) -> dict[str, tuple[str, int]]:

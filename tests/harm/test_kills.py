@@ -27,9 +27,10 @@ _OPTIONS = {
     "tfrecord": ["--workers=2", "--samples_per_shard=64"],
     "train": ["--workers=2", "--global_batch_size=64", "--model_type=din", "--embedding_dim=4", "--epochs=20",
               "--checkpoint_steps=5", "--seed=1"],
+    "predict": ["--prediction_batch_size=1", "--beside=false"],
 }  # fmt: skip
 _MADE = {"download": RAW, "preprocess": "parquet", "tfrecord": "tfrecord", "train": "trained", "evaluate": "evaluation",
-         "register": "registration"}  # fmt: skip
+         "register": "registration", "predict": "predictions"}  # fmt: skip
 
 
 def alive(mark: str) -> list[int]:

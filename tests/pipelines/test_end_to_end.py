@@ -10,10 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from components.artifacts import open_artifact
+from pipelines.cli import main
 from pipelines.defaults import PIPELINES, TRAINING
+from tests.fakes.raw_rows import raw_rows
 
 pytestmark = pytest.mark.slow
 
@@ -99,6 +103,16 @@ def test_one_mlflow_run_holds_what_all_steps_say(first: Run) -> None:
     rows = {each.dataset.name: json.loads(each.dataset.profile or "")["num_rows"] for each in run.inputs.dataset_inputs}
     counts = first.summary["steps"]["tfrecord"]["counts"]
     assert rows == {"synthetic train": counts["train"], "synthetic test": counts["test"]}
+
+
+def test_the_champion_gives_raw_rows_the_scores_of_the_evaluation(first: Run, tmp_path: Path) -> None:
+    artifacts, uri = first.summary["artifacts"], first.summary["mlflow"]["tracking_uri"]
+    rows, out = tmp_path / "rows.parquet", tmp_path / "out.parquet"
+    pd.DataFrame(raw_rows(Path(artifacts["tfrecord"]))).to_parquet(rows)
+    words = ["predict", "kfrec-ctr@champion", f"--tracking-uri={uri}", f"--input={rows}", f"--output={out}"]
+    assert main(words) == 0
+    scores = pd.read_parquet(Path(artifacts["evaluation"]) / "predictions.parquet")["score"]
+    np.testing.assert_allclose(pd.read_parquet(out)["probability"], scores, atol=1e-6)
 
 
 def test_a_person_sees_each_step_and_one_table(first: Run) -> None:

@@ -14,7 +14,13 @@ def test_every_step_has_settings_of_its_own() -> None:
     steps = load_settings().steps
     assert set(steps) == set(STEPS)
     assert [name for name, settings in steps.items() if settings.gpus] == ["preprocess"]
-    assert [name for name, settings in steps.items() if not settings.cache] == ["find", "train", "evaluate", "register"]
+    assert [name for name, settings in steps.items() if not settings.cache] == [
+        "find",
+        "train",
+        "evaluate",
+        "register",
+        "predict",
+    ]
 
 
 def test_a_quantity_may_be_a_whole_number_as_in_kubernetes(tmp_path: Path) -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from components.datasets.amazon_reviews.parameters import Generation, Sampling
 from components.datasets.amazon_reviews.raw_files import CONTRACT
 from components.datasets.definition import DatasetDefinition, PreprocessJob
-from components.feature_spec import Channel, ListLength
+from components.feature_spec import Channel, FeatureSpec, ListLength
+
+if TYPE_CHECKING:
+    from components.datasets.raw_rows import RawRows
 
 
 def _generate(parameters: Generation, folder: Path) -> None:
@@ -30,6 +34,12 @@ def _lengths(parameters: Sampling) -> Mapping[str, ListLength]:
     }
 
 
+def _raw_rows(spec: FeatureSpec, inputs: Collection[str]) -> RawRows:
+    from components.datasets.amazon_reviews.raw_rows import ReviewRows
+
+    return ReviewRows(spec, inputs)
+
+
 DATASET = DatasetDefinition(
     name="amazon_reviews",
     summary="Reviews of products: the next item of a user, with the items before it.",
@@ -39,4 +49,5 @@ DATASET = DatasetDefinition(
     sampling=Sampling,
     preprocess=_preprocess,
     lengths=_lengths,
+    raw_rows=_raw_rows,
 )

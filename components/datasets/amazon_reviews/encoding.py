@@ -23,6 +23,7 @@ from dask import dataframe
 
 from components.artifacts.folder import require_listed
 from components.artifacts.remote import fetch_artifact
+from components.datasets.amazon_reviews.catalogue import read_catalogue
 from components.datasets.amazon_reviews.popularity import PairCounts, count_pairs
 from components.errors import KfrecError
 from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN
@@ -59,10 +60,13 @@ class Encoder:
     Attributes:
         workflow: maps names to ids.
         tables: folder of its tables, which must exist while it is used.
+        catalogue: item to category in the data that it comes from; None where it was fitted on this data, or an
+            earlier kfrec wrote it.
     """
 
     workflow: Workflow
     tables: Path
+    catalogue: np.ndarray | None = None
 
 
 def _read(path: str) -> Any:
@@ -189,7 +193,7 @@ def _from_vocabulary(folder: Path, scratch: Path) -> Encoder:
         if values.null_count or pc.count_distinct(values).as_py() != len(values):
             raise KfrecError(f"{path}: a value is missing or duplicated; {_NOT_OURS}")
         vocabularies[name] = values.to_pandas()
-    return Encoder(_workflow(_categorify(scratch, vocabs=vocabularies)), scratch)
+    return Encoder(_workflow(_categorify(scratch, vocabs=vocabularies)), scratch, read_catalogue(folder))
 
 
 def out_of_vocabulary(encoder: Encoder, histories: Sequence[Path]) -> float:

@@ -11,6 +11,7 @@ from dask import delayed
 from dask.delayed import Delayed
 
 from components.datasets.amazon_reviews import encoding, samples
+from components.datasets.amazon_reviews.catalogue import write_catalogue
 from components.datasets.amazon_reviews.histories import Histories, write_histories
 from components.datasets.amazon_reviews.popularity import PairCounts, PopularityCounter
 from components.datasets.amazon_reviews.raw_files import RawFiles
@@ -127,7 +128,9 @@ def encode_histories(
         task = delayed(encoding.write_encoded, pure=False)
         tasks = [task(path, encoder.workflow, to) for path, to in zip(files, outputs, strict=True)]
         _in_order(workers, tasks, ended)
-    counter.popularity().save(scratch / "popularity")
+    popularity = counter.popularity()
+    popularity.save(scratch / "popularity")
+    write_catalogue(popularity, encoder.catalogue, cardinalities["item"], output)
     return EncodedData(
         tuple(outputs),
         tuple(part.reviews for part in histories),

@@ -65,6 +65,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
 
         cardinalities = [{"name": name, "value": value} for name, value in encoded.cardinalities.items()]
         noted = {
+            "dataset": "amazon_reviews",
             "vocabulary": encoded.vocabulary,
             "out_of_vocabulary_rate": encoded.out_of_vocabulary_rate,
             "raw_rows": job.raw.rows.get("reviews", runs.rows),

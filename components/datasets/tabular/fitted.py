@@ -27,6 +27,8 @@ from components.storage import is_uri
 
 VOCABULARY = "vocabulary"
 NUMBERS = f"{VOCABULARY}/numbers.json"
+# The schema, for records and models, which carry this folder only.
+SERVED_SCHEMA = f"{VOCABULARY}/schema.yaml"
 _FORMAT = 1
 _REMEDY = "give an earlier output of this data set, or leave the parameter workflow empty"
 

@@ -17,7 +17,14 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.datasets.definition import PreprocessJob
-from components.datasets.tabular.fitted import Fitted, fit_number, read_fitted, vocabulary_file, write_fitted
+from components.datasets.tabular.fitted import (
+    SERVED_SCHEMA,
+    Fitted,
+    fit_number,
+    read_fitted,
+    vocabulary_file,
+    write_fitted,
+)
 from components.datasets.tabular.raw_files import FILENAME, find_schema, find_tables, read_schema
 from components.datasets.tabular.rows import Reading, Rows, read_tables
 from components.datasets.tabular.schema import ByTime, Multihot, Numeric, Source, TableSchema
@@ -69,8 +76,10 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         fitted, encoding = _fitted(workers, partitions, schema, found, given, parameters, job.scratch, place)
         encoding["statistics"] = write_fitted(fitted, schema.sources, job.folder)
         spec = _encode(workers, partitions, schema, found, fitted, job)
-    (job.folder / FILENAME).write_text(text)
-    notes = {"vocabulary": _vocabularies(fitted), "encoding": {**encoding, "raw_rows": rows.read}}
+    for copy in (FILENAME, SERVED_SCHEMA):
+        (job.folder / copy).write_text(text)
+    noted = {"dataset": "tabular", **encoding, "raw_rows": rows.read}
+    notes = {"vocabulary": _vocabularies(fitted), "encoding": noted}
     (job.folder / SPEC).write_text(replace(spec, metadata=notes).to_yaml())
     train, test = (int(count) for count in found.rows)
     return {

@@ -1,4 +1,4 @@
-"""The commands: every module of this package is one, under its own name.
+"""The commands: every module of this package is one, under its own name, with hyphens for underscores.
 
 A module brings the command's parser and runs it; a new command is a new module. What takes long to import is imported
 where it is used, because every command imports them all.
@@ -35,4 +35,5 @@ class Command(Protocol):
 def every_command() -> dict[str, Command]:
     """Name to module, sorted."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    return {name: cast(Command, importlib.import_module(f"{__name__}.{name}")) for name in names}
+    modules = {name: importlib.import_module(f"{__name__}.{name}") for name in names}
+    return {name.replace("_", "-"): cast(Command, module) for name, module in modules.items()}

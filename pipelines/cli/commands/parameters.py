@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 
 from components.steps.catalog import STEPS
+from components.steps.parameter import Parameter
 from pipelines.cli.options import add_model
-from pipelines.defaults import RETRAINING, TRAINING, Pipeline
+from pipelines.defaults import PIPELINES, TRAINING, Pipeline
 from pipelines.parameters import pipeline_parameters, step_parameters
 
 SUMMARY = "list the parameters of a model's pipelines"
@@ -19,7 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Every pipeline parameter with unit and default, by step; a shared one is listed with the first of its steps."""
     pipeline = Pipeline(TRAINING, options.model, options.dataset, options.task)
-    known = pipeline_parameters(pipeline.of_kind(RETRAINING)) | pipeline_parameters(pipeline)
+    known: dict[str, Parameter] = {}
+    for kind in (*PIPELINES, TRAINING):
+        known |= pipeline_parameters(pipeline.of_kind(kind))
     seen = set[str]()
     for step in STEPS.values():
         print(f"{step.name}: {step.summary}")

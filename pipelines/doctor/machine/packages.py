@@ -20,6 +20,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "train": ("train", "tracking"),
     "evaluate": ("records", "tensorflow", "tracking"),
     "register": ("records", "tensorflow", "tracking"),
+    "predict": ("records", "tensorflow", "tracking"),
 }
 # What only some runs need.
 OPTIONAL: Mapping[str, str] = {

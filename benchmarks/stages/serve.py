@@ -1,0 +1,118 @@
+"""Latency of raw rows through the registered model, against its SavedModel with encoded features."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import mlflow
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.measuring import Figure, Plan, Report
+from benchmarks.samples import CATEGORIES, ITEMS, USERS, specification
+from benchmarks.stages.step import our_step, tensors
+from components import registry
+from components.datasets.amazon_reviews.catalogue import write_catalogue
+from components.datasets.amazon_reviews.popularity import Popularity
+from components.feature_spec.vocabulary import positional_vocabulary
+from components.register.logged import logged
+from components.scoring import load_model
+from components.scoring.model import MODEL_FILES
+from components.train.export import export
+
+CANDIDATES, CALLS = (1, 100), 40
+# A process of its own, like a server: TensorFlow's settings are those of serving.
+_SERVE = """
+import json, sys, time
+import mlflow, numpy as np, pandas as pd, pyarrow as pa
+model = mlflow.pyfunc.load_model(sys.argv[1])
+raw = model.unwrap_python_model().model
+history = [f"B{number}" for number in range(1, 101)]
+def seconds(job):
+    started = time.perf_counter()
+    job()
+    return time.perf_counter() - started
+for line in sys.stdin:
+    count, calls = json.loads(line)
+    rows = pd.DataFrame({"user": ["A7"] * count, "history": [history] * count,
+                         "item": [f"B{number}" for number in range(500, 500 + count)]})
+    arrays = {name: pa.array(rows[name]) for name in rows}
+    features = raw.rows.encode(arrays).features
+    jobs = {"served": lambda: model.predict(rows), "rows": lambda: raw.score(arrays),
+            "saved_model": lambda: raw.model.begin(features)()}
+    took = {name: [] for name in jobs}
+    for _ in range(calls):
+        for name, job in jobs.items():
+            took[name].append(seconds(job))
+    print(json.dumps({name: float(np.median(values)) for name, values in took.items()}), flush=True)
+"""
+
+
+def measure(folder: Path, plan: Plan, report: Report) -> None:
+    served = _save(folder)
+    with subprocess.Popen(
+        [sys.executable, "-c", _SERVE, str(served)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as server:
+        asked, answered = server.stdin, server.stdout
+        assert asked and answered
+
+        def ask(count: int, calls: int) -> dict[str, float]:
+            print(json.dumps([count, calls]), file=asked, flush=True)
+            return json.loads(answered.readline())
+
+        for count in CANDIDATES:
+            ask(count, 5)
+            runs = [ask(count, CALLS) for _ in range(plan.runs)]
+            times = {name: [1000 * run[name] for run in runs] for name in runs[0]}
+            told = f"{count} candidate{'' if count == 1 else 's'}, history of 100"
+            for name, what in (("served", "mlflow.pyfunc"), ("rows", "raw rows without mlflow")):
+                report.add(
+                    Figure(
+                        "serve", f"latency of {told}, {what}", "ms", times[name], times["saved_model"],
+                        lower_is_better=True, note="the reference is the SavedModel with encoded features",
+                    )
+                )  # fmt: skip
+        asked.close()
+
+
+def _save(folder: Path) -> Path:
+    """The model of an MLflow version, with vocabularies of the size of Amazon Books."""
+    import tensorflow as tf
+
+    model, _ = our_step()
+    signature = {
+        name: tf.TensorSpec((None, *values.shape[1:]), values.dtype)
+        for name, values in tensors(8, 1).items()
+        if name in model.serving_features
+    }
+    kept = folder / "model"
+    export(model, registry.task("click"), signature, kept / "saved_model")
+    (kept / "vocabulary").mkdir()
+    spec = specification()
+    sizes = {"uid": ("A", USERS), "item": ("B", ITEMS), "cat": ("C", CATEGORIES)}
+    vocabularies = {}
+    for name, (letter, largest) in sizes.items():
+        ids = np.arange(3, largest + 1, dtype=np.int32)
+        file = f"vocabulary/{name}.parquet"
+        pq.write_table(pa.table({"id": ids, "value": [f"{letter}{number}" for number in ids.tolist()]}), kept / file)
+        vocabularies[name] = positional_vocabulary(name, file, spec.features).to_dict()
+    items = np.arange(3, ITEMS + 1, dtype=np.int32)
+    categories = (items % (CATEGORIES - 3) + 3).astype(np.int32)
+    write_catalogue(Popularity(items, categories, items), None, ITEMS, kept)
+    notes = {"vocabulary": vocabularies, "encoding": {"dataset": "amazon_reviews"}}
+    (kept / "feature_spec.yaml").write_text(replace(spec, metadata=notes).to_yaml())
+    (kept / "parameters.json").write_text(json.dumps({"model_type": "sim"}))
+    how = logged(load_model(kept), {})
+    mlflow.pyfunc.save_model(
+        folder / "served",
+        python_model=str(how.code),
+        artifacts={Path(name).stem: str(kept / name) for name in MODEL_FILES if (kept / name).exists()},
+        signature=how.signature,
+        pip_requirements=[],
+    )
+    return folder / "served"

@@ -1,0 +1,151 @@
+"""Raw rows of reviews: a user, the items before, and a candidate item. Categories come from the catalogue."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.datasets.amazon_reviews.catalogue import CATALOGUE, NONE, read_catalogue
+from components.datasets.raw_rows import (
+    CANDIDATE,
+    HISTORY,
+    SEPARATOR,
+    TEXT,
+    TEXTS,
+    USER,
+    Encoded,
+    RawColumn,
+)
+from components.errors import KfrecError
+from components.feature_spec import Channel, FeatureSpec, Vocabulary
+from components.feature_spec.lookup import IdLookup
+
+_COLUMNS = (
+    RawColumn("user", TEXT, "the user's id, as reviewerID in the reviews", USER),
+    RawColumn("history", TEXTS, "ids of the items before, oldest first, as asin in the reviews", HISTORY),
+    RawColumn("item", TEXT, "id of the item to score", CANDIDATE),
+)
+_COLUMN_OF = {Channel.USER: "user", Channel.POSITIVE: "history", Channel.TARGET: "item"}
+_ITEM, _CATEGORY = "item", "cat"
+
+
+class ReviewRows:
+    """Encodes columns user, history and item; see :class:`components.datasets.raw_rows.RawRows`.
+
+    Args:
+        spec: the model's feature specification.
+        inputs: features that it reads.
+
+    Raises:
+        KfrecError: a vocabulary or the catalogue is missing.
+    """
+
+    def __init__(self, spec: FeatureSpec, inputs: Collection[str]) -> None:
+        # Feature: its column, its vocabulary, and its length, None for a single value.
+        self._features: dict[str, tuple[str, str, int | None]] = {}
+        vocabularies: dict[str, Vocabulary] = {}
+        for channel, column in _COLUMN_OF.items():
+            for feature in spec.channels.get(channel, ()):
+                vocabulary = spec.vocabulary_of(feature)
+                if feature in inputs and vocabulary is None:
+                    raise KfrecError(f"{spec.folder}: no vocabulary of {feature}; train again from the raw files")
+                if feature in inputs and vocabulary is not None:
+                    self._features[feature] = column, vocabulary.name, spec.features[feature].length
+                    vocabularies[vocabulary.name] = vocabulary
+        if left := sorted(set(inputs) - set(self._features)):
+            raise KfrecError(f"{spec.folder}: the model reads {', '.join(left)}, which no raw column gives")
+        self._ids = {name: IdLookup(spec, vocabulary) for name, vocabulary in vocabularies.items() if name != _CATEGORY}
+        if _CATEGORY in vocabularies:
+            self._categories = self._category_of_items(spec, vocabularies[_CATEGORY].unknown)
+        used = {column for column, _, _ in self._features.values()}
+        self.columns = tuple(column for column in _COLUMNS if column.name in used)
+
+    def _category_of_items(self, spec: FeatureSpec, unknown: int) -> np.ndarray:
+        catalogue = read_catalogue(spec.folder)
+        if catalogue is None or _ITEM not in self._ids:
+            raise KfrecError(
+                f"{spec.folder / CATALOGUE}: missing, so the categories of items are not known; an earlier kfrec "
+                "wrote this model, train it again"
+            )
+        lookup = self._ids[_ITEM]
+        categories = np.full(max(int(lookup.ids.max(initial=0)), lookup.unknown) + 1, unknown, np.int32)
+        known = np.flatnonzero(catalogue[: len(categories)] != NONE)
+        categories[known] = catalogue[known]
+        # Unknown items share an id, whose category in the data is that of one of them.
+        categories[lookup.unknown] = unknown
+        categories[0] = 0
+        return categories
+
+    def encode(self, rows: Mapping[str, pa.Array]) -> Encoded:
+        """See :class:`components.datasets.raw_rows.RawRows`."""
+        count = max((len(values) for values in rows.values()), default=0)
+        ids: dict[tuple[str, int | None], np.ndarray] = {}
+        unknown: dict[str, np.ndarray] = {}
+        features = {}
+        for feature, (column, vocabulary, length) in self._features.items():
+            source = _ITEM if vocabulary == _CATEGORY else vocabulary
+            if (column, length) not in ids:
+                encode = self._history if column == "history" else self._single
+                ids[column, length], unknown[column] = encode(column, rows[column], self._ids[source], length or 0)
+            found = ids[column, length]
+            values = self._categories[found] if vocabulary == _CATEGORY else found
+            features[feature] = np.broadcast_to(values, (count, *values.shape[1:]))
+        return Encoded(features, {name: np.broadcast_to(lacking, count) for name, lacking in unknown.items()})
+
+    def _single(self, column: str, values: pa.Array, lookup: IdLookup, length: int) -> tuple[np.ndarray, np.ndarray]:
+        ids, known = lookup.encode(_texts(column, values, "an id"))
+        return ids, (~known).astype(np.int32)
+
+    def _history(self, column: str, values: pa.Array, lookup: IdLookup, length: int) -> tuple[np.ndarray, np.ndarray]:
+        """The newest items, padded on the left."""
+        lists = _lists(column, values)
+        sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        ids, known = lookup.encode(lists.flatten())
+        ends = np.cumsum(sizes)
+        places = ends[:, None] - np.arange(length, 0, -1)
+        used = places >= (ends - sizes)[:, None]
+        padded = np.zeros((len(lists), length), np.int32)
+        padded[used] = ids[places[used]]
+        lacking = np.zeros(padded.shape, np.int32)
+        lacking[used] = ~known[places[used]]
+        return padded, lacking.sum(1, dtype=np.int32)
+
+    def example(self) -> dict[str, list[Any]]:
+        """See :class:`components.datasets.raw_rows.RawRows`."""
+        items = self._ids[_ITEM].values.slice(0, 4).to_pylist() if _ITEM in self._ids else []
+        users = self._ids["uid"].values.slice(0, 2).to_pylist() if "uid" in self._ids else []
+        made = {"user": [*users, "", ""][:2], "history": [items, items[:1]], "item": [*items[::-1], "", ""][:2]}
+        return {column.name: made[column.name] for column in self.columns}
+
+
+def _texts(column: str, values: pa.Array, wanted: str) -> pa.Array:
+    """A column of ids as text; whole numbers are ids too."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    kind = values.type
+    if (
+        pa.types.is_null(kind)
+        or pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_integer(kind)
+    ):
+        return values.cast(pa.large_string())
+    raise KfrecError(f"column {column} is of the type {kind}; give {wanted} as text")
+
+
+def _lists(column: str, values: pa.Array) -> pa.Array:
+    """A column of histories as lists of text; text is split."""
+    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+        offsets, leaves = values.offsets, values.values
+        if values.null_count:
+            lists = pc.if_else(values.is_valid(), values, pa.scalar([], values.type))
+            offsets, leaves = lists.offsets, lists.values
+        kind = pa.LargeListArray if pa.types.is_large_list(values.type) else pa.ListArray
+        return kind.from_arrays(offsets, _texts(column, leaves, "a list of ids"))
+    text = pc.fill_null(_texts(column, values, f"a list of ids, or ids with {SEPARATOR} between them,"), "")
+    split = pc.split_pattern(text, SEPARATOR)
+    return pc.if_else(pc.equal(text, ""), pa.scalar([], split.type), split)

@@ -1,0 +1,54 @@
+"""Values to ids and back, by the vocabulary files of a feature specification."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from components.errors import KfrecError
+from components.feature_spec.spec import FeatureSpec
+from components.feature_spec.values import read_values
+from components.feature_spec.vocabulary import Vocabulary
+
+
+class IdLookup:
+    """The ids of values, and the values of ids; the hash table is built once.
+
+    Args:
+        spec: the feature specification.
+        vocabulary: one of its vocabularies.
+
+    Attributes:
+        values: of the vocabulary, in the order of ``ids``.
+        ids: int32.
+        unknown: the id of all other values.
+    """
+
+    def __init__(self, spec: FeatureSpec, vocabulary: Vocabulary) -> None:
+        ids, values = read_values(spec, vocabulary)
+        self.ids, self.values, self.unknown = ids.astype(np.int32), values, vocabulary.unknown
+        self._index = pd.Index(values.to_numpy(zero_copy_only=False), dtype=object)
+        if not self._index.is_unique:
+            raise KfrecError(f"{spec.folder / vocabulary.file}: a value is listed twice; restore the file")
+
+    def encode(self, values: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+        """Ids of texts.
+
+        Args:
+            values: text; null is unknown.
+
+        Returns:
+            ids: int32.
+            known: bool, whether the vocabulary has the value.
+        """
+        places = self._index.get_indexer(values.to_numpy(zero_copy_only=False))
+        known = places >= 0
+        if not len(self.ids):
+            return np.full(len(places), self.unknown, np.int32), known
+        return np.where(known, self.ids[places], np.int32(self.unknown)), known
+
+    def decode(self, ids: np.ndarray) -> list[str | None]:
+        """The values of ids, None where the vocabulary has no such id."""
+        places = {int(given): place for place, given in enumerate(self.ids)}
+        return [self.values[places[given]].as_py() if given in places else None for given in ids.tolist()]

@@ -1,0 +1,1 @@
+"""Scores of raw rows, with a registered model or a folder of one."""

@@ -1,0 +1,299 @@
+"""Files of rows as record batches, read and written in streams: parquet, and CSV and JSON lines, plain or gzipped."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from components.datasets.raw_rows import SEPARATOR
+from components.errors import KfrecError
+
+PARQUET, CSV, JSON = "parquet", "csv", "json"
+_SUFFIXES = {
+    ".parquet": PARQUET, ".csv": CSV, ".csv.gz": CSV, ".jsonl": JSON, ".jsonl.gz": JSON, ".ndjson": JSON,
+}  # fmt: skip
+_BLOCK = 4 << 20
+
+
+@dataclass(frozen=True)
+class RowsFile:
+    """A file of rows.
+
+    Attributes:
+        path: of the file.
+        format: one of PARQUET, CSV and JSON.
+        is_packed: whether it is gzipped.
+    """
+
+    path: Path
+    format: str
+    is_packed: bool
+
+    def batches(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """Streams the rows.
+
+        Args:
+            rows: of a batch, at most.
+
+        Raises:
+            KfrecError: it is no such file, or is damaged.
+        """
+        read = {PARQUET: _parquet, CSV: _csv, JSON: _json}[self.format]
+        try:
+            for batch in read(self, rows):
+                for start in range(0, len(batch), rows):
+                    yield batch.slice(start, rows)
+        except (pa.ArrowException, zlib.error, EOFError, gzip.BadGzipFile, UnicodeDecodeError) as error:
+            raise KfrecError(f"{self.path}: {_reason(self, error)}") from None
+        except OSError as error:
+            if error.errno is not None:
+                raise
+            raise KfrecError(f"{self.path}: {_reason(self, error)}") from None
+
+    @property
+    def rows(self) -> int | None:
+        """How many there are, None where the format does not say."""
+        if self.format != PARQUET:
+            return None
+        try:
+            return int(pq.read_metadata(self.path).num_rows)
+        except (pa.ArrowException, OSError) as error:
+            raise KfrecError(f"{self.path}: {_reason(self, error)}") from None
+
+
+def rows_file(path: Path) -> RowsFile:
+    """The file at a path, whose format is that of its name.
+
+    Raises:
+        KfrecError: the name says none.
+    """
+    suffix = format_of(str(path))
+    return RowsFile(path, _SUFFIXES[suffix], suffix.endswith(".gz"))
+
+
+def format_of(name: str) -> str:
+    """The suffix of a file's name that says its format.
+
+    Raises:
+        KfrecError: there is none.
+    """
+    for suffix in sorted(_SUFFIXES, key=len, reverse=True):
+        if name.lower().endswith(suffix):
+            return suffix
+    raise KfrecError(f"{name}: unknown format; give a file that ends in {', '.join(_SUFFIXES)}")
+
+
+def has_format(name: str) -> bool:
+    """Whether the name of a file says a format."""
+    return name.lower().endswith(tuple(_SUFFIXES))
+
+
+def _reason(file: RowsFile, error: Exception) -> str:
+    said = " ".join(str(error).split())[:200]
+    if "utf8" in said.lower() or "utf-8" in said.lower():
+        return "not UTF-8; convert it (iconv -f ENCODING -t UTF-8)"
+    if "Empty CSV" in said:
+        return "empty; give a file with a header and rows"
+    return f"damaged, truncated or not {file.format} ({said}); get a good copy of it"
+
+
+def _parquet(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
+    with pq.ParquetFile(file.path) as opened:
+        yield from opened.iter_batches(rows)
+
+
+@contextmanager
+def _opened(file: RowsFile) -> Iterator[Any]:
+    with pa.OSFile(str(file.path)) as plain:
+        if not file.is_packed:
+            yield plain
+            return
+        with pa.CompressedInputStream(plain, "gzip") as stream:
+            yield stream
+
+
+def _csv(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
+    """All values as text, since the types of the first block need not be those of the last one."""
+    parse = pa.csv.ParseOptions(newlines_in_values=True)
+    with _opened(file) as stream:
+        names = pa.csv.open_csv(stream, pa.csv.ReadOptions(use_threads=False), parse).schema.names
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise KfrecError(f"{file.path}: has two columns {twice!r}; rename one")
+    with _opened(file) as stream:
+        yield from pa.csv.open_csv(
+            stream,
+            pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK),
+            parse,
+            pa.csv.ConvertOptions(column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False),
+        )
+
+
+def _json(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
+    with _open_text(file.path, file.is_packed, "r") as lines:
+        held: list[dict[str, Any]] = []
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            held.append(_row(file.path, number, line))
+            if len(held) == rows:
+                yield _batch(file.path, held, number)
+                held = []
+        if held:
+            yield _batch(file.path, held, number)
+
+
+def _open_text(path: Path, is_packed: bool, mode: str) -> IO[str]:
+    return gzip.open(path, f"{mode}t", encoding="utf-8") if is_packed else path.open(mode, encoding="utf-8")  # type: ignore[return-value]
+
+
+def _row(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise KfrecError(f"{path}: line {number} is not JSON ({error}); correct it") from None
+    if not isinstance(row, dict):
+        raise KfrecError(f"{path}: line {number} is {line.strip()[:40]}, not an object with a value for each column")
+    return row
+
+
+def _batch(path: Path, rows: Sequence[dict[str, Any]], last: int) -> pa.RecordBatch:
+    names = dict.fromkeys(name for row in rows for name in row)
+    columns = {}
+    for name in names:
+        try:
+            columns[name] = pa.array([row.get(name) for row in rows])
+        except (pa.ArrowException, OverflowError) as error:
+            said = " ".join(str(error).split())[:150]
+            raise KfrecError(
+                f"{path}: column {name} holds values of several types in the {len(rows)} lines before line {last + 1} "
+                f"({said}); give all of them one type"
+            ) from None
+    return pa.RecordBatch.from_pydict(columns)
+
+
+class Writer(Protocol):
+    """Writes record batches to a file."""
+
+    def write(self, batch: pa.RecordBatch) -> None: ...
+
+    def close(self) -> None: ...
+
+
+@contextmanager
+def writing(path: Path, named: RowsFile) -> Iterator[Writer]:
+    """A writer of a new file.
+
+    Args:
+        path: where to write.
+        named: the file that it is to become, which says the format, for messages too.
+    """
+    makers: dict[str, Callable[[Path, RowsFile], Writer]]
+    makers = {PARQUET: _ParquetWriter, CSV: _CsvWriter, JSON: _JsonWriter}
+    writer = makers[named.format](path, named)
+    try:
+        yield writer
+    finally:
+        writer.close()
+
+
+class _ParquetWriter:
+    def __init__(self, path: Path, named: RowsFile) -> None:
+        self._path, self._named = path, named
+        self._writer: pq.ParquetWriter | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._writer = self._writer or pq.ParquetWriter(self._path, batch.schema)
+        self._writer.write_batch(_as_first(batch, self._writer.schema, self._named.path))
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+class _CsvWriter:
+    """Lists become text with a separator, as they are read."""
+
+    def __init__(self, path: Path, named: RowsFile) -> None:
+        self._named = named
+        self._file: Any = pa.OSFile(str(path), "wb")
+        self._stream = pa.CompressedOutputStream(self._file, "gzip") if named.is_packed else self._file
+        self._writer: pa.csv.CSVWriter | None = None
+        self._schema: pa.Schema | None = None
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        flat = pa.RecordBatch.from_arrays(
+            [self._flat(name, batch.column(name)) for name in batch.schema.names], names=batch.schema.names
+        )
+        if self._writer is None:
+            self._schema = flat.schema
+            self._writer = pa.csv.CSVWriter(self._stream, flat.schema)
+        self._writer.write_batch(_as_first(flat, self._schema, self._named.path))
+
+    def _flat(self, name: str, column: pa.Array) -> pa.Array:
+        if not pa.types.is_nested(column.type):
+            return column
+        try:
+            return pc.binary_join(column.cast(pa.list_(pa.string())), SEPARATOR)
+        except pa.ArrowException:
+            raise KfrecError(
+                f"{self._named.path}: CSV cannot hold column {name}, of the type {column.type}; give an --output "
+                "that ends in .parquet or .jsonl"
+            ) from None
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        if self._named.is_packed:
+            self._stream.close()
+        self._file.close()
+
+
+class _JsonWriter:
+    def __init__(self, path: Path, named: RowsFile) -> None:
+        self._file = _open_text(path, named.is_packed, "w")
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        self._file.writelines(
+            json.dumps(row, ensure_ascii=False, default=str, separators=(",", ":")) + "\n" for row in batch.to_pylist()
+        )
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def _as_first(batch: pa.RecordBatch, schema: pa.Schema | None, path: Path) -> pa.RecordBatch:
+    """A batch with the columns and types of the first one, which a file of this format has throughout."""
+    if schema is None or batch.schema.equals(schema):
+        return batch
+    columns = []
+    for field in schema:
+        if field.name not in batch.schema.names:
+            columns.append(pa.nulls(len(batch), field.type))
+            continue
+        try:
+            columns.append(batch.column(field.name).cast(field.type))
+        except pa.ArrowException:
+            kind = batch.schema.field(field.name).type
+            raise KfrecError(
+                f"{path}: column {field.name} is first of the type {field.type} and later of {kind}; give an --output "
+                "that ends in .jsonl, or the column one type"
+            ) from None
+    for name in batch.schema.names:
+        if name not in schema.names:
+            raise KfrecError(
+                f"{path}: column {name} begins only after the first rows; give an --output that ends in .jsonl, or "
+                "the column in every row"
+            )
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,122 @@
+"""A model by what a person calls it: a version or an alias in the registry, or a folder."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.artifacts.remote import fetch_artifact
+from components.errors import KfrecError
+from components.scoring import RawModel, load_raw_model, open_trained
+from components.scoring.model import MODEL_FILES
+from components.storage import is_uri
+from components.tracking.champion import DATA, FilesGone, download_version
+from components.tracking.failures import is_of_the_store, unusable
+from components.tracking.store import connect, database_of, missing, tracking_uri
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
+_REGISTRY = "models:/"
+_WANTED = "give name@alias or name/version of a registered model, or the folder that the train step wrote"
+
+
+@dataclass(frozen=True)
+class NamedModel:
+    """A model that was found.
+
+    Attributes:
+        raw: the model.
+        told: which one it is, such as "kfrec-ctr version 3".
+        data: folder or URI of the records that it was registered with; empty where that is not known.
+    """
+
+    raw: RawModel
+    told: str
+    data: str = ""
+
+
+@contextmanager
+def named_model(named: str) -> Iterator[NamedModel]:
+    """Loads a model; its files stay for the block.
+
+    Args:
+        named: ``name@alias`` or ``name/version`` of a registered model, with or without ``models:/``, or the folder or
+            URI of an output of the train step.
+
+    Raises:
+        KfrecError: there is no such model, or it does not take raw rows.
+    """
+    if not named.strip():
+        raise KfrecError(f"the model's name is empty; {_WANTED}")
+    with tempfile.TemporaryDirectory(prefix="kfrec-model-") as scratch:
+        folder = Path(scratch) / "model"
+        if is_registered(named):
+            held = version_of(named)
+            try:
+                found = download_version(connect(), held.name, held.version, folder)
+                raw = load_raw_model(found)
+            except FilesGone as error:
+                raise KfrecError(f"{named}: version {held.version}: {error}") from None
+            except KfrecError as error:
+                raise KfrecError(f"{named}: {str(error).replace(scratch, 'its files')}") from None
+            yield NamedModel(raw, f"{held.name} version {held.version}", held.tags.get(DATA, ""))
+        elif is_uri(named):
+            fetch_artifact(named, folder, lambda path: f"{path}/".startswith(tuple(f"{name}/" for name in MODEL_FILES)))
+            yield NamedModel(load_raw_model(folder), named)
+        else:
+            yield NamedModel(load_raw_model(open_trained(Path(named)).path), named)
+
+
+def is_registered(named: str) -> bool:
+    """Whether a name is one of the registry, rather than a folder or its URI.
+
+    Raises:
+        KfrecError: it is neither.
+    """
+    if named.startswith(_REGISTRY):
+        return True
+    if is_uri(named) or Path(named).exists():
+        return False
+    if _parts(named) is None:
+        raise KfrecError(f"{named}: no such folder, and no registered model's version; {_WANTED}")
+    return True
+
+
+def version_of(named: str) -> ModelVersion:
+    """The version that a name of the registry stands for now.
+
+    Raises:
+        KfrecError: there is none, or the registry does not answer.
+    """
+    parts = _parts(named)
+    if parts is None:
+        raise KfrecError(f"{named}: no name of a registered model's version; {_WANTED}")
+    name, alias, version = parts
+    uri = tracking_uri()
+    database = database_of(uri)
+    if database and not database.is_file():
+        raise KfrecError(f"{named}: no registry here, {database} does not exist; give --workdir or --tracking-uri")
+    from mlflow.exceptions import MlflowException
+
+    client = connect()
+    try:
+        if alias:
+            return client.get_model_version_by_alias(name, alias)
+        return client.get_model_version(name, version)
+    except (MlflowException, *missing()) as error:
+        if isinstance(error, MlflowException) and not is_of_the_store(error):
+            said = str(error).splitlines()[0]
+            raise KfrecError(f"{named}: not in the registry at {client.tracking_uri} ({said}); {_WANTED}") from None
+        raise unusable(client.tracking_uri, error) from error
+
+
+def _parts(named: str) -> tuple[str, str, str] | None:
+    """Name, alias and version, of which the one that is not given is empty."""
+    found = re.fullmatch(r"([^/@:]+)(?:@([^/@:]+)|/([1-9][0-9]{0,17}))", named.removeprefix(_REGISTRY))
+    return (found[1], found[2] or "", found[3] or "") if found else None

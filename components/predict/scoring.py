@@ -1,0 +1,199 @@
+"""Scores a file of raw rows into another one, batch by batch."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from components.errors import KfrecError, explain_os_error
+from components.predict.formats import RowsFile, rows_file, writing
+from components.progress import progress
+from components.records import prefetched
+from components.scoring import RawModel, Scored
+
+# Batches in flight: an idle core continues with the next one's chunks.
+_BEGUN, _READ_AHEAD = 1, 2
+
+
+@dataclass
+class Counts:
+    """What was scored.
+
+    Attributes:
+        rows: of the input.
+        with_unknown: rows with an id that the vocabulary lacks.
+        unknown: column to the number of such ids.
+        seconds: that scoring took, without loading the model.
+    """
+
+    rows: int = 0
+    with_unknown: int = 0
+    unknown: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    def add(self, scored: Scored) -> None:
+        """Counts a batch."""
+        self.rows += len(scored.values)
+        self.with_unknown += int(np.count_nonzero(scored.unknown_ids))
+        for column, lacking in scored.unknown.items():
+            self.unknown[column] = self.unknown.get(column, 0) + int(lacking.sum())
+
+    def merge(self, other: Counts) -> None:
+        """Adds those of another file."""
+        self.rows += other.rows
+        self.with_unknown += other.with_unknown
+        self.seconds += other.seconds
+        for column, count in other.unknown.items():
+            self.unknown[column] = self.unknown.get(column, 0) + count
+
+    @property
+    def told(self) -> str:
+        """The counts in a sentence."""
+        rate = f", {self.rows / self.seconds:,.0f} rows/s" if self.seconds else ""
+        counts = ", ".join(f"{count:,} of {column}" for column, count in self.unknown.items() if count)
+        lacking = (
+            f"; {self.with_unknown:,} rows have ids that the model has never seen ({counts})"
+            if counts
+            else "; the model knows all ids"
+        )
+        return f"{self.rows:,} rows{rate}{lacking if self.unknown else ''}"
+
+
+def score_file(model: RawModel, source: RowsFile, target: Path, named: RowsFile, batch_size: int, title: str) -> Counts:
+    """Writes the rows of a file with the columns of the model's outputs beside theirs.
+
+    Args:
+        model: scores.
+        source: the rows.
+        target: a new file.
+        named: what it is to become.
+        batch_size: rows scored at a time.
+        title: label of the progress bar.
+
+    Raises:
+        KfrecError: the rows do not fit the model, or the file is damaged.
+    """
+    counts, started = Counts(), time.perf_counter()
+    begun: deque[tuple[pa.RecordBatch, Callable[[], Scored]]] = deque()
+    with writing(target, named) as writer, progress(title, source.rows, "rows") as bar:
+
+        def end_one() -> None:
+            batch, scores = begun.popleft()
+            scored = _named(source, scores)
+            writer.write(with_scores(batch, scored, model.outputs))
+            counts.add(scored)
+            bar.advance(len(batch))
+
+        for batch in prefetched(source.batches(batch_size), _READ_AHEAD):
+            _require_free(source, batch.schema.names, model.outputs)
+            begun.append((batch, _named(source, partial(model.begin, _columns(batch)))))
+            if len(begun) > _BEGUN:
+                end_one()
+        while begun:
+            end_one()
+        if not counts.rows:
+            raise KfrecError(f"{source.path}: no rows in it; give a file with rows to score")
+    counts.seconds = time.perf_counter() - started
+    return counts
+
+
+def _columns(batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
+    return dict(zip(batch.schema.names, batch.columns, strict=True))
+
+
+def with_scores(batch: pa.RecordBatch, scored: Scored, outputs: tuple[str, str]) -> pa.RecordBatch:
+    """Rows with the columns of the model's outputs at the end."""
+    added = dict(zip(outputs, (scored.values, scored.unknown_ids), strict=True))
+    return pa.RecordBatch.from_arrays(
+        [*batch.columns, *map(pa.array, added.values())], names=[*batch.schema.names, *added]
+    )
+
+
+def _named(source: RowsFile, job: Callable[[], Any]) -> Any:
+    """Calls ``job`` and names the file in its errors."""
+    try:
+        return job()
+    except KfrecError as error:
+        raise KfrecError(f"{source.path}: {error}") from None
+
+
+def _require_free(source: RowsFile, names: list[str], outputs: tuple[str, str]) -> None:
+    for name in outputs:
+        if name in names:
+            raise KfrecError(
+                f"{source.path}: already has a column {name}, which the scores would replace; rename or drop it"
+            )
+
+
+@contextmanager
+def replacing(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> Iterator[Path]:
+    """Yields a hidden file beside ``output``, which becomes it when the block succeeds.
+
+    Args:
+        output: a new file, or one with the columns ``outputs`` at its end, as an earlier call wrote it.
+        inputs: files that it must not be.
+        outputs: names of columns.
+
+    Raises:
+        KfrecError: the output is something else, or is being written by another process.
+    """
+    require_ours(output, inputs, outputs)
+    hidden = output.with_name(f".{output.name}.partial")
+    try:
+        with hidden.open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise KfrecError(f"{output}: another process is writing it; wait for it or stop it") from None
+            os.truncate(hidden, 0)
+            try:
+                yield hidden
+                require_ours(output, inputs, outputs)
+                hidden.replace(output)
+            finally:
+                hidden.unlink(missing_ok=True)
+    except OSError as error:
+        of_hidden = error.filename in (None, str(hidden))
+        told = explain_os_error(OSError(error.errno, error.strerror) if of_hidden else error, output)
+        raise told or error from error
+
+
+def require_ours(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> None:
+    """Checks that a file may be written; see :func:`replacing`.
+
+    Raises:
+        KfrecError: it may not.
+    """
+    if not str(output).strip() or output == Path():
+        raise KfrecError("--output is empty; name a file (is a shell variable unset?)")
+    named = rows_file(output)
+    try:
+        for read in inputs:
+            if output.exists() and read.exists() and output.samefile(read):
+                raise KfrecError(f"{output}: is the input; name another file for the output")
+        if not output.parent.is_dir():
+            raise KfrecError(f"{output}: there is no folder {output.parent}; make it first")
+        if not os.path.lexists(output):
+            return
+        if not output.is_file():
+            raise KfrecError(f"{output}: is no file; name another one for the output")
+    except (OSError, RuntimeError) as error:
+        told = explain_os_error(error, output) if isinstance(error, OSError) else None
+        raise told or KfrecError(f"{output}: its symbolic links form a loop; choose another file") from None
+    try:
+        first = next(named.batches(1), None)
+    except KfrecError:
+        first = None
+    if first is None or tuple(first.schema.names[-len(outputs) :]) != outputs:
+        raise KfrecError(f"{output}: exists and holds no scores of kfrec, so it is not overwritten; name another file")

@@ -1,0 +1,100 @@
+"""What mlflow keeps of a model: code, signature, example and description."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from components.datasets.raw_rows import TEXT, TEXTS, VALUE
+from components.errors import KfrecError
+from components.scoring import ExportedModel, RawModel, raw_model
+
+
+@dataclass(frozen=True)
+class Logged:
+    """How a model is logged.
+
+    Attributes:
+        code: file that mlflow runs to load the model.
+        signature: of its inputs and outputs.
+        example: of its inputs.
+        description: of both, for people.
+    """
+
+    code: Path
+    signature: Any
+    example: Any
+    description: str
+
+
+def logged(model: ExportedModel, example: Mapping[str, np.ndarray]) -> Logged:
+    """A model that takes raw rows, where its data set encodes them, else one that takes encoded features.
+
+    Args:
+        model: what to log.
+        example: samples by feature.
+    """
+    try:
+        return _of_rows(raw_model(model))
+    except KfrecError as error:
+        return _of_features(model, example, str(error))
+
+
+def _of_rows(model: RawModel) -> Logged:
+    import pandas as pd
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, DataType, Schema, TensorSpec
+    from mlflow.types.schema import AnyType, Array
+
+    kinds: dict[str, Any] = {TEXT: DataType.string, TEXTS: Array(DataType.string), VALUE: AnyType()}
+    inputs: list[ColSpec | TensorSpec] = [
+        ColSpec(kinds[column.kind], column.name, required=column.kind != VALUE) for column in model.columns
+    ]
+    score, unknown = model.outputs
+    outputs: list[ColSpec | TensorSpec] = [ColSpec(DataType.float, score), ColSpec(DataType.integer, unknown)]
+    told = "\n".join(f"- `{column.name}`: {column.help}" for column in model.columns)
+    return Logged(
+        Path(__file__).with_name("served.py"),
+        ModelSignature(Schema(inputs), Schema(outputs)),
+        pd.DataFrame(model.rows.example()),
+        f"Takes raw rows of the data set {model.dataset}:\n\n{told}\n\nReturns `{score}`, and as `{unknown}` how many "
+        "ids of the row the model has never seen.",
+    )
+
+
+def _of_features(model: ExportedModel, example: Mapping[str, np.ndarray], why: str) -> Logged:
+    from mlflow.models import ModelSignature
+    from mlflow.types import ColSpec, Schema, TensorSpec
+
+    inputs: dict[str, np.ndarray] = {name: np.asarray(example[name], _type_of(model, name)) for name in model.inputs}
+    specs: list[ColSpec | TensorSpec] = [
+        TensorSpec(values.dtype, (-1, *values.shape[1:]), name) for name, values in inputs.items()
+    ]
+    return Logged(
+        Path(__file__).with_name("served_features.py"),
+        ModelSignature(Schema(specs), Schema([TensorSpec(np.dtype(np.float32), (-1,), model.output)])),
+        inputs,
+        f"Takes encoded features: {why.removeprefix(f'{model.folder}: ')}. Returns `{model.output}`.",
+    )
+
+
+def _type_of(model: ExportedModel, name: str) -> type:
+    return np.float32 if model.spec.features[name].is_float else np.int64
+
+
+def requirements() -> list[str]:
+    """The requirements of a server that loads the model: the versions that wrote it.
+
+    kfrec itself is not among them: it comes with the image, from no package index.
+    """
+    wanted = [f"{name}=={version(name)}" for name in ("mlflow", "numpy")]
+    for tensorflow in ("tensorflow-cpu", "tensorflow"):
+        with suppress(PackageNotFoundError):
+            return [*wanted, f"{tensorflow}=={version(tensorflow)}"]
+    return wanted

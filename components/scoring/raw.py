@@ -1,0 +1,136 @@
+"""Raw rows in, probabilities out: the one definition behind the registered model, predict and recommend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from components import registry
+from components.datasets.raw_rows import Encoded, RawColumn, RawRows
+from components.errors import KfrecError
+from components.feature_spec import FeatureSpec
+from components.scoring.model import ExportedModel, load_model
+
+# The column beside the model's output: ids of a row that the vocabulary lacks.
+UNKNOWN = "unknown_ids"
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of rows.
+
+    Attributes:
+        values: float32 ``[n]``.
+        unknown: column to the number of its ids in each row that the vocabulary lacks, ``[n]``.
+    """
+
+    values: np.ndarray
+    unknown: Mapping[str, np.ndarray]
+
+    @property
+    def unknown_ids(self) -> np.ndarray:
+        """Over all columns, int32 ``[n]``."""
+        return (
+            np.sum(list(self.unknown.values()), axis=0, dtype=np.int32)
+            if self.unknown
+            else np.zeros(len(self.values), np.int32)
+        )
+
+
+@dataclass(frozen=True)
+class RawModel:
+    """A model that takes raw rows.
+
+    Attributes:
+        model: what scores.
+        rows: what encodes.
+        dataset: name of the data set whose rows it takes.
+    """
+
+    model: ExportedModel
+    rows: RawRows
+    dataset: str
+
+    @property
+    def columns(self) -> tuple[RawColumn, ...]:
+        """The columns that it reads."""
+        return self.rows.columns
+
+    @property
+    def outputs(self) -> tuple[str, str]:
+        """The columns that it gives: the score and the number of unknown ids."""
+        return self.model.output, UNKNOWN
+
+    def column_of(self, role: str) -> RawColumn | None:
+        """The column of a role, None where the data set has none."""
+        return next((column for column in self.columns if column.role == role), None)
+
+    def require(self, names: Iterable[str]) -> None:
+        """Checks the names of columns.
+
+        Raises:
+            KfrecError: one that the model reads is missing.
+        """
+        has = list(names)
+        for column in self.columns:
+            if column.name not in has:
+                raise KfrecError(
+                    f"has no column {column.name} ({column.help}); the model reads "
+                    f"{', '.join(column.name for column in self.columns)}, and it has {', '.join(has) or 'none'}"
+                )
+
+    def begin(self, rows: Mapping[str, pa.Array]) -> Callable[[], Scored]:
+        """Encodes rows and starts scoring them; see :meth:`ExportedModel.begin`.
+
+        Args:
+            rows: column to values; see :meth:`components.datasets.raw_rows.RawRows.encode`.
+
+        Raises:
+            KfrecError: a column is missing or does not fit.
+        """
+        self.require(rows)
+        read: Encoded = self.rows.encode({column.name: rows[column.name] for column in self.columns})
+        count = len(read.features[self.model.inputs[0]])
+        scores = self.model.begin(read.features) if count else lambda: np.zeros(0, np.float32)
+        return lambda: Scored(scores(), read.unknown)
+
+    def score(self, rows: Mapping[str, pa.Array]) -> Scored:
+        """Encodes and scores rows; see :meth:`begin`."""
+        return self.begin(rows)()
+
+
+def load_raw_model(folder: Path | str) -> RawModel:
+    """Loads the model of a folder with what encodes raw rows for it.
+
+    Raises:
+        KfrecError: there is no model, or its data set encodes no raw rows.
+    """
+    return raw_model(load_model(folder))
+
+
+def raw_model(model: ExportedModel) -> RawModel:
+    """A loaded model with what encodes raw rows for it.
+
+    Raises:
+        KfrecError: its data set encodes no raw rows, or files that it needs for that are missing.
+    """
+    name = dataset_of(model.spec)
+    make = registry.dataset(name).raw_rows if name else None
+    if make is None:
+        told = (
+            f"the data set {name} encodes no raw rows"
+            if name
+            else "its feature_spec.yaml names no data set that encodes raw rows, as that of an earlier kfrec"
+        )
+        raise KfrecError(f"{model.folder}: {told}; score records with the evaluate step")
+    return RawModel(model, make(model.spec, model.inputs), name)
+
+
+def dataset_of(spec: FeatureSpec) -> str:
+    """The data set that the samples are of, as its preprocessing noted; empty where it did not."""
+    noted = spec.metadata.get("encoding")
+    return str(noted.get("dataset") or "") if isinstance(noted, dict) else ""

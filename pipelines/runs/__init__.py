@@ -1,0 +1,1 @@
+"""Runs on this machine after their start: their record, and what can be done with them later."""

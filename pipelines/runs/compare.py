@@ -1,0 +1,192 @@
+"""Two runs side by side, and whether one model is better by more than chance."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from components import registry
+from components.artifacts import Artifact, open_artifact
+from components.artifacts.notes import read_notes
+from components.errors import KfrecError
+from components.metrics import CONFIDENCE, Interval
+from components.tasks import TaskDefinition, measured_with
+from pipelines.runs.record import RunRecord
+
+# The artifacts before the model, and how many characters of a digest tell two apart.
+_DATA = ("raw", "parquet", "tfrecord")
+_SHOWN = 12
+_RESAMPLES = 1000
+
+
+@dataclass(frozen=True)
+class Chance:
+    """Whether the difference of the primary metric of two runs is more than chance.
+
+    Attributes:
+        told: one sentence.
+        difference: of the first run minus the second, None where it cannot be said.
+        more_than_chance: None where it cannot be said.
+    """
+
+    told: str
+    difference: Interval | None = None
+    more_than_chance: bool | None = None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two runs; each part is a name to both values, None where a run has none.
+
+    Attributes:
+        names: of the runs.
+        parameters: choices and parameters.
+        data: digests and rows of the artifacts before the model.
+        metrics: numbers of the evaluations and the trainings.
+        chance: what the primary metric says.
+    """
+
+    names: tuple[str, str]
+    parameters: dict[str, tuple[Any, Any]]
+    data: dict[str, tuple[Any, Any]]
+    metrics: dict[str, tuple[Any, Any]]
+    chance: Chance
+
+    def to_json(self) -> str:
+        """For scripts; ``difference`` has estimate, low and high."""
+        interval = self.chance.difference
+        body = {
+            "runs": self.names,
+            "parameters": self.parameters,
+            "data": self.data,
+            "metrics": self.metrics,
+            "more_than_chance": self.chance.more_than_chance,
+            "difference": None if interval is None else vars(interval),
+            "verdict": self.chance.told,
+        }
+        return json.dumps(body, indent=2)
+
+    def to_text(self, everything: bool = False) -> str:
+        """For people: what differs, part by part, then the verdict, then, if wanted, what is the same."""
+        parts = {"parameters": self.parameters, "data": self.data, "metrics": self.metrics}
+        rows = [("", *self.names)]
+        for part, values in parts.items():
+            other = {name: pair for name, pair in values.items() if pair[0] != pair[1]}
+            rows += [(part if other else f"{part}: no difference", "", ""), *_rows(other)]
+        same = {name: pair for values in parts.values() for name, pair in values.items() if pair[0] == pair[1]}
+        last = [("the same", "", ""), *_rows(same)] if everything else []
+        widths = [max(len(row[column]) for row in (*rows, *last)) for column in (0, 1)]
+        lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in (*rows, *last)]
+        lines[len(rows) : len(rows)] = ["", self.chance.told, ""]
+        hint = "" if everything else f"{len(same)} more are the same; --all shows them"
+        return "\n".join((*lines, hint)).rstrip()
+
+
+def compare(first: RunRecord, second: RunRecord) -> Comparison:
+    """Two runs, of which neither has to be finished.
+
+    Raises:
+        KfrecError: a file of one is damaged.
+    """
+    runs = (first, second)
+    artifacts = [_artifacts(run) for run in runs]
+    return Comparison(
+        (first.name, second.name),
+        _paired(*(run.pipeline._asdict() | run.pipeline.choices | run.parameters for run in runs)),
+        _paired(*map(_data, artifacts)),
+        _paired(*(_metrics(run, made) for run, made in zip(runs, artifacts, strict=True))),
+        _chance(runs, artifacts),
+    )
+
+
+def primary_score(run: RunRecord) -> tuple[str, float] | None:
+    """Label and value of the primary metric on the test split; None before the evaluation."""
+    task = registry.task(run.pipeline.choices["task"])
+    event = run.steps.get("evaluate")
+    if event is None:
+        return None
+    score = read_notes(Path(event["outputs"]["evaluation"]) / "metrics.json").get(f"test_{task.primary.name}")
+    return (task.primary.label, score) if isinstance(score, float) else None
+
+
+def _artifacts(run: RunRecord) -> dict[str, Artifact]:
+    """The artifacts of the finished steps that are still there."""
+    outputs = {name: Path(path) for event in run.steps.values() for name, path in event["outputs"].items()}
+    return {name: open_artifact(path) for name, path in outputs.items() if path.is_dir()}
+
+
+def _data(made: Mapping[str, Artifact]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name in _DATA:
+        if name in made:
+            found[f"{name} digest"] = made[name].digest[:_SHOWN]
+            found |= {f"{name} {split} rows": rows for split, rows in made[name].rows.items()}
+    return found
+
+
+def _metrics(run: RunRecord, made: Mapping[str, Artifact]) -> dict[str, Any]:
+    """Scalars of the evaluation, and of the training's results."""
+    notes: dict[str, Any] = {}
+    if "model" in made:
+        notes |= read_notes(made["model"].path / "training.json")
+    if "evaluation" in made:
+        notes |= read_notes(made["evaluation"].path / "metrics.json")
+    return {name: value for name, value in notes.items() if isinstance(value, (int, float))}
+
+
+def _chance(runs: tuple[RunRecord, RunRecord], artifacts: list[dict[str, Artifact]]) -> Chance:
+    """Compares the runs' predictions by the paired bootstrap, if they are of the same samples."""
+    tasks = [run.pipeline.choices["task"] for run in runs]
+    if tasks[0] != tasks[1]:
+        return _unknown(f"the runs have different tasks, {tasks[0]} and {tasks[1]}")
+    for run, made in zip(runs, artifacts, strict=True):
+        if "evaluation" not in made or "tfrecord" not in made:
+            return _unknown(f"{run.name} ({run.state_now()}) has no evaluation")
+    if _test_files(artifacts[0]["tfrecord"]) != _test_files(artifacts[1]["tfrecord"]):
+        return _unknown("the runs were evaluated on different test samples")
+    return _measured(registry.task(tasks[0]), artifacts[0]["evaluation"], artifacts[1]["evaluation"])
+
+
+def _measured(task: TaskDefinition, first: Artifact, second: Artifact) -> Chance:
+    from components.evaluate.predictions import FILENAME, read_predictions
+
+    ours, theirs = (read_predictions(each.file(FILENAME)) for each in (first, second))
+    if not np.array_equal(ours.labels, theirs.labels):
+        raise KfrecError(f"{second.file(FILENAME)}: has other labels than {first.file(FILENAME)}; evaluate again")
+    parameters = measured_with(task, first.parameters)
+    interval = task.difference(ours, theirs.values, parameters, _RESAMPLES, CONFIDENCE, 0)
+    is_sure = interval.low > 0 or interval.high < 0
+    verdict = "more than chance" if is_sure else "no more than chance, because the interval reaches zero"
+    told = (
+        f"test {task.primary.label} {task.value(ours, parameters):.4f} against {task.value(theirs, parameters):.4f} on "
+        f"the same {len(ours.labels):,} samples: a difference of {interval.estimate:+.4f} ({100 * CONFIDENCE:g} % "
+        f"interval {interval.low:+.4f} to {interval.high:+.4f}), which is {verdict}"
+    )
+    return Chance(told, interval, is_sure)
+
+
+def _unknown(why: str) -> Chance:
+    return Chance(f"whether the difference is more than chance cannot be said: {why}")
+
+
+def _test_files(records: Artifact) -> list[tuple[str, int, str]]:
+    return [(each.path, each.size, each.crc32c) for each in records.files if each.path.startswith("test/")]
+
+
+def _paired(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    return {name: (first.get(name), second.get(name)) for name in {**first, **second}}
+
+
+def _rows(values: Mapping[str, tuple[Any, Any]]) -> list[tuple[str, str, str]]:
+    return [(f"  {name}", _shown(first), _shown(second)) for name, (first, second) in values.items()]
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else str(value) or "''"

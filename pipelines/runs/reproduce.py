@@ -1,0 +1,119 @@
+"""A run once more, and whether it comes to the same."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from components.artifacts import open_artifact
+from components.artifacts.folder import artifact_at
+from components.artifacts.notes import read_notes
+from components.errors import KfrecError
+from components.steps.catalog import STEPS
+from pipelines.defaults import TRAINING, Pipeline
+from pipelines.local import arguments_of, check_environment, train
+from pipelines.runs.earlier import Earlier
+from pipelines.runs.record import read_summary
+from pipelines.runs.underway import begin, underway
+from pipelines.summary import digests_of, repeatable
+
+# Registering depends on the registry's champion of the day, and would leave another version there.
+_LAST = "evaluate"
+_SHOWN = 12
+# A place of the machine, not of the run.
+_PLACE = "cache_dir"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """An artifact or a metric of both runs.
+
+    Attributes:
+        name: of the artifact or the metric.
+        then: digest or value of the first run.
+        now: of the repetition.
+        files: paths that differ, as far as the first run's artifact is still there.
+    """
+
+    name: str
+    then: Any
+    now: Any
+    files: tuple[str, ...] = ()
+
+    @property
+    def is_same(self) -> bool:
+        """Whether both are equal."""
+        return bool(self.then == self.now)
+
+    def __str__(self) -> str:
+        then, now = (value[:_SHOWN] if isinstance(value, str) else value for value in (self.then, self.now))
+        if self.is_same:
+            return f"same     {self.name} {now}"
+        files = f" ({', '.join(self.files)})" if self.files else ""
+        return f"differs  {self.name} {then} then, {now} now{files}"
+
+
+def reproduce(path: Path, workdir: Path) -> list[Finding]:
+    """Runs the steps of a run again up to the evaluation, in a new run folder, with the same parameters and seeds.
+
+    Args:
+        path: of its summary.json.
+        workdir: where the new run goes.
+
+    Returns:
+        Artifacts, then metrics.
+
+    Raises:
+        KfrecError: the file is not of a run, a parameter no longer exists, or a step failed.
+    """
+    summary = read_summary(path)
+    try:
+        pipeline = Pipeline(TRAINING, **summary["pipeline"])
+        given = {name: value for name, value in summary["parameters"].items() if name != _PLACE}
+        digests, seed = dict(summary["digests"]), int(summary["seed"])
+    except (KeyError, TypeError, ValueError):
+        raise KfrecError(f"{path}: written by an older kfrec, which kept no digests; run it again first") from None
+    arguments = arguments_of(pipeline, given | {"train_seed": seed}, workdir)
+    check_environment(pipeline, arguments)
+    record = begin(pipeline, arguments, workdir, purpose=shlex.join(["kfrec", "reproduce", str(path.absolute())]))
+    with underway(record) as output:
+        train(pipeline, arguments, record, Earlier(), output, last=_LAST)
+        record.told = f"repeats {path.absolute()}"
+        now = digests_of(output.finished)
+        places = {name: Path(to) for event in output.finished.values() for name, to in event["outputs"].items()}
+        findings = [*_artifacts(summary, digests, now, places), *_metrics(summary["metrics"], places)]
+        body = [vars(finding) | {"is_same": finding.is_same} for finding in findings]
+        (record.folder / "reproduction.json").write_text(json.dumps(body, indent=2) + "\n")
+    return findings
+
+
+def _artifacts(
+    summary: Mapping[str, Any], then: Mapping[str, str], now: Mapping[str, str], places: Mapping[str, Path]
+) -> Iterator[Finding]:
+    for name, digest in now.items():
+        first = Path(summary.get("artifacts", {}).get(name, ""))
+        files = () if then.get(name) == digest else _differing(first, places[name])
+        yield Finding(name, then.get(name, "none"), digest, files)
+
+
+def _differing(first: Path, second: Path) -> tuple[str, ...]:
+    """The files that differ between two artifacts, if the first is still there."""
+    then = artifact_at(first) if first.is_dir() else None
+    if then is None:
+        return ()
+    made = open_artifact(second)
+    varying = STEPS[made.step].varying
+    sums = [{each.path: each.crc32c for each in repeatable(one, varying).files} for one in (then, made)]
+    return tuple(sorted(path for path in sums[0] | sums[1] if sums[0].get(path) != sums[1].get(path)))
+
+
+def _metrics(then: Mapping[str, Any], places: Mapping[str, Path]) -> Iterator[Finding]:
+    """The task's metrics; how long a training took is none of them."""
+    now = read_notes(places["model"] / "training.json") | read_notes(places["evaluation"] / "metrics.json")
+    for name, value in then.items():
+        if name.startswith(("train_", "test_")) and name != "train_samples_per_second":
+            yield Finding(name, value, now.get(name))

@@ -1,0 +1,128 @@
+"""The beginning and the end of a run: its folder, its record, and the one process that works on it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from components.artifacts.publish import remove_abandoned
+from components.errors import KfrecError, explain_os_error
+from components.lifetime import Stopped
+from components.tracking.failures import without_password
+from components.tracking.store import prepare, tracking_uri
+from pipelines.defaults import Pipeline
+from pipelines.runs.record import FAILED, FINISHED, RECORD, RUNNING, STOPPED, RunRecord, held, read_record
+from pipelines.screen import StepOutput
+
+# Where the steps of a run here work: run, pipeline, step, and the hidden folder beside the output.
+_WORKING = "*/*/*/.*.partial"
+
+
+def begin(pipeline: Pipeline, arguments: Mapping[str, Any], workdir: Path, purpose: str = "") -> RunRecord:
+    """A new run in a folder of its own; MLflow's store is ready.
+
+    Args:
+        pipeline: of the run.
+        arguments: every parameter.
+        workdir: folder of runs.
+        purpose: see :class:`RunRecord`.
+
+    Raises:
+        KfrecError: the folder or the store cannot be used.
+    """
+    workdir = workdir.absolute()
+    os.environ["MLFLOW_TRACKING_URI"] = os.environ.get("MLFLOW_TRACKING_URI") or database_uri(workdir)
+    prepare()
+    record = RunRecord(
+        _run_folder(workdir), pipeline, dict(arguments), without_password(tracking_uri()), purpose=purpose
+    )
+    print(f"run folder {record.folder}", file=sys.stderr)
+    return record
+
+
+@contextlib.contextmanager
+def underway(record: RunRecord) -> Iterator[StepOutput]:
+    """Holds the folder of a run and keeps its record; yields what the steps say.
+
+    Raises:
+        KfrecError: another process runs it, or it has finished; an error of the block, with the command that goes on.
+    """
+    folder, began = record.folder, time.monotonic()
+    earlier, go_on = record.seconds, f"; go on with: {record.go_on}"
+    with held(folder):
+        if (folder / RECORD).is_file() and read_record(folder).state == FINISHED:
+            raise KfrecError(
+                f"{folder}: the run has finished, so nothing is left to do; start a new one with kfrec run"
+            )
+        for path in remove_abandoned(folder.parent.glob(_WORKING)):
+            print(f"removed {path}, which a run that was killed left behind", file=sys.stderr)
+        record.state, record.told = RUNNING, ""
+        record.write()
+
+        def note() -> None:
+            record.run_id, record.steps = output.run_id, output.finished
+            record.seconds = earlier + time.monotonic() - began
+            record.write()
+
+        try:
+            with contextlib.closing(StepOutput(folder / "steps.log", note)) as output:
+                yield output
+                note()
+            record.state = FINISHED
+        except Stopped as stopped:
+            stopped.kept = f" during the step {output.running}" if output.running else ""
+            stopped.kept += f"; its processes were ended, and what is finished is in {folder}{go_on}"
+            record.state, record.told = STOPPED, str(stopped)
+            raise
+        except (KfrecError, OSError) as error:
+            told = explain_os_error(error, folder) if isinstance(error, OSError) else error
+            record.state, record.told = FAILED, str(told or error)
+            if told is None:
+                raise
+            raise KfrecError(f"{told}{go_on}") from error
+        except BaseException as error:
+            record.state, record.told = FAILED, f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            record.seconds = earlier + time.monotonic() - began
+            # A disk that is full must not hide the error; the record then says running, and no process holds the run.
+            with contextlib.suppress(OSError):
+                record.write()
+
+
+def tracked_at(record: RunRecord) -> str:
+    """MLflow's store of a run; its password is that of MLFLOW_TRACKING_URI, where this is the same store.
+
+    Raises:
+        KfrecError: it had a password, and MLFLOW_TRACKING_URI is another store or none.
+    """
+    given = tracking_uri()
+    if without_password(given) == record.tracking_uri:
+        return given
+    if ":***@" in record.tracking_uri:
+        raise KfrecError(
+            f"{record.folder}: MLflow keeps the run at {record.tracking_uri}; set MLFLOW_TRACKING_URI to that store "
+            "with its password"
+        )
+    return record.tracking_uri
+
+
+def database_uri(workdir: Path) -> str:
+    """MLflow's database of a folder of runs."""
+    return f"sqlite:///{workdir.absolute() / 'mlflow.db'}"
+
+
+def _run_folder(workdir: Path) -> Path:
+    folder = workdir / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
+    try:
+        folder.mkdir(parents=True)
+    except OSError as error:
+        told = KfrecError(f"{folder}: cannot be created ({error.strerror}); choose another workdir")
+        raise explain_os_error(error, folder) or told from error
+    return folder

@@ -1,0 +1,90 @@
+"""A KServe InferenceService that serves one version of a registered model with mlflow's own server.
+
+The version is fixed when the manifest is written, so that all replicas serve the same one, also those that start later;
+apply a new manifest to serve a new champion.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import yaml
+
+from components.errors import KfrecError
+from components.steps.images import image
+
+PORT = 8080
+_LABEL = {"app.kubernetes.io/name": "kfrec", "app.kubernetes.io/part-of": "kfrec"}
+_NAME = r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?"
+
+
+def inference_service(model: str, version: str, name: str = "kfrec", registry: str = "") -> dict[str, Any]:
+    """The object.
+
+    Args:
+        model: name of the registered model.
+        version: of it.
+        name: of the object.
+        registry: prefix of the image's name.
+
+    Raises:
+        KfrecError: the name is none of Kubernetes.
+    """
+    if not re.fullmatch(_NAME, name):
+        raise KfrecError(
+            f"--name {name!r} names no service; give lower-case letters, digits and -, at most 52, a letter first"
+        )
+    probe = {"httpGet": {"path": "/ping", "port": PORT}}
+    container = {
+        "name": "kserve-container",
+        "image": image("predict", registry),
+        "command": ["mlflow", "models", "serve"],
+        "args": [f"--model-uri=models:/{model}/{version}", "--env-manager=local", "--host=0.0.0.0", f"--port={PORT}"],
+        "ports": [{"containerPort": PORT, "protocol": "TCP"}],
+        "env": [{"name": "HOME", "value": "/tmp"}, {"name": "MLFLOW_DISABLE_TELEMETRY", "value": "true"}],
+        "envFrom": [
+            {"configMapRef": {"name": "kfrec-config"}},
+            {"secretRef": {"name": "kfrec-mlflow", "optional": True}},
+            {"secretRef": {"name": "kfrec-object-store", "optional": True}},
+        ],
+        # Loading the model and TensorFlow takes most of the start.
+        "startupProbe": {**probe, "periodSeconds": 5, "failureThreshold": 120},
+        "readinessProbe": probe,
+        "resources": {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"memory": "4Gi"}},
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
+    }
+    return {
+        "apiVersion": "serving.kserve.io/v1beta1",
+        "kind": "InferenceService",
+        "metadata": {
+            "name": name,
+            "labels": _LABEL,
+            "annotations": {"kfrec.io/model": model, "kfrec.io/version": version},
+        },
+        "spec": {
+            "predictor": {
+                "minReplicas": 1,
+                "automountServiceAccountToken": False,
+                "securityContext": {
+                    "runAsNonRoot": True,
+                    "runAsUser": 1000,
+                    "runAsGroup": 1000,
+                    "fsGroup": 1000,
+                    "seccompProfile": {"type": "RuntimeDefault"},
+                },
+                "containers": [container],
+                "volumes": [{"name": "tmp", "emptyDir": {}}],
+            }
+        },
+    }
+
+
+def rendered(model: str, version: str, name: str = "kfrec", registry: str = "") -> str:
+    """The object as YAML."""
+    return yaml.safe_dump(inference_service(model, version, name, registry), sort_keys=False, width=120)

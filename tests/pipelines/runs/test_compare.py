@@ -1,0 +1,94 @@
+"""Two runs side by side, made of real artifacts without any training."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from components.artifacts import publishing
+from components.evaluate.predictions import FILENAME, write_predictions
+from components.tasks import Scores
+from pipelines.cli import main
+from pipelines.defaults import Pipeline
+from pipelines.runs.compare import compare
+from pipelines.runs.record import FINISHED, RunRecord
+
+_ROWS = 400
+_LABELS = np.arange(_ROWS) % 2
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Callable[..., RunRecord]:
+    """Makes a run with records and an evaluation.
+
+    The scores are labels plus noise, so the AUC falls with the noise.
+    """
+
+    def made(name: str, noise: float, test: str = "the same", **parameters: object) -> RunRecord:
+        folder = tmp_path / name
+        with publishing(folder / "tfrecord", step="tfrecord") as records:
+            (records.path / "test").mkdir()
+            (records.path / "test" / "part_0.tfrecord").write_text(test)
+            records.rows["test"] = _ROWS
+        drawn = np.random.default_rng(len(name)).normal(0, noise, _ROWS)
+        scores = Scores(_LABELS.astype(np.float32), (_LABELS + drawn).astype(np.float32))
+        with publishing(folder / "evaluation", step="evaluate") as evaluation:
+            write_predictions(evaluation.path / FILENAME, scores)
+            (evaluation.path / "metrics.json").write_text(json.dumps({"test_auc": 1 - noise / 10}))
+        steps = {
+            "tfrecord": {"outputs": {"tfrecord": str(folder / "tfrecord")}},
+            "evaluate": {"outputs": {"evaluation": str(folder / "evaluation")}},
+        }
+        run = RunRecord(folder, Pipeline(model="din"), parameters, "", started=1.0, steps=steps, state=FINISHED)
+        run.write()
+        return run
+
+    return made
+
+
+def test_only_what_differs_is_shown_first(make: Callable[..., RunRecord]) -> None:
+    text = compare(make("a", 0.1, lr=0.01, epochs=3), make("bb", 1.0, lr=0.02, epochs=3)).to_text()
+    assert ["lr", "0.01", "0.02"] in (shown := [line.split() for line in text.splitlines()])
+    assert ["test_auc", "0.99", "0.9"] in shown
+    assert "epochs" not in text and "data: no difference" in text
+    assert "epochs" in compare(make("a", 0.1, epochs=3), make("bb", 1.0, epochs=3)).to_text(everything=True)
+
+
+def test_a_clear_difference_is_more_than_chance(make: Callable[..., RunRecord]) -> None:
+    chance = compare(make("a", 0.1), make("bb", 3.0)).chance
+    assert chance.more_than_chance and chance.difference.low > 0
+    assert "on the same 400 samples" in chance.told and chance.told.endswith("which is more than chance")
+
+
+def test_equal_models_differ_by_no_more_than_chance(make: Callable[..., RunRecord]) -> None:
+    chance = compare(make("a", 1.0), make("b", 1.0)).chance
+    assert chance.more_than_chance is False and "no more than chance" in chance.told
+
+
+def test_other_test_samples_are_not_compared(make: Callable[..., RunRecord]) -> None:
+    chance = compare(make("a", 0.1), make("bb", 3.0, test="others")).chance
+    assert chance.more_than_chance is None and "different test samples" in chance.told
+
+
+def test_other_tasks_are_not_compared(make: Callable[..., RunRecord]) -> None:
+    other = dataclasses.replace(make("bb", 3.0), pipeline=Pipeline(model="din", task="ranking"))
+    assert "different tasks, click and ranking" in compare(make("a", 0.1), other).chance.told
+
+
+def test_a_run_without_evaluation_says_so(make: Callable[..., RunRecord]) -> None:
+    other = make("bb", 3.0)
+    del other.steps["evaluate"]
+    assert "bb (finished) has no evaluation" in compare(make("a", 0.1), other).chance.told
+
+
+def test_scripts_get_json(make: Callable[..., RunRecord], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make("a", 0.1), make("bb", 3.0)
+    assert main(["compare", "a", "bb", "--json", "--workdir", str(tmp_path)]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["more_than_chance"] is True and shown["difference"]["low"] > 0
+    assert shown["metrics"]["test_auc"] == [0.99, 0.7]

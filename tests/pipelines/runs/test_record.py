@@ -1,0 +1,81 @@
+"""The record of a run: its state, and what a run that is named is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from components.errors import KfrecError
+from pipelines.cli import main
+from pipelines.defaults import Pipeline
+from pipelines.runs.record import FAILED, FINISHED, RUNNING, STOPPED, RunRecord, find_run, held, read_record
+from pipelines.runs.underway import underway
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> RunRecord:
+    folder = tmp_path / "runs" / "20261124-100000-aaaa"
+    folder.mkdir(parents=True)
+    made = RunRecord(folder, Pipeline(model="din"), {"epochs": 3}, "sqlite:////x/mlflow.db", started=1.0)
+    made.write()
+    return made
+
+
+def test_a_record_is_read_as_it_was_written(record: RunRecord) -> None:
+    assert read_record(record.folder) == record
+
+
+def test_a_run_is_running_while_a_process_holds_it_and_was_stopped_if_none_does(record: RunRecord) -> None:
+    assert record.state_now() == STOPPED
+    with held(record.folder):
+        assert record.state_now() == RUNNING
+
+
+def test_a_run_that_ends_in_order_is_finished(record: RunRecord) -> None:
+    with underway(record):
+        assert read_record(record.folder).state_now() == RUNNING
+    assert read_record(record.folder).state_now() == FINISHED
+
+
+def test_an_error_ends_with_the_command_that_goes_on_and_is_kept(record: RunRecord) -> None:
+    with pytest.raises(KfrecError) as caught, underway(record):
+        raise KfrecError("train: the disk is full")
+    assert str(caught.value) == f"train: the disk is full; go on with: kfrec run --resume {record.folder}"
+    again = read_record(record.folder)
+    assert (again.state, again.told) == (FAILED, "train: the disk is full")
+
+
+@pytest.mark.parametrize("name", ["last", "20261124-100000-aaaa", "folder"])
+def test_a_run_is_found_by_name_folder_or_as_the_last(record: RunRecord, name: str) -> None:
+    name = str(record.folder) if name == "folder" else name
+    assert find_run(record.folder.parent, name) == record
+
+
+def test_a_run_that_is_running_is_not_taken_up(record: RunRecord, capsys: pytest.CaptureFixture[str]) -> None:
+    with held(record.folder):
+        assert main(["run", "--resume", str(record.folder)]) == 2
+    assert capsys.readouterr().err == f"error: {record.folder}: the run is still running; wait for it or stop it\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--set", "epochs=4"], "error: parameter epochs=4: the run 20261124-100000-aaaa has 3"),
+        (["--model", "dien"], "error: --model dien: the run 20261124-100000-aaaa has din"),
+        (["--pipeline", "retraining"], "error: --pipeline retraining: the run 20261124-100000-aaaa has training"),
+        (["--tracking-uri", "sqlite:////y.db"], "error: --tracking-uri sqlite:////y.db: the run"),
+    ],
+)
+def test_a_run_is_not_taken_up_with_other_parameters(
+    record: RunRecord, words: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["run", "--resume", str(record.folder), *words]) == 2
+    assert capsys.readouterr().err.startswith(told)
+
+
+def test_runs_are_listed_with_their_states(record: RunRecord, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runs", "--workdir", str(record.folder.parent)]) == 0
+    head, line = capsys.readouterr().out.splitlines()
+    assert head.split() == ["run", "state", "model", "started", "duration", "metric", "verdict"]
+    assert line.split()[:3] == ["20261124-100000-aaaa", "stopped", "din"]
