@@ -65,6 +65,18 @@ class TrainingData:
         size = self.parameters.global_batch_size
         return min(size, self.train.rows - (step % self.steps_per_pass) * size)
 
+    def one_size(self, split_rows: int) -> int:
+        """To how many samples a rank fills its batches of a split up; 0 where batches may be of any size.
+
+        XLA compiles anew for every size. Without it the last batch costs less as it is.
+
+        Args:
+            split_rows: samples of the split.
+        """
+        if not self.parameters.xla:
+            return 0
+        return -(-min(self.parameters.global_batch_size, split_rows) // self.ranks.size)
+
     def training_batches(self, seed: int, epoch: int, first_step: int = 0) -> Iterator[dict[str, np.ndarray]]:
         """This rank's share of each global batch of an epoch, from ``first_step`` on, in the order of the seed."""
         first_pass, first_step = divmod(first_step, self.steps_per_pass)
