@@ -69,6 +69,32 @@ def is_compiled() -> bool:
     return _compiled.get()
 
 
+def fused(function: Callable[P, T]) -> Callable[P, T]:
+    """Declares a computation that memory bounds, such as an element-wise one: a GPU does it by one kernel, or few.
+
+    TensorFlow launches a kernel for each operation, which reads its operands and writes its result. So XLA compiles the
+    function for a GPU, unless it compiles all around it. A gradient has to be written out: that of a compiled function
+    would keep every intermediate result.
+
+    Args:
+        function: of tensors, lists of tensors, and None.
+    """
+
+    def traced(*args: P.args, **kwargs: P.kwargs) -> T:
+        with training_back_end(compiled=True):
+            return function(*args, **kwargs)
+
+    as_one = tf.function(wraps(function)(traced), jit_compile=True, autograph=False)
+
+    @wraps(function)
+    def chosen(*args: P.args, **kwargs: P.kwargs) -> T:
+        of_a_gpu = _on_gpu.get() and not _compiled.get()
+        result: T = as_one(*args, **kwargs) if of_a_gpu else function(*args, **kwargs)
+        return result
+
+    return chosen
+
+
 def operation(back_end: str | None = None, gpu: str | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
     """Declares a TensorFlow definition, and the back ends of the same signature that it has.
 
