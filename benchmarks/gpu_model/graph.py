@@ -49,6 +49,9 @@ def flatten(function: Any) -> FlatGraph:
         for body in definition.library.function
         if _removed(body.attr, "_XlaMustCompile", "_noinline")
     }
+    for body in definition.library.function:
+        if body.signature.name in compiled_functions:
+            _keep_apart(body)
     conditions = 0
     for node in (node for part in nodes for node in part):
         _removed(node.attr, "_XlaMustCompile")
@@ -73,6 +76,12 @@ def _removed(attributes: Any, *names: str) -> bool:
         if name in attributes:
             del attributes[name]
     return found
+
+
+def _keep_apart(body: Any) -> None:
+    """Marks what a compiled function computes: XLA does not know what other functions have computed already."""
+    for node in body.node_def:
+        node.attr["_compiled_in"].s = body.signature.name.encode()
 
 
 def _take_first_branch(node: Any) -> None:

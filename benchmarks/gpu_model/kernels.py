@@ -114,7 +114,7 @@ def _groups(graph: FlatGraph, working: Sequence[tf.Operation]) -> list[list[tf.O
 
     XLA fuses what is element-wise, or moves elements, into what reads it, and a reduction into what it reads. A product
     is a kernel of its own, and what depends on its result is in another fusion than what it depends on: so no fusion
-    waits for itself.
+    waits for itself. What comes from outside of a compiled call is there when it begins.
     """
     level: dict[str, int] = defaultdict(int)
     leader: dict[str, str] = {}
@@ -139,7 +139,8 @@ def _groups(graph: FlatGraph, working: Sequence[tf.Operation]) -> list[list[tf.O
         if operation.name not in working_names:
             continue
         leader[operation.name] = operation.name
-        level[operation.name] = max((level[s.name] + (0 if fuses(s, operation) else 1) for s in found), default=0)
+        inside = [source for source in found if graph.cluster(source) == graph.cluster(operation)]
+        level[operation.name] = max((level[s.name] + (0 if fuses(s, operation) else 1) for s in inside), default=0)
         for source in found:
             if fuses(source, operation) and level[source.name] == level[operation.name]:
                 leader[find(source.name)] = find(operation.name)

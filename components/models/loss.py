@@ -68,9 +68,10 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0) -> 
     """
     import tensorflow as tf
 
-    losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+    from components.models.ops.losses import log_loss
+
     # Counted from the labels, which are there when a step begins: the ranks add up their counts while they compute.
-    return LossTerm(losses, tf.ones_like(labels, tf.float32), weight)
+    return LossTerm(log_loss(labels, logits), tf.ones_like(labels, tf.float32), weight)
 
 
 def next_item_loss(
@@ -90,8 +91,8 @@ def next_item_loss(
     """
     import tensorflow as tf
 
-    valid = tf.cast(mask, tf.float32)
-    losses = (tf.nn.softplus(-clicked) + tf.nn.softplus(unclicked)) * (0.5 * valid)
-    counted = tf.ones_like(valid) if padding else valid
-    positions = list(range(len(mask.shape) - 1))
-    return LossTerm(tf.reduce_sum(losses, positions), tf.reduce_sum(counted, positions), weight)
+    from components.models.ops.losses import next_item_losses
+
+    counted = tf.ones_like(mask, tf.float32) if padding else tf.cast(mask, tf.float32)
+    count = tf.reduce_sum(counted, list(range(len(mask.shape) - 1)))
+    return LossTerm(next_item_losses(clicked, unclicked, mask), count, weight)

@@ -172,7 +172,7 @@ def _backward(
     biases: tf.Tensor,
     carry: tf.Tensor | None = None,
 ) -> list[tf.Tensor]:
-    """Gradients of everything :func:`_forward` takes; ``upstream`` is None where nothing depends on a state directly."""
+    """Gradients of all that :func:`_forward` takes; ``upstream`` is None where nothing depends on a state directly."""
     (wu, wr, wc), (uu, ur, uc) = tf.unstack(kernels), tf.unstack(recurrent)
     of_inputs = tf.concat([wu, wr, tf.zeros_like(wc), wc], 1)
     of_both = tf.concat([tf.concat([uu, ur, uc, tf.zeros_like(uc)], 1), of_inputs], 0)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from components.models.ops.choice import fused
 from components.models.ops.rows import may_be_dense
 from components.models.tables.placement import sharding_of
 
@@ -30,12 +31,19 @@ def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, h
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor | tf.IndexedSlices:
             with tf.name_scope("look_up_gradient"):
+                if is_dense:
+                    return _summed(upstream, rows, height, has_padding)
                 by_row = tf.cast(tf.reshape(upstream, [-1, width]), tf.float32)
-                if not is_dense:
-                    return tf.IndexedSlices(by_row, tf.reshape(rows, [-1]), tf.constant([height, width], rows.dtype))
-                counted = tf.where(rows[..., :1] > 0, rows, -tf.ones_like(rows)) if has_padding else rows
-                return tf.math.unsorted_segment_sum(by_row, tf.reshape(counted, [-1]), height)
+                return tf.IndexedSlices(by_row, tf.reshape(rows, [-1]), tf.constant([height, width], rows.dtype))
 
         return tf.reshape(found, tf.concat([tf.shape(rows)[:-1], [total]], 0)), gradient
 
     return gathered(tf.convert_to_tensor(table))
+
+
+@fused
+def _summed(gradients: tf.Tensor, rows: tf.Tensor, height: int, has_padding: bool) -> tf.Tensor:
+    """The sums of the gradients ``[..., F * width]`` of rows ``[..., F]``, float32 ``[height, width]``."""
+    by_row = tf.cast(tf.reshape(gradients, [-1, gradients.shape[-1] // rows.shape[-1]]), tf.float32)
+    counted = tf.where(rows[..., :1] > 0, rows, -tf.ones_like(rows)) if has_padding else rows
+    return tf.math.unsorted_segment_sum(by_row, tf.reshape(counted, [-1]), height)
