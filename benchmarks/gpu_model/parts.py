@@ -11,6 +11,7 @@ _SCOPES = {
     "look_up_gradient": "gradients of tables",
     "search": "search",
     "attend_gradient": "search",
+    "search_gradient": "search",
     "gru": "recurrences",
     "gru_gradient": "recurrences",
     "augru": "recurrences",
