@@ -22,7 +22,7 @@ class FlatGraph:
 
     Attributes:
         operations: in the order in which the step defines them, as far as they do not wait for each other.
-        compiled: names of the calls that XLA compiles; an operation within has one of them as its first scope.
+        compiled: names of the calls that XLA compiles; an operation within has one of them as its scope.
         conditions: predicates that the host reads while it launches the step.
     """
 
@@ -30,8 +30,11 @@ class FlatGraph:
     compiled: frozenset[str]
     conditions: int
 
-    def is_compiled(self, operation: tf.Operation) -> bool:
-        return operation.name.split("/", 1)[0] in self.compiled
+    def cluster(self, operation: tf.Operation) -> str:
+        """The outermost compiled call that an operation is within; empty where it is in none."""
+        scopes = operation.name.split("/")
+        names = ("/".join(scopes[:depth]) for depth in range(1, len(scopes)))
+        return next((name for name in names if name in self.compiled), "")
 
 
 def flatten(function: Any) -> FlatGraph:
@@ -46,14 +49,15 @@ def flatten(function: Any) -> FlatGraph:
         for body in definition.library.function
         if _removed(body.attr, "_XlaMustCompile", "_noinline")
     }
-    conditions, compiled = 0, set()
+    for body in definition.library.function:
+        if body.signature.name in compiled_functions:
+            _keep_apart(body)
+    conditions = 0
     for node in (node for part in nodes for node in part):
         _removed(node.attr, "_XlaMustCompile")
         if node.op in _CONDITIONS:
             _take_first_branch(node)
             conditions += 1
-        if "f" in node.attr and node.attr["f"].func.name in compiled_functions:
-            compiled.add(node.name)
     _make_variables(definition, function)
     fetched = [tensor.name for tensor in tf.nest.flatten(function.graph.structured_outputs)]
     fetched += [operation.name for operation in function.graph.control_outputs]
@@ -61,7 +65,8 @@ def flatten(function: Any) -> FlatGraph:
     graph = tf.Graph()
     with graph.as_default():
         tf.graph_util.import_graph_def(optimized, name="")
-    return FlatGraph(tuple(_ordered(graph.get_operations(), _places(definition))), frozenset(compiled), conditions)
+    places, compiled = _places(definition, compiled_functions)
+    return FlatGraph(tuple(_ordered(graph.get_operations(), places)), compiled, conditions)
 
 
 def _removed(attributes: Any, *names: str) -> bool:
@@ -71,6 +76,12 @@ def _removed(attributes: Any, *names: str) -> bool:
         if name in attributes:
             del attributes[name]
     return found
+
+
+def _keep_apart(body: Any) -> None:
+    """Marks what a compiled function computes: XLA does not know what other functions have computed already."""
+    for node in body.node_def:
+        node.attr["_compiled_in"].s = body.signature.name.encode()
 
 
 def _take_first_branch(node: Any) -> None:
@@ -111,21 +122,31 @@ def _optimized(definition: Any, fetched: Iterable[str]) -> Any:
     return tf_optimizer.OptimizeGraph(settings, graph)
 
 
-def _places(definition: Any) -> dict[str, tuple[int, ...]]:
-    """The place of every node, in the order of the code, by the name that it has once it is inlined."""
+def _places(definition: Any, compiled: set[str]) -> tuple[dict[str, tuple[int, ...]], frozenset[str]]:
+    """The place of every node, in the order of the code, by the name that it has once it is inlined.
+
+    Args:
+        compiled: names of functions.
+
+    Returns:
+        The places, and the names of the nodes that call these functions.
+    """
     bodies = {body.signature.name: body.node_def for body in definition.library.function}
     places: dict[str, tuple[int, ...]] = {}
+    names = set()
 
     def walk(nodes: Any, scope: str, before: tuple[int, ...]) -> None:
         for number, node in enumerate(nodes):
             place = (*before, number)
             places[scope + node.name] = place
             called = node.attr["f"].func.name if "f" in node.attr else ""
+            if called in compiled:
+                names.add(scope + node.name)
             if called in bodies:
                 walk(bodies[called], f"{scope}{node.name}/", place)
 
     walk(definition.node, "", ())
-    return places
+    return places, frozenset(names)
 
 
 def _ordered(operations: list[tf.Operation], places: dict[str, tuple[int, ...]]) -> list[tf.Operation]:

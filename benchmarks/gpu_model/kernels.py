@@ -114,7 +114,7 @@ def _groups(graph: FlatGraph, working: Sequence[tf.Operation]) -> list[list[tf.O
 
     XLA fuses what is element-wise, or moves elements, into what reads it, and a reduction into what it reads. A product
     is a kernel of its own, and what depends on its result is in another fusion than what it depends on: so no fusion
-    waits for itself.
+    waits for itself. What comes from outside of a compiled call is there when it begins.
     """
     level: dict[str, int] = defaultdict(int)
     leader: dict[str, str] = {}
@@ -125,8 +125,10 @@ def _groups(graph: FlatGraph, working: Sequence[tf.Operation]) -> list[list[tf.O
             name = leader[name]
         return name
 
-    def fuses_into_readers(operation: tf.Operation) -> bool:
-        return graph.is_compiled(operation) and operation.type in ops.ELEMENTWISE | ops.MOVES
+    def fuses(source: tf.Operation, reader: tf.Operation) -> bool:
+        if not (cluster := graph.cluster(reader)) or graph.cluster(source) != cluster or not _is_fusible(reader):
+            return False
+        return source.type in ops.ELEMENTWISE | ops.MOVES
 
     sources: dict[str, list[tf.Operation]] = {}
     for operation in graph.operations:  # what is free stands for what it reads
@@ -137,12 +139,10 @@ def _groups(graph: FlatGraph, working: Sequence[tf.Operation]) -> list[list[tf.O
         if operation.name not in working_names:
             continue
         leader[operation.name] = operation.name
-        fusible = graph.is_compiled(operation) and _is_fusible(operation)
-        level[operation.name] = max(
-            (level[source.name] + (0 if fusible and fuses_into_readers(source) else 1) for source in found), default=0
-        )
+        inside = [source for source in found if graph.cluster(source) == graph.cluster(operation)]
+        level[operation.name] = max((level[s.name] + (0 if fuses(s, operation) else 1) for s in inside), default=0)
         for source in found:
-            if fusible and fuses_into_readers(source) and level[source.name] == level[operation.name]:
+            if fuses(source, operation) and level[source.name] == level[operation.name]:
                 leader[find(source.name)] = find(operation.name)
     groups: dict[str, list[tf.Operation]] = defaultdict(list)
     for operation in working:

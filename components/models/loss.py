@@ -13,14 +13,14 @@ AUXILIARY = "auxiliary"
 
 
 class LossTerm(NamedTuple):
-    """One term of a loss on one rank's part of a batch.
+    """One term of a loss on one rank's part of a batch, sample by sample.
 
-    The loss of the whole batch is ``sum_t weight_t * total_t / count_t``, with the totals and the counts of all ranks
-    added up first.
+    The loss of the whole batch is ``sum_t weight_t * total_t / count_t``, with the totals and the counts of the samples
+    of all ranks added up first.
 
     Attributes:
-        total: scalar float32, the sum over what is counted.
-        count: scalar float32, how many were summed; 0 where there was nothing.
+        total: float32 ``[B]``, of each sample the sum over what is counted.
+        count: float32 ``[B]``, how many were summed; 0 where there was nothing.
         weight: the term's share of the loss.
     """
 
@@ -38,11 +38,28 @@ def loss_of(terms: Iterable[LossTerm]) -> tf.Tensor:
     """The loss where one process holds the whole batch: ``sum_t weight_t * total_t / count_t``, 0 for an empty term."""
     import tensorflow as tf
 
-    return tf.add_n([term.weight * tf.math.divide_no_nan(term.total, term.count) for term in terms])
+    return tf.add_n([term.weight * tf.math.divide_no_nan(sum_of(term.total), sum_of(term.count)) for term in terms])
+
+
+def sum_of(values: tf.Tensor, counted: tf.Tensor | None = None) -> tf.Tensor:
+    """The sum of the totals or the counts of a term.
+
+    Args:
+        values: float32 ``[B]``.
+        counted: float32 ``[B]``, 0 for samples that only fill a batch up and 1 for all others; None counts all.
+
+    Raises:
+        ValueError: there is not one value a sample.
+    """
+    import tensorflow as tf
+
+    if values.shape.rank != 1:
+        raise ValueError(f"a term of the loss has the shape {values.shape}, but needs one value a sample")
+    return tf.reduce_sum(values if counted is None else values * counted)
 
 
 def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0) -> LossTerm:
-    """Binary cross-entropy: ``-y log(sigmoid(x)) - (1 - y) log(1 - sigmoid(x))``, added up over the samples.
+    """Binary cross-entropy: ``-y log(sigmoid(x)) - (1 - y) log(1 - sigmoid(x))``.
 
     Args:
         labels: float32 ``[B]``, 0 or 1.
@@ -51,9 +68,10 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0) -> 
     """
     import tensorflow as tf
 
-    losses = tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
+    from components.models.ops.losses import log_loss
+
     # Counted from the labels, which are there when a step begins: the ranks add up their counts while they compute.
-    return LossTerm(tf.reduce_sum(losses), tf.cast(tf.size(labels), tf.float32), weight)
+    return LossTerm(log_loss(labels, logits), tf.ones_like(labels, tf.float32), weight)
 
 
 def next_item_loss(
@@ -64,16 +82,17 @@ def next_item_loss(
     ``(-log(sigmoid(clicked)) - log(1 - sigmoid(unclicked))) / 2``
 
     Args:
-        clicked: float32 ``[...]``, logits of the items that came next.
-        unclicked: float32 ``[...]``, logits of the sampled items that did not.
-        mask: bool ``[...]``, where the next item is not padding.
+        clicked: float32 ``[..., B]``, logits of the items that came next.
+        unclicked: float32 ``[..., B]``, logits of the sampled items that did not.
+        mask: bool ``[..., B]``, where the next item is not padding.
         weight: the term's share of the loss.
         padding: count all positions, of which padding adds nothing to the sum; with a weight of 2 this is the public
             SIM's loss.
     """
     import tensorflow as tf
 
-    valid = tf.cast(mask, tf.float32)
-    losses = (tf.nn.softplus(-clicked) + tf.nn.softplus(unclicked)) * (0.5 * valid)
-    counted = tf.ones_like(valid) if padding else valid
-    return LossTerm(tf.reduce_sum(losses), tf.reduce_sum(counted), weight)
+    from components.models.ops.losses import next_item_losses
+
+    counted = tf.ones_like(mask, tf.float32) if padding else tf.cast(mask, tf.float32)
+    count = tf.reduce_sum(counted, list(range(len(mask.shape) - 1)))
+    return LossTerm(next_item_losses(clicked, unclicked, mask), count, weight)

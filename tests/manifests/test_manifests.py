@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "manifests"
 OVERLAYS = ("standalone", "standalone-minio", "kubeflow", "gke", "eks")  # with KFP
 # plain is for a cluster without KFP; the jobs run in its namespace.
-BUILDS = (*(f"overlays/{name}" for name in OVERLAYS), "overlays/plain", "jobs")
+BUILDS = (*(f"overlays/{name}" for name in OVERLAYS), "overlays/plain", "jobs", "benchmark")
 OLDEST, NEWEST = "1.29.0", "1.34.0"
 # Kinds whose CRDs are not at hand: their group, version and the fields they must have are checked instead.
 FOREIGN = {
@@ -83,12 +83,21 @@ def test_a_field_that_does_not_exist_is_found() -> None:
         kubernetes_validate.validate(body, NEWEST, strict=True)
 
 
-def test_the_mpijob_of_plain_kubectl_validates_against_its_crd() -> None:
+@pytest.mark.parametrize("folder", ["jobs", "benchmark"])
+def test_the_mpijob_of_plain_kubectl_validates_against_its_crd(folder: str) -> None:
     if "KFREC_SCHEMAS" not in os.environ:
         pytest.skip("KFREC_SCHEMAS does not name the folder of CRDs")
     crd = yaml.safe_load((Path(os.environ["KFREC_SCHEMAS"]) / "kubeflow.org_mpijobs.yaml").read_text())
-    (job,) = [body for body in build(MANIFESTS / "jobs") if body["kind"] == "MPIJob"]
+    (job,) = [body for body in build(MANIFESTS / folder) if body["kind"] == "MPIJob"]
     jsonschema.validate(job, crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])
+
+
+def test_the_benchmark_is_the_mpijob_of_the_training_with_a_script_of_the_image() -> None:
+    bodies = build(MANIFESTS / "benchmark")
+    assert [body["kind"] for body in bodies] == ["PersistentVolumeClaim", "MPIJob"]
+    launcher = bodies[1]["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
+    script = launcher["command"][launcher["command"].index("bash") + 1]
+    assert (ROOT / script.removeprefix("/opt/kfrec/")).is_file()
 
 
 def test_every_pod_is_restricted_and_limited(objects: list[Json]) -> None:

@@ -7,7 +7,7 @@ import tensorflow as tf
 from components.models.layers.dense import Dense
 from components.models.layers.weights import Weights
 from components.models.ops.dense import project
-from components.models.ops.pairs import score_pairs
+from components.models.ops.pairs import scaled, score_pairs
 
 FIRST, SECOND = 80, 40
 
@@ -49,5 +49,5 @@ class ActivationUnit(tf.Module):
         of_item, of_target, of_difference, of_product = tf.split(self.kernel, 4)
         share = project(target, of_target - of_difference, self.bias)
         layers = self.second.kernel, self.second.bias, self.output.kernel, self.output.bias
-        products = tf.expand_dims(items * target, 0)  # a slice's gradient would be a copy
+        products = tf.expand_dims(scaled(items, target), 0)  # a slice's gradient would be a copy
         return score_pairs(items, products, share, of_item + of_difference, of_product, *layers)[0]

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from components.models.layers.weights import Weights
 from components.models.model import Table
-from components.models.ops.rows import look_up
+from components.models.ops.rows import look_up, rows_of
 
 
 class FusedEmbedding(tf.Module):
@@ -70,16 +70,10 @@ class FusedEmbedding(tf.Module):
             ``[B, F]``, or ``[B, L, F]`` or ``[L, B, F]`` for L positions, in the type of the ids; in the first table
             the padding is row 0.
         """
-        if len(ids[0].shape) == 2:
-            ids = [tf.transpose(values[:, positions]) if time_first else values[:, positions] for values in ids]
-        rows = []
-        for table, values in enumerate(ids, first_table):
-            known = (values >= 0) & (values <= tf.constant(self._cardinalities[table], values.dtype))
-            # Added before the features are interleaved, where the offset is one number for the whole tensor.
-            rows.append(
-                tf.where(known, values, tf.zeros_like(values)) + tf.constant(self._offsets[table], values.dtype)
-            )
-        return tf.stack(rows, -1)
+        tables = slice(first_table, first_table + len(ids))
+        return rows_of(
+            ids, self._cardinalities[tables], self._offsets[tables], positions.start, positions.stop, time_first
+        )
 
     def __call__(self, rows: tf.Tensor, has_padding: bool = False) -> tf.Tensor:
         """Embeds what :meth:`rows` gave.

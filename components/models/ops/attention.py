@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from components.models.ops.choice import operation
+from components.models.ops.choice import fused_with_gradient, operation
 
 FURTHEST = 70.0
 """How far below the best score of a sample a score may lie for its item to have attention.
@@ -35,6 +35,7 @@ def dot_scores(items: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.squeeze(scores, 1), tf.float32)
 
 
+@fused_with_gradient
 def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Softmax over the positions that count: those of the mask whose score is at most FURTHEST below the best of them.
 
@@ -87,7 +88,8 @@ def attend(items: tf.Tensor, target: tf.Tensor, weigh: Callable[[tf.Tensor], tf.
     """Weighted sums over a history, with weights made of its scores against the target.
 
     The history is by far the largest tensor of a batch, so its gradient, which has a part from the scores and one from
-    the sums, is written once: both parts are one product.
+    the sums, is written once: both parts are one product. Weights are small beside it; the backward pass makes them
+    again.
 
     Args:
         items: ``[B, T, D]``.
@@ -100,23 +102,47 @@ def attend(items: tf.Tensor, target: tf.Tensor, weigh: Callable[[tf.Tensor], tf.
 
     @tf.custom_gradient
     def sums(items: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]:
-        scores = dot_scores(items, target)
-        with tf.GradientTape() as tape:
-            tape.watch(scores)
-            weights = weigh(scores)
+        scores, result = attended(items, target, weigh)
 
         def gradient(upstream: tf.Tensor) -> tuple[tf.Tensor, ...]:
             with tf.name_scope("attend_gradient"):
-                of_weights = tf.cast(tf.matmul(upstream, items, transpose_b=True), tf.float32)
-                of_scores = tape.gradient(weights, scores, of_weights)
-                left = tf.concat([weights, of_scores[:, tf.newaxis]], 1)
-                right = tf.concat([upstream, target[:, tf.newaxis]], 1)
-                of_items = tf.matmul(tf.cast(left, items.dtype), right, transpose_a=True)
-                return of_items, weighted_sum(of_scores, items)
+                left, right, of_target = gradients_of_attention(items, target, scores, upstream, weigh)
+                return tf.matmul(left, right, transpose_a=True), of_target
 
-        return pool(weights, items), gradient
+        return result, gradient
 
     return sums(items, target)
+
+
+def attended(
+    items: tf.Tensor, target: tf.Tensor, weigh: Callable[[tf.Tensor], tf.Tensor]
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """The scores ``[B, T]`` and the sums of :func:`attend`."""
+    scores = dot_scores(items, target)
+    return scores, pool(weigh(scores), items)
+
+
+def gradients_of_attention(
+    items: tf.Tensor,
+    target: tf.Tensor,
+    scores: tf.Tensor,
+    upstream: tf.Tensor,
+    weigh: Callable[[tf.Tensor], tf.Tensor],
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """Gradients of :func:`attend`.
+
+    Returns:
+        Two factors, ``[B, N + 1, T]`` and ``[B, N + 1, D]``, whose products, added up over N + 1, are the gradient of
+        the items; and the gradient of the target.
+    """
+    with tf.GradientTape() as tape:
+        tape.watch(scores)
+        weights = weigh(scores)
+    of_weights = tf.cast(tf.matmul(upstream, items, transpose_b=True), tf.float32)
+    of_scores = tape.gradient(weights, scores, of_weights)
+    left = tf.cast(tf.concat([weights, of_scores[:, tf.newaxis]], 1), items.dtype)
+    right = tf.concat([upstream, target[:, tf.newaxis]], 1)
+    return left, right, weighted_sum(of_scores, items)
 
 
 def pool(weights: tf.Tensor, items: tf.Tensor) -> tf.Tensor:

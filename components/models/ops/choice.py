@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -67,6 +67,65 @@ def training_back_end(compiled: bool = False) -> Iterator[None]:
 def is_compiled() -> bool:
     """Whether XLA compiles what is traced now."""
     return _compiled.get()
+
+
+def fused(function: Callable[P, T]) -> Callable[P, T]:
+    """Declares a computation that memory bounds, such as an element-wise one: a GPU does it by one kernel, or few.
+
+    TensorFlow launches a kernel for each operation, which reads its operands and writes its result. So XLA compiles the
+    function for a GPU, unless it compiles all around it. A gradient has to be written out: that of a compiled function
+    would keep every intermediate result.
+
+    Args:
+        function: of tensors, lists of tensors, and None.
+    """
+
+    def traced(*args: P.args, **kwargs: P.kwargs) -> T:
+        with training_back_end(compiled=True):
+            return function(*args, **kwargs)
+
+    as_one = tf.function(wraps(function)(traced), jit_compile=True, autograph=False)
+
+    @wraps(function)
+    def chosen(*args: P.args, **kwargs: P.kwargs) -> T:
+        of_a_gpu = _on_gpu.get() and not _compiled.get()
+        result: T = as_one(*args, **kwargs) if of_a_gpu else function(*args, **kwargs)
+        return result
+
+    return chosen
+
+
+def fused_with_gradient(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
+    """:func:`fused` with a gradient, which is fused too: it computes again what else it would have to read.
+
+    Args:
+        function: of tensors alone, to one tensor.
+    """
+    forward = fused(function)
+
+    @fused
+    def backward(given: Sequence[tf.Tensor], upstream: tf.Tensor) -> list[tf.Tensor | None]:
+        floats = [tensor for tensor in given if tensor.dtype.is_floating]
+        with tf.GradientTape() as tape:
+            tape.watch(floats)
+            result = function(*given)
+        gradients = iter(tape.gradient(result, floats, upstream))
+        return [next(gradients) if tensor.dtype.is_floating else None for tensor in given]
+
+    @tf.custom_gradient
+    def differentiable(*given: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor | None]]]:
+        def gradient(upstream: tf.Tensor) -> list[tf.Tensor | None]:
+            with tf.name_scope(f"{function.__name__}_gradient"):
+                return backward(given, upstream)
+
+        return forward(*given), gradient
+
+    @wraps(function)
+    def chosen(*given: tf.Tensor) -> tf.Tensor:
+        with tf.name_scope(function.__name__):
+            return differentiable(*given) if _on_gpu.get() and not _compiled.get() else function(*given)
+
+    return chosen
 
 
 def operation(back_end: str | None = None, gpu: str | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from components.models.ops.choice import operation
+from components.models.ops.choice import fused, operation
 from components.models.tables.exchange import gather
 from components.models.tables.placement import whole_shape
 
@@ -62,6 +62,37 @@ def sum_by_row(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
     """
     rows, positions = tf.unique(gradient.indices)
     return rows, tf.math.unsorted_segment_sum(gradient.values, positions, tf.size(rows))
+
+
+@fused
+def rows_of(
+    ids: Sequence[tf.Tensor],
+    cardinalities: Sequence[int],
+    offsets: Sequence[int],
+    begin: int | tf.Tensor | None = None,
+    end: int | tf.Tensor | None = None,
+    time_first: bool = False,
+) -> tf.Tensor:
+    """Which rows of a joint table the ids of neighbouring features read.
+
+    Args:
+        ids: of F features, int32 or int64 ``[B]`` or ``[B, length]``; one outside 0..cardinality reads the padding.
+        cardinalities: largest id of each.
+        offsets: the row of each one's id 0, which is the padding.
+        begin, end: of a history, the positions that are wanted.
+        time_first: whether these come before the samples.
+
+    Returns:
+        ``[B, F]``, or ``[B, L, F]`` or ``[L, B, F]`` for L positions, in the type of the ids.
+    """
+    if len(ids[0].shape) == 2:
+        ids = [tf.transpose(values[:, begin:end]) if time_first else values[:, begin:end] for values in ids]
+    rows = []
+    for values, cardinality, offset in zip(ids, cardinalities, offsets, strict=True):
+        known = (values >= 0) & (values <= tf.constant(cardinality, values.dtype))
+        # Added before the features are interleaved, where the offset is one number for the whole tensor.
+        rows.append(tf.where(known, values, tf.zeros_like(values)) + tf.constant(offset, values.dtype))
+    return tf.stack(rows, -1)
 
 
 class AdamStep(NamedTuple):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tensorflow as tf
 
 from components.models.ops.attention import attend, masked_softmax, top_k_mask
@@ -9,7 +11,7 @@ from components.models.ops.choice import operation
 from components.models.ops.rows import look_up
 
 
-@operation("search.search")
+@operation("search.search", gpu="search.search")
 def search(
     table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
@@ -32,6 +34,14 @@ def search(
         Qi et al., Search-based User Interest Modeling, https://arxiv.org/abs/2006.05639
     """
 
+    items = look_up(table, rows, target.dtype, has_padding=True)
+    attention, found, mean = tf.unstack(attend(items, target, weighing(mask, k)), axis=1)
+    return attention, found, mean
+
+
+def weighing(mask: tf.Tensor, k: int) -> Callable[[tf.Tensor], tf.Tensor]:
+    """From scores ``[B, L]`` to the weights of the three sums, float32 ``[B, 3, L]``."""
+
     def weigh(scores: tf.Tensor) -> tf.Tensor:
         attention = masked_softmax(scores, mask)
         found = top_k_mask(attention, k)
@@ -39,6 +49,4 @@ def search(
         mean = ones / (tf.reduce_sum(ones, -1, keepdims=True) + 1.0)
         return tf.stack([attention, masked_softmax(scores, found), mean], 1)
 
-    items = look_up(table, rows, target.dtype, has_padding=True)
-    attention, found, mean = tf.unstack(attend(items, target, weigh), axis=1)
-    return attention, found, mean
+    return weigh

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
+from components.models.ops.choice import has_gpu
 from components.native import arrays
 from components.native.arrays import ALIGNMENT
 from components.records import Records
@@ -64,6 +65,19 @@ class TrainingData:
         """Samples of an epoch's step over all ranks."""
         size = self.parameters.global_batch_size
         return min(size, self.train.rows - (step % self.steps_per_pass) * size)
+
+    def one_size(self, split_rows: int) -> int:
+        """To how many samples a rank fills its batches of a split up; 0 where batches may be of any size.
+
+        XLA compiles anew for every size; on a GPU it always compiles parts of a step. On a CPU without it the last
+        batch costs less as it is.
+
+        Args:
+            split_rows: samples of the split.
+        """
+        if not (self.parameters.xla or has_gpu()):
+            return 0
+        return -(-min(self.parameters.global_batch_size, split_rows) // self.ranks.size)
 
     def training_batches(self, seed: int, epoch: int, first_step: int = 0) -> Iterator[dict[str, np.ndarray]]:
         """This rank's share of each global batch of an epoch, from ``first_step`` on, in the order of the seed."""

@@ -110,7 +110,8 @@ def open_session(
     if lacking and ranks.rank == 0:
         print(f"not measured: {lacking}", flush=True)
     signature = data.signature((data.label, *scored))
-    scorer = Scorer(model, task, ranks, signature, data.label, kept, parameters, parameters.xla)
+    rows = data.one_size(data.test.rows)
+    scorer = Scorer(model, task, ranks, signature, data.label, kept, parameters, parameters.xla, rows)
     return Session(parameters, ranks, data, definition, model, task, kept, scorer, checkpoint_saved)
 
 

@@ -83,6 +83,7 @@ class Training:
             xla=parameters.xla,
             kept=session.kept,
             averages=self._averages,
+            rows=data.one_size(data.train.rows),
         )
 
     def run(self, log: TrainingLog) -> None:

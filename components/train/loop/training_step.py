@@ -7,20 +7,21 @@ shares' gradients, summed once, are the gradient of the true loss. The exchange 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 
 import tensorflow as tf
 
-from components.models import Model
+from components.models import LossTerm, Model
 from components.models.layers.dropout import masks_of
-from components.models.loss import part_of
+from components.models.loss import part_of, sum_of
 from components.models.ops.choice import training_back_end
 from components.models.ops.rows import dense_gradients
 from components.models.optimizers.groups import Optimizers
 from components.models.tables.placement import sharding_of
 from components.tasks import Kept, Streaming
 from components.train.loop.averages import Averages
+from components.train.loop.filling import filled
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Ranks
 from components.train.loop.reduction import Gradient, sum_gradients
@@ -43,6 +44,7 @@ class TrainingStep:
         xla: compile the forward and backward pass; reductions and updates stay outside.
         kept: the task's kept columns that the data have, and their features.
         averages: of the model's trainable variables; None keeps none.
+        rows: to fill this rank's batches up to, with samples that count for nothing; 0 leaves them as they are.
 
     Attributes:
         parts: names of the parts of the loss (:func:`components.models.loss.part_of`), known once a step was taken.
@@ -60,13 +62,14 @@ class TrainingStep:
         xla: bool,
         kept: Mapping[Kept, str] = MappingProxyType({}),
         averages: Averages | None = None,
+        rows: int = 0,
     ) -> None:
         self._model, self._optimizer, self._ranks = model, optimizer, ranks
         self._metrics, self._loss_scale, self._label, self._kept = metrics, loss_scale, label, kept
         self._averages = averages or Averages(model.trainable_variables, 0.0)
         self._variables = list(model.trainable_variables)
         self._are_parts = [sharding_of(variable) is not None for variable in self._variables]
-        self._xla = xla
+        self._xla, self._rows = xla, rows
         compiled = {"jit_compile": True} if xla else {}
         self._differentiate = tf.function(self._loss_and_gradients, autograph=False, **compiled)
         self._counts = tf.function(self._term_counts, autograph=False, **compiled)
@@ -81,11 +84,15 @@ class TrainingStep:
     def _run_in_parts(self, batch: Features) -> tf.Tensor:
         """As :meth:`run`, but returns the loss and then each of its parts, float32 ``[1 + parts]``."""
         features = {name: value for name, value in batch.items() if name != self._label}
-        labels = tf.cast(batch[self._label], tf.float32)
+        labels = targets = tf.cast(batch[self._label], tf.float32)
+        counted = None
+        if self._rows:
+            features, counted = filled({**features, self._label: labels}, self._rows)
+            targets = features.pop(self._label)
         # A compiled function cannot hold a reduction, so the counts come from a pass of their own, of which the
         # compiler keeps little more than the masks.
-        shares = self._shares(self._counts(features, labels)) if self._xla else None
-        losses, logits, gradients = self._differentiate(features, labels, shares)
+        shares = self._shares(self._counts(features, targets, counted)) if self._xla else None
+        losses, logits, gradients = self._differentiate(features, targets, counted, shares)
         gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
         with training_back_end():
             with tf.name_scope("exchange"):
@@ -95,12 +102,12 @@ class TrainingStep:
             with tf.name_scope("loss_scale"):
                 self._loss_scale.apply(gradients, self._update, self._agreed)
         with tf.name_scope("metrics"):
-            self._metrics.update(labels, logits, kept_columns(batch, self._kept))
+            self._metrics.update(labels, logits[: tf.shape(labels)[0]], kept_columns(batch, self._kept))
         return losses
 
-    def _term_counts(self, features: Features, labels: tf.Tensor) -> tf.Tensor:
+    def _term_counts(self, features: Features, labels: tf.Tensor, counted: tf.Tensor | None) -> tf.Tensor:
         _, terms = self._model.loss_terms(features, labels, training=False)
-        return tf.stack([tf.stop_gradient(term.count) for term in terms.values()])
+        return _counts(terms.values(), counted)
 
     def _shares(self, counts: tf.Tensor) -> tf.Tensor:
         """1 / count of each term, counts summed over the ranks, [terms] float32; 0 where nothing was counted."""
@@ -108,7 +115,7 @@ class TrainingStep:
         return tf.math.divide_no_nan(1.0, summed)
 
     def _loss_and_gradients(
-        self, features: Features, labels: tf.Tensor, shares: tf.Tensor | None
+        self, features: Features, labels: tf.Tensor, counted: tf.Tensor | None, shares: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
         """This rank's share of the loss and of its parts, its logits, and the gradients of its share, scaled."""
         moved = [v for v, sparse in zip(self._variables, self._optimizer.keeps_sparse, strict=True) if not sparse]
@@ -116,8 +123,8 @@ class TrainingStep:
             with masks_of(self._ranks.rank), tf.GradientTape() as tape:
                 logits, terms = self._model.loss_terms(features, labels, training=True)
                 if shares is None:
-                    shares = self._shares(tf.stack([tf.stop_gradient(term.count) for term in terms.values()]))
-                weighted = tf.stack([term.weight * term.total for term in terms.values()])
+                    shares = self._shares(_counts(terms.values(), counted))
+                weighted = tf.stack([term.weight * sum_of(term.total, counted) for term in terms.values()])
                 loss = tf.tensordot(shares, weighted, 1)
                 scaled = loss * self._loss_scale.value
             gradients = tape.gradient(scaled, self._variables)
@@ -135,6 +142,11 @@ class TrainingStep:
     def _update(self, gradients: Sequence[Gradient], allowed: tf.Tensor | None) -> None:
         self._optimizer.apply(list(zip(gradients, self._variables, strict=True)), allowed)
         self._averages.update(self._variables)
+
+
+def _counts(terms: Iterable[LossTerm], counted: tf.Tensor | None) -> tf.Tensor:
+    """What this rank counts of each term, [terms]."""
+    return tf.stack([tf.stop_gradient(sum_of(term.count, counted)) for term in terms])
 
 
 def _of(variable: tf.Variable, gradient: Gradient) -> Gradient:

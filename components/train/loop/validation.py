@@ -10,6 +10,7 @@ import tensorflow as tf
 from components.models import Model
 from components.models.ops.choice import training_back_end
 from components.tasks import Kept, TaskDefinition
+from components.train.loop.filling import filled
 from components.train.loop.ranks import Ranks
 
 
@@ -25,6 +26,7 @@ class Scorer:
         kept: the task's kept columns that the data have, and their features.
         parameters: the task's of the train step.
         xla: compile the forward pass.
+        rows: to fill this rank's batches up to where a split is scored; 0 leaves them as they are.
 
     Attributes:
         run: takes a batch and returns its logits, [B] float32.
@@ -40,8 +42,10 @@ class Scorer:
         kept: Mapping[Kept, str],
         parameters: Any,
         xla: bool = False,
+        rows: int = 0,
     ) -> None:
         self._model, self._ranks, self._label, self._kept, self._xla = model, ranks, label, kept, xla
+        self._rows = rows
         self._metrics = task.streaming(False, parameters)
         compiled = {"jit_compile": True} if xla else {}
         self._logits = tf.function(self._forward, autograph=False, **compiled)
@@ -65,7 +69,8 @@ class Scorer:
 
     def _score_and_add(self, batch: Mapping[str, tf.Tensor]) -> None:
         labels = tf.cast(batch[self._label], tf.float32)
-        self._metrics.update(labels, self._run(batch), kept_columns(batch, self._kept))
+        scored = filled(batch, self._rows)[0] if self._rows else batch
+        self._metrics.update(labels, self._run(scored)[: tf.shape(labels)[0]], kept_columns(batch, self._kept))
 
 
 def kept_columns(batch: Mapping[str, tf.Tensor], kept: Mapping[Kept, str]) -> dict[str, tf.Tensor]:

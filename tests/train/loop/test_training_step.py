@@ -27,8 +27,8 @@ class Second(Alone):
     rank = 1
 
 
-def steps(tmp_path: Path, ranks: Ranks, **given: str) -> list[np.ndarray]:
-    """What three steps on the same batch return."""
+def make_step(tmp_path: Path, ranks: Ranks, rows: int = 0, **given: str) -> TrainingStep:
+    """A step of a small SIM."""
     settings = {"embedding_dim": "4", "long_seq_length": str(LONG), "lr": "0", **given}
     parameters: Any = build(worker_parameters("sim"), settings)
     spec = specification(tmp_path)
@@ -39,9 +39,17 @@ def steps(tmp_path: Path, ranks: Ranks, **given: str) -> list[np.ndarray]:
     }
     signature = {name: tf.TensorSpec(shape, tf.int32, name=name) for name, shape in shapes.items()}
     metrics, scale = BinaryMetrics(with_loss=False), LossScale(False)
-    step = TrainingStep(model, optimizer, ranks, metrics, scale, signature, "label", parameters.xla)
-    batch = {name: tf.constant(values, tf.int32) for name, values in samples(50, seed=3).items()}
-    return [step.run(batch).numpy() for _ in range(3)]
+    return TrainingStep(model, optimizer, ranks, metrics, scale, signature, "label", parameters.xla, rows=rows)
+
+
+def batch_of(rows: int, seed: int = 3) -> dict[str, tf.Tensor]:
+    return {name: tf.constant(values, tf.int32) for name, values in samples(rows, seed=seed).items()}
+
+
+def steps(tmp_path: Path, ranks: Ranks, **given: str) -> list[np.ndarray]:
+    """What three steps on the same batch return."""
+    step = make_step(tmp_path, ranks, **given)
+    return [step.run(batch_of(50)).numpy() for _ in range(3)]
 
 
 @pytest.mark.parametrize("xla", ["false", "true"])
@@ -53,3 +61,24 @@ def test_dropout_differs_between_ranks_and_from_step_to_step(tmp_path: Path, xla
 def test_without_dropout_ranks_compute_the_same(tmp_path: Path) -> None:
     first, second = (steps(tmp_path, ranks) for ranks in (Alone(), Second()))
     np.testing.assert_array_equal(first, second)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "lazy_adam"])
+def test_filling_a_batch_up_changes_neither_losses_nor_metrics(tmp_path: Path, optimizer: str) -> None:
+    results = []
+    for rows in (0, 64):
+        step = make_step(tmp_path, Alone(), rows, optimizer=optimizer, lr="0.01")
+        losses = [step.run_in_parts(batch_of(count, seed=count)).numpy() for count in (64, 50, 1, 64)]
+        totals = step._metrics.totals(Alone())
+        results.append([*losses, *(total.numpy() for total in totals)])
+    for filled, as_they_are in zip(*results, strict=True):
+        np.testing.assert_allclose(filled, as_they_are, rtol=1e-5)
+
+
+def test_filled_up_batches_have_one_shape(tmp_path: Path) -> None:
+    step = make_step(tmp_path, Alone(), 64)
+    for count in (64, 50, 0):
+        step.run(batch_of(count))
+    assert step._differentiate.experimental_get_tracing_count() == 1
+    (traced,) = step._differentiate._list_all_concrete_functions()
+    assert {shape.shape[0] for shape in traced.structured_input_signature[0][0].values()} == {64}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+from components.models.ops.choice import fused
 from components.models.ops.rows import AdamStep, Update, adam
 
 _SMALL = 1 << 18  # numbers of a variable whose copies take less time than launching a kernel for it alone
@@ -25,14 +26,21 @@ def adam_all(updates: Sequence[Update], by: AdamStep) -> None:
         return
     by = by.if_allowed()
     g, w, m, v = (tf.concat([tf.reshape(part, [-1]) for part in parts], 0) for parts in zip(*small, strict=True))
-    m += (g - m) * (1.0 - by.beta_1)
-    v += (tf.square(g) - v) * (1.0 - by.beta_2)
-    corrected = by.rate * tf.sqrt(1.0 - by.powers[1]) / (1.0 - by.powers[0])
-    w = w * by.keep_weights - corrected * m / (tf.sqrt(v) + by.epsilon)
+    w, m, v = _moved(g, w, m, v, by)
     sizes = [variable.shape.num_elements() for _, variable, _, _ in small]
     for joined, place in ((w, 1), (m, 2), (v, 3)):
         for update, values in zip(small, tf.split(joined, sizes), strict=True):
             update[place].assign(tf.reshape(values, update[place].shape))
+
+
+@fused
+def _moved(
+    g: tf.Tensor, w: tf.Tensor, m: tf.Tensor, v: tf.Tensor, by: AdamStep
+) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    m += (g - m) * (1.0 - by.beta_1)
+    v += (tf.square(g) - v) * (1.0 - by.beta_2)
+    corrected = by.rate * tf.sqrt(1.0 - by.powers[1]) / (1.0 - by.powers[0])
+    return w * by.keep_weights - corrected * m / (tf.sqrt(v) + by.epsilon), m, v
 
 
 def _is_small(update: Update) -> bool:

@@ -1,6 +1,6 @@
 """Attention where XLA compiles: sums of products that it fuses, in place of products of one row and of a sort.
 
-Without XLA each of these would be in memory, which costs more than a batch of small products: the definitions then run.
+Elsewhere each of these would be in memory, which costs more than a batch of small products: the definitions then run.
 """
 
 from __future__ import annotations

@@ -1,17 +1,19 @@
 """The gated recurrent units on a GPU: the formula of :mod:`components.models.ops.recurrence`, with fewer operations.
 
-Inputs are projected for all steps at once, so that a step has one product, of its state with the weights of all gates.
-Backward, the gradients of the gates stand side by side: each of the four products with them is one a step.
+Inputs are projected for all steps at once, so that a step has one product, of its state with the weights of all gates,
+and one fused computation, which adds both and the biases up to gates and a state. The gates are not kept: computing
+them again, from the two products, moves less memory than writing and reading them.
+
+Backward, the gradients of the gates stand side by side: each of the three products with them is one a step.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import tensorflow as tf
 
-from components.models.ops.choice import is_compiled
+from components.models.ops.choice import fused, is_compiled
 
 Gradient = Callable[[tf.Tensor], list[tf.Tensor]]
 
@@ -23,11 +25,11 @@ def gru(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.
 
     @tf.custom_gradient
     def states(*given: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-        states, saved = _forward(*given, compiled=True)
+        states, products = _forward(*given)
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
             with tf.name_scope("gru_gradient"):
-                return _backward(tf.unstack(upstream, num=len(states)), states, saved, *given)
+                return _backward(tf.unstack(upstream, num=len(states)), states, products, *given)
 
         return tf.stack(states), gradient
 
@@ -38,16 +40,15 @@ def augru(
     inputs: tf.Tensor, attention: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor
 ) -> tf.Tensor:
     """See :func:`components.models.ops.recurrence.augru`."""
-    compiled = is_compiled()
 
     @tf.custom_gradient
     def last_state(*given: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-        states, saved = _forward(*given, compiled=compiled)
+        states, products = _forward(*given)
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
             with tf.name_scope("augru_gradient"):
                 none: list[tf.Tensor | None] = [None] * (len(states) - 1)
-                return _backward([*none, upstream], states, saved, *given)
+                return _backward([*none, upstream], states, products, *given)
 
         return states[-1], gradient
 
@@ -75,15 +76,8 @@ def _cudnn_states(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, b
     return states
 
 
-class _Step(NamedTuple):
-    """What the backward pass needs of one step, each ``[B, units]``; the first step has no state before it."""
-
-    update: tf.Tensor
-    candidate: tf.Tensor
-    kept: tf.Tensor | None  # u', None where XLA computes it again rather than reads it
-    change: tf.Tensor | None  # h - c, the same
-    reset: tf.Tensor | None
-    recalled: tf.Tensor | None  # h Uc
+# Of each step x W and, but for the first one, whose state before is 0, h U: [B, 3 * units].
+Products = list[tuple[tf.Tensor, "tf.Tensor | None"]]
 
 
 def _forward(
@@ -92,105 +86,115 @@ def _forward(
     recurrent: tf.Tensor,
     biases: tf.Tensor,
     carry: tf.Tensor | None = None,
-    *,
-    compiled: bool,
-) -> tuple[list[tf.Tensor], list[_Step]]:
+) -> tuple[list[tf.Tensor], Products]:
+    """The states, and the products they are made of."""
     steps = inputs.shape[0]
-    projected = _of_gates(tf.reshape(inputs, [-1, inputs.shape[-1]]), kernels, compiled, None if compiled else biases)
-    by_step = zip(*(tf.split(gate, steps) for gate in projected), strict=True)
-    # What is element-wise, XLA does where it reads the projection, rather than by a pass over all steps.
-    added = tf.unstack(biases) if compiled else None
-    carries = [None] * steps if carry is None else tf.unstack(carry[..., tf.newaxis])
+    of_inputs = tf.matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), tf.concat(tf.unstack(kernels), 1))
+    of_state = tf.concat(tf.unstack(recurrent), 1)
     states: list[tf.Tensor] = []
-    saved: list[_Step] = []
-    for gates, carried in zip(by_step, carries, strict=True):
-        update, reset, candidate = (g + b for g, b in zip(gates, added, strict=True)) if added else gates
-        recalled = None
-        if states:
-            of_update, of_reset, recalled = _of_gates(states[-1], recurrent, compiled)
-            update, reset = tf.sigmoid(update + of_update), tf.sigmoid(reset + of_reset)
-            candidate = tf.tanh(candidate + reset * recalled)
-        else:
-            update, reset, candidate = tf.sigmoid(update), None, tf.tanh(candidate)
-        kept = update if carried is None else carried * update
-        change = states[-1] - candidate if states else -candidate
-        # XLA computes these two again sooner than it reads them.
-        kept_of_step, change_of_step = (None, None) if compiled else (kept, change)
-        saved.append(_Step(update, candidate, kept_of_step, change_of_step, reset, recalled))
-        states.append(candidate + kept * change)
-    return states, saved
+    products: Products = []
+    for projected, carried in zip(tf.split(of_inputs, steps), _by_step(carry, steps), strict=True):
+        before = states[-1] if states else None
+        recalled = None if before is None else tf.matmul(before, of_state)
+        products.append((projected, recalled))
+        states.append(_next_state(projected, recalled, biases, before, carried))
+    return states, products
 
 
-def _of_gates(x: tf.Tensor, weights: tf.Tensor, compiled: bool, biases: tf.Tensor | None = None) -> list[tf.Tensor]:
-    """``x W + b`` of each gate by one product, ``[B, units]`` each.
+def _by_step(carry: tf.Tensor | None, steps: int) -> list[tf.Tensor | None]:
+    return [None] * steps if carry is None else tf.unstack(carry, num=steps)
 
-    XLA reads the columns of a joint result where it needs them. Without it that takes a copy; the gates then are a
-    batch of products, whose results lie one after the other.
+
+def _gates(
+    projected: tf.Tensor, recalled: tf.Tensor | None, biases: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor, tf.Tensor | None]:
+    """Update gate, reset gate, candidate and the candidate's share of the state, ``[B, units]`` each."""
+    update, reset, candidate = (x + b for x, b in zip(tf.split(projected, 3, -1), tf.unstack(biases), strict=True))
+    if recalled is None:
+        return tf.sigmoid(update), None, tf.tanh(candidate), None
+    of_update, of_reset, of_candidate = tf.split(recalled, 3, -1)
+    reset = tf.sigmoid(reset + of_reset)
+    return tf.sigmoid(update + of_update), reset, tf.tanh(candidate + reset * of_candidate), of_candidate
+
+
+@fused
+def _next_state(
+    projected: tf.Tensor,
+    recalled: tf.Tensor | None,
+    biases: tf.Tensor,
+    before: tf.Tensor | None,
+    carried: tf.Tensor | None,
+) -> tf.Tensor:
+    update, _, candidate, _ = _gates(projected, recalled, biases)
+    kept = update if carried is None else carried[:, tf.newaxis] * update
+    return candidate - kept * candidate if before is None else candidate + kept * (before - candidate)
+
+
+@fused
+def _gate_gradients(
+    upstream: Sequence[tf.Tensor],
+    products: tuple[tf.Tensor, tf.Tensor | None],
+    biases: tf.Tensor,
+    before: tf.Tensor | None,
+    carried: tf.Tensor | None,
+) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor | None]:
+    """Gradients of a step's gates, of the state before beside what these pass on, and of the carry.
+
+    Those of the gates are of the update gate, the reset gate, the candidate's share of the state and the candidate,
+    ``[B, 4 * units]``. Inputs do not have a part in the third, the state none in the fourth.
+
+    Args:
+        upstream: gradients of the state, to be added up; of one wider than a state, the first columns.
     """
-    if compiled:
-        return tf.split(tf.matmul(x, tf.concat(tf.unstack(weights), 1)), 3, -1)
-    products = tf.matmul(x[tf.newaxis], weights)
-    return tf.unstack(products if biases is None else products + biases[:, tf.newaxis])
+    update, reset, candidate, recalled = _gates(*products, biases)
+    units = update.shape[-1]
+    total = tf.add_n([part[:, :units] for part in upstream])
+    kept = update if carried is None else carried[:, tf.newaxis] * update
+    held = total * kept
+    of_candidate = tf.raw_ops.TanhGrad(y=candidate, dy=total - held)
+    changed = total * (-candidate if before is None else before - candidate)
+    of_carry = None if carried is None else tf.reduce_sum(changed * update, -1)
+    of_update = tf.raw_ops.SigmoidGrad(y=update, dy=changed if carried is None else changed * carried[:, tf.newaxis])
+    if reset is None:
+        none = tf.zeros_like(update)
+        return tf.concat([of_update, none, none, of_candidate], -1), None, of_carry
+    of_reset = tf.raw_ops.SigmoidGrad(y=reset, dy=of_candidate * recalled)
+    return tf.concat([of_update, of_reset, of_candidate * reset, of_candidate], -1), held, of_carry
 
 
 def _backward(
     upstream: Sequence[tf.Tensor | None],
     states: list[tf.Tensor],
-    saved: list[_Step],
+    products: Products,
     inputs: tf.Tensor,
     kernels: tf.Tensor,
     recurrent: tf.Tensor,
     biases: tf.Tensor,
     carry: tf.Tensor | None = None,
 ) -> list[tf.Tensor]:
-    """Gradients of everything :func:`_forward` takes; ``upstream`` is None where nothing depends on a state directly.
-
-    The gradients of a step's gates are those of the update gate, the reset gate, the candidate's share of the state and
-    the candidate, ``[B, 4 * units]``. Inputs do not have a part in the third, the state none in the fourth.
-    """
+    """Gradients of all that :func:`_forward` takes; ``upstream`` is None where nothing depends on a state directly."""
     (wu, wr, wc), (uu, ur, uc) = tf.unstack(kernels), tf.unstack(recurrent)
     of_inputs = tf.concat([wu, wr, tf.zeros_like(wc), wc], 1)
-    of_state = tf.concat([uu, ur, uc, tf.zeros_like(uc)], 1)
-    compiled = saved[0].kept is None
-    of_both = tf.concat([of_state, of_inputs], 0)
-    carries = [None] * len(saved) if carry is None else tf.unstack(carry[..., tf.newaxis])
-    steps = list(zip(tf.unstack(inputs), [None, *states[:-1]], saved, upstream, carries, strict=True))
+    of_both = tf.concat([tf.concat([uu, ur, uc, tf.zeros_like(uc)], 1), of_inputs], 0)
+    carries = _by_step(carry, len(states))
+    steps = list(zip(tf.unstack(inputs), [None, *states[:-1]], products, upstream, carries, strict=True))
     # Newest step first.
     inputs_gradients, kernel_gradients, recurrent_gradients, bias_gradients, carry_gradients = [], [], [], [], []
     later: list[tf.Tensor] = []
-    for inputs_now, before, step, own, carried in reversed(steps):
-        total = tf.add_n([*later, *([] if own is None else [own])])
-        kept, change = step.kept, step.change
-        if kept is None:
-            kept = step.update if carried is None else carried * step.update
-            change = -step.candidate if before is None else before - step.candidate
-        held = total * kept
-        candidate = tf.raw_ops.TanhGrad(y=step.candidate, dy=total - held)
-        changed = total * change
-        if carried is not None:
-            carry_gradients.append(tf.reduce_sum(changed * step.update, -1))
-            changed *= carried
-        update = tf.raw_ops.SigmoidGrad(y=step.update, dy=changed)
-        if before is None:
-            none = tf.zeros_like(update)
-            gates = tf.concat([update, none, none, candidate], -1)
-        else:
-            reset = tf.raw_ops.SigmoidGrad(y=step.reset, dy=candidate * step.recalled)
-            gates = tf.concat([update, reset, candidate * step.reset, candidate], -1)
+    for inputs_now, before, given, own, carried in reversed(steps):
+        arriving = [*later, *([] if own is None else [own])]
+        gates, held, of_carry = _gate_gradients(arriving, given, biases, before, carried)
+        carry_gradients.append(of_carry)
+        # The state before and the inputs by one product; what reads it takes the columns that it wants.
+        joint = tf.matmul(gates, of_inputs if before is None else of_both, transpose_b=True)
+        if before is not None:
+            later = [held, joint]
             recurrent_gradients.append(tf.matmul(before, gates, transpose_a=True))
-        # One product for both, where their parts need not be copied from it.
-        if before is not None and compiled:
-            joint = tf.matmul(gates, of_both, transpose_b=True)
-            of_before, of_now = tf.split(joint, [of_state.shape[0], of_inputs.shape[0]], -1)
-            later = [held, of_before]
-        else:
-            of_now = tf.matmul(gates, of_inputs, transpose_b=True)
-            later = [] if before is None else [held, tf.matmul(gates, of_state, transpose_b=True)]
-        inputs_gradients.append(of_now)
+        inputs_gradients.append(joint)
         kernel_gradients.append(tf.matmul(inputs_now, gates, transpose_a=True))
         bias_gradients.append(tf.raw_ops.BiasAddGrad(out_backprop=gates)[tf.newaxis])
     gradients = [
-        tf.stack(inputs_gradients[::-1]),
+        _last_columns(inputs_gradients[::-1], inputs),
         _by_gate(kernel_gradients, [0, 1, 3]),
         _by_gate(recurrent_gradients, [0, 1, 2]) if recurrent_gradients else tf.zeros_like(recurrent),
         tf.squeeze(_by_gate(bias_gradients, [0, 1, 3]), 1),
@@ -198,7 +202,14 @@ def _backward(
     return gradients if carry is None else [*gradients, tf.stack(carry_gradients[::-1])]
 
 
-def _by_gate(of_steps: list[tf.Tensor], gates: Sequence[int]) -> tf.Tensor:
+@fused
+def _last_columns(of_steps: Sequence[tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:
+    """Of each step as many columns as the inputs have, ``[T, B, I]``."""
+    return tf.stack([joint[:, -inputs.shape[-1] :] for joint in of_steps])
+
+
+@fused
+def _by_gate(of_steps: Sequence[tf.Tensor], gates: Sequence[int]) -> tf.Tensor:
     """The sum of what the steps give, ``[I, 4 * units]``, of these gates as ``[3, I, units]``; added up in float32."""
     total = tf.add_n([tf.cast(value, tf.float32) for value in of_steps])
     parts = tf.split(total, 4, -1)

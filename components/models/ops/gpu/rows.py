@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
+from components.models.ops.choice import fused
 from components.models.ops.rows import may_be_dense
 from components.models.tables.placement import sharding_of
 
@@ -22,20 +23,30 @@ def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, h
         return NotImplemented
     is_dense = may_be_dense(table)
     height, width = table.shape
-    total = rows.shape[-1] * width
 
     @tf.custom_gradient
-    def gathered(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor | tf.IndexedSlices]]:
-        found = tf.gather(tf.cast(values, dtype), rows)
-
+    def found(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor | tf.IndexedSlices]]:
         def gradient(upstream: tf.Tensor) -> tf.Tensor | tf.IndexedSlices:
             with tf.name_scope("look_up_gradient"):
+                if is_dense:
+                    return summed(upstream, rows, height, has_padding)
                 by_row = tf.cast(tf.reshape(upstream, [-1, width]), tf.float32)
-                if not is_dense:
-                    return tf.IndexedSlices(by_row, tf.reshape(rows, [-1]), tf.constant([height, width], rows.dtype))
-                counted = tf.where(rows[..., :1] > 0, rows, -tf.ones_like(rows)) if has_padding else rows
-                return tf.math.unsorted_segment_sum(by_row, tf.reshape(counted, [-1]), height)
+                return tf.IndexedSlices(by_row, tf.reshape(rows, [-1]), tf.constant([height, width], rows.dtype))
 
-        return tf.reshape(found, tf.concat([tf.shape(rows)[:-1], [total]], 0)), gradient
+        return gathered(values, rows, dtype), gradient
 
-    return gathered(tf.convert_to_tensor(table))
+    return found(tf.convert_to_tensor(table))
+
+
+def gathered(values: tf.Tensor, rows: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """The rows ``[..., F]`` of a table side by side, ``[..., F * width]``."""
+    found = tf.gather(tf.cast(values, dtype), rows)
+    return tf.reshape(found, tf.concat([tf.shape(rows)[:-1], [rows.shape[-1] * values.shape[-1]]], 0))
+
+
+@fused
+def summed(gradients: tf.Tensor, rows: tf.Tensor, height: int, has_padding: bool) -> tf.Tensor:
+    """The sums of the gradients ``[..., F * width]`` of rows ``[..., F]``, float32 ``[height, width]``."""
+    by_row = tf.cast(tf.reshape(gradients, [-1, gradients.shape[-1] // rows.shape[-1]]), tf.float32)
+    counted = tf.where(rows[..., :1] > 0, rows, -tf.ones_like(rows)) if has_padding else rows
+    return tf.math.unsorted_segment_sum(by_row, tf.reshape(counted, [-1]), height)
