@@ -46,7 +46,7 @@ def batch_of(rows: int, seed: int = 3) -> dict[str, tf.Tensor]:
     return {name: tf.constant(values, tf.int32) for name, values in samples(rows, seed=seed).items()}
 
 
-def steps(tmp_path: Path, ranks: Ranks, **given: str) -> list[np.ndarray]:
+def steps(tmp_path: Path, ranks: Ranks, **given: Any) -> list[np.ndarray]:
     """What three steps on the same batch return."""
     step = make_step(tmp_path, ranks, **given)
     return [step.run(batch_of(50)).numpy() for _ in range(3)]

@@ -19,7 +19,7 @@ def numbers(*shape: int) -> tf.Tensor:
 
 
 MASK = tf.constant([[True, True, False], [False, False, False]])
-CASES = {
+CASES: dict[str, tuple[Callable[..., tf.Tensor], list[tf.Tensor]]] = {
     "masked softmax": (lambda scores: masked_softmax(scores, MASK), [numbers(2, 3)]),
     "log loss": (lambda logits: log_loss(tf.constant([0.0, 1.0]), logits), [numbers(2)]),
     "next item": (lambda x, y: next_item_losses(x, y, MASK), [numbers(2, 3), numbers(2, 3) + 1]),
