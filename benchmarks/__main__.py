@@ -17,7 +17,10 @@ from typing import Any
 from benchmarks.machine import described
 from benchmarks.measuring import Plan, Report
 
-STAGES = ("startup", "convert", "read", "step", "dlrm", "scaling", "preprocess", "outbrain", "criteo", "evaluate")
+STAGES = (
+    "startup", "convert", "read", "step", "dlrm", "wide_and_deep", "scaling", "preprocess", "outbrain", "criteo",
+    "evaluate",
+)  # fmt: skip
 
 
 def main() -> int:

@@ -43,7 +43,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
     records = folder / "tfrecord"
     run(TfrecordParameters(), parquet=write_samples(folder / "parquet", 1000, ROWS), tfrecord=records)
-    model, step = our_step()
+    _, model, step = our_step()
     data = tensors(BATCH, 1)
     served = {name: _spec(values) for name, values in data.items() if name in model.serving_features}
     export(model, registry.task("click"), served, folder / "model" / SAVED_MODEL)
