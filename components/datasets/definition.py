@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,6 +99,8 @@ class DatasetDefinition:
             including ``train`` and ``test``.
         lengths: takes the preprocess step's parameters and returns how long the lists of a channel will be, by channel;
             a model can reject them before the first step starts.
+        local_defaults: other defaults of the preprocess step's parameters where ``kfrec run`` prepares the data on this
+            machine.
     """
 
     name: str
@@ -109,3 +111,4 @@ class DatasetDefinition:
     sampling: type
     preprocess: Callable[[PreprocessJob], Mapping[str, int]]
     lengths: Callable[[Any], Mapping[str, ListLength]] = lambda parameters: {}
+    local_defaults: Mapping[str, Any] = field(default_factory=dict)

@@ -30,4 +30,6 @@ DATASET = DatasetDefinition(
     generate=_generate,
     sampling=Sampling,
     preprocess=_preprocess,
+    # Half of a small day would be lost.
+    local_defaults={"test_day_share": 1.0},
 )

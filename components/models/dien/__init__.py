@@ -7,7 +7,7 @@ from components.models.definition import ModelDefinition
 from components.models.dien.parameters import DienParameters
 from components.models.model import Model
 from components.models.optimizers import one_optimizer
-from components.models.sequences import check_histories, training_bytes
+from components.models.sequences import check_histories, trimmed_histories
 
 
 def _build(parameters: DienParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
@@ -23,7 +23,7 @@ MODEL = ModelDefinition(
     parameters=DienParameters,
     build=_build,
     optimizers=one_optimizer,
-    training_bytes=training_bytes,
+    serving=trimmed_histories,
     dataset="amazon_reviews",
     task="click",
     check=check_histories,

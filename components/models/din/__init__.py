@@ -7,7 +7,7 @@ from components.models.definition import ModelDefinition
 from components.models.din.parameters import DinParameters
 from components.models.model import Model
 from components.models.optimizers import one_optimizer
-from components.models.sequences import training_bytes
+from components.models.sequences import trimmed_histories
 
 
 def _build(parameters: DinParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
@@ -23,7 +23,7 @@ MODEL = ModelDefinition(
     parameters=DinParameters,
     build=_build,
     optimizers=one_optimizer,
-    training_bytes=training_bytes,
+    serving=trimmed_histories,
     dataset="amazon_reviews",
     task="click",
 )

@@ -51,15 +51,6 @@ def learning_rate(parameters: DlrmParameters) -> Schedule:
     return warm_up(highest, parameters.warmup_steps, fall)
 
 
-def _training_bytes(parameters: DlrmParameters, spec: FeatureSpec) -> int:
-    """Memory of the tables and of their optimizer's moments, in bytes."""
-    from components.models.tabular import read_tabular
-
-    channels = read_tabular(spec)
-    rows = sum((feature.cardinality or 0) + 1 for feature in (*channels.categorical, *channels.multihot))
-    return 4 * rows * parameters.embedding_dim * (3 if parameters.optimizer == ADAM else 1)
-
-
 MODEL = ModelDefinition(
     name="dlrm",
     title="DLRM",
@@ -67,7 +58,6 @@ MODEL = ModelDefinition(
     parameters=DlrmParameters,
     build=_build,
     optimizers=_optimizers,
-    training_bytes=_training_bytes,
     dataset="criteo",
     task="click",
     defaults={"epochs": 1, "global_batch_size": 65_536},
@@ -75,7 +65,6 @@ MODEL = ModelDefinition(
     local_defaults={
         "epochs": 2,
         "global_batch_size": 1024,
-        "test_day_share": 1.0,
         "embedding_dim": 16,
         "bottom_mlp_dims": (64, 32, 16),
         "top_mlp_dims": (128, 64, 1),

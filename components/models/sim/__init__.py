@@ -6,7 +6,7 @@ from components.feature_spec import FeatureSpec
 from components.models.definition import ModelDefinition
 from components.models.model import Model
 from components.models.optimizers import one_optimizer
-from components.models.sequences import check_histories, training_bytes
+from components.models.sequences import check_histories, trimmed_histories
 from components.models.sim.parameters import SimParameters
 
 
@@ -23,7 +23,7 @@ MODEL = ModelDefinition(
     parameters=SimParameters,
     build=_build,
     optimizers=one_optimizer,
-    training_bytes=training_bytes,
+    serving=trimmed_histories,
     dataset="amazon_reviews",
     task="click",
     check=check_histories,

@@ -50,18 +50,6 @@ def deep_schedule(parameters: WideAndDeepParameters, epochs: int, steps_per_epoc
     return warm_up(peak, warm, piecewise([(0, peak / 4), (half, peak / 8)]))
 
 
-def _training_bytes(parameters: WideAndDeepParameters, spec: FeatureSpec) -> int:
-    """Memory of the tables and of their optimizers' state, in bytes."""
-    from components.models.tabular import read_tabular
-    from components.models.wide_and_deep.widths import width_of
-
-    channels, size = read_tabular(spec), 0
-    for feature in (*channels.categorical, *channels.multihot):
-        width = 1 + width_of(feature, parameters.embedding_dim)
-        size += 4 * 2 * width * ((feature.cardinality or 0) + 1)
-    return size
-
-
 MODEL = ModelDefinition(
     name="wide_and_deep",
     title="Wide & Deep",
@@ -69,7 +57,6 @@ MODEL = ModelDefinition(
     parameters=WideAndDeepParameters,
     build=_build,
     optimizers=_optimizers,
-    training_bytes=_training_bytes,
     dataset="outbrain",
     task="ranking",
     defaults={"epochs": 20, "global_batch_size": 131_072},
