@@ -3,24 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from components.datasets.amazon_reviews.parameters import Generation, Sampling
 from components.datasets.amazon_reviews.raw_files import CONTRACT
-from components.datasets.definition import DatasetDefinition, PreprocessJob
+from components.datasets.definition import DatasetDefinition
 from components.feature_spec import Channel, ListLength
-
-
-def _generate(parameters: Generation, folder: Path) -> None:
-    from components.datasets.amazon_reviews.synthetic import write_synthetic
-
-    write_synthetic(parameters, folder)
-
-
-def _preprocess(job: PreprocessJob) -> Mapping[str, int]:
-    from components.datasets.amazon_reviews.preprocess import preprocess
-
-    return preprocess(job)
+from components.lazy import Lazy
 
 
 def _lengths(parameters: Sampling) -> Mapping[str, ListLength]:
@@ -35,8 +23,8 @@ DATASET = DatasetDefinition(
     summary="Reviews of products: the next item of a user, with the items before it.",
     raw=CONTRACT,
     generation=Generation,
-    generate=_generate,
+    generate=Lazy("components.datasets.amazon_reviews.synthetic:write_synthetic"),
     sampling=Sampling,
-    preprocess=_preprocess,
+    preprocess=Lazy("components.datasets.amazon_reviews.preprocess:preprocess"),
     lengths=_lengths,
 )

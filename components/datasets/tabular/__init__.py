@@ -2,32 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-
-from components.datasets.definition import DatasetDefinition, PreprocessJob
+from components.datasets.definition import DatasetDefinition
 from components.datasets.tabular.parameters import Generation, Sampling
 from components.datasets.tabular.raw_files import CONTRACT
-
-
-def _generate(parameters: Generation, folder: Path) -> None:
-    from components.datasets.tabular.synthetic import write_synthetic
-
-    write_synthetic(parameters, folder)
-
-
-def _preprocess(job: PreprocessJob) -> Mapping[str, int]:
-    from components.datasets.tabular.preprocess import preprocess
-
-    return preprocess(job)
-
+from components.lazy import Lazy
 
 DATASET = DatasetDefinition(
     name="tabular",
     summary="Tables of CSV or parquet files, with a schema file that tells label, split and columns.",
     raw=CONTRACT,
     generation=Generation,
-    generate=_generate,
+    generate=Lazy("components.datasets.tabular.synthetic:write_synthetic"),
     sampling=Sampling,
-    preprocess=_preprocess,
+    preprocess=Lazy("components.datasets.tabular.preprocess:preprocess"),
 )

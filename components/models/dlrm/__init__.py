@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from components.feature_spec import FeatureSpec
+from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.dlrm.parameters import ADAM, DlrmParameters
-from components.models.model import Model
 from components.models.optimizers import make_optimizer
 
 if TYPE_CHECKING:
+    from components.models.model import Model
     from components.models.optimizers.groups import OptimizerGroup
     from components.models.optimizers.schedules import Schedule
-
-
-def _build(parameters: DlrmParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
-    from components.models.dlrm.model import Dlrm
-
-    return Dlrm(parameters, spec, seed, amp)
 
 
 def _optimizers(parameters: DlrmParameters, model: Model, steps_per_epoch: int) -> list[OptimizerGroup]:
@@ -56,7 +50,7 @@ MODEL = ModelDefinition(
     title="DLRM",
     summary="Numbers through a network, and its dot products with embeddings through another.",
     parameters=DlrmParameters,
-    build=_build,
+    build=Lazy("components.models.dlrm.model:Dlrm"),
     optimizers=_optimizers,
     dataset="criteo",
     task="click",

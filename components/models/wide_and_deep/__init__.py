@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from components.feature_spec import FeatureSpec
+from components.lazy import Lazy
 from components.models.definition import ModelDefinition
-from components.models.model import Model
 from components.models.optimizers import make_optimizer
 from components.models.wide_and_deep.parameters import WideAndDeepParameters
 
@@ -15,12 +14,6 @@ if TYPE_CHECKING:
     from components.models.optimizers.schedules import Schedule
 
 RHO = 0.5
-
-
-def _build(parameters: WideAndDeepParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
-    from components.models.wide_and_deep.model import WideAndDeep
-
-    return WideAndDeep(parameters, spec, seed, amp)
 
 
 def _optimizers(parameters: Any, model: Any, steps_per_epoch: int) -> list[OptimizerGroup]:
@@ -55,7 +48,7 @@ MODEL = ModelDefinition(
     title="Wide & Deep",
     summary="A linear model and a deep network of the same features, added up.",
     parameters=WideAndDeepParameters,
-    build=_build,
+    build=Lazy("components.models.wide_and_deep.model:WideAndDeep"),
     optimizers=_optimizers,
     dataset="outbrain",
     task="ranking",
