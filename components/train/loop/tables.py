@@ -84,12 +84,13 @@ def surveyed(definition: ModelDefinition, parameters: Any, spec: FeatureSpec) ->
 
 def _told(placements: dict[str, Placement], ranks: int) -> str:
     """Which tables are divided, in one line; empty if none is."""
-    divided = {name.rpartition("/")[2]: p for name, p in placements.items() if p.kind != REPLICATED}
+    divided = {name: placement for name, placement in placements.items() if placement.kind != REPLICATED}
     if not divided:
         return ""
     counts = Counter(placement.kind for placement in divided.values())
     kinds = ", ".join(
         f"{count} by {kind}" if kind != RANK else f"{count} on one rank each" for kind, count in counts.items()
     )
-    names = ", ".join(list(divided)[:5]) + (", ..." if len(divided) > 5 else "")
+    features = list(dict.fromkeys(name.rpartition("/")[2] for name in divided))  # one may have two tables
+    names = ", ".join(features[:5]) + (", ..." if len(features) > 5 else "")
     return f"{len(divided)} of {len(placements)} embedding tables are divided over {ranks} ranks ({kinds}): {names}"
