@@ -10,14 +10,14 @@ read -ra model <<< "${MODEL:-}"
 mkdir -p "$folder"
 
 worker() { # NAME ARGUMENTS...: $ranks workers with the seed $seed, and their results in $folder/NAME
-  local name=$1 launch=()
+  local name=$1 launch=("$python" -m components.train.worker)
   shift
   if [ "${ranks:-1}" -gt 1 ]; then
-    launch=(mpirun -np "$ranks" -H "localhost:$ranks" --bind-to none -x PATH -x LD_LIBRARY_PATH -x PYTHONPATH)
+    launch=("$python" -c 'import sys; from pathlib import Path; from components.train.launching.launch import LocalLauncher
+LocalLauncher("gloo").run(int(sys.argv[1]), sys.argv[3:], Path(sys.argv[2]))' "$ranks" "$folder/$name.ranks.log")
   fi
-  "${launch[@]}" "$python" -m components.train.worker --dataset_dir "$folder/tfrecord" --results_dir "$folder/$name" \
-    --model_type "$model_type" --seed "${seed:-1}" "${model[@]}" "$@" > "$folder/$name.log" 2>&1 \
-    || { tail -20 "$folder/$name.log" >&2; exit 1; }
+  "${launch[@]}" --dataset_dir "$folder/tfrecord" --results_dir "$folder/$name" --model_type "$model_type" \
+    --seed "${seed:-1}" "${model[@]}" "$@" > "$folder/$name.log" 2>&1 || { tail -20 "$folder/$name.log" >&2; exit 1; }
 }
 
 row() { # FIRST NAME: a row of a table from the log of the run NAME
