@@ -18,18 +18,9 @@ from benchmarks.machine import described
 from benchmarks.measuring import Plan, Report
 
 STAGES = (
-    "startup",
-    "convert",
-    "read",
-    "step",
-    "dlrm",
-    "scaling",
-    "preprocess",
-    "outbrain",
-    "criteo",
-    "evaluate",
-    "serve",
-)
+    "startup", "convert", "read", "step", "dlrm", "wide_and_deep", "scaling", "preprocess", "outbrain", "criteo",
+    "evaluate", "serve",
+)  # fmt: skip
 
 
 def main() -> int:

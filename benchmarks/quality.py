@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from components.errors import KfrecError
+from benchmarks.trained import run_step, trained
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
@@ -56,32 +55,26 @@ class Case:
         return f"kfrec run --model {model} --dataset tabular --task click --source {data}/{self.folder} {settings}"
 
 
+def wide_and_deep(epochs: int, batch: int) -> dict[str, Any]:
+    """Settings of Wide & Deep for a table of some ten or hundred thousand rows."""
+    sizes = dict(embedding_dim=8, deep_hidden_units="128,64", deep_dropout=0.2)
+    return dict(epochs=epochs, global_batch_size=batch, deep_learning_rate=0.008, deep_warmup_epochs=1, **sizes)
+
+
+def dlrm(epochs: int, batch: int, rate: float, decay_steps: int) -> dict[str, Any]:
+    """Settings of DLRM for such a table."""
+    sizes = dict(embedding_dim=8, bottom_mlp_dims="32,8", top_mlp_dims="64,32,1", optimizer="adam")
+    schedule = dict(learning_rate=rate, warmup_steps=20, decay_start_step=100, decay_steps=decay_steps)
+    return dict(epochs=epochs, global_batch_size=batch, **sizes, **schedule)
+
+
 CASES = {
     "adult": Case(
         "adult",
         "adult.yaml",
         {
-            "wide_and_deep": dict(
-                epochs=8,
-                global_batch_size=512,
-                embedding_dim=8,
-                deep_hidden_units="128,64",
-                deep_dropout=0.2,
-                deep_learning_rate=0.008,
-                deep_warmup_epochs=1,
-            ),
-            "dlrm": dict(
-                epochs=5,
-                global_batch_size=512,
-                embedding_dim=8,
-                bottom_mlp_dims="32,8",
-                top_mlp_dims="64,32,1",
-                optimizer="adam",
-                learning_rate=0.005,
-                warmup_steps=20,
-                decay_start_step=100,
-                decay_steps=220,
-            ),
+            "wide_and_deep": wide_and_deep(8, 512),
+            "dlrm": dlrm(5, 512, 0.005, 220),
             "logistic_regression": dict(epochs=15, global_batch_size=512, lr=0.02),
         },
         {"max_iter": 300, "early_stopping": True},
@@ -91,27 +84,8 @@ CASES = {
         "nycflights13",
         "flights.yaml",
         {
-            "wide_and_deep": dict(
-                epochs=5,
-                global_batch_size=2048,
-                embedding_dim=8,
-                deep_hidden_units="128,64",
-                deep_dropout=0.2,
-                deep_learning_rate=0.008,
-                deep_warmup_epochs=1,
-            ),
-            "dlrm": dict(
-                epochs=4,
-                global_batch_size=2048,
-                embedding_dim=8,
-                bottom_mlp_dims="32,8",
-                top_mlp_dims="64,32,1",
-                optimizer="adam",
-                learning_rate=0.003,
-                warmup_steps=20,
-                decay_start_step=100,
-                decay_steps=440,
-            ),
+            "wide_and_deep": wide_and_deep(5, 2048),
+            "dlrm": dlrm(4, 2048, 0.003, 440),
             "logistic_regression": dict(epochs=4, global_batch_size=2048, lr=0.01),
         },
         # The season shifts: longer training gains on months like those it has seen alone.
@@ -154,50 +128,25 @@ def measure(
         models: names; empty is all.
     """
     raw, parquet, records = (folder / name for name in ("raw", "parquet", "tfrecord"))
-    _step("download", "--dataset=tabular", f"--source={source}", f"--raw={raw}")
+    run_step("download", "--dataset=tabular", f"--source={source}", f"--raw={raw}")
     schema = EXAMPLES / case.schema
-    _step("preprocess", "--dataset=tabular", f"--schema={schema}", f"--raw={raw}", f"--parquet={parquet}")
-    _step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}")
+    run_step("preprocess", "--dataset=tabular", f"--schema={schema}", f"--raw={raw}", f"--parquet={parquet}")
+    run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}")
     results: dict[str, list[dict[str, float]]] = {}
     for model in models or (*case.models, TREES):
         for seed in seeds:
             if model == TREES:
                 found = measured(*trees(parquet, seed, case.trees))
             else:
-                found = measured(*_trained(model, case.models[model], records, folder / f"{model}-{seed}", seed))
+                scores = trained(model, case.models[model], records, folder / f"{model}-{seed}", seed)
+                found = measured(scores.labels, scores.values)
             results.setdefault(model, []).append(found)
             print(f"{model}, seed {seed}: {_told(found)}", file=sys.stderr, flush=True)
     return results
 
 
-def _step(name: str, *arguments: str) -> None:
-    """Runs a step's command.
-
-    Raises:
-        KfrecError: it failed; its message is on the terminal.
-    """
-    done = subprocess.run([sys.executable, "-m", f"components.{name}", *arguments], stdout=subprocess.DEVNULL)
-    if done.returncode:
-        raise KfrecError(f"the step {name} failed")
-
-
-def _trained(
-    model: str, parameters: Mapping[str, Any], records: Path, folder: Path, seed: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Trains a model; returns the labels and its probabilities of the test samples."""
-    from components.scoring import load_model, score_split
-
-    given = [f"--{name}={value}" for name, value in parameters.items()]
-    store = f"sqlite:///{folder.parent / 'mlflow.db'}"
-    os.environ["MLFLOW_TRACKING_URI"] = store
-    _step("train", f"--model_type={model}", f"--tfrecord={records}", f"--model={folder}", f"--seed={seed}", *given)
-    spec = load_feature_spec(records)
-    scores = score_split(spec, load_model(folder), (), batch_size=16_384, lookups={})
-    return scores.labels, scores.values
-
-
 def trees(parquet: Path, seed: int, settings: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient-boosted trees of the numbers and ids, without their bins; as :func:`_trained`.
+    """Gradient-boosted trees of the numbers and ids, without their bins: the labels and their probabilities.
 
     Args:
         parquet: folder of the samples.

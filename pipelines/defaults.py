@@ -76,9 +76,10 @@ def every_pipeline() -> list[Pipeline]:
 FOUND = tuple(name for name in STEPS["find"].results if name != "proceed")
 
 
-def local_defaults(model: str) -> dict[str, Any]:
-    """Of a run on this machine: smaller batches for a laptop, and what else the model prefers there."""
-    return {"global_batch_size": 1024, **registry.model(model).local_defaults}
+def local_defaults(pipeline: Pipeline) -> dict[str, Any]:
+    """Of a run on this machine: smaller batches for a laptop, and what else the data set and the model prefer there."""
+    data = registry.dataset(pipeline.choices["dataset"])
+    return {"global_batch_size": 1024, **data.local_defaults, **registry.model(pipeline.model).local_defaults}
 
 
 CLUSTER_DEFAULTS: dict[str, Any] = {"launcher": "mpijob"}

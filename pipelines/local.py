@@ -152,7 +152,7 @@ def _require_same_parameters(record: RunRecord, values: Mapping[str, Any]) -> No
 
 def arguments_of(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> dict[str, Any]:
     """Every parameter of a pipeline; parameters without a value have the local defaults."""
-    local = {**local_defaults(pipeline.model), "cache_dir": str(workdir.absolute() / "cache")}
+    local = {**local_defaults(pipeline), "cache_dir": str(workdir.absolute() / "cache")}
     known = pipeline_parameters(pipeline, local)
     return {name: parameter.plain_default for name, parameter in known.items()} | checked(values, pipeline, local)
 

@@ -43,10 +43,11 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
     records = folder / "tfrecord"
     run(TfrecordParameters(), parquet=write_samples(folder / "parquet", 1000, ROWS), tfrecord=records)
-    model, step = our_step()
+    _, model, step = our_step()
     data = tensors(BATCH, 1)
     served = {name: _spec(values) for name, values in data.items() if name in model.serving_features}
-    export(model, registry.task("click"), served, folder / "model" / SAVED_MODEL)
+    with registry.model("sim").serving():
+        export(model, registry.task("click"), served, folder / "model" / SAVED_MODEL)
     (folder / "model" / "parameters.json").write_text(json.dumps(as_plain(worker_parameters("sim")())))
     (folder / "model" / "feature_spec.yaml").write_text((records / "feature_spec.yaml").read_text())
     command = [sys.executable, "-c", _SCORE, str(folder / "model"), str(BATCH), str(records)]

@@ -62,7 +62,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
 def sent_megabytes(rows: int) -> float:
     """Megabytes that one rank sends in the reductions of a step, for a share of ``rows`` samples."""
-    model, _ = our_step()
+    model = our_step().model
     data = tensors(rows, 1)
     with tf.GradientTape() as tape:
         _, terms = model.loss_terms(

@@ -84,7 +84,7 @@ def _save(folder: Path) -> Path:
     """The model of an MLflow version, with vocabularies of the size of Amazon Books."""
     import tensorflow as tf
 
-    model, _ = our_step()
+    model = our_step().model
     signature = {
         name: tf.TensorSpec((None, *values.shape[1:]), values.dtype)
         for name, values in tensors(8, 1).items()

@@ -31,7 +31,7 @@ from benchmarks.stages.step import our_step, tensors
 from components.feature_spec import load_feature_spec
 from components.records import Records
 next(Records(load_feature_spec(Path(sys.argv[1]) / "tfrecord"), "train").batches(64))
-our_step()[1](tensors(64, 1)).numpy()
+our_step().run(tensors(64, 1)).numpy()
 """
 
 

@@ -14,30 +14,16 @@ from benchmarks.machine import matmul_gflops
 from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
 from benchmarks.reference.sim import ReferenceSim, copy_weights, training_step
 from benchmarks.samples import CATEGORIES, ITEMS, USERS, batch, specification
-from components import registry
-from components.models import build_model
-from components.models.optimizers.groups import Optimizers
-from components.steps.catalog import worker_parameters
-from components.tasks.binary.streaming import BinaryMetrics
-from components.train.loop.loss_scale import LossScale
-from components.train.loop.ranks import Alone
-from components.train.loop.training_step import TrainingStep
+from benchmarks.training import Batch, Step, share_of_peak, signature, worker_step
 
 SIZE, LAZY_SIZES = 16_384, (4096, 16_384)
 CURVE_SIZE, CURVE_RUNS, CURVE_RUN_STEPS = 4096, 5, 20
-Batch = dict[str, tf.Tensor]
 Steps = dict[str, Callable[[Batch], tf.Tensor]]
 
 
-def our_step(optimizer: str = "adam") -> tuple[Any, Callable[[Batch], tf.Tensor]]:
-    """The model and the step the worker runs, from a fixed seed."""
-    parameters = worker_parameters("sim")(seed=1, optimizer=optimizer)
-    model = build_model(parameters, specification(), seed=1)
-    rule = Optimizers(registry.model("sim").optimizers(parameters, model, 1), model.trainable_variables)
-    step = TrainingStep(
-        model, rule, Alone(), BinaryMetrics(with_loss=False), LossScale(False), _signature(), "label", False
-    )
-    return model, step.run
+def our_step(optimizer: str = "adam") -> Step:
+    """SIM with the cardinalities of Amazon Books."""
+    return worker_step("sim", specification(), optimizer=optimizer)
 
 
 def reference_step(model: Any) -> Callable[[Batch], tf.Tensor]:
@@ -45,7 +31,7 @@ def reference_step(model: Any) -> Callable[[Batch], tf.Tensor]:
     reference = ReferenceSim({"item": ITEMS, "cat": CATEGORIES, "uid": USERS})
     reference({name: values for name, values in tensors(8, 0).items() if name != "label"})
     copy_weights(model, reference)
-    features = {name: kind for name, kind in _signature().items() if name != "label"}
+    features = {name: kind for name, kind in signature(specification()).items() if name != "label"}
     step = training_step(reference, tf.keras.optimizers.Adam(0.01), features)
 
     def run(features: Batch) -> tf.Tensor:
@@ -55,21 +41,13 @@ def reference_step(model: Any) -> Callable[[Batch], tf.Tensor]:
     return run
 
 
-def _signature() -> dict[str, tf.TensorSpec]:
-    """The signature of a batch of any size, so that neither step is retraced."""
-    return {
-        name: tf.TensorSpec((None,) if feature.length is None else (None, feature.length), tf.int32, name=name)
-        for name, feature in specification().features.items()
-    }
-
-
 def tensors(rows: int, seed: int) -> Batch:
     return {name: tf.constant(values) for name, values in batch(rows, seed).items()}
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
-    model, ours = our_step()
-    steps = {"ours": ours, "reference": reference_step(model)}
+    sim = our_step()
+    steps = {"ours": sim.run, "reference": reference_step(sim.model)}
     losses, values = _trained(steps)
     name = f"largest difference of the loss, {len(losses['ours'])} steps, batch {CURVE_SIZE}"
     differences = [abs(one - other) for one, other in zip(losses["ours"], losses["reference"], strict=True)]
@@ -77,7 +55,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     _add(report, CURVE_SIZE, values)
     _add(report, SIZE, _measured(steps, SIZE, plan.runs))
     if plan.full:
-        steps["ours"] = our_step("lazy_adam")[1]
+        steps["ours"] = our_step("lazy_adam").run
         for size in LAZY_SIZES:
             values = _measured(steps, size, plan.runs)
             name = f"SIM step, lazy Adam, batch {size}"
@@ -88,15 +66,8 @@ def _add(report: Report, size: int, values: dict[str, list[float]]) -> None:
     name = f"SIM step, batch {size}"
     report.add(Figure("train", name, "samples/s", values["ours"], values["reference"], target_ratio=2))
     for counted, as_published in (("as published", True), ("after the algebra", False)):
-        work = flops_per_sample(as_published) / 1e9
-        shares = [value * work / peak for value, peak in zip(values["ours"], values["peak"], strict=True)]
-        peaks = f"{min(values['peak']):.0f} to {max(values['peak']):.0f} GFLOP/s"
-        report.add(
-            Figure(
-                "train", f"useful work of the matmul peak, counted {counted}, batch {size}", "", shares, target=0.6,
-                note=f"{work * 1e3:.1f} MFLOP a sample; the peak was measured beside each run, {peaks}",
-            )
-        )  # fmt: skip
+        name = f"useful work of the matmul peak, counted {counted}, batch {size}"
+        report.add(share_of_peak(name, values, flops_per_sample(as_published)))
 
 
 def _trained(steps: Steps) -> tuple[dict[str, list[float]], dict[str, list[float]]]:

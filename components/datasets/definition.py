@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -103,6 +103,8 @@ class DatasetDefinition:
         raw_rows: takes a model's feature specification and the names of the features that it reads, and returns what
             encodes raw rows for it; None where models of the data set take encoded features only. The data set's
             preprocessing notes its name as ``dataset`` in the metadata's section ``encoding``.
+        local_defaults: other defaults of the preprocess step's parameters where ``kfrec run`` prepares the data on this
+            machine.
     """
 
     name: str
@@ -114,3 +116,4 @@ class DatasetDefinition:
     preprocess: Callable[[PreprocessJob], Mapping[str, int]]
     lengths: Callable[[Any], Mapping[str, ListLength]] = lambda parameters: {}
     raw_rows: Callable[[FeatureSpec, Collection[str]], RawRows] | None = None
+    local_defaults: Mapping[str, Any] = field(default_factory=dict)

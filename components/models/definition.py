@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -26,12 +27,12 @@ class ModelDefinition:
             returns the model with fresh weights. TensorFlow is imported within.
         optimizers: takes the parameters, the model and the steps of an epoch, and returns the optimizer groups, which
             together have every trainable variable.
-        training_bytes: takes the parameters and the feature specification, and returns the memory of the embedding
-            tables and their optimizer's state on one rank, which is compared with what is free before any is taken.
         dataset: name of the data set that it trains on by default.
         task: name of the task that judges it.
         check: takes the train step's parameters and how long the lists of each channel will be, and raises KfrecError
             if they do not fit together; asked before the first step of a run starts.
+        serving: makes the context within which the exported signature is traced, such as one in which histories are
+            trimmed.
         defaults: other defaults of the train step's parameters, such as the published epochs and batch size.
         local_defaults: the same where ``kfrec run`` trains on the built-in data, by pipeline parameter.
     """
@@ -42,9 +43,9 @@ class ModelDefinition:
     parameters: type
     build: Callable[[Any, FeatureSpec, int, bool], Model]
     optimizers: Callable[[Any, Model, int], Sequence[OptimizerGroup]]
-    training_bytes: Callable[[Any, FeatureSpec], int]
     dataset: str
     task: str
     check: Callable[[Any, Mapping[str, ListLength]], None] = lambda parameters, lengths: None
+    serving: Callable[[], AbstractContextManager[None]] = nullcontext
     defaults: Mapping[str, Any] = field(default_factory=dict)
     local_defaults: Mapping[str, Any] = field(default_factory=dict)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -13,21 +11,7 @@ from components.feature_spec import Feature
 from components.models.channels import SequenceChannels
 from components.models.layers.embedding import FusedEmbedding
 from components.models.layers.weights import Weights
-
-_trims = ContextVar("trims_histories", default=False)
-
-
-@contextmanager
-def trimmed_histories() -> Iterator[None]:
-    """Functions traced within read of the long history only what some sample of a batch has; the rest is padding.
-
-    Its length then depends on values, so that XLA cannot compile them.
-    """
-    token = _trims.set(True)
-    try:
-        yield
-    finally:
-        _trims.reset(token)
+from components.models.sequences import trims_histories
 
 
 class EmbeddedBatch(NamedTuple):
@@ -99,7 +83,7 @@ class SequenceInputs(tf.Module):
             negatives: whether the negative history is wanted.
         """
         channels = self._channels
-        history = self._trimmed(features) if _trims.get() else features
+        history = self._trimmed(features) if trims_histories() else features
         any_history = history[channels.positive[0].name]
         boundary = (any_history.shape[1] or tf.shape(any_history)[1]) - self._short_length
         long = self._rows(history, channels.positive, slice(0, boundary))

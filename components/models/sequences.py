@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Protocol
 
 from components.errors import KfrecError
-from components.feature_spec import Channel, FeatureSpec, ListLength
+from components.feature_spec import Channel, ListLength
 
-_STATES = {"sgd": 0}
-
-
-class TrainedTables(Protocol):
-    """What the memory of the embedding tables depends on, of the parameters of the train step and a model."""
-
-    @property
-    def embedding_dim(self) -> int: ...
-
-    @property
-    def optimizer(self) -> str: ...
-
-    @property
-    def average_decay(self) -> float: ...
+_trims = ContextVar("trims_histories", default=False)
 
 
 class DividedHistory(Protocol):
@@ -31,12 +20,22 @@ class DividedHistory(Protocol):
     def long_seq_length(self) -> int: ...
 
 
-def training_bytes(parameters: TrainedTables, spec: FeatureSpec) -> int:
-    """Memory of the embedding tables, the moments of their optimizer and the averages, in bytes."""
-    named = {name for channel in (Channel.USER, Channel.TARGET) for name in spec.channels.get(channel, ())}
-    rows = sum((spec.features[name].cardinality or 0) + 1 for name in named)
-    copies = 1 + _STATES.get(parameters.optimizer, 2) + (parameters.average_decay > 0)
-    return 4 * rows * parameters.embedding_dim * copies
+@contextmanager
+def trimmed_histories() -> Iterator[None]:
+    """Functions traced within read of the long history only what some sample of a batch has; the rest is padding.
+
+    Its length then depends on values, so that XLA cannot compile them.
+    """
+    token = _trims.set(True)
+    try:
+        yield
+    finally:
+        _trims.reset(token)
+
+
+def trims_histories() -> bool:
+    """Whether what is traced now is within :func:`trimmed_histories`."""
+    return _trims.get()
 
 
 def check_histories(parameters: DividedHistory, lengths: Mapping[str, ListLength]) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import tensorflow as tf
 
 from components.models import Model
-from components.models.inputs import trimmed_histories
 from components.tasks import TaskDefinition
 from components.train.checkpoints.disk import disk_errors
 
@@ -38,8 +37,7 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
 
     @tf.function(autograph=False)
     def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
-        with trimmed_histories():
-            return {task.output: task.serve(model.logits(features, training=False))}
+        return {task.output: task.serve(model.logits(features, training=False))}
 
     signature = {
         name: tf.TensorSpec(spec.shape, spec.dtype if spec.dtype.is_floating else tf.int64, name=name)

@@ -139,7 +139,8 @@ def _write_results(session: Session, seed: int, results: Mapping[str, Any]) -> N
         return
     copy_data_description(data.spec, parameters.feature_spec, out)
     if served is not None:
-        export(served, session.task, data.signature(session.model.serving_features), out / SAVED_MODEL)
+        with session.definition.serving():
+            export(served, session.task, data.signature(session.model.serving_features), out / SAVED_MODEL)
     else:
         print(
             f"the divided embedding tables have {size / 1e9:,.2f} GB, more than largest_export="

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from components.errors import KfrecError
 from components.progress import progress
 from components.workflows.quarantine import BadLine, Quarantine
 from components.workflows.text_blocks import Block, blocks
@@ -41,7 +42,8 @@ class RawReader:
             label: of the progress bar.
 
         Raises:
-            KfrecError: a damaged gzip file, or more bad lines in a file than the limit allows.
+            KfrecError: a damaged gzip file, a file that ends in the middle of a line, or more bad lines in a file than
+                the limit allows.
         """
         size, consumed = sum(path.stat().st_size for path in files), 0
         with progress(label, size, "bytes") as bar:
@@ -50,6 +52,7 @@ class RawReader:
                 try:
                     for block in blocks(path):
                         table, bad = parse(block)
+                        _require_whole(path, block, bad)
                         refused.add(bad)
                         lines += table.num_rows + len(bad)
                         consumed += block.consumed
@@ -60,3 +63,11 @@ class RawReader:
                     refused.close()
                 refused.judge(lines)
                 self.malformed_lines += refused.count
+
+
+def _require_whole(path: Path, block: Block, bad: Sequence[BadLine]) -> None:
+    """Rejects a file whose last line is malformed and has no end: the rest of the file is missing too."""
+    if bad and not block.text.endswith(b"\n") and bad[-1].number == block.first_line + block.text.count(b"\n"):
+        raise KfrecError(
+            f"{path}: ends in the middle of line {bad[-1].number}, {bad[-1].text[:100]!r}; get a complete copy of it"
+        )

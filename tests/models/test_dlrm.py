@@ -103,14 +103,6 @@ def test_adam_leaves_alone_the_rows_that_a_batch_lacks(spec, parameters):
     assert {variable.ref() for variable in tables.variables} == {t.variable.ref() for t in model.tables.values()}
 
 
-@pytest.mark.parametrize(("optimizer", "copies"), [("sgd", 1), ("adam", 3)])
-def test_the_memory_to_train_is_that_of_the_tables_and_their_moments(spec, parameters, optimizer, copies):
-    settings = parameters("dlrm", optimizer=optimizer)
-    tables = build_model(settings, spec).tables.values()
-    size = sum(4 * int(tf.size(table.variable)) for table in tables)
-    assert MODEL.training_bytes(settings, spec) == copies * size
-
-
 @pytest.mark.parametrize(
     ("given", "message"),
     [

@@ -3,8 +3,9 @@ import pytest
 import tensorflow as tf
 
 from components.models.channels import read_channels
-from components.models.inputs import SequenceInputs, trimmed_histories
+from components.models.inputs import SequenceInputs
 from components.models.layers.weights import Weights
+from components.models.sequences import trimmed_histories
 
 # Of conftest's specification.
 LENGTH, SHORT = 8, 3

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from components import registry
 from components.models import LossTerm, build_model, make_optimizer
-from components.models.inputs import trimmed_histories
 from components.models.loss import loss_of
+from components.models.sequences import trimmed_histories
 from components.models.sim import model as sim
 from components.tasks.binary.streaming import BinaryMetrics
 

@@ -129,24 +129,3 @@ def test_a_table_may_have_one_kind_of_column_only(spec, parameters, make_batch, 
 def test_data_without_a_column_to_read_are_refused_in_one_line(spec, parameters):
     with pytest.raises(KfrecError, match="no feature in the channels categorical, multihot, numerical"):
         build_model(parameters("wide_and_deep"), FeatureSpec(spec.features, {}, {"label": ("label",)}))
-
-
-def test_the_memory_to_train_is_that_of_the_tables_and_their_optimizers_state(spec, parameters):
-    settings = parameters("wide_and_deep")
-    model = build_model(settings, spec)
-    groups: Any = registry.model("wide_and_deep").optimizers(settings, model, 10)
-    for group in groups:
-        group.optimizer.build(group.variables)
-    tables = {table.variable.ref() for table in model.tables.values()}
-    needed: int = sum(4 * int(tf.size(table.variable)) for table in model.tables.values())
-    needed += sum(
-        4 * int(tf.size(state))
-        for state, variable in zip(groups[0].optimizer.accumulators, groups[0].variables, strict=True)
-        if variable.ref() in tables
-    )
-    needed += sum(
-        4 * int(tf.size(state))
-        for state, variable in zip(groups[1].optimizer.squares, groups[1].variables, strict=True)
-        if variable.ref() in tables
-    )
-    assert MODEL.training_bytes(settings, spec) == needed

@@ -14,11 +14,15 @@ from components.errors import KfrecError
 from components.evaluate.step import run as evaluate
 from components.feature_spec import load_feature_spec
 from components.metrics import RankedGroups
+from components.models import build_model
 from components.records import Records
 from components.register.step import run as register
 from components.scoring import load_model, score_split
-from components.steps.catalog import STEPS
+from components.scoring.model import SAVED_MODEL, load_saved_model
+from components.steps.catalog import STEPS, worker_parameters
+from components.steps.parameter import build
 from components.tasks.ranking import TASK
+from components.train.checkpoints.warm_start import warm_start
 from components.train.launching.launch import LocalLauncher
 from components.train.loop.log import read_log
 from tests.train.displays import write_displays
@@ -67,9 +71,9 @@ def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def two(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two ranks, one epoch, which is the warm-up."""
+    """Two ranks with divided tables, one epoch, which is the warm-up."""
     out = tmp_path_factory.mktemp("two")
-    train(data, out, workers=2, epochs=1)
+    train(data, out, workers=2, epochs=1, table_placement="rows")
     return out
 
 
@@ -84,7 +88,18 @@ def test_the_model_learns_to_rank(alone: Path) -> None:
 def test_two_ranks_have_the_loss_of_one(two: Path, alone: Path) -> None:
     records = read_log(two / "log.json")
     assert records[0]["data"]["workers"] == 2 and len(losses(records)) > 40
+    assert "6 of 6 embedding tables are divided over 2 ranks (6 by rows)" in (two / "worker.log").read_text()
     np.testing.assert_allclose(losses(records), losses(read_log(alone / "log.json"))[: len(losses(records))], atol=1e-4)
+
+
+def test_a_training_starts_from_a_champion_whose_tables_were_divided(two: Path, data: Path, tmp_path: Path) -> None:
+    spec = load_feature_spec(data)
+    given = {name: str(value) for name, value in SETTINGS.items()}
+    model: Any = build_model(build(worker_parameters("wide_and_deep"), given), spec, seed=1)
+    served = load_saved_model(two / SAVED_MODEL).weights
+    assert warm_start(str(two), tmp_path, model, spec) == sum(table.rows for table in model.tables.values())
+    for mine, champion in zip(model.variables, served, strict=True):
+        np.testing.assert_array_equal(mine.numpy(), champion.numpy())
 
 
 def test_the_map_of_two_ranks_is_that_of_all_scores(two: Path, data: Path) -> None:

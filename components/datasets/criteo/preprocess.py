@@ -8,20 +8,17 @@ from typing import Any
 
 from components.artifacts.folder import require_listed
 from components.artifacts.remote import fetch_artifact
-from components.datasets.criteo.columns import CATEGORICAL, LABEL, NUMERICAL
+from components.datasets.criteo.columns import CATEGORICAL
 from components.datasets.criteo.lines import parse_lines
 from components.datasets.criteo.partitions import Partition, write_partitions
 from components.datasets.criteo.raw_files import find_days
+from components.datasets.criteo.specification import VOCABULARY, specification
 from components.datasets.definition import PreprocessJob
 from components.errors import KfrecError
-from components.feature_spec import Channel, Feature, FeatureSpec, Vocabulary
 from components.feature_spec.spec import FILENAME
 from components.storage import is_uri
 from components.workflows import fork_server
 from components.workflows.reading import RawReader
-
-_VOCABULARY = "vocabulary"
-MISSING_OR_RARE = 0
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
@@ -57,7 +54,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     }
     lookups = scratch / "lookups"
     lookups.mkdir()
-    (job.output / _VOCABULARY).mkdir()
+    (job.output / VOCABULARY).mkdir()
     with dask_workers(parameters.workers, scheduler, -(-read // rows)) as workers:
         settled = settle_vocabulary(workers, splits["train"], given, parameters, lookups, job.output, scratch)
         counts = {split: write_split(workers, spans, lookups, job.output / split) for split, spans in splits.items()}
@@ -67,7 +64,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         "out_of_vocabulary_rate": settled.out_of_vocabulary_rate,
         "raw_rows": job.raw.rows.get("impressions", read),
     }
-    (job.folder / FILENAME).write_text(_specification(settled.sizes, encoding).to_yaml())
+    (job.folder / FILENAME).write_text(specification(settled.sizes, encoding).to_yaml())
     return {**counts, "impressions": read, "malformed_lines": reader.malformed_lines}
 
 
@@ -106,24 +103,11 @@ def _given(place: str, scratch: Path) -> Path | None:
     folder = Path(place)
     if is_uri(place):
         folder = scratch
-        fetch_artifact(place, folder, lambda path: path.startswith(f"{_VOCABULARY}/"))
-    if not (folder / _VOCABULARY).is_dir():
+        fetch_artifact(place, folder, lambda path: path.startswith(f"{VOCABULARY}/"))
+    if not (folder / VOCABULARY).is_dir():
         raise KfrecError(
-            f"{place}: no {_VOCABULARY} here; workflow must name an earlier output of this step, or records or a "
+            f"{place}: no {VOCABULARY} here; workflow must name an earlier output of this step, or records or a "
             "model that carry its vocabulary"
         )
-    require_listed(folder, [f"{_VOCABULARY}/{name}.parquet" for name in CATEGORICAL])
+    require_listed(folder, [f"{VOCABULARY}/{name}.parquet" for name in CATEGORICAL])
     return folder
-
-
-def _specification(sizes: Mapping[str, int], encoding: Mapping[str, Any]) -> FeatureSpec:
-    features = [
-        Feature(LABEL, "bool"),
-        *(Feature(name, "float32") for name in NUMERICAL),
-        # A column without a frequent value has a table all the same: of 0 and an id that does not occur.
-        *(Feature(name, "int64", max(sizes[name], 1)) for name in CATEGORICAL),
-    ]
-    channels = {Channel.LABEL: (LABEL,), Channel.NUMERICAL: NUMERICAL, Channel.CATEGORICAL: CATEGORICAL}
-    vocabularies = [Vocabulary(name, f"{_VOCABULARY}/{name}.parquet", MISSING_OR_RARE, (name,)) for name in CATEGORICAL]
-    noted = {"vocabulary": {each.name: each.to_dict() for each in vocabularies}, "encoding": dict(encoding)}
-    return FeatureSpec({feature.name: feature for feature in features}, {}, channels, noted)

@@ -6,7 +6,8 @@ numbers of hash buckets.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,13 +93,13 @@ def samples_workflow(fitted: Fitted, counts: Path, documents: Path, largest_buck
     """
     folds = fitted.division.folds
     plain = ColumnSelector([LABEL, GROUP])
-    ids = list(BUCKETS) >> HashBuckets(bucket_numbers(BUCKETS, largest_buckets))
-    click_rates = [*RATED, _FOLD] >> ClickRates(counts, folds)
-    shows = list(COUNTED) >> Shows(counts, folds) >> ops.LogOp() >> _standardised(fitted)
+    ids = list(BUCKETS) >> hash_buckets(bucket_numbers(BUCKETS, largest_buckets))
+    rated = [*RATED, _FOLD] >> click_rates(counts, folds)
+    shown = list(COUNTED) >> shows(counts, folds) >> ops.LogOp() >> _standardised(fitted)
     ages = [[name] >> ops.FillMissing(fitted.medians[name]) >> ops.LogOp() for name in AGES]
-    similar = [_VIEWED, _PROMOTED] >> Similarities(documents)
-    lists = [_VIEWED] >> FirstTerms(documents)
-    return Workflow(plain + ids + lists + click_rates + shows + ages[0] + ages[1] + similar).fit_schema(_JOINED)
+    similar = [_VIEWED, _PROMOTED] >> term_similarities(documents)
+    lists = [_VIEWED] >> first_terms(documents)
+    return Workflow(plain + ids + lists + rated + shown + ages[0] + ages[1] + similar).fit_schema(_JOINED)
 
 
 def _standardised(fitted: Fitted) -> ops.Normalize:
@@ -108,123 +109,107 @@ def _standardised(fitted: Fitted) -> ops.Normalize:
     return normalize
 
 
-class HashBuckets(ops.Operator):
-    """Raw ids to buckets from 1 on, 0 for a missing one.
+class Computed(ops.Operator):
+    """Columns that a function computes of others.
 
-    NVTabular's own HashBucket gives other buckets on a GPU than on a CPU, and a missing value one of them.
+    NVTabular's own HashBucket gives other buckets on a GPU than on a CPU, and a missing value one of them. Its
+    TargetEncoding draws folds anew for each partition and row, so that ads of one display, of which one is clicked, are
+    in several folds; and it has no threshold.
 
     Args:
-        numbers: of buckets, by column.
+        compute: takes numpy or cupy and a data frame, and returns the columns by name; sent to workers.
+        columns: what they are.
     """
 
-    def __init__(self, numbers: Mapping[str, int]) -> None:
+    def __init__(self, compute: Callable[[Any, Any], Mapping[str, Any]], columns: Sequence[ColumnSchema]) -> None:
         super().__init__()
-        self.numbers = dict(numbers)
+        self.compute, self.columns = compute, tuple(columns)
 
     def transform(self, col_selector: Any, df: Any) -> Any:
-        xp, out = array_module(df), type(df)()
-        for name, number in self.numbers.items():
-            out[name] = to_buckets(xp, df[name].values, number)
+        out = type(df)()
+        for name, column in self.compute(array_module(df), df).items():
+            out[name] = column
         return out
 
     def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:
-        return Schema([ColumnSchema(name, dtype=np.int32) for name in self.numbers])
+        return Schema(list(self.columns))
 
 
-class ClickRates(ops.Operator):
+def hash_buckets(numbers: Mapping[str, int]) -> Computed:
+    """Raw ids to so many buckets of each column, from 1 on, 0 for a missing one."""
+    columns = [ColumnSchema(name, dtype=np.int32) for name in numbers]
+    return Computed(partial(_buckets, dict(numbers)), columns)
+
+
+def _buckets(numbers: Mapping[str, int], xp: Any, df: Any) -> dict[str, Any]:
+    return {name: to_buckets(xp, df[name].values, number) for name, number in numbers.items()}
+
+
+def click_rates(counts: Path, folds: int) -> Computed:
     """Clicks per show of the ad and what it belongs to, outside the fold of the row.
 
-    NVTabular's TargetEncoding draws folds anew for each partition and row, so that ads of one display, of which one is
-    clicked, are in several folds; and it has no threshold.
-
     Args:
         counts: folder with the files that ``kept`` wrote.
         folds: of the counts.
     """
-
-    def __init__(self, counts: Path, folds: int) -> None:
-        super().__init__()
-        self.counts, self.folds = counts, folds
-
-    def transform(self, col_selector: Any, df: Any) -> Any:
-        xp, out = array_module(df), type(df)()
-        fold = df[_FOLD].values
-        for name, threshold in RATED.items():
-            positions, shown, clicked = load_counts(xp, self.counts, name, self.folds)
-            out[f"{name}_ctr"] = rates(xp, shown, clicked, threshold, positions.of(df[name].values), fold)
-        return out
-
-    def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:
-        return Schema([ColumnSchema(f"{name}_ctr", dtype=np.float32) for name in RATED])
+    columns = [ColumnSchema(f"{name}_ctr", dtype=np.float32) for name in RATED]
+    return Computed(partial(_rates, counts, folds), columns)
 
 
-class Shows(ops.Operator):
-    """How often the ad and its document were shown among training samples, 0 if never.
-
-    Args:
-        counts: folder with the files that ``kept`` wrote.
-        folds: of the counts.
-    """
-
-    def __init__(self, counts: Path, folds: int) -> None:
-        super().__init__()
-        self.counts, self.folds = counts, folds
-
-    def transform(self, col_selector: Any, df: Any) -> Any:
-        xp, out = array_module(df), type(df)()
-        for name in COUNTED:
-            positions, shown, _ = load_counts(xp, self.counts, name, self.folds)
-            at = positions.of(df[name].values)
-            total = xp.append(shown[:, self.folds], xp.zeros(1, shown.dtype))  # -1, an unknown id, is the 0 at the end
-            out[f"{name}_count"] = total[at]
-        return out
-
-    def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:
-        return Schema([ColumnSchema(f"{name}_count", dtype=np.int64) for name in COUNTED])
+def _rates(counts: Path, folds: int, xp: Any, df: Any) -> dict[str, Any]:
+    found, fold = {}, df[_FOLD].values
+    for name, threshold in RATED.items():
+        positions, shown, clicked = load_counts(xp, counts, name, folds)
+        found[f"{name}_ctr"] = rates(xp, shown, clicked, threshold, positions.of(df[name].values), fold)
+    return found
 
 
-class Similarities(ops.Operator):
+def shows(counts: Path, folds: int) -> Computed:
+    """How often the ad and its document were shown among training samples, 0 if never; as :func:`click_rates`."""
+    return Computed(partial(_shows, counts, folds), [ColumnSchema(f"{name}_count", dtype=np.int64) for name in COUNTED])
+
+
+def _shows(counts: Path, folds: int, xp: Any, df: Any) -> dict[str, Any]:
+    found = {}
+    for name in COUNTED:
+        positions, shown, _ = load_counts(xp, counts, name, folds)
+        total = xp.append(shown[:, folds], xp.zeros(1, shown.dtype))  # -1, an unknown id, is the 0 at the end
+        found[f"{name}_count"] = total[positions.of(df[name].values)]
+    return found
+
+
+def term_similarities(documents: Path) -> Computed:
     """Similarities of the viewed and the promoted document, by kind of term.
 
     Args:
         documents: folder that ``documents`` wrote.
     """
-
-    def __init__(self, documents: Path) -> None:
-        super().__init__()
-        self.documents = documents
-
-    def transform(self, col_selector: Any, df: Any) -> Any:
-        xp, out = array_module(df), type(df)()
-        for kind in TERMS:
-            vectors = load_vectors(xp, self.documents, kind)
-            out[f"{kind}_similarity"] = similarities(xp, vectors, df[_VIEWED].values, df[_PROMOTED].values)
-        return out
-
-    def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:
-        return Schema([ColumnSchema(f"{kind}_similarity", dtype=np.float32) for kind in TERMS])
+    columns = [ColumnSchema(f"{kind}_similarity", dtype=np.float32) for kind in TERMS]
+    return Computed(partial(_similarities, documents), columns)
 
 
-class FirstTerms(ops.Operator):
+def _similarities(documents: Path, xp: Any, df: Any) -> dict[str, Any]:
+    viewed, promoted = df[_VIEWED].values, df[_PROMOTED].values
+    return {
+        f"{kind}_similarity": similarities(xp, load_vectors(xp, documents, kind), viewed, promoted) for kind in TERMS
+    }
+
+
+def first_terms(documents: Path) -> Computed:
     """Lists of the buckets of the viewed document's first terms of each kind, 0 behind them.
 
     Args:
         documents: folder that ``documents`` wrote.
     """
+    columns = [ColumnSchema(name, dtype=np.int32, dims=(None, LISTED)) for name in LISTS.values()]
+    return Computed(partial(_terms, documents), columns)
 
-    def __init__(self, documents: Path) -> None:
-        super().__init__()
-        self.documents = documents
 
-    def transform(self, col_selector: Any, df: Any) -> Any:
-        xp, out = array_module(df), type(df)()
-        places = df[_VIEWED].values
-        for kind, name in LISTS.items():
-            listed = load_vectors(xp, self.documents, kind).listed
-            known = xp.where(places < 0, 0, places)
-            rows = xp.where((places < 0)[:, None], 0, listed[known]) if len(listed) else xp.zeros((len(places), LISTED))
-            out[name] = list_column(rows.astype(xp.int32))
-        return out
-
-    def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:
-        return Schema([ColumnSchema(name, dtype=np.int32, dims=(None, LISTED)) for name in LISTS.values()])
+def _terms(documents: Path, xp: Any, df: Any) -> dict[str, Any]:
+    found, places = {}, df[_VIEWED].values
+    for kind, name in LISTS.items():
+        listed = load_vectors(xp, documents, kind).listed
+        known = xp.where(places < 0, 0, places)
+        rows = xp.where((places < 0)[:, None], 0, listed[known]) if len(listed) else xp.zeros((len(places), LISTED))
+        found[name] = list_column(rows.astype(xp.int32))
+    return found

@@ -52,7 +52,7 @@ class LineParser:
         """The lines of a block, in order, and those that are malformed. Blank lines are skipped.
 
         Raises:
-            KfrecError: the header lacks a column, or the file ends in the middle of a line.
+            KfrecError: the header lacks a column.
         """
         text, first = block.text, block.first_line
         if first == 1:
@@ -121,10 +121,6 @@ class LineParser:
                     raise ValueError(f"{len(values)} fields, not {len(self.header)}")
                 rows.append([_value(field, values[place]) for field, place in zip(self.fields, places, strict=True)])
             except (ValueError, csv.Error) as error:
-                if not line.endswith(b"\n"):
-                    raise KfrecError(
-                        f"{self.path}: ends in the middle of line {number}, {line[:100]!r}; get a complete copy of it"
-                    ) from None
                 reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
                 bad.append(BadLine(number, reason, line.rstrip(b"\r\n")))
         columns = list(zip(*rows, strict=True)) if rows else [()] * len(self.fields)

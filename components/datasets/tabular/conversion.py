@@ -9,7 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.datasets.tabular.schema import Categorical, Label, Multihot
+from components.datasets.tabular.entries import Categorical, Label, Multihot
 from components.datasets.tabular.values import is_among, numbers, texts
 from components.workflows.quarantine import BadLine
 

@@ -14,19 +14,10 @@ import pyarrow.parquet as pq
 from dask import dataframe
 
 from components.datasets.tabular.conversion import hashes
+from components.datasets.tabular.entries import Categorical, Group, Multihot, Numeric
 from components.datasets.tabular.fitted import Fitted, FittedNumber
 from components.datasets.tabular.rows import GROUP, LABEL
-from components.datasets.tabular.schema import (
-    Categorical,
-    Group,
-    Multihot,
-    Numeric,
-    Source,
-    TableSchema,
-    bin_name,
-    feature_name,
-    missing_name,
-)
+from components.datasets.tabular.schema import Source, TableSchema, bin_name, feature_name, missing_name
 from components.datasets.tabular.statistics import Partition, logarithm
 from components.feature_spec import Channel, Feature
 from components.feature_spec.spec import FLOAT

@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 
 from components.artifacts.folder import require_listed
 from components.artifacts.remote import fetch_artifact
-from components.datasets.tabular.schema import Numeric, Source
+from components.datasets.tabular.entries import Numeric
+from components.datasets.tabular.schema import Source
 from components.datasets.tabular.statistics import NumberStatistics
 from components.errors import KfrecError
 from components.storage import is_uri

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.datasets.definition import PreprocessJob
+from components.datasets.tabular.entries import ByTime, Multihot, Numeric
 from components.datasets.tabular.fitted import (
     SERVED_SCHEMA,
     Fitted,
@@ -27,7 +28,7 @@ from components.datasets.tabular.fitted import (
 )
 from components.datasets.tabular.raw_files import FILENAME, find_schema, find_tables, read_schema
 from components.datasets.tabular.rows import Reading, Rows, read_tables
-from components.datasets.tabular.schema import ByTime, Multihot, Numeric, Source, TableSchema
+from components.datasets.tabular.schema import Source, TableSchema
 from components.datasets.tabular.splits import threshold
 from components.datasets.tabular.statistics import Partition, Survey, find_group, merge, survey
 from components.errors import KfrecError

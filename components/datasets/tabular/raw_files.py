@@ -8,7 +8,8 @@ from pathlib import Path
 
 from components.artifacts import Artifact
 from components.datasets.definition import RawContract, RawKind
-from components.datasets.tabular.schema import ByFiles, TableSchema, parse_schema
+from components.datasets.tabular.entries import ByFiles
+from components.datasets.tabular.schema import TableSchema, parse_schema
 from components.errors import KfrecError
 from components.steps.settings_file import parse_yaml
 from components.storage import Retry, is_uri, open_store

@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.datasets.tabular.conversion import Refusals, hashes, ids, labels, lists, number
+from components.datasets.tabular.entries import Categorical, Group, Multihot, Numeric
 from components.datasets.tabular.raw_files import TableFile
-from components.datasets.tabular.schema import Categorical, Group, Multihot, Numeric, TableSchema
+from components.datasets.tabular.schema import TableSchema
 from components.datasets.tabular.splits import Splitter
 from components.datasets.tabular.tables import Batch, batches
 from components.datasets.tabular.values import IdCheck, texts

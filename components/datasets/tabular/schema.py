@@ -5,177 +5,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from datetime import date
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+from pydantic import Field, StrictStr
 
+from components.datasets.tabular.entries import (
+    DEFAULT_MISSING,
+    ByColumn,
+    ByTime,
+    Categorical,
+    Group,
+    Label,
+    Multihot,
+    Numeric,
+    Split,
+    Treatment,
+)
 from components.errors import KfrecError
 from components.steps.parameter import unknown_parameter
 from components.steps.settings_file import Several, merge
-
-# A nested mapping; the types of its fields are strict themselves.
-_PART = ConfigDict(extra="forbid")
-EVERY_OTHER = "*"
-LONGEST = 10_000
-# A table has a row for each id and one for 0, and ids are int32.
-MOST_BUCKETS = 2**31 - 2
-DEFAULT_MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null", "\\N")
-
-# YAML reads 2013-11-01 as a date; tables hold it as text.
-Scalar = Annotated[
-    StrictStr | StrictBool | StrictInt | StrictFloat,
-    BeforeValidator(lambda value: value.isoformat() if isinstance(value, date) else value),
-]
-Share = Annotated[StrictFloat, Field(gt=0, lt=1)]
-AtLeast = Annotated[StrictInt, Field(ge=1)]
-Buckets = Annotated[StrictInt, Field(ge=0, le=MOST_BUCKETS)]
-
-
-@dataclass(frozen=True)
-class Label:
-    """Which samples are positive: a column that is 0 or 1, or one of four comparisons of a column.
-
-    Attributes:
-        column: of the table.
-        above: positive where the number is larger.
-        below: positive where the number is smaller.
-        equals: the positive value.
-        in_: the positive values; ``in`` in the file.
-        missing: what to do with rows without a label.
-    """
-
-    __pydantic_config__ = _PART
-    column: StrictStr
-    above: StrictFloat | None = None
-    below: StrictFloat | None = None
-    equals: Scalar | None = None
-    in_: Annotated[tuple[Scalar, ...] | None, Field(alias="in", min_length=1)] = None
-    missing: Literal["refuse", "drop"] = "refuse"
-
-    @property
-    def positive(self) -> tuple[Scalar, ...]:
-        """The positive values, where ``equals`` or ``in`` gives them."""
-        return self.in_ or (() if self.equals is None else (self.equals,))
-
-    @property
-    def comparisons(self) -> list[str]:
-        """Those that are given; at most one may be."""
-        given = {"above": self.above, "below": self.below, "equals": self.equals, "in": self.in_}
-        return [name for name, value in given.items() if value is not None]
-
-
-@dataclass(frozen=True)
-class ByFiles:
-    """Tables that match ``test`` are the test split; the others, or those that match ``train``, train."""
-
-    __pydantic_config__ = _PART
-    by: Literal["files"]
-    test: Annotated[tuple[StrictStr, ...], Field(min_length=1)]
-    train: tuple[StrictStr, ...] = ()
-
-
-@dataclass(frozen=True)
-class ByColumn:
-    """Rows whose column has a value in ``test`` are the test split; the others, or those in ``train``, train."""
-
-    __pydantic_config__ = _PART
-    by: Literal["column"]
-    column: StrictStr
-    test: Annotated[tuple[Scalar, ...], Field(min_length=1)]
-    train: tuple[Scalar, ...] = ()
-
-
-@dataclass(frozen=True)
-class ByTime:
-    """The newest rows are the test split: a share of all rows, or those from a time on."""
-
-    __pydantic_config__ = _PART
-    by: Literal["time"]
-    column: StrictStr
-    share: Share | None = None
-    since: Scalar | None = None
-
-
-@dataclass(frozen=True)
-class ByChance:
-    """A random share of the rows, or of the groups where there are any, is the test split."""
-
-    __pydantic_config__ = _PART
-    by: Literal["random"]
-    share: Share = 0.2
-
-
-@dataclass(frozen=True)
-class Numeric:
-    """A number, which becomes a float32 feature, ids of quantile bins, or both.
-
-    Attributes:
-        number: whether the number itself is a feature.
-        scale: subtract the mean and divide by the standard deviation of the training rows, or not.
-        log: take sign(x) ln(1 + |x|) first.
-        bins: quantile bins of a categorical feature beside the number; 0 is none.
-        fill: what stands for a missing number.
-    """
-
-    __pydantic_config__ = _PART
-    role: Literal["numeric"]
-    number: StrictBool = True
-    scale: Literal["standard", "none"] = "standard"
-    log: StrictBool = False
-    bins: Annotated[StrictInt, Field(ge=0, le=1024)] = 0
-    fill: Literal["median", "mean"] = "median"
-
-
-@dataclass(frozen=True)
-class Categorical:
-    """One id: of a vocabulary ordered by falling count, or of a hash bucket.
-
-    Attributes:
-        at_least: rarer values share id 0 with missing ones.
-        buckets: hash into so many instead; 0 is a vocabulary.
-    """
-
-    __pydantic_config__ = _PART
-    role: Literal["categorical"]
-    at_least: AtLeast = 1
-    buckets: Buckets = 0
-
-
-@dataclass(frozen=True)
-class Multihot:
-    """A list of ids; rare and unknown values are left out by the models, as padding is.
-
-    Attributes:
-        longest: values after the first so many are ignored.
-        separator: between the values, where the column is text.
-        at_least: as in :class:`Categorical`.
-        buckets: as in :class:`Categorical`.
-    """
-
-    __pydantic_config__ = _PART
-    role: Literal["multihot"]
-    longest: Annotated[StrictInt, Field(ge=1, le=LONGEST)]
-    separator: Annotated[StrictStr, Field(min_length=1)] = "|"
-    at_least: AtLeast = 1
-    buckets: Buckets = 0
-
-
-@dataclass(frozen=True)
-class Group:
-    """Which samples are ranked against each other; a group lies in one split and, unless told otherwise, in one file.
-
-    Attributes:
-        across_files: whether a group may continue in another file of its split.
-    """
-
-    __pydantic_config__ = _PART
-    role: Literal["group"]
-    across_files: StrictBool = False
-
-
-Treatment = Annotated[Numeric | Categorical | Multihot | Group, Field(discriminator="role")]
-Split = Annotated[ByFiles | ByColumn | ByTime | ByChance, Field(discriminator="by")]
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.datasets.tabular.conversion import Refusals
-from components.datasets.tabular.schema import ByChance, ByColumn, ByTime, TableSchema
+from components.datasets.tabular.entries import ByChance, ByColumn, ByTime
+from components.datasets.tabular.schema import TableSchema
 from components.datasets.tabular.values import is_among, texts, times
 from components.errors import KfrecError
 from components.workflows.random_draws import draws

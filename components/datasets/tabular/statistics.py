@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.datasets.tabular.conversion import hashes
+from components.datasets.tabular.entries import Numeric
 from components.datasets.tabular.rows import GROUP, LABEL
-from components.datasets.tabular.schema import Numeric, Source
+from components.datasets.tabular.schema import Source
 from components.datasets.tabular.splits import TEST, TIME
 from components.workflows.random_draws import draws
 

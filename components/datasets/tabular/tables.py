@@ -16,8 +16,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from components.datasets.tabular.entries import EVERY_OTHER
 from components.datasets.tabular.raw_files import is_parquet
-from components.datasets.tabular.schema import EVERY_OTHER, TableSchema
+from components.datasets.tabular.schema import TableSchema
 from components.errors import KfrecError
 from components.workflows.quarantine import BadLine
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.datasets.tabular.schema import Scalar
+from components.datasets.tabular.entries import Scalar
 
 # What Arrow's and Python's parsers both read.
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"

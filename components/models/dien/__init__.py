@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from components.feature_spec import FeatureSpec
+from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.dien.parameters import DienParameters
-from components.models.model import Model
 from components.models.optimizers import one_optimizer
-from components.models.sequences import check_histories, training_bytes
-
-
-def _build(parameters: DienParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
-    from components.models.dien.model import Dien
-
-    return Dien(parameters, spec, seed, amp)
-
+from components.models.sequences import check_histories, trimmed_histories
 
 MODEL = ModelDefinition(
     name="dien",
     title="DIEN",
     summary="The interest is where a recurrence over the newest items ends.",
     parameters=DienParameters,
-    build=_build,
+    build=Lazy("components.models.dien.model:Dien"),
     optimizers=one_optimizer,
-    training_bytes=training_bytes,
+    serving=trimmed_histories,
     dataset="amazon_reviews",
     task="click",
     check=check_histories,

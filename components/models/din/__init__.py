@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from components.feature_spec import FeatureSpec
+from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.din.parameters import DinParameters
-from components.models.model import Model
 from components.models.optimizers import one_optimizer
-from components.models.sequences import training_bytes
-
-
-def _build(parameters: DinParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
-    from components.models.din.model import Din
-
-    return Din(parameters, spec, seed, amp)
-
+from components.models.sequences import trimmed_histories
 
 MODEL = ModelDefinition(
     name="din",
     title="DIN",
     summary="The history, weighted by how well each item fits the target.",
     parameters=DinParameters,
-    build=_build,
+    build=Lazy("components.models.din.model:Din"),
     optimizers=one_optimizer,
-    training_bytes=training_bytes,
+    serving=trimmed_histories,
     dataset="amazon_reviews",
     task="click",
 )

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from components.feature_spec import FeatureSpec
+from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.dlrm.parameters import ADAM, DlrmParameters
-from components.models.model import Model
 from components.models.optimizers import make_optimizer
 
 if TYPE_CHECKING:
+    from components.models.model import Model
     from components.models.optimizers.groups import OptimizerGroup
     from components.models.optimizers.schedules import Schedule
-
-
-def _build(parameters: DlrmParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
-    from components.models.dlrm.model import Dlrm
-
-    return Dlrm(parameters, spec, seed, amp)
 
 
 def _optimizers(parameters: DlrmParameters, model: Model, steps_per_epoch: int) -> list[OptimizerGroup]:
@@ -51,23 +45,13 @@ def learning_rate(parameters: DlrmParameters) -> Schedule:
     return warm_up(highest, parameters.warmup_steps, fall)
 
 
-def _training_bytes(parameters: DlrmParameters, spec: FeatureSpec) -> int:
-    """Memory of the tables and of their optimizer's moments, in bytes."""
-    from components.models.tabular import read_tabular
-
-    channels = read_tabular(spec)
-    rows = sum((feature.cardinality or 0) + 1 for feature in (*channels.categorical, *channels.multihot))
-    return 4 * rows * parameters.embedding_dim * (3 if parameters.optimizer == ADAM else 1)
-
-
 MODEL = ModelDefinition(
     name="dlrm",
     title="DLRM",
     summary="Numbers through a network, and its dot products with embeddings through another.",
     parameters=DlrmParameters,
-    build=_build,
+    build=Lazy("components.models.dlrm.model:Dlrm"),
     optimizers=_optimizers,
-    training_bytes=_training_bytes,
     dataset="criteo",
     task="click",
     defaults={"epochs": 1, "global_batch_size": 65_536},
@@ -75,7 +59,6 @@ MODEL = ModelDefinition(
     local_defaults={
         "epochs": 2,
         "global_batch_size": 1024,
-        "test_day_share": 1.0,
         "embedding_dim": 16,
         "bottom_mlp_dims": (64, 32, 16),
         "top_mlp_dims": (128, 64, 1),

@@ -15,15 +15,6 @@ def _build(parameters: LogisticRegressionParameters, spec: FeatureSpec, seed: in
     return LogisticRegression(spec)  # nothing is drawn, and nothing is large enough for float16
 
 
-def _training_bytes(parameters: LogisticRegressionParameters, spec: FeatureSpec) -> int:
-    """Memory of the weights of all ids and of their optimizer's state, in bytes."""
-    from components.models.tabular import read_tabular
-
-    channels = read_tabular(spec)
-    rows = sum((feature.cardinality or 0) + 1 for feature in (*channels.categorical, *channels.multihot))
-    return 4 * rows * (1 if parameters.optimizer == "sgd" else 3)
-
-
 MODEL = ModelDefinition(
     name="logistic_regression",
     title="Logistic regression",
@@ -31,7 +22,6 @@ MODEL = ModelDefinition(
     parameters=LogisticRegressionParameters,
     build=_build,
     optimizers=one_optimizer,
-    training_bytes=_training_bytes,
     dataset="tabular",
     task="click",
     defaults={"epochs": 10, "global_batch_size": 4096},

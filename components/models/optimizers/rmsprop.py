@@ -25,7 +25,7 @@ class RmsProp(tf.Module):
 
     A sparse gradient counts as 0 in the rows it does not name: their weights stay, and their s fades like the others.
     All s of a table fade alike, so that the state is u with s = f u for one number f, which a step multiplies by rho:
-    the rows that a step does not name are not touched. Before f gets too small, every 30th step at rho = 0.5, f
+    the rows that a step does not name are not touched. Before f gets too small, in every 30th call at rho = 0.5, f
     becomes 1 again and u is multiplied instead.
 
     Args:
@@ -37,14 +37,17 @@ class RmsProp(tf.Module):
     """
 
     keeps_sparse = False
+    can_skip = True
 
     def __init__(self, learning_rate: Rate, rho: float = 0.9) -> None:
         super().__init__(name="rmsprop")
         self._learning_rate = learning_rate
         self._rho = rho
         self._period = max(1, math.ceil(_DIGITS / -math.log10(rho)))
+        self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
         with tf.device("CPU"):  # which decides whether u is multiplied, without waiting for a GPU
-            self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
+            self.calls = tf.Variable(0, dtype=tf.int64, trainable=False, name="calls")
+        self.factor = tf.Variable(1.0, trainable=False, name="factor")
         self.squares: list[tf.Variable] = []
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
@@ -52,28 +55,36 @@ class RmsProp(tf.Module):
         with tf.init_scope():
             self.squares = [slot(variable) for variable in variables]
 
-    def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]]) -> None:
-        """Takes one step; the variables come in the same order in every call."""
+    def apply(
+        self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], allowed: tf.Tensor | None = None
+    ) -> None:
+        """Takes one step, if it is allowed; the variables come in the same order in every call."""
         pairs = list(gradients_and_variables)
         if not self.squares:
             self.build([variable for _, variable in pairs])
         rate = at(self._learning_rate, tf.cast(self.steps, tf.float32))
-        age = tf.math.floormod(self.steps.assign_add(1, read_value=True), self._period)
-        tf.cond(age == 0, self._fade, lambda: None)
-        factor = tf.pow(self._rho, tf.cast(age, tf.float32))
+        self.steps.assign_add(1 if allowed is None else tf.cast(allowed, tf.int64))
+        share = 1.0 if allowed is None else tf.cast(allowed, tf.float32)
+        self.factor.assign(self.factor * (self._rho if allowed is None else tf.where(allowed, self._rho, 1.0)))
+        calls = self.calls.assign_add(1, read_value=True)
+        tf.cond(tf.math.floormod(calls, self._period) == 0, self._fade, lambda: None)
+        factor = tf.identity(self.factor)
         for (gradient, variable), squares in zip(pairs, self.squares, strict=True):
             if isinstance(gradient, tf.IndexedSlices):
                 rows, values = sum_by_row(gradient)
+                values *= share
                 new = tf.gather(squares, rows) + self._share(values, factor)
                 squares.scatter_update(tf.IndexedSlices(new, rows))
                 variable.scatter_sub(tf.IndexedSlices(_change(rate, values, factor * new), rows))
             else:
-                new = squares.assign_add(self._share(gradient, factor), read_value=True)
-                variable.assign_sub(_change(rate, gradient, factor * new))
+                values = share * gradient
+                new = squares.assign_add(self._share(values, factor), read_value=True)
+                variable.assign_sub(_change(rate, values, factor * new))
 
     def _fade(self) -> None:
         for squares in self.squares:
-            squares.assign(squares * self._rho**self._period)
+            squares.assign(squares * self.factor)
+        self.factor.assign(1.0)
 
     def _share(self, gradient: tf.Tensor, factor: tf.Tensor) -> tf.Tensor:
         """What a gradient adds to u."""

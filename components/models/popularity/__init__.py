@@ -40,12 +40,6 @@ def _build(parameters: PopularityParameters, spec: FeatureSpec, seed: int, amp: 
     return Popularity(counted_feature(spec, parameters.feature))
 
 
-def _training_bytes(parameters: PopularityParameters, spec: FeatureSpec) -> int:
-    """Memory of the weights of all ids and of their optimizer's state, in bytes."""
-    rows = (counted_feature(spec, parameters.feature).cardinality or 0) + 1
-    return 4 * rows * (1 if parameters.optimizer == "sgd" else 3)
-
-
 MODEL = ModelDefinition(
     name="popularity",
     title="Popularity",
@@ -53,7 +47,6 @@ MODEL = ModelDefinition(
     parameters=PopularityParameters,
     build=_build,
     optimizers=one_optimizer,
-    training_bytes=_training_bytes,
     dataset="tabular",
     task="click",
     defaults={"epochs": 5, "global_batch_size": 4096},

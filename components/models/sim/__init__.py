@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from components.feature_spec import FeatureSpec
+from components.lazy import Lazy
 from components.models.definition import ModelDefinition
-from components.models.model import Model
 from components.models.optimizers import one_optimizer
-from components.models.sequences import check_histories, training_bytes
+from components.models.sequences import check_histories, trimmed_histories
 from components.models.sim.parameters import SimParameters
-
-
-def _build(parameters: SimParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
-    from components.models.sim.model import Sim
-
-    return Sim(parameters, spec, seed, amp)
-
 
 MODEL = ModelDefinition(
     name="sim",
     title="SIM",
     summary="Search a long history for what fits the target, then look closely.",
     parameters=SimParameters,
-    build=_build,
+    build=Lazy("components.models.sim.model:Sim"),
     optimizers=one_optimizer,
-    training_bytes=training_bytes,
+    serving=trimmed_histories,
     dataset="amazon_reviews",
     task="click",
     check=check_histories,

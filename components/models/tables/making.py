@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol
 
 import tensorflow as tf
 
@@ -52,16 +52,25 @@ class Survey:
 
     Attributes:
         requested: the tables.
+        sizes: bytes of each table, by the reference of its empty variable.
     """
 
     def __init__(self) -> None:
         self.requested: list[Requested] = []
+        self.sizes: dict[Any, int] = {}
+
+    @property
+    def bytes(self) -> int:
+        """Of all tables."""
+        return sum(self.sizes.values())
 
     def __call__(self, name: str, shape: tuple[int, int], draw: Draw) -> tf.Variable:
         if any(table.name == name for table in self.requested):
             raise ValueError(f"two tables are called {name}; make them with weights of different scopes")
         self.requested.append(Requested(name, *shape))
-        return tf.Variable(tf.zeros([0, shape[1]]), name=name)
+        variable = tf.Variable(tf.zeros([0, shape[1]]), name=name)
+        self.sizes[variable.ref()] = tf.float32.size * shape[0] * shape[1]
+        return variable
 
 
 class PlacedTables:

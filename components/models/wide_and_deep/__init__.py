@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from components.feature_spec import FeatureSpec
+from components.lazy import Lazy
 from components.models.definition import ModelDefinition
-from components.models.model import Model
 from components.models.optimizers import make_optimizer
 from components.models.wide_and_deep.parameters import WideAndDeepParameters
 
@@ -15,12 +14,6 @@ if TYPE_CHECKING:
     from components.models.optimizers.schedules import Schedule
 
 RHO = 0.5
-
-
-def _build(parameters: WideAndDeepParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
-    from components.models.wide_and_deep.model import WideAndDeep
-
-    return WideAndDeep(parameters, spec, seed, amp)
 
 
 def _optimizers(parameters: Any, model: Any, steps_per_epoch: int) -> list[OptimizerGroup]:
@@ -50,26 +43,13 @@ def deep_schedule(parameters: WideAndDeepParameters, epochs: int, steps_per_epoc
     return warm_up(peak, warm, piecewise([(0, peak / 4), (half, peak / 8)]))
 
 
-def _training_bytes(parameters: WideAndDeepParameters, spec: FeatureSpec) -> int:
-    """Memory of the tables and of their optimizers' state, in bytes."""
-    from components.models.tabular import read_tabular
-    from components.models.wide_and_deep.widths import width_of
-
-    channels, size = read_tabular(spec), 0
-    for feature in (*channels.categorical, *channels.multihot):
-        width = 1 + width_of(feature, parameters.embedding_dim)
-        size += 4 * 2 * width * ((feature.cardinality or 0) + 1)
-    return size
-
-
 MODEL = ModelDefinition(
     name="wide_and_deep",
     title="Wide & Deep",
     summary="A linear model and a deep network of the same features, added up.",
     parameters=WideAndDeepParameters,
-    build=_build,
+    build=Lazy("components.models.wide_and_deep.model:WideAndDeep"),
     optimizers=_optimizers,
-    training_bytes=_training_bytes,
     dataset="outbrain",
     task="ranking",
     defaults={"epochs": 20, "global_batch_size": 131_072},

@@ -16,8 +16,6 @@ from components.steps.parameter import bytes_of
 from components.train.loop.memory import available_bytes, require_memory
 from components.train.loop.ranks import Ranks
 
-_FLOAT = 4
-
 
 def table_memory(parameters: Any, ranks: Ranks) -> float | None:
     """Bytes of a rank for tables, the same on every rank; None where nothing limits them. Every rank takes part."""
@@ -50,18 +48,14 @@ def build_placed(
     Raises:
         KfrecError: the tables fit no rank, or cannot be placed as asked.
     """
-    needed = definition.training_bytes(parameters, spec)
+    survey, copies = surveyed(definition, parameters, spec)
     named = read_named(parameters.placed_tables)
     if ranks.size == 1 and not tf.config.get_visible_devices("GPU"):
-        require_memory(definition.title, needed)
+        require_memory(definition.title, round(copies * survey.bytes))
     if ranks.size == 1 and not named and memory is None:
         return build_model(parameters, spec, seed=seed)
-    with tables_made_by(survey := Survey()):
-        build_model(parameters, spec, seed=seed)
-    tables = sum(_FLOAT * table.rows * table.width for table in survey.requested)
     kind = REPLICATED if parameters.xla and parameters.table_placement == AUTO else parameters.table_placement
     wish = Wish(kind, named, memory)
-    copies = max(needed / tables, 1.0) if tables else 1.0
     placements = plan_tables(definition.title, survey.requested, ranks.size, wish, copies)
     told = _told(placements, ranks.size)
     if told and ranks.rank == 0:
@@ -70,14 +64,33 @@ def build_placed(
         return build_model(parameters, spec, seed=seed)
 
 
+def surveyed(definition: ModelDefinition, parameters: Any, spec: FeatureSpec) -> tuple[Survey, float]:
+    """The tables of a model, none of which is made.
+
+    Returns:
+        The tables; and the bytes of them, their optimizers' state and their averages, as a multiple of their own.
+    """
+    with tables_made_by(survey := Survey()):
+        empty = build_model(parameters, spec, seed=0)
+    total = survey.bytes * (2.0 if parameters.average_decay else 1.0)
+    for group in definition.optimizers(parameters, empty, 1):
+        tables = [variable for variable in group.variables if variable.ref() in survey.sizes]
+        group.optimizer.build(tables)
+        # State of a table has its rows, of which there are none here; other state, such as a number of steps, is small.
+        state = [each for each in getattr(group.optimizer, "variables", ()) if 0 in each.shape]
+        total += sum(survey.sizes[table.ref()] for table in tables) * len(state) / max(len(tables), 1)
+    return survey, total / survey.bytes if survey.bytes else 1.0
+
+
 def _told(placements: dict[str, Placement], ranks: int) -> str:
     """Which tables are divided, in one line; empty if none is."""
-    divided = {name.rpartition("/")[2]: p for name, p in placements.items() if p.kind != REPLICATED}
+    divided = {name: placement for name, placement in placements.items() if placement.kind != REPLICATED}
     if not divided:
         return ""
     counts = Counter(placement.kind for placement in divided.values())
     kinds = ", ".join(
         f"{count} by {kind}" if kind != RANK else f"{count} on one rank each" for kind, count in counts.items()
     )
-    names = ", ".join(list(divided)[:5]) + (", ..." if len(divided) > 5 else "")
+    features = list(dict.fromkeys(name.rpartition("/")[2] for name in divided))  # one may have two tables
+    names = ", ".join(features[:5]) + (", ..." if len(features) > 5 else "")
     return f"{len(divided)} of {len(placements)} embedding tables are divided over {ranks} ranks ({kinds}): {names}"

@@ -69,6 +69,21 @@ def test_rmsprop_is_keras(sparse: bool, compiled: bool, rho: float) -> None:
     np.testing.assert_allclose(moved, variable, rtol=1e-4, atol=1e-6)
 
 
+def test_steps_that_are_not_allowed_leave_rmsprop_where_it_was() -> None:
+    start, gradients = np.ones((ROWS, WIDTH), "f"), _gradients(sparse=True)
+    optimizer: Any = make_optimizer("rmsprop", lambda step: 0.05 / (1.0 + step), rho=0.5)
+    variable = tf.Variable(start)
+    # Every second call is skipped, so that the state is scaled anew after 15 steps.
+    for gradient in gradients:
+        optimizer.apply([(gradient, variable)], tf.constant(True))
+        zeros = tf.IndexedSlices(tf.zeros_like(gradient.values), gradient.indices, gradient.dense_shape)
+        optimizer.apply([(zeros, variable)], tf.constant(False))
+    undisturbed, expected = make_optimizer("rmsprop", lambda step: 0.05 / (1.0 + step), rho=0.5), tf.Variable(start)
+    for gradient in gradients:
+        undisturbed.apply([(gradient, expected)])
+    np.testing.assert_allclose(variable, expected, rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["ftrl", "rmsprop"])
 def test_rows_may_come_as_slices_in_one_step_and_whole_in_the_next(name: str) -> None:
     start = np.ones((ROWS, WIDTH), "f")

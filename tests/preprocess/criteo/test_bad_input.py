@@ -64,10 +64,14 @@ def test_too_many_malformed_lines_name_the_file_the_count_and_the_first(tmp_path
     assert "day_1: 2 of 52 lines are not impressions, the first is line 51 (1 fields instead of 40)" in message
 
 
-def test_a_plain_file_cut_in_a_line_loses_this_line_alone(tmp_path: Path) -> None:
+def test_a_plain_file_cut_in_a_line_is_named_whatever_the_limit(tmp_path: Path) -> None:
     raw = raw_folder(tmp_path / "raw", train=text_of(LINES)[:-3])
-    counts = preprocess(raw, tmp_path / "out", malformed_limit=0.1)
-    assert (counts["impressions"], counts["malformed_lines"]) == (49, 1)
+    assert "train.txt: ends in the middle of line 50" in error_of(raw, tmp_path / "out", malformed_limit=1)
+
+
+def test_a_file_may_end_without_a_newline(tmp_path: Path) -> None:
+    raw = raw_folder(tmp_path / "raw", train=text_of(LINES)[:-1])
+    assert preprocess(raw, tmp_path / "out")["impressions"] == 50
 
 
 def test_a_gzip_file_cut_in_the_middle_is_named(tmp_path: Path) -> None:

@@ -44,7 +44,6 @@ MODEL = ModelDefinition(
     parameters=ToyParameters,
     build=_build,
     optimizers=_optimizers,
-    training_bytes=lambda parameters, spec: 0,
     dataset="toy_shop",
     task="toy_hit",
 )

@@ -130,16 +130,27 @@ def table_data(folder: Path, cities: list[str]) -> FeatureSpec:
     return spec
 
 
-def test_both_tables_of_a_feature_follow_what_the_ids_of_a_table_stand_for(tmp_path: Path) -> None:
-    parameters = worker_parameters("wide_and_deep")(model_type="wide_and_deep", deep_hidden_units=(3,))
+@pytest.mark.parametrize(
+    ("model_type", "sizes", "names"),
+    [
+        ("dlrm", dict(embedding_dim=3, top_mlp_dims=(3, 1)), ("city",)),
+        ("wide_and_deep", dict(deep_hidden_units=(3,)), ("city", "wide/city")),
+    ],
+)
+def test_the_tables_of_a_feature_follow_what_the_ids_of_a_table_stand_for(
+    model_type: str, sizes: dict[str, Any], names: tuple[str, ...], tmp_path: Path
+) -> None:
+    parameters = worker_parameters(model_type)(model_type=model_type, **sizes)
     old, new = (
         table_data(tmp_path / name, cities) for name, cities in (("old", ["a", "b", "c"]), ("new", ["c", "a", "d"]))
     )
     known, model, fresh = (build_model(parameters, spec, seed=seed) for spec, seed in ((old, 1), (new, 2), (new, 2)))
-    known.tables["wide/city"].variable.assign([[5.0], [6.0], [7.0], [8.0]])
+    for name in names:
+        table = known.tables[name].variable
+        table.assign(tf.reshape(tf.cast(tf.range(tf.size(table)), tf.float32), table.shape))
     export(known, registry.task("click"), {"city": tf.TensorSpec((None,), tf.int32)}, old.folder / SAVED_MODEL)
-    assert warm_start(str(old.folder), tmp_path / "scratch", model, new) == 2 * 3
-    for name in ("city", "wide/city"):
+    assert warm_start(str(old.folder), tmp_path / "scratch", model, new) == len(names) * 3
+    for name in names:
         mine, theirs, drawn = (each.tables[name].variable.numpy() for each in (model, known, fresh))
         np.testing.assert_array_equal(mine[[0, 1, 2]], theirs[[0, 3, 1]])
         np.testing.assert_array_equal(mine[3], drawn[3])  # the new city starts as any fresh one

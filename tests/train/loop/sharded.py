@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
@@ -110,8 +109,3 @@ def train(
             part = sharding.mine
             found[f"{number}_part"] = np.array([part.first, part.step, part.begin, part.end])
     return found
-
-
-def main(ranks: Ranks, folder: Path, cases: Mapping[str, tuple[Mapping[str, str], str, bool, int]]) -> None:
-    for name, case in cases.items():
-        np.savez(folder / f"{name}-{ranks.rank}.npz", **train(ranks, *case))

@@ -45,7 +45,9 @@ class Setting:
         self.scale.apply([gradient], lambda given, allowed: self.rules.apply([(given[0], self.variable)], allowed))
 
     def state(self) -> list[np.ndarray]:
-        return [self.variable.numpy(), *(v.numpy() for v in getattr(self.optimizer, "variables", []))]
+        kept = getattr(self.optimizer, "variables", [])
+        # RMSProp's calls only say when it scales its state anew.
+        return [self.variable.numpy(), *(v.numpy() for v in kept if not v.name.startswith("calls"))]
 
 
 @pytest.mark.parametrize("name", ["adam", "lazy_adam", "sgd", "ftrl", "rmsprop", "plain"])

@@ -2,19 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from components.train.loop.ranks import Alone
+from components.train.loop.ranks import Alone, Ranks
+from tests.train.loop import table_models
 from tests.train.loop.sharded import STEPS, train
+from tests.train.loop.table_models import LATER, MODELS, Trained
 from tests.train.ranks import on_ranks
 
 pytestmark = pytest.mark.slow
 
 # A table of each kind; tables/kind, the smallest, is replicated.
 MIXED = {"tables/city": "rows", "tables/tags": "rank", "embedding_tables": "columns"}
+CURVE = {"mixed": (MIXED, "adam", False, STEPS)}
+OTHERS = {"lazy": (MIXED, "lazy_adam", False, 20), "amp": (MIXED, "sgd", True, 20)}
+# Processes take longer to start than to train: two of them train everything.
+SIZES = {2: "mpi", 4: "gloo"}
+
+
+def main(ranks: Ranks, folder: Path, cases: Mapping[str, tuple[Mapping[str, str], str, bool, int]]) -> None:
+    """What a rank does."""
+    for name, case in cases.items():
+        np.savez(folder / f"{name}-{ranks.rank}.npz", **train(ranks, *case))
+    if ranks.size == 2:
+        table_models.main(ranks, folder)
 
 
 @pytest.fixture(scope="module")
@@ -22,14 +37,24 @@ def alone() -> dict[str, np.ndarray]:
     return train(Alone(), {}, "adam")
 
 
-@pytest.mark.parametrize(("size", "transport"), [(2, "gloo"), (2, "mpi"), (4, "gloo"), (4, "mpi")])
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
+    """What two ranks wrote under MPI, and four under Gloo."""
+    folders = {}
+    for size, transport in SIZES.items():
+        folders[size] = tmp_path_factory.mktemp(f"ranks-{size}")
+        cases = CURVE | (OTHERS if size == 2 else {})
+        on_ranks(size, transport, "tests.train.loop.test_sharded:main", folders[size], cases)
+    return folders
+
+
+@pytest.mark.parametrize("size", SIZES)
 def test_divided_tables_follow_the_loss_curve_of_whole_ones_over_a_hundred_steps(
-    size: int, transport: str, alone: dict[str, np.ndarray], tmp_path: Path
+    size: int, alone: dict[str, np.ndarray], trained: dict[int, Path]
 ) -> None:
-    on_ranks(size, transport, "tests.train.loop.sharded:main", tmp_path, {"mixed": (MIXED, "adam", False, STEPS)})
     assert alone["losses"][-10:].mean() < 0.7 * alone["losses"][:10].mean()
     for rank in range(size):
-        found = dict(np.load(tmp_path / f"mixed-{rank}.npz"))
+        found = dict(np.load(trained[size] / f"mixed-{rank}.npz"))
         np.testing.assert_allclose(found["losses"], alone["losses"], atol=1e-5, rtol=0)
         for name in (name for name in alone if name != "losses"):
             expected = alone[name]
@@ -39,10 +64,23 @@ def test_divided_tables_follow_the_loss_curve_of_whole_ones_over_a_hundred_steps
             np.testing.assert_allclose(found[name], expected, atol=1e-5)
 
 
-def test_mixed_precision_and_other_optimizers_train_divided_tables(tmp_path: Path) -> None:
-    cases = {"lazy": (MIXED, "lazy_adam", False, 20), "amp": (MIXED, "sgd", True, 20)}
-    on_ranks(2, "gloo", "tests.train.loop.sharded:main", tmp_path, cases)
-    for name, (_, optimizer, amp, steps) in cases.items():
-        expected = train(Alone(), {}, optimizer, amp, steps)["losses"]
-        found = np.load(tmp_path / f"{name}-0.npz")["losses"]
-        np.testing.assert_allclose(found, expected, atol=2e-2 if amp else 1e-5, rtol=0)
+@pytest.mark.parametrize("name", OTHERS)
+def test_mixed_precision_and_other_optimizers_train_divided_tables(name: str, trained: dict[int, Path]) -> None:
+    _, optimizer, amp, steps = OTHERS[name]
+    expected = train(Alone(), {}, optimizer, amp, steps)["losses"]
+    found = np.load(trained[2] / f"{name}-0.npz")["losses"]
+    np.testing.assert_allclose(found, expected, atol=2e-2 if amp else 1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("model_type", MODELS)
+def test_a_model_of_tables_trains_divided_as_whole_and_goes_on_alone(
+    model_type: str, trained: dict[int, Path], tmp_path: Path
+) -> None:
+    alone = Trained(Alone(), model_type, tmp_path)
+    losses = [np.load(trained[2] / f"{model_type}-{rank}.npz")["losses"] for rank in range(2)]
+    np.testing.assert_array_equal(*losses)
+    np.testing.assert_allclose(losses[0], alone.take(table_models.STEPS), atol=1e-5, rtol=0)
+    # One rank restores what two saved in parts.
+    resumed = Trained(Alone(), model_type, trained[2] / model_type)
+    resumed.restore()
+    np.testing.assert_allclose(resumed.take(LATER), alone.take(LATER), atol=1e-5, rtol=0)

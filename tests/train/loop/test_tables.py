@@ -7,16 +7,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from components import registry
 from components.errors import KfrecError
+from components.feature_spec import Channel, FeatureSpec
 from components.models import Model, build_model
 from components.models.tables.placement import sharding_of
 from components.scoring.model import load_model
 from components.steps.catalog import worker_parameters
 from components.steps.parameter import build, bytes_of
 from components.train.loop.ranks import Alone
-from components.train.loop.tables import build_placed, table_memory
+from components.train.loop.tables import build_placed, surveyed, table_memory
 from tests.train.dataset import CATEGORIES, ITEMS, USERS, specification
 
 T = TypeVar("T")
@@ -73,6 +75,32 @@ def test_a_placement_by_name_wins(tmp_path: Path) -> None:
 def test_with_xla_auto_divides_nothing(tmp_path: Path) -> None:
     with pytest.raises(KfrecError, match=r"would hold .* and without xla"):
         placed(tmp_path, table_memory=str(3 * 4 * 4 * ROWS - 1), xla=True)
+
+
+@pytest.mark.parametrize(
+    ("model_type", "given", "copies"),
+    [
+        ("din", {"optimizer": "sgd"}, 1),
+        ("din", {"average_decay": 0.9}, 4),
+        ("dlrm", {}, 1),
+        ("dlrm", {"optimizer": "adam"}, 3),
+        ("wide_and_deep", {}, 2),
+        ("wide_and_deep", {"average_decay": 0.9}, 3),
+        ("logistic_regression", {}, 3),
+        ("popularity", {"optimizer": "sgd", "average_decay": 0.9}, 2),
+    ],
+)
+def test_the_memory_to_train_is_that_of_the_tables_their_optimizers_state_and_their_averages(
+    model_type: str, given: dict[str, Any], copies: float, tmp_path: Path
+) -> None:
+    spec = specification(tmp_path)
+    channels = {**spec.channels, Channel.CATEGORICAL: spec.channels[Channel.TARGET]}
+    parameters: Any = worker_parameters(model_type)(model_type=model_type, **given)
+    described = FeatureSpec(spec.features, {}, channels)
+    survey, found = surveyed(registry.model(model_type), parameters, described)
+    whole = build_model(parameters, described, seed=1)
+    tables = {table.variable.ref(): table.variable for table in whole.tables.values()}
+    assert (survey.bytes, found) == (sum(4 * int(tf.size(each)) for each in tables.values()), copies)
 
 
 @pytest.mark.parametrize("given", [{"table_placement": "rows"}, {"placed_tables": "embedding_tables=rank"}])

@@ -1,0 +1,45 @@
+"""The steps of the workflow as commands, and the scores of what they trained."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from components import registry
+from components.errors import KfrecError
+from components.feature_spec import load_feature_spec
+from components.tasks import Scores
+
+
+def run_step(name: str, *arguments: str) -> None:
+    """Runs a step's command.
+
+    Raises:
+        KfrecError: it failed; its message is on the terminal.
+    """
+    done = subprocess.run([sys.executable, "-m", f"components.{name}", *arguments], stdout=subprocess.DEVNULL)
+    if done.returncode:
+        raise KfrecError(f"the step {name} failed")
+
+
+def trained(model: str, parameters: Mapping[str, Any], records: Path, folder: Path, seed: int) -> Scores:
+    """Trains a model and scores the test samples.
+
+    Args:
+        model: its name.
+        parameters: of the train step.
+        records: to train on.
+        folder: receives the model.
+        seed: of the training.
+    """
+    from components.scoring import load_model, score_split
+
+    given = [f"--{name}={value}" for name, value in parameters.items()]
+    os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder.parent / 'mlflow.db'}"
+    run_step("train", f"--model_type={model}", f"--tfrecord={records}", f"--model={folder}", f"--seed={seed}", *given)
+    task = registry.task(registry.model(model).task)
+    return score_split(load_feature_spec(records), load_model(folder), task.kept)

@@ -1,0 +1,145 @@
+"""The step that a worker takes, without data files: of any model, on drawn samples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from benchmarks.machine import matmul_gflops
+from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
+from components import registry
+from components.datasets.criteo.synthetic.impressions import power_law
+from components.feature_spec import Channel, FeatureSpec
+from components.models import Model, build_model
+from components.models.optimizers.groups import Optimizers
+from components.steps.catalog import worker_parameters
+from components.tasks import kept_features
+from components.train.loop.loss_scale import LossScale
+from components.train.loop.ranks import Alone
+from components.train.loop.training_step import TrainingStep
+
+# Of the power law of the ids, as published for the synthetic data of DLRM.
+EXPONENT = 1.45
+Batch = dict[str, tf.Tensor]
+
+
+class Step(NamedTuple):
+    """A training step.
+
+    Attributes:
+        parameters: of the worker.
+        model: its weights change.
+        run: takes a batch of any size and returns its loss.
+    """
+
+    parameters: Any
+    model: Model
+    run: Callable[[Batch], tf.Tensor]
+
+
+def worker_step(model_type: str, spec: FeatureSpec, **settings: Any) -> Step:
+    """The step that the worker runs on one rank, from a fixed seed.
+
+    Args:
+        model_type: the model, with its default parameters.
+        spec: the features.
+        settings: other parameters of the worker.
+    """
+    parameters = worker_parameters(model_type)(model_type=model_type, seed=1, **settings)
+    definition = registry.model(model_type)
+    task = registry.task(definition.task)
+    model = build_model(parameters, spec)
+    rule = Optimizers(definition.optimizers(parameters, model, 1), model.trainable_variables)
+    step = TrainingStep(
+        model,
+        rule,
+        Alone(),
+        task.streaming(True, parameters),
+        LossScale(parameters.amp),
+        signature(spec),
+        spec.channel(Channel.LABEL)[0].name,
+        parameters.xla,
+        kept_features(spec, task.kept),
+    )
+    return Step(parameters, model, step.run)
+
+
+def signature(spec: FeatureSpec) -> dict[str, tf.TensorSpec]:
+    """The signature of a batch of any size, so that the step is traced once."""
+    return {
+        name: tf.TensorSpec(
+            (None,) if feature.length is None else (None, feature.length),
+            tf.float32 if feature.is_float else tf.int32,
+            name=name,
+        )
+        for name, feature in spec.features.items()
+    }
+
+
+def drawn_batch(spec: FeatureSpec, rows: int) -> Batch:
+    """Samples with fair labels, uniform floats, and ids of the published power law, without missing ones."""
+    random = np.random.default_rng(0)
+    batch = {}
+    for name, feature in spec.features.items():
+        shape = (rows,) if feature.length is None else (rows, feature.length)
+        if feature.is_float:
+            values = random.random(shape).astype(np.float32)
+        elif feature.cardinality is None:
+            values = random.integers(0, 2, shape).astype(np.int32)
+        else:
+            values = (power_law(random.random(shape), feature.cardinality, EXPONENT) + 1).astype(np.int32)
+        batch[name] = tf.constant(values)
+    return batch
+
+
+def flops(layers: Sequence[Sequence[int]], products: int = 0) -> float:
+    """Floating-point operations of the matrix products of one sample's forward and backward pass.
+
+    A multiply-add counts as two operations, the backward pass as twice the forward pass. Look-ups and element-wise
+    operations are not counted.
+
+    Args:
+        layers: the widths of each network, inputs first.
+        products: multiply-adds besides those of the networks.
+    """
+    return 3 * 2.0 * (products + sum(inputs * units for widths in layers for inputs, units in pairwise(widths)))
+
+
+def share_of_peak(name: str, values: Mapping[str, Sequence[float]], work: float) -> Figure:
+    """The share of the matmul peak, for which the floor is 0.6.
+
+    Args:
+        name: of the figure.
+        values: samples/s as ``ours``, and GFLOP/s as ``peak``, in turns.
+        work: useful floating-point operations of a sample.
+    """
+    shares = [speed * work / 1e9 / peak for speed, peak in zip(values["ours"], values["peak"], strict=True)]
+    peaks = f"{min(values['peak']):.0f} to {max(values['peak']):.0f} GFLOP/s"
+    note = f"{work / 1e6:.1f} MFLOP a sample; the peak was measured beside each run, {peaks}"
+    return Figure("train", name, "", shares, target=0.6, note=note)
+
+
+def measure_step(report: Report, plan: Plan, title: str, step: Step, batch: Batch, work: float) -> None:
+    """Measures a step beside the matmul peak.
+
+    Args:
+        report: gets the figures.
+        plan: number of runs.
+        title: of the model.
+        step: to measure.
+        batch: what it takes in every run.
+        work: useful floating-point operations of a sample.
+    """
+    size = int(next(iter(batch.values())).shape[0])
+    step.run(batch).numpy()  # compiles
+
+    def speed() -> float:
+        return size / seconds(lambda: np.asarray(step.run(batch)))
+
+    values = alternated(plan.runs, ours=speed, peak=matmul_gflops)
+    report.add(Figure("train", f"{title} step, batch {size}", "samples/s", values["ours"]))
+    report.add(share_of_peak(f"{title} step, useful work of the matmul peak, batch {size}", values, work))

@@ -1,0 +1,50 @@
+"""The single definition of every step's parameters, inputs and outputs.
+
+The command lines, the KFP components, the pipeline's inputs and the docs are generated from these classes. Names and
+defaults of the training parameters are those of the public SIM documentation.
+"""
+
+from __future__ import annotations
+
+from components.steps.catalog.data import (
+    SYNTHETIC,
+    DownloadParameters,
+    FindParameters,
+    PreprocessParameters,
+    TfrecordParameters,
+)
+from components.steps.catalog.judging import EvaluateParameters, RegisterParameters
+from components.steps.catalog.predicting import PredictParameters
+from components.steps.catalog.shared import REGISTERED_MODEL
+from components.steps.catalog.steps import STEPS, Step, worker_parameters
+from components.steps.catalog.training import (
+    GLOO,
+    LOCAL,
+    MPI,
+    MPIJOB,
+    LaunchParameters,
+    TrainParameters,
+    WorkerParameters,
+)
+
+__all__ = [
+    "GLOO",
+    "LOCAL",
+    "MPI",
+    "MPIJOB",
+    "REGISTERED_MODEL",
+    "STEPS",
+    "SYNTHETIC",
+    "DownloadParameters",
+    "EvaluateParameters",
+    "FindParameters",
+    "LaunchParameters",
+    "PredictParameters",
+    "PreprocessParameters",
+    "RegisterParameters",
+    "Step",
+    "TfrecordParameters",
+    "TrainParameters",
+    "WorkerParameters",
+    "worker_parameters",
+]

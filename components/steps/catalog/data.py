@@ -1,0 +1,126 @@
+"""Parameters of the steps from raw files to records."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from components.errors import KfrecError
+from components.steps.catalog.shared import (
+    DATA_VERSION,
+    DATASET,
+    PREBATCH_TEST_SIZE,
+    PREBATCH_TRAIN_SIZE,
+    REGISTERED_MODEL,
+    SEED,
+)
+from components.steps.parameter import param
+
+# The source that stands for the built-in data set.
+SYNTHETIC = "synthetic"
+
+
+@dataclass(frozen=True)
+class FindParameters:
+    """Which data to train on next, and when to skip training."""
+
+    data_prefix: str = param(
+        "",
+        "Folder, gs://, s3:// or minio:// prefix with one folder per data version, each a complete set of raw files; "
+        "the last name in natural order is the newest",
+    )
+    registered_model: str = REGISTERED_MODEL
+    dataset: str = DATASET
+    minimum_new_rows: int = param(
+        1, "Rows, such as reviews, that a version must have in addition to the champion's data", unit="rows", at_least=0
+    )
+    force: bool = param(False, "Train on the newest version even without new rows")
+    keep_vocabulary: bool = param(True, "Encode with the champion's vocabulary, up to out_of_vocabulary_limit")
+    warm_start: bool = param(False, "Start training from the champion's weights")
+    champion_uri: str = param("", "URI where later steps find the champion; empty is the folder itself")
+
+
+@dataclass(frozen=True)
+class DownloadParameters:
+    """Where the raw files come from."""
+
+    dataset: str = DATASET
+    source: str = param(
+        SYNTHETIC,
+        "Location of the raw files: a folder, an http(s):// prefix, gs://, s3://, or the word synthetic",
+    )
+    files: str = param(
+        "",
+        "Names of the files to fetch, separated by commas; empty means every raw file at the source, or the data set's "
+        "default names if the source cannot be listed",
+    )
+    cache_dir: str = param("", "Folder that keeps fetched files between runs; empty keeps none")
+    attempts: int = param(
+        5, "Consecutive tries without progress before the download of a file fails", unit="tries", at_least=1
+    )
+    timeout: float = param(60.0, "Time without data from the server before a try fails", unit="seconds", at_least=1)
+    data_version: str = DATA_VERSION
+    seed: int = SEED
+
+
+@dataclass(frozen=True)
+class PreprocessParameters:
+    """How and where raw files become training samples."""
+
+    dataset: str = DATASET
+    workers: int = param(
+        0,
+        "Dask workers on this machine; 0 means one per core",
+        unit="processes",
+        at_least=0,
+        pipeline_name="preprocess_workers",
+    )
+    scheduler: str = param("", "Address of a running Dask scheduler to use instead of local workers")
+    dask_workers: int = param(
+        0,
+        "Workers of a Dask cluster that the Dask operator creates for this step, instead of local ones; 0 creates none",
+        unit="pods",
+        at_least=0,
+    )
+    dask_settings: str = param(
+        "/etc/kfrec/dask/dask.yaml",
+        "File with the settings of the Dask cluster; ignored if it does not exist",
+    )
+    malformed_limit: float = param(
+        0.01, "Largest accepted share of malformed lines in a raw file", at_least=0, at_most=1
+    )
+    workflow: str = param(
+        "",
+        "Folder or URI of an earlier output, records or a model whose vocabulary to encode with; empty fits a new one",
+    )
+    out_of_vocabulary_limit: float = param(
+        1.0, "Share of unknown values above which a new vocabulary is fitted", at_least=0, at_most=1
+    )
+    seed: int = SEED
+
+    def check(self) -> None:
+        """One place to run."""
+        if self.scheduler and self.dask_workers:
+            raise KfrecError(
+                f"parameter dask_workers={self.dask_workers} asks for a new Dask cluster and "
+                f"scheduler={self.scheduler} names one; give one of them"
+            )
+
+
+@dataclass(frozen=True)
+class TfrecordParameters:
+    """How samples become record files."""
+
+    number_of_user_features: int = param(
+        1, "Columns after the label that describe the user", unit="columns", at_least=0
+    )
+    prebatch_train_size: int = PREBATCH_TRAIN_SIZE
+    prebatch_test_size: int = PREBATCH_TEST_SIZE
+    samples_per_shard: int = param(262_144, "Largest number of samples in one file", unit="samples", at_least=1)
+    workers: int = param(
+        0,
+        "Conversion threads; 0 means one per core",
+        unit="threads",
+        at_least=0,
+        pipeline_name="tfrecord_workers",
+    )
+    seed: int = SEED
