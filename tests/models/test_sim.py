@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from components.models import build_model
 from components.models.layers.classifier import Classifier
+from components.models.loss import sum_of
 from components.models.sim import model as sim
 
 SHORT, FOUND = 3, 2
@@ -64,7 +65,7 @@ def test_the_logits_are_those_of_the_description(model, make_batch):
     logits, terms = model.loss_terms(features, labels)
     np.testing.assert_allclose(logits, expected[:, 1], atol=1e-5)
     losses = np.log1p(np.exp(-expected * np.where(labels > 0, 1, -1)[:, None])).sum(0)
-    np.testing.assert_allclose([terms["stage_one"].total, terms["stage_two"].total], losses, rtol=1e-5)
+    np.testing.assert_allclose([sum_of(terms["stage_one"].total), sum_of(terms["stage_two"].total)], losses, rtol=1e-5)
 
 
 def test_both_stages_count_half_and_the_auxiliary_loss_in_full(model, make_batch):
@@ -77,7 +78,7 @@ def test_the_auxiliary_loss_has_the_weight_that_the_parameters_give(parameters, 
     features, labels = make_batch(9)
     _, terms = build_model(given, spec, seed=1).loss_terms(features, labels)
     assert terms["auxiliary"].weight == 2.0
-    assert float(terms["auxiliary"].count) == 9 * (SHORT - 1)
+    assert float(sum_of(terms["auxiliary"].count)) == 9 * (SHORT - 1)
 
 
 def test_what_stands_at_padded_positions_does_not_matter(model, make_batch):
