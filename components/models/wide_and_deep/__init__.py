@@ -53,13 +53,13 @@ MODEL = ModelDefinition(
     dataset="outbrain",
     task="ranking",
     defaults={"epochs": 20, "global_batch_size": 131_072},
-    # About 100,000 samples make few steps: small batches, a small network and high rates learn within them.
+    # Some ten or hundred thousand samples make few steps: small batches, a small network and high rates learn in them.
     local_defaults={
         "epochs": 3,
         "global_batch_size": 512,
         "deep_hidden_units": (64, 64),
         "embedding_dim": 16,
-        "deep_learning_rate": 0.004,
+        "deep_learning_rate": 0.008,
         "linear_learning_rate": 0.05,
         "deep_warmup_epochs": 1,
     },
