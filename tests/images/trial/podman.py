@@ -22,9 +22,9 @@ RESTRICTED = (
 
 def lacks() -> str:
     """What this machine lacks for containers, in words; empty where it lacks nothing."""
-    programs = [name for name in ("podman", "debootstrap", "ssh-keygen") if shutil.which(name) is None]
+    programs = [name for name in ("podman", "debootstrap", "iptables", "ssh-keygen") if shutil.which(name) is None]
     if programs:
-        return f"no {', '.join(programs)}; on Debian: apt-get install podman runc netavark aardvark-dns debootstrap"
+        return f"no {', '.join(programs)}; on Debian: apt-get install podman runc netavark aardvark-dns iptables debootstrap"
     return "" if os.getuid() == 0 else "bases are made by debootstrap, which needs root"
 
 
