@@ -24,7 +24,8 @@ def lacks() -> str:
     """What this machine lacks for containers, in words; empty where it lacks nothing."""
     programs = [name for name in ("podman", "debootstrap", "iptables", "ssh-keygen") if shutil.which(name) is None]
     if programs:
-        return f"no {', '.join(programs)}; on Debian: apt-get install podman runc netavark aardvark-dns iptables debootstrap"
+        packages = "podman runc netavark aardvark-dns iptables debootstrap"
+        return f"no {', '.join(programs)}; on Debian: apt-get install {packages}"
     return "" if os.getuid() == 0 else "bases are made by debootstrap, which needs root"
 
 
