@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -131,16 +131,27 @@ def read_summary(path: Path) -> dict[str, Any]:
         raise KfrecError(f"{path}: not the {SUMMARY} of a run ({error}); give another file") from None
 
 
-def every_run(workdir: Path) -> list[RunRecord]:
+def every_run(workdir: Path, left_out: Callable[[KfrecError], None] | None = None) -> list[RunRecord]:
     """The runs of a folder, oldest first.
+
+    Args:
+        workdir: the folder.
+        left_out: takes the error of each run whose record is damaged; None raises it.
 
     Raises:
         KfrecError: there is no such folder, or a record is damaged.
     """
     if not workdir.is_dir():
         raise KfrecError(f"{workdir}: no such folder; start a run with kfrec run, or give --workdir FOLDER")
-    folders = (path.parent for path in workdir.glob(f"*/{RECORD}"))
-    return sorted(map(read_record, folders), key=lambda run: (run.started, run.name))
+    runs = []
+    for path in sorted(workdir.glob(f"*/{RECORD}")):
+        try:
+            runs.append(read_record(path.parent))
+        except KfrecError as error:
+            if left_out is None:
+                raise
+            left_out(error)
+    return sorted(runs, key=lambda run: (run.started, run.name))
 
 
 def find_run(workdir: Path, name: str) -> RunRecord:

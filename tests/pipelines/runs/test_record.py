@@ -79,3 +79,12 @@ def test_runs_are_listed_with_their_states(record: RunRecord, capsys: pytest.Cap
     head, line = capsys.readouterr().out.splitlines()
     assert head.split() == ["run", "state", "model", "started", "duration", "metric", "verdict"]
     assert line.split()[:3] == ["20261124-100000-aaaa", "stopped", "din"]
+
+
+def test_a_damaged_record_hides_no_other_run(record: RunRecord, capsys: pytest.CaptureFixture[str]) -> None:
+    damaged = record.folder.parent / "damaged"
+    damaged.mkdir()
+    (damaged / "run.json").write_text("{")
+    assert main(["runs", "--workdir", str(record.folder.parent)]) == 2
+    said = capsys.readouterr()
+    assert "20261124-100000-aaaa" in said.out and said.err.startswith(f"error: {damaged / 'run.json'}: not a run")
