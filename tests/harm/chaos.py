@@ -2,7 +2,7 @@
 
     python -m tests.harm.chaos [--minutes 10 | --kills 20] [--seed N] [--only train]
 
-A victim is killed once to three times in a row, each time at a moment drawn from the time that an undisturbed run takes;
+A victim is killed once to three times in a row, at moments drawn from the time that an undisturbed run takes;
 then the step runs to its end. A kill survives if no process goes on, no other file changed, no unfinished output is
 there, an error is one line, and the rerun gives what the undisturbed run gave: the same bytes, and a training the same
 losses and scores within 1e-6. The exit status is 1 if anything else was seen.
@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 
 from components.errors import KfrecError
@@ -90,10 +91,8 @@ class Chaos:
                 return False
             assert pid is not None
             print(f"{victim.name}: {number.name} after {moment:.1f} s", file=sys.stderr, flush=True)
-            try:
+            with suppress(ProcessLookupError):  # it has just ended by itself
                 os.kill(pid, number)
-            except ProcessLookupError:
-                pass  # it has just ended by itself
             if wait(process, _BOUND_SECONDS):
                 self._surprise(victim, f"{number.name} after {moment:.1f} s: goes on for {_BOUND_SECONDS:.0f} s")
             elif not nothing_goes_on(mark):

@@ -99,12 +99,13 @@ def _descendant(rng: random.Random) -> Callable[[subprocess.Popen[str], str], in
 
 def victims(rng: random.Random) -> list[Victim]:
     """Every step, and the processes that steps start."""
+    workers = _descendant(rng)
     return [
         *(Victim(step, step, _itself) for step in STEPS),
         *(Victim(f"train, rank {number}", TRAIN, _rank(number)) for number in (0, 1)),
         *(Victim(f"train, rank {number} hangs", TRAIN, _rank(number), (signal.SIGSTOP,)) for number in (0, 1)),
-        *(Victim(f"{step}, a worker", step, _descendant(rng), (signal.SIGKILL,)) for step in ("preprocess", "tfrecord")),
-    ]  # fmt: skip
+        *(Victim(f"{step}, a worker", step, workers, (signal.SIGKILL,)) for step in ("preprocess", "tfrecord")),
+    ]
 
 
 @dataclass
