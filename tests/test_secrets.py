@@ -72,7 +72,14 @@ def test_a_source_with_a_password_is_read_and_written_nowhere(
     server.files |= {f"{name}?token={_CANARY}": content for name, content in server.files.items()}
     words = ["--raw", tmp_path / "raw", "--source", source, "--files", "reviews_a.json.gz,meta_a.json.gz"]
     assert command("download", [*map(str, words), "--cache_dir", str(tmp_path / "cache")]) == 0, capfd.readouterr()
-    words = ["--raw", tmp_path / "raw", "--parquet", tmp_path / "parquet", "--workers=1", "--shortest_sequence_for_user=5"]
+    words = [
+        "--raw",
+        tmp_path / "raw",
+        "--parquet",
+        tmp_path / "parquet",
+        "--workers=1",
+        "--shortest_sequence_for_user=5",
+    ]
     assert command("preprocess", list(map(str, words))) == 0, capfd.readouterr()
     server.files.clear()
     words = ["--raw", tmp_path / "again", "--source", source, "--files", "reviews_a.json.gz,meta_a.json.gz"]
