@@ -1,7 +1,7 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast lint format compile manifests images images-test reference bench bench-full bench-gpu-model ui clean
+.PHONY: help setup run test test-fast lint format compile manifests images images-test reference bench bench-full bench-gpu-model chaos ui clean
 
 UV_VERSION := 0.13.8
 UV := .uv/bin/uv
@@ -78,6 +78,9 @@ bench-full: $(READY) ## the same with more runs and larger sizes (half an hour)
 
 bench-gpu-model: $(READY) ## count what a training step costs on a GPU, without one (half a minute)
 	@.venv/bin/python -m benchmarks.gpu_model
+
+chaos: $(READY) ## kill every step, rank and worker at random moments: make chaos [MINUTES=10] [KILLS=20] [SEED=...]
+	@.venv/bin/python -m tests.harm.chaos --minutes $(or $(MINUTES),10) $(if $(KILLS),--kills $(KILLS)) $(if $(SEED),--seed $(SEED))
 
 ui: $(READY) ## look at the runs in MLflow
 	@.venv/bin/kfrec ui

@@ -17,6 +17,7 @@ from components import registry
 from components.errors import KfrecError
 from components.lifetime import as_parent
 from components.progress.events import VARIABLE as EVENTS
+from components.secrets import without_passwords
 from components.steps.catalog import MPIJOB, STEPS
 from components.steps.parameter import build
 from components.tracking.run import end_failed
@@ -83,7 +84,8 @@ def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
     if record.state_now() == RUNNING:
         raise still_running(folder)
     _require_same_parameters(record, values)
-    record.parameters = arguments_of(record.pipeline, record.parameters, folder.parent)
+    # The record has no passwords; those of the call are the run's.
+    record.parameters = arguments_of(record.pipeline, record.parameters | dict(values), folder.parent)
     check_environment(record.pipeline, record.parameters)
     os.environ["MLFLOW_TRACKING_URI"] = tracked_at(record)
     with underway(record) as output:
@@ -143,9 +145,10 @@ def _require_same_parameters(record: RunRecord, values: Mapping[str, Any]) -> No
         KfrecError: one differs.
     """
     for name, value in checked(values, record.pipeline).items():
-        if record.parameters.get(name) != value:
+        shown = without_passwords({name: value})[name]
+        if record.parameters.get(name) != shown:
             raise KfrecError(
-                f"parameter {name}={value!r}: the run {record.name} has {record.parameters.get(name)!r}, and --resume "
+                f"parameter {name}={shown!r}: the run {record.name} has {record.parameters.get(name)!r}, and --resume "
                 "changes no parameter; leave it out, or start a new run"
             )
 

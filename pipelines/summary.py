@@ -11,6 +11,7 @@ from typing import Any
 
 from components import registry
 from components.artifacts import Artifact, open_artifact
+from components.secrets import without_passwords
 from components.steps.catalog import STEPS
 from pipelines.defaults import PIPELINES, TRAINING, Pipeline
 
@@ -41,7 +42,7 @@ def summarise(
     return {
         "run_id": run_id,
         "pipeline": {"model": pipeline.model, "dataset": pipeline.dataset, "task": pipeline.task},
-        "parameters": dict(parameters),
+        "parameters": without_passwords(dict(parameters)),
         "steps": {
             name: {"seconds": event["seconds"], "rows": event["rows"], "counts": event["counts"]}
             for name, event in finished.items()

@@ -23,7 +23,7 @@ from components.artifacts.folder import (
 )
 from components.errors import KfrecError
 from components.progress import progress
-from components.storage import Changed, Checksum, Damaged, Retry, Store, below, fetch_file, open_store
+from components.storage import Changed, Checksum, Damaged, Retry, Store, Unavailable, below, fetch_file, open_store
 
 ATTEMPTS, THREADS = 6, 8
 # Marks a prefix where an artifact is being written; the manifest itself is uploaded last.
@@ -42,7 +42,11 @@ def read_remote(uri: str, name: str) -> bytes | None:
         names = store.names() if "/" not in name else None
         if names is not None and name not in names:
             return None
-        return b"".join(store.read(store.stat(name)))
+        info = store.stat(name)
+        content = b"".join(store.read(info))
+        if info.checksum is not None and not info.checksum.matches_bytes(content):
+            raise Unavailable(f"the {info.checksum.kind} of what arrived differs from the service's")
+        return content
 
     try:
         return retry.call(store.url(name), read)

@@ -19,7 +19,7 @@ from components.scoring import load_model, open_test_split, open_trained, score_
 from components.steps.catalog import EvaluateParameters
 from components.steps.parameter import as_plain
 from components.tasks import Measured, TaskDefinition, missing_column
-from components.tracking import TrackedRun, data_name, log_lineage, log_splits, tracked_run
+from components.tracking import TrackedRun, data_name, deliver_kept, log_lineage, log_splits, tracked_run
 
 
 def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluation: Path) -> Mapping[str, Any]:
@@ -32,6 +32,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
         KfrecError: an input is unfinished, they do not fit each other, or the test split lacks a class.
     """
     inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
+    deliver_kept(inputs["model"])
     tfrecord, model = inputs["tfrecord"].path, inputs["model"].path
     title = f"evaluation of {data_name(inputs['tfrecord'])}"
     with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:

@@ -31,7 +31,7 @@ from components.scoring import (
 from components.steps.catalog import RegisterParameters
 from components.steps.parameter import as_plain
 from components.tasks import Metric, TaskDefinition, measured_with
-from components.tracking import tracked_run
+from components.tracking import deliver_kept, tracked_run
 
 _EXAMPLE_ROWS = 3
 # Of the evaluation.
@@ -52,6 +52,7 @@ def run(
         KfrecError: an input is unfinished, or the evaluation is of another model or test set.
     """
     inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
+    deliver_kept(inputs["model"])
     inputs["evaluation"] = evaluated = _evaluation_of(inputs, evaluation)
     tfrecord, model, evaluation = (artifact.path for artifact in inputs.values())
     task = registry_of.task(parameters.task)

@@ -10,6 +10,7 @@ from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
 from components.errors import KfrecError
+from components.secrets import without_passwords
 
 P = TypeVar("P")
 Ints = tuple[int, ...]
@@ -260,5 +261,5 @@ def unknown_parameter(name: str, known: list[str]) -> str:
 
 
 def as_plain(parameters: Any) -> dict[str, Any]:
-    """A parameter dataclass as a JSON-ready dictionary."""
-    return {p.name: plain(getattr(parameters, p.name)) for p in parameters_of(type(parameters))}
+    """A parameter dataclass as a JSON-ready dictionary to be recorded: passwords are left out."""
+    return without_passwords({p.name: plain(getattr(parameters, p.name)) for p in parameters_of(type(parameters))})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,10 +28,17 @@ class Checksum:
 
     def matches(self, path: Path) -> bool:
         """Reads the file at ``path`` and says whether its content has this checksum."""
-        digest: Any = hashlib.md5(usedforsecurity=False) if self.kind == "md5" else google_crc32c.Checksum()
         with path.open("rb") as file:
-            while block := file.read(_BLOCK):
-                digest.update(block)
+            return self._is_of(iter(lambda: file.read(_BLOCK), b""))
+
+    def matches_bytes(self, content: bytes) -> bool:
+        """Whether ``content`` has this checksum."""
+        return self._is_of([content])
+
+    def _is_of(self, blocks: Iterable[bytes]) -> bool:
+        digest: Any = hashlib.md5(usedforsecurity=False) if self.kind == "md5" else google_crc32c.Checksum()
+        for block in blocks:
+            digest.update(block)
         return base64.b64encode(digest.digest()).decode() == self.value
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from components.errors import KfrecError, explain_os_error
+from components.storage.reach import require_no_file_uri
 from components.storage.store import BLOCK, Changed, ObjectInfo, Store
 
 
@@ -17,6 +18,7 @@ class FolderStore(Store):
 
     def __init__(self, uri: str, timeout: float = 60.0) -> None:
         super().__init__(uri)
+        require_no_file_uri(uri)
         self.folder = Path(unquote(urlsplit(uri).path) if uri.startswith("file://") else uri).expanduser()
         if self.folder.is_file():
             raise KfrecError(f"{uri}: is a file; give the folder that holds it, {self.folder.parent}")

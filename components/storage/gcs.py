@@ -7,9 +7,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import requests
+import urllib3
 from google.api_core import exceptions as api
 from google.auth import exceptions as auth
 from google.cloud import storage
+from google.cloud.storage.retry import DEFAULT_RETRY
 
 from components.errors import KfrecError
 from components.storage.checksum import Checksum
@@ -18,6 +20,8 @@ from components.storage.store import Changed, ObjectInfo, Store, Unavailable
 
 _BLOCK = 8 << 20
 _UPLOAD_BLOCK = 64 << 20
+# Of one upload, whose blocks the client sends again by itself: only the client can take up an upload in the middle.
+_PATIENCE = DEFAULT_RETRY.with_timeout(30.0)
 
 
 class GcsStore(Store):
@@ -86,11 +90,11 @@ class GcsStore(Store):
         with self._explaining(self.url(name)):
             blob = self.bucket.blob(self.prefix + name, chunk_size=_UPLOAD_BLOCK)
             # The service verifies the checksum before the object appears.
-            blob.upload_from_filename(str(source), checksum="crc32c", timeout=self.timeout)
+            blob.upload_from_filename(str(source), checksum="crc32c", timeout=self.timeout, retry=_PATIENCE)
 
     def remove(self, name: str) -> None:
         with suppress(api.NotFound), self._explaining(self.url(name), missing_is_fine=True):
-            self.bucket.blob(self.prefix + name).delete(timeout=self.timeout)
+            self.bucket.blob(self.prefix + name).delete(timeout=self.timeout, retry=None)
 
     @contextmanager
     def _explaining(self, url: str, missing_is_fine: bool = False) -> Iterator[None]:
@@ -111,5 +115,5 @@ class GcsStore(Store):
             raise Unavailable(f"the service answered {getattr(error, 'code', None) or 'too late'}") from error
         except api.GoogleAPICallError as error:
             raise KfrecError(f"{url}: the service answered {error.code} {error.message}; check the source") from error
-        except (requests.ConnectionError, requests.Timeout, auth.TransportError) as error:
+        except (requests.RequestException, urllib3.exceptions.HTTPError, auth.TransportError) as error:
             raise Unavailable("could not connect, or the connection broke off") from error

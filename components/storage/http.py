@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from urllib.parse import quote, urlsplit, urlunsplit
+from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 import requests
 import urllib3
 
 from components.errors import KfrecError
+from components.secrets import HIDDEN, without_password
 from components.storage.checksum import Checksum
+from components.storage.reach import session
 from components.storage.store import BLOCK, Changed, ObjectInfo, Store, Unavailable
 
 _RETRIED = {408, 425, 429, 500, 502, 503, 504}
@@ -31,16 +33,22 @@ class HttpStore(Store):
     """
 
     def __init__(self, uri: str, timeout: float = 60.0) -> None:
-        super().__init__(uri)
+        parts = urlsplit(uri)
+        # Messages and manifests get the place without the account.
+        place = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        super().__init__(without_password(place))
+        self._place = place
         self.timeout = timeout
-        self.session = requests.Session()
+        self.session = session()
+        # A record of the run has no password: then ~/.netrc has it.
+        if parts.password is not None and parts.password != HIDDEN:
+            self.session.auth = unquote(parts.username or ""), unquote(parts.password)
 
     def names(self) -> None:
         return None
 
     def url(self, name: str) -> str:
-        parts = urlsplit(self.uri)
-        return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{quote(name)}"))
+        return _below(self.uri, name)
 
     def stat(self, name: str) -> ObjectInfo:
         with self._asking("HEAD", name, {}) as response:
@@ -71,15 +79,25 @@ class HttpStore(Store):
         url = self.url(name)
         try:
             response = self.session.request(
-                method, url, headers=_AS_STORED | headers, timeout=self.timeout, stream=True, allow_redirects=True
+                method,
+                _below(self._place, name),
+                headers=_AS_STORED | headers,
+                timeout=self.timeout,
+                stream=True,
+                allow_redirects=True,
             )
         except (requests.ConnectionError, requests.Timeout) as error:
             raise Unavailable(_reason(error, self.timeout)) from error
         except requests.RequestException as error:
-            raise KfrecError(f"{url}: {error}; check the source") from error
+            raise KfrecError(f"{url}: {without_password(str(error))}; check the source") from error
         with response:
             _check_status(method, url, response)
             yield response
+
+
+def _below(place: str, name: str) -> str:
+    parts = urlsplit(place)
+    return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{quote(name)}"))
 
 
 def _check_status(method: str, url: str, response: requests.Response) -> None:

@@ -6,6 +6,7 @@ import importlib
 from urllib.parse import urlsplit
 
 from components.errors import KfrecError
+from components.secrets import without_password
 from components.storage.store import Store
 
 _BACK_ENDS = {
@@ -33,9 +34,11 @@ def open_store(uri: str, timeout: float = 60.0) -> Store:
     try:
         scheme = urlsplit(uri).scheme if "://" in uri else ""
     except ValueError as error:
-        raise KfrecError(f"{uri}: is not a valid URI ({error}); correct it") from None
+        raise KfrecError(f"{without_password(uri)}: is not a valid URI ({error}); correct it") from None
     if scheme not in _BACK_ENDS:
-        raise KfrecError(f"{uri}: cannot read {scheme}:// ; use a folder, http(s)://, gs://, s3:// or minio://")
+        raise KfrecError(
+            f"{without_password(uri)}: cannot read {scheme}:// ; use a folder, http(s)://, gs://, s3:// or minio://"
+        )
     module, name = _BACK_ENDS[scheme]
     try:
         store: type[Store] = getattr(importlib.import_module(module), name)

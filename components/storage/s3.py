@@ -19,6 +19,7 @@ from botocore.config import Config
 from components.errors import KfrecError
 from components.storage.checksum import Checksum, md5_from_hex
 from components.storage.opening import bucket_and_prefix
+from components.storage.reach import require_no_metadata
 from components.storage.store import BLOCK, Changed, ObjectInfo, Store, Unavailable
 
 _MISSING = {"404", "NoSuchKey", "NoSuchBucket", "NotFound"}
@@ -135,7 +136,7 @@ def _settings_of(uri: str) -> tuple[str, dict[str, str]]:
     minio:// is S3 at AWS_ENDPOINT_URL, or KFP's own store where that is not set.
 
     Raises:
-        KfrecError: a setting that is not known.
+        KfrecError: a setting that is not known, or an endpoint that is a metadata service.
     """
     parts = urlsplit(uri)
     given = dict(parse_qsl(parts.query))
@@ -148,6 +149,8 @@ def _settings_of(uri: str) -> tuple[str, dict[str, str]]:
     if "endpoint_url" in settings and "://" not in settings["endpoint_url"]:
         secure = given.get("disableSSL", "false") != "true"
         settings["endpoint_url"] = f"{'https' if secure else 'http'}://{settings['endpoint_url']}"
+    if "endpoint_url" in settings:
+        require_no_metadata(uri, urlsplit(settings["endpoint_url"]).hostname or "")
     if parts.scheme == "minio" and not os.environ.get("AWS_ENDPOINT_URL"):
         settings.setdefault("endpoint_url", KFP_STORE)
     return parts._replace(query="").geturl(), settings

@@ -1,15 +1,19 @@
 """MLflow tracking: every step of a pipeline run writes into one MLflow run."""
 
 from components.tracking.data import data_name, log_lineage, log_splits
+from components.tracking.kept import Tracked, deliver_kept, kept_run
 from components.tracking.run import TrackedRun, start_nested, tracked_run
 from components.tracking.source import git_commit
 from components.tracking.store import tracking_uri
 from components.tracking.system_metrics import system_metrics
 
 __all__ = [
+    "Tracked",
     "TrackedRun",
     "data_name",
+    "deliver_kept",
     "git_commit",
+    "kept_run",
     "log_lineage",
     "log_splits",
     "start_nested",

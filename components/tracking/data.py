@@ -8,11 +8,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from components.artifacts import Artifact
-from components.tracking.failures import without_password
-from components.tracking.run import TrackedRun
+from components.secrets import without_passwords
+from components.tracking.kept import Tracked
 
 # MLflow's context of each split.
-_CONTEXT = "mlflow.data.context"
 _CONTEXTS = {"train": "training", "test": "testing"}
 # The length of an artifact's digest that MLflow accepts.
 _DIGEST_LENGTH = 36
@@ -26,13 +25,14 @@ def data_name(data: Artifact) -> str:
     return str(download.get("data_version") or place or f"data {data.digest[:7]}")
 
 
-def log_lineage(run: TrackedRun, data: Artifact) -> None:
+def log_lineage(run: Tracked, data: Artifact) -> None:
     """Logs the origin of the records: the digests, and the parameters of every step, as ``<step>.<name>``."""
-    run.log_parameters({f"{step}.{n}": _shown(v) for step, given in data.history.items() for n, v in given.items()})
+    history = {step: without_passwords(dict(given)) for step, given in data.history.items()}
+    run.log_parameters({f"{step}.{n}": v for step, given in history.items() for n, v in given.items()})
     run.set_tags({"data.tfrecord.digest": data.digest, **{f"data.{k}.digest": v for k, v in data.inputs.items()}})
 
 
-def log_splits(run: TrackedRun, data: Artifact, place: str = "", splits: Sequence[str] = tuple(_CONTEXTS)) -> None:
+def log_splits(run: Tracked, data: Artifact, place: str = "", splits: Sequence[str] = tuple(_CONTEXTS)) -> None:
     """Logs splits as the run's dataset inputs.
 
     Args:
@@ -42,21 +42,16 @@ def log_splits(run: TrackedRun, data: Artifact, place: str = "", splits: Sequenc
         splits: which.
     """
     where = data.data_uri or place or str(data.path.absolute())
-    run.client.log_inputs(run.id, [_split(data, where, split, data.rows.get(split)) for split in splits])
-
-
-def _split(data: Artifact, place: str, split: str, rows: int | None) -> Any:
-    from mlflow.entities import Dataset, DatasetInput, InputTag
-
-    dataset = Dataset(
-        name=f"{data_name(data)} {split}",
-        digest=data.digest[:_DIGEST_LENGTH],
-        source_type=urlsplit(place).scheme or "local",
-        source=json.dumps({"uri": f"{place.rstrip('/')}/{split}"}),
-        profile=None if rows is None else json.dumps({"num_rows": rows}),
+    run.log_inputs(
+        [_split(data, where, split, data.rows.get(split)) for split in splits], [_CONTEXTS[split] for split in splits]
     )
-    return DatasetInput(dataset, [InputTag(_CONTEXT, _CONTEXTS[split])])
 
 
-def _shown(value: Any) -> Any:
-    return without_password(value) if isinstance(value, str) else value
+def _split(data: Artifact, place: str, split: str, rows: int | None) -> dict[str, Any]:
+    return {
+        "name": f"{data_name(data)} {split}",
+        "digest": data.digest[:_DIGEST_LENGTH],
+        "source_type": urlsplit(place).scheme or "local",
+        "source": json.dumps({"uri": f"{place.rstrip('/')}/{split}"}),
+        "profile": None if rows is None else json.dumps({"num_rows": rows}),
+    }

@@ -6,7 +6,8 @@ import re
 from http import HTTPStatus
 from typing import Any
 
-from components.errors import KfrecError
+from components.errors import KfrecError, Unreachable
+from components.secrets import without_password
 
 _WORDS = 200
 _ASK_SECONDS = 10
@@ -39,7 +40,7 @@ def unusable(uri: str, error: Any) -> KfrecError:
     if answered := status_of(error):
         return _answered(place, answered, error)
     if is_unreachable(error):
-        return KfrecError(f"{place} cannot be used (no answer after several tries); start it, or {_ELSEWHERE}")
+        return Unreachable(f"{place} cannot be used (no answer after several tries); start it, or {_ELSEWHERE}")
     for fault, remedy in _DATABASE_REMEDIES.items():
         if fault in reason:
             return KfrecError(f"{place} cannot be used ({fault}); {remedy}, or {_ELSEWHERE}")
@@ -70,10 +71,6 @@ def is_of_the_store(error: Exception) -> bool:
     return is_unreachable(error) or status_of(error) is not None or isinstance(error.__cause__, DBAPIError)
 
 
-def without_password(uri: str) -> str:
-    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)
-
-
 def _answered(place: str, status: int, error: Exception) -> KfrecError:
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return KfrecError(
@@ -83,9 +80,9 @@ def _answered(place: str, status: int, error: Exception) -> KfrecError:
     words = _words_of(error)
     told = f"{place} answered {status}" + (f": {words}" if words else "")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return KfrecError(f"{told}; look into the server's log, then run again")
+        return Unreachable(f"{told}; look into the server's log, then run again")
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return KfrecError(f"{told}; run again later")
+        return Unreachable(f"{told}; run again later")
     return KfrecError(f"{told}; check that it is the address of an MLflow server")
 
 

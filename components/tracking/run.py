@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 PIPELINE_RUN = "kfrec.pipeline_run"
 GIT_COMMIT, USER = "mlflow.source.git.commit", "mlflow.user"
 _PARENT = "mlflow.parentRunId"
+_CONTEXT = "mlflow.data.context"
 # Limits of one log_batch request.
 _METRICS, _PARAMETERS = 1000, 100
 _PARAMETER_LENGTH, _TAG_LENGTH = 6000, 5000
@@ -73,11 +74,11 @@ class TrackedRun:
         """Logs numbers measured at one step (batch or epoch), or for the whole run where ``step`` is None."""
         self.log_series([(step or 0, metrics)])
 
-    def log_series(self, series: Sequence[tuple[int, Mapping[str, float]]]) -> None:
-        """Logs (step, metrics) pairs in as few requests as MLflow allows."""
+    def log_series(self, series: Sequence[tuple[int, Mapping[str, float]]], at: float | None = None) -> None:
+        """Logs (step, metrics) pairs in as few requests as MLflow allows; ``at`` is when, in seconds since 1970."""
         from mlflow.entities import Metric
 
-        now = int(time.time() * 1000)
+        now = int((at or time.time()) * 1000)
         metrics = [Metric(name, float(value), now, step) for step, group in series for name, value in group.items()]
         for start in range(0, len(metrics), _METRICS):
             self.client.log_batch(self.id, metrics=metrics[start : start + _METRICS])
@@ -88,6 +89,14 @@ class TrackedRun:
 
         if tags:
             self.client.log_batch(self.id, tags=[RunTag(name, str(v)[:_TAG_LENGTH]) for name, v in tags.items()])
+
+    def log_inputs(self, datasets: Sequence[Mapping[str, Any]], context: Sequence[str]) -> None:
+        """Logs the run's data: the fields of each :class:`mlflow.entities.Dataset`, and its context of MLflow's."""
+        from mlflow.entities import Dataset, DatasetInput, InputTag
+
+        tags = [[InputTag(_CONTEXT, each)] for each in context]
+        inputs = [DatasetInput(Dataset(**fields), tag) for fields, tag in zip(datasets, tags, strict=True)]
+        self.client.log_inputs(self.id, inputs)
 
     def log_artifact(self, path: Path | str, folder: str | None = None) -> None:
         """Uploads a file, or a folder with all that is in it, below ``folder`` of the run's artifacts."""
@@ -101,6 +110,28 @@ def start_nested(parent: TrackedRun, title: str, tags: Mapping[str, str]) -> str
     every = {_PARENT: parent.id, GIT_COMMIT: git_commit(), USER: user(), **owner_tags(), **tags}
     known = {name: value for name, value in every.items() if value}
     return str(parent.client.create_run(experiment, tags=known, run_name=title).info.run_id)
+
+
+def open_run(experiment: str, run_id: str, title: str, opened: str = "") -> TrackedRun:
+    """Joins or starts an MLflow run; see :func:`tracked_run`.
+
+    Args:
+        experiment: name of the experiment.
+        run_id: of the pipeline run.
+        title: of a new run.
+        opened: MLflow's id of the run, where it has one already.
+
+    Raises:
+        Unreachable: the tracking server does not answer, or has a fault.
+        KfrecError: it refuses, or there is no such run.
+    """
+    from mlflow.exceptions import MlflowException
+
+    client = connect()
+    try:
+        return TrackedRun(client, _by_id(client, opened) if opened else _open(client, experiment, run_id, title))
+    except (MlflowException, *missing()) as error:
+        raise unusable(client.tracking_uri, error) from error
 
 
 @contextmanager
@@ -121,11 +152,8 @@ def tracked_run(experiment: str, run_id: str = "", title: str = "run") -> Iterat
     """
     from mlflow.exceptions import MlflowException
 
-    client = connect()
-    try:
-        run = TrackedRun(client, _open(client, experiment, run_id, title))
-    except (MlflowException, *missing()) as error:
-        raise unusable(client.tracking_uri, error) from error
+    run = open_run(experiment, run_id, title)
+    client = run.client
     try:
         yield run
         client.set_terminated(run.id, "FINISHED")

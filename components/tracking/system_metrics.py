@@ -9,14 +9,14 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from components.tracking.run import TrackedRun
+    from components.tracking.kept import Tracked
 
 _SAMPLE_SECONDS = 10.0
 _FIRST_SECONDS, _LONGEST_SECONDS = 2.0, 60.0
 
 
 @contextmanager
-def system_metrics(run: TrackedRun) -> Iterator[None]:
+def system_metrics(run: Tracked) -> Iterator[None]:
     """Logs ``system/...`` metrics of this machine until the block ends.
 
     A point is the mean of samples taken at most 10 s apart. The interval between points grows from 2 s to a minute, so
@@ -55,7 +55,7 @@ def _monitors() -> list[Any]:
     return monitors
 
 
-def _sample(run: TrackedRun, monitors: list[Any], ended: threading.Event) -> None:
+def _sample(run: Tracked, monitors: list[Any], ended: threading.Event) -> None:
     from mlflow.exceptions import MlflowException
 
     for monitor in monitors:

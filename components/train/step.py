@@ -22,7 +22,7 @@ from components.steps.catalog import LOCAL, MPIJOB, LaunchParameters
 from components.steps.parameter import as_plain
 from components.storage import is_uri
 from components.tasks import TaskDefinition
-from components.tracking import TrackedRun, data_name, system_metrics, tracked_run
+from components.tracking import Tracked, data_name, kept_run, system_metrics
 from components.train.checkpoints.kept import kept_on_failure
 from components.train.failure import failing_once
 from components.train.launching.arguments import worker_arguments
@@ -60,7 +60,7 @@ def run(
     if in_storage:
         return _train_in_storage(parameters, data, launcher)
     with (
-        _tracked(parameters, data) as tracked,
+        _tracked(parameters, data, model) as tracked,
         kept_on_failure(model) as kept,
         publishing(model, step="train", inputs={"tfrecord": data}, parameters=as_plain(parameters)) as staging,
     ):
@@ -84,7 +84,7 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
     ]
     with (
         failing_once(parameters.model_uri, parameters.run_id, tqdm.write),
-        _tracked(parameters, data) as tracked,
+        _tracked(parameters, data, Path(), parameters.model_uri) as tracked,
         tempfile.TemporaryDirectory(prefix="kfrec-train-") as folder,
     ):
         launcher.run(parameters.workers, arguments, Path(folder) / LOG)
@@ -100,10 +100,11 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
 
 
 @contextmanager
-def _tracked(parameters: LaunchParameters, data: Artifact) -> Iterator[TrackedRun]:
+def _tracked(parameters: LaunchParameters, data: Artifact, model: Path, uri: str = "") -> Iterator[Tracked]:
     """The MLflow run of a training, with its initial facts and the system metrics of the machine."""
     title = f"{parameters.model_type} {data_name(data)}"
-    with tracked_run(parameters.experiment, parameters.run_id, title) as tracked, system_metrics(tracked):
+    which = parameters.experiment, parameters.run_id, title
+    with kept_run(*which, model, uri) as tracked, system_metrics(tracked):
         track_start(tracked, parameters, data)
         yield tracked
 

@@ -10,7 +10,7 @@ from typing import Any
 from components.artifacts import Artifact
 from components.steps.catalog import LaunchParameters
 from components.steps.parameter import parameters_of, plain
-from components.tracking import TrackedRun, log_lineage, log_splits
+from components.tracking import Tracked, log_lineage, log_splits
 from components.train.loop.log import read_log
 from components.train.results import LOG, TRAINING, scores_of
 
@@ -24,7 +24,7 @@ LOGGED = (LOG, TRAINING)
 _NOT_LOGGED = ("experiment", "run_id", "tfrecord_uri", "model_uri")
 
 
-def track_start(run: TrackedRun, parameters: LaunchParameters, data: Artifact) -> None:
+def track_start(run: Tracked, parameters: LaunchParameters, data: Artifact) -> None:
     """Logs the facts known before the workers start, so that a killed training has them too.
 
     Args:
@@ -41,7 +41,7 @@ def track_start(run: TrackedRun, parameters: LaunchParameters, data: Artifact) -
     log_splits(run, data, parameters.tfrecord_uri)
 
 
-def track(run: TrackedRun, parameters: LaunchParameters, folder: Path) -> None:
+def track(run: Tracked, parameters: LaunchParameters, folder: Path) -> None:
     """Logs the seed as it was drawn, curves and results.
 
     Args:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import KfrecError
+from components.secrets import without_passwords
 from components.steps.settings_file import checked
 from pipelines.defaults import PIPELINES, Pipeline
 
@@ -31,7 +32,7 @@ class RunRecord:
     Attributes:
         folder: of the run.
         pipeline: kind, model, data set and task.
-        parameters: every pipeline parameter.
+        parameters: every pipeline parameter; the file has them without passwords.
         tracking_uri: where MLflow keeps the run; a password is left out.
         started: seconds since 1970.
         run_id: of the pipeline run, empty before the first step.
@@ -82,6 +83,7 @@ class RunRecord:
         """Replaces run.json; a reader sees the old or the new one."""
         body = {"format": _FORMAT} | asdict(self) | {"pipeline": self.pipeline._asdict()}
         del body["folder"]
+        body["parameters"] = without_passwords(body["parameters"])
         partial = self.folder / f".{RECORD}.partial"
         partial.write_text(json.dumps(body, indent=2) + "\n")
         partial.replace(self.folder / RECORD)

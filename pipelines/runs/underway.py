@@ -14,7 +14,7 @@ from typing import Any
 from components.artifacts.publish import remove_abandoned
 from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped
-from components.tracking.failures import without_password
+from components.secrets import without_password
 from components.tracking.store import prepare, tracking_uri
 from pipelines.defaults import Pipeline
 from pipelines.runs.record import FAILED, FINISHED, RECORD, RUNNING, STOPPED, RunRecord, held, read_record

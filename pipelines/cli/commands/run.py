@@ -61,7 +61,7 @@ def _resumed(options: argparse.Namespace) -> Path:
     Raises:
         KfrecError: there is no such run, or the options name another pipeline or tracking server than it has.
     """
-    from components.tracking.failures import without_password
+    from components.secrets import without_password
     from pipelines.runs.record import find_run
 
     run = find_run(workdir_of(options), options.resume)

@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import requests
 
-from components.tracking.failures import without_password
+from components.secrets import without_password
 from components.tracking.store import prepare
 from pipelines.doctor.cluster.api import TIMEOUT
 from pipelines.doctor.cluster.place import Place

@@ -1,0 +1,199 @@
+"""What a training logs while no MLflow server answers: kept beside the model, and delivered by the next step.
+
+A training is hours of work, so a server that is away must not end it. Other steps are short and need the server.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from components.artifacts import Artifact
+from components.artifacts.remote import ATTEMPTS, read_remote
+from components.errors import KfrecError, Unreachable
+from components.storage import Retry, open_store
+from components.tracking.failures import is_of_the_store, unusable
+from components.tracking.run import TrackedRun, open_run
+
+_NAME = "_tracking.json"
+_FINISHED = "FINISHED"
+
+
+class Tracked(Protocol):
+    """What a step logs to; see :class:`TrackedRun`."""
+
+    def age(self) -> int: ...
+    def log_parameters(self, parameters: Mapping[str, Any]) -> None: ...
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None: ...
+    def log_series(self, series: Sequence[tuple[int, Mapping[str, float]]], at: float | None = None) -> None: ...
+    def set_tags(self, tags: Mapping[str, Any]) -> None: ...
+    def log_inputs(self, datasets: Sequence[Mapping[str, Any]], context: Sequence[str]) -> None: ...
+    def log_artifact(self, path: Path | str, folder: str | None = None) -> None: ...
+
+
+class KeptRun:
+    """A run that takes what is logged also while the server is away.
+
+    Args:
+        run: the MLflow run; None while none could be opened.
+        which: experiment, pipeline run and title, with which :func:`open_run` opens it later.
+    """
+
+    def __init__(self, run: TrackedRun | None, which: Mapping[str, str]) -> None:
+        self._run, self._which, self._began = run, which, time.time()
+        self._answers = run is not None
+        self._kept: list[dict[str, Any]] = []
+
+    def age(self) -> int:
+        return self._run.age() if self._run else int(time.time() - self._began)
+
+    def log_parameters(self, parameters: Mapping[str, Any]) -> None:
+        self._log("log_parameters", parameters={name: str(value) for name, value in parameters.items()})
+
+    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
+        self.log_series([(step or 0, metrics)])
+
+    def log_series(self, series: Sequence[tuple[int, Mapping[str, float]]], at: float | None = None) -> None:
+        plain = [(step, {name: float(value) for name, value in group.items()}) for step, group in series]
+        self._log("log_series", series=plain, at=at or time.time())
+
+    def set_tags(self, tags: Mapping[str, Any]) -> None:
+        self._log("set_tags", tags={name: str(value) for name, value in tags.items()})
+
+    def log_inputs(self, datasets: Sequence[Mapping[str, Any]], context: Sequence[str]) -> None:
+        self._log("log_inputs", datasets=list(datasets), context=list(context))
+
+    def log_artifact(self, path: Path | str, folder: str | None = None) -> None:
+        self._log("log_artifact", path=str(path), folder=folder)
+
+    def _log(self, what: str, **given: Any) -> None:
+        from mlflow.exceptions import MlflowException
+
+        if self._answers and self._run:
+            try:
+                getattr(self._run, what)(**given)
+                return
+            except MlflowException as error:
+                if not is_of_the_store(error):
+                    raise
+                self._answers = False
+                _say(unusable(self._run.client.tracking_uri, error))
+        if what == "log_artifact":
+            given["path"] = Path(given["path"]).name  # the model's folder has it wherever it is by then
+        self._kept.append({"do": what, "given": given})
+
+    def end(self, status: str) -> None:
+        """Ends the run, if the server answers."""
+        from mlflow.exceptions import MlflowException
+
+        if self._run:
+            try:
+                self._run.client.set_terminated(self._run.id, status)
+            except MlflowException as error:
+                if not is_of_the_store(error):
+                    raise
+                self._answers = False
+
+    def undelivered(self) -> str:
+        """What is left to deliver, as JSON; empty if the server has everything."""
+        if self._answers and not self._kept:
+            return ""
+        return json.dumps({**self._which, "mlflow_run": self._run.id if self._run else "", "log": self._kept}, indent=1)
+
+
+@contextmanager
+def kept_run(experiment: str, run_id: str, title: str, model: Path, uri: str = "") -> Iterator[KeptRun]:
+    """The run of a training, as :func:`components.tracking.tracked_run`, which outlives an absence of the server.
+
+    Args:
+        experiment: name of the experiment.
+        run_id: of the pipeline run.
+        title: of a new run.
+        model: the output, beside which is kept what the server did not get; a later step delivers it.
+        uri: of the output, where that is in object storage.
+
+    Raises:
+        KfrecError: the server refuses this account, or is none.
+    """
+    which = {"experiment": experiment, "run_id": run_id, "title": title}
+    opened: TrackedRun | None = None
+    try:
+        opened = open_run(**which)
+    except Unreachable as error:
+        _say(error)
+    run = KeptRun(opened, which)
+    try:
+        yield run
+    except BaseException as error:
+        run.end("KILLED" if isinstance(error, (KeyboardInterrupt, SystemExit)) else "FAILED")
+        raise
+    run.end(_FINISHED)
+    if text := run.undelivered():
+        _keep(text, model, uri)
+
+
+def deliver_kept(model: Artifact) -> None:
+    """Logs what the server did not get of the training of ``model``; nothing is left of it then.
+
+    Raises:
+        KfrecError: the server does not answer.
+    """
+    from mlflow.exceptions import MlflowException
+
+    text = _kept(model.path, model.data_uri)
+    if not text:
+        return
+    try:
+        body = json.loads(text)
+        log, opened = body.pop("log"), body.pop("mlflow_run")
+    except (ValueError, KeyError, AttributeError):
+        raise KfrecError(f"{_beside(model.path)}: not what a training keeps for MLflow; delete it") from None
+    run = open_run(**body, opened=opened)
+    try:
+        for entry in log:
+            given = dict(entry["given"])
+            if entry["do"] == "log_artifact":
+                given["path"] = model.path / given["path"]
+                if not given["path"].is_file():
+                    continue  # the step fetched only what it reads; the model has it
+            getattr(run, entry["do"])(**given)
+        run.client.set_terminated(run.id, _FINISHED)
+    except MlflowException as error:
+        if is_of_the_store(error):
+            raise unusable(run.client.tracking_uri, error) from error
+        raise
+    _beside(model.path).unlink(missing_ok=True)
+    if model.data_uri:
+        open_store(model.data_uri).remove(_NAME)
+    print("MLflow has got what the training could not log while it was away", flush=True)
+
+
+def _say(error: KfrecError) -> None:
+    print(f"{error}; the training goes on, and the next step logs what it measures", file=sys.stderr, flush=True)
+
+
+def _beside(model: Path) -> Path:
+    return model.with_name(f".{model.name}{_NAME}")
+
+
+def _keep(text: str, model: Path, uri: str) -> None:
+    if not uri:
+        _beside(model.absolute()).write_text(text)
+        return
+    store = open_store(uri)
+    with tempfile.NamedTemporaryFile("w") as file:
+        file.write(text)
+        file.flush()
+        Retry(ATTEMPTS).call(store.url(_NAME), lambda: store.write(_NAME, Path(file.name)))
+
+
+def _kept(model: Path, uri: str) -> str:
+    if _beside(model).is_file():
+        return _beside(model).read_text()
+    return (read_remote(uri, _NAME) or b"").decode() if uri else ""

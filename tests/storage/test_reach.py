@@ -1,0 +1,64 @@
+"""Places that are no source of data."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from components.errors import KfrecError
+from components.storage import open_store
+from tests.fakes.file_server import Fault, FileServer
+
+FORBIDDEN = [
+    "169.254.169.254",
+    "169.254.1.1:80",
+    "[fe80::1]",
+    "[::ffff:169.254.169.254]",
+    "[fd00:ec2::254]",
+    "metadata.google.internal",
+    "Metadata.Google.Internal.",
+    "100.100.100.200",
+]
+
+
+def refused(question: object) -> str:
+    with pytest.raises(KfrecError, match="is a link-local or metadata address") as raised:
+        question()  # type: ignore[operator]
+    assert "\n" not in str(raised.value)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("host", FORBIDDEN)
+def test_metadata_services_are_no_source(host: str) -> None:
+    refused(lambda: open_store(f"http://{host}/latest/meta-data").stat("a"))
+
+
+def test_a_redirect_to_one_is_not_followed(server: FileServer) -> None:
+    server.faults["/data/a"] = [Fault(302, headers={"Location": "http://169.254.169.254/a"})] * 2
+    server.head = False
+    assert "169.254.169.254" in refused(lambda: open_store(f"{server.url}/data").stat("a"))
+
+
+def test_a_name_that_stands_for_one_is_not_asked(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The name resolves to this machine, whose peer address the check takes for a metadata service."""
+    monkeypatch.setattr("components.storage.reach._METADATA_ADDRESSES", {"127.0.0.1"})
+    resolve = socket.getaddrinfo
+    monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest, **more: resolve("127.0.0.1", *rest, **more))
+    port = server.url.rpartition(":")[2]
+    refused(lambda: open_store(f"http://data.example:{port}/data").stat("a"))
+    assert server.asked == []
+
+
+def test_an_endpoint_of_s3_is_none(s3_client: object) -> None:
+    refused(lambda: open_store("s3://bucket/a?endpoint=169.254.169.254&disableSSL=true"))
+
+
+def test_file_uris_are_not_read_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").write_text("a")
+    assert open_store(f"file://{tmp_path}").names() == ["a"]
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    with pytest.raises(KfrecError, match="file:// is not read on a cluster"):
+        open_store(f"file://{tmp_path}")
+    assert open_store(str(tmp_path)).names() == ["a"]

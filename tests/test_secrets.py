@@ -1,0 +1,114 @@
+"""Passwords in addresses and keys in the environment stay out of all that is written."""
+
+from __future__ import annotations
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+
+from components.secrets import without_password
+from components.steps.command import command
+from pipelines.cli import main
+from pipelines.defaults import Pipeline
+from pipelines.runs.record import RunRecord, read_record
+from tests.fakes.file_server import FileServer
+from tests.storage.conftest import server
+
+__all__ = ["server"]
+
+_CANARY = "canary7f3a"
+# Every credential that kfrec or a library of it reads from the environment.
+_VARIABLES = [
+    "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "KFP_TOKEN", "KFP_COOKIES",
+]  # fmt: skip
+_REVIEWS = [
+    f'{{"reviewerID": "U{user}", "asin": "B{(user + item) % 9}", "unixReviewTime": {item}, "overall": 5.0}}'
+    for user in range(30)
+    for item in range(9)
+]
+
+
+@pytest.fixture
+def canaries(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in _VARIABLES:
+        monkeypatch.setenv(name, _CANARY)
+
+
+def holds_canary(folder: Path) -> list[str]:
+    """The files below a folder that hold the canary, in their names or contents."""
+    return [
+        str(path)
+        for path in folder.rglob("*")
+        if _CANARY in str(path.relative_to(folder)) or (path.is_file() and _CANARY.encode() in path.read_bytes())
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("postgresql://me:secret@host/db", "postgresql://me:***@host/db"),
+        ("https://me:s:e@cret@host/data?x=1", "https://me:***@host/data?x=1"),
+        ("https://host/a?X-Amz-Signature=abc&part=2", "https://host/a?X-Amz-Signature=***&part=2"),
+        ("https://host/a?sp=r&sig=ab%2Fc", "https://host/a?sp=r&sig=***"),
+        ("s3://bucket/a?region=eu&endpoint=host:9000", "s3://bucket/a?region=eu&endpoint=host:9000"),
+        ("a: b@c", "a: b@c"),
+    ],
+)
+def test_what_is_shown_of_an_address(text: str, shown: str) -> None:
+    assert without_password(text) == shown == without_password(shown)
+
+
+def test_a_source_with_a_password_is_read_and_written_nowhere(
+    server: FileServer, canaries: None, store: str, database: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    server.files["/data/reviews_a.json.gz"] = gzip.compress("\n".join(_REVIEWS).encode())
+    server.files["/data/meta_a.json.gz"] = gzip.compress(
+        "\n".join(f"{{'asin': 'B{item}', 'categories': [['Books', 'One']]}}" for item in range(9)).encode()
+    )
+    source = f"{server.url.replace('://', f'://me:{_CANARY}@')}/data?token={_CANARY}"
+    server.files |= {f"{name}?token={_CANARY}": content for name, content in server.files.items()}
+    words = ["--raw", tmp_path / "raw", "--source", source, "--files", "reviews_a.json.gz,meta_a.json.gz"]
+    assert command("download", [*map(str, words), "--cache_dir", str(tmp_path / "cache")]) == 0, capfd.readouterr()
+    words = [
+        "--raw",
+        tmp_path / "raw",
+        "--parquet",
+        tmp_path / "parquet",
+        "--workers=1",
+        "--shortest_sequence_for_user=5",
+    ]
+    assert command("preprocess", list(map(str, words))) == 0, capfd.readouterr()
+    server.files.clear()
+    words = ["--raw", tmp_path / "again", "--source", source, "--files", "reviews_a.json.gz,meta_a.json.gz"]
+    assert command("download", list(map(str, words))) == 2
+    assert "me:***@" in (tmp_path / "parquet" / "_manifest.json").read_text()
+    assert holds_canary(tmp_path) == [] and _CANARY not in "".join(capfd.readouterr())
+    assert holds_canary(database.parent) == []
+
+
+def test_the_record_of_a_run_has_no_password(tmp_path: Path) -> None:
+    record = RunRecord(tmp_path, Pipeline(), {"source": f"https://me:{_CANARY}@host/data"}, "sqlite:///a.db")
+    record.write()
+    assert read_record(tmp_path).parameters == {"source": "https://me:***@host/data"}
+    assert holds_canary(tmp_path) == []
+    assert _CANARY in record.parameters["source"]  # the run itself goes on with it
+
+
+def test_a_compiled_pipeline_has_no_credential(
+    canaries: None, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compile", "--model=din", f"--output={tmp_path}"]) == 0
+    assert list(tmp_path.rglob("*.yaml")) and holds_canary(tmp_path) == []
+    assert _CANARY not in "".join(capfd.readouterr())
+
+
+def test_nothing_that_came_from_outside_is_unpickled() -> None:
+    """A pickle runs code when it is read: no module loads one, and NumPy's files are read without."""
+    root = Path(__file__).parents[1]
+    loads = re.compile(r"\b(?:pickle|cloudpickle|dill|joblib)\.loads?\(|allow_pickle\s*=\s*True|read_pickle\(|Workflow\.load\(|yaml\.(?:unsafe_)?load\(")  # fmt: skip # noqa: E501
+    modules = [path for part in ("components", "pipelines", "images") for path in (root / part).rglob("*.py")]
+    assert len(modules) > 300
+    assert [str(path) for path in modules if loads.search(path.read_text())] == []
