@@ -11,10 +11,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from components.checks.profile import CATEGORY, NUMBER
+from components.checks.profile import TIME as TIMES
+from components.checks.profiler import Profiler
+from components.checks.tables import Profiled, TableProfiler
 from components.datasets.tabular.conversion import Refusals, hashes, ids, labels, lists, number
 from components.datasets.tabular.raw_files import TableFile
-from components.datasets.tabular.schema import Categorical, Group, Multihot, Numeric, TableSchema
-from components.datasets.tabular.splits import Splitter
+from components.datasets.tabular.schema import ByTime, Categorical, Group, Multihot, Numeric, TableSchema
+from components.datasets.tabular.splits import TIME, Splitter
 from components.datasets.tabular.tables import Batch, batches
 from components.datasets.tabular.values import IdCheck, texts
 from components.errors import KfrecError
@@ -57,6 +61,7 @@ class Reading:
         rows_per_partition: rows of a partition.
         workers: processes that will work on the partitions.
         scheduler: address of a Dask scheduler that will instead.
+        profiler: takes the rows, too, as the table ``rows``.
     """
 
     schema: TableSchema
@@ -67,6 +72,7 @@ class Reading:
     rows_per_partition: int
     workers: int
     scheduler: str
+    profiler: Profiler
 
 
 def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) -> Rows:
@@ -76,7 +82,7 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
         KfrecError: a table is damaged or does not fit the schema, or a group lies in two files.
     """
     reader = _Reader(reading)
-    result = Rows()
+    result, profiler = Rows(), _profiler(reading)
     size = sum(table.path.stat().st_size for table in tables)
     with progress("reading tables", size, "bytes") as bar, _Partitions(scratch, reading, result) as partitions:
         for table in tables:
@@ -88,7 +94,10 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
                     refused.add(sorted([*batch.bad, *refusals.lines], key=lambda line: line.number))
                     result.read += len(batch.rows) + len(batch.bad)
                     result.unlabelled += int(np.sum(dropped & ~refusals.refused))
-                    partitions.add(rows.filter(pa.array(~(dropped | refusals.refused))))
+                    good = rows.filter(pa.array(~(dropped | refusals.refused)))
+                    profiler.add(pa.Table.from_batches([good]))
+                    profiler.malformed += len(batch.bad) + len(refusals.lines)
+                    partitions.add(good)
                     bar.advance(batch.consumed)
             if result.read == first:
                 raise KfrecError(f"{table.path}: no rows in it; remove it, or check what download fetched")
@@ -97,6 +106,22 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
             reader.finish_table(table)
     reader.finish()
     return result
+
+
+def _profiler(reading: Reading) -> TableProfiler:
+    """What profiles the rows: the label, all features, and the time where rows are split by it."""
+    schema, columns = reading.schema, [Profiled(LABEL, CATEGORY)]
+    for source in schema.sources:
+        if isinstance(source.treatment, Numeric):
+            columns.append(Profiled(source.name, NUMBER))
+        elif not isinstance(source.treatment, Group):
+            columns.append(Profiled(source.name, CATEGORY, counted=isinstance(source.treatment, Categorical)))
+    if schema.group:
+        columns.append(Profiled(GROUP, CATEGORY, counted=True))
+    if isinstance(schema.split, ByTime):
+        columns.append(Profiled(TIME, TIMES))
+    lists = {source.name for source in schema.sources if isinstance(source.treatment, Multihot)}
+    return reading.profiler.table("rows", columns, [column.name for column in columns if column.name not in lists])
 
 
 class _Reader:
