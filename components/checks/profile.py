@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +16,6 @@ from components.checks import PROFILE
 from components.errors import KfrecError
 from components.storage import is_uri
 
-FORMAT = 1
 CATEGORY, NUMBER, TIME = "category", "number", "time"
 PASSED, WARNED, FAILED = "passed", "warned", "failed"
 
@@ -122,7 +121,7 @@ class Profile:
     tables: Mapping[str, Table]
     findings: tuple[Finding, ...] = ()
     compared: bool = False
-    format: Literal[1] = field(default=FORMAT)
+    format: Literal[1] = 1
 
     def write(self, folder: Path) -> None:
         """Writes profile.json."""

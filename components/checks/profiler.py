@@ -92,8 +92,7 @@ class Profiler:
                     yield self._judged(NEW, name, column, share)
 
     def _judged(self, check: str, table: str, column: str, value: float) -> Finding:
-        parameter = LIMITS[check]
-        limit = float(getattr(self._parameters, parameter)) if parameter else 0.0
+        limit = float(getattr(self._parameters, LIMITS[check]))
         stops = check in failing(self._parameters.failing_checks)
         verdict = PASSED if value <= limit else FAILED if stops else WARNED
         return Finding(check, table, column, value, limit, verdict)  # type: ignore[arg-type]
@@ -102,10 +101,9 @@ class Profiler:
 def told(finding: Finding) -> str:
     """A finding in words."""
     place = f"{finding.table}: column {finding.column}" if finding.column else finding.table
-    parameter = LIMITS[finding.check]
-    above = "above" if finding.value > finding.limit else "within"
-    limit = f", {above} {parameter}={finding.limit:g}" if parameter else ""
-    return f"{place}: {_TOLD[finding.check].format(value=finding.value)}{limit}"
+    above = "within" if finding.verdict == PASSED else "above"
+    found = _TOLD[finding.check].format(value=finding.value)
+    return f"{place}: {found}, {above} {LIMITS[finding.check]}={finding.limit:g}"
 
 
 def time_told(seconds: float | None) -> str:
@@ -116,6 +114,4 @@ def time_told(seconds: float | None) -> str:
 
 
 def _remedy(finding: Finding) -> str:
-    parameter = LIMITS[finding.check]
-    loosen = f"raise {parameter}, or " if parameter else ""
-    return f"correct the data, {loosen}take {finding.check} out of failing_checks"
+    return f"correct the data, raise {LIMITS[finding.check]}, or take {finding.check} out of failing_checks"

@@ -17,6 +17,8 @@ from components.checks.samples import RowSample, ValueSample, hashes_of, largest
 SAMPLED_ROWS, SAMPLED_VALUES = 65_536, 2048
 CATEGORIES, BINS = 64, 10
 _LONGEST = 100
+# Columns of a key whose hash chooses rows, and the bits of a row's hash that come from them.
+_FIRST, _UPPER = 4, np.uint64(0xFFFFFFFF00000000)
 # Edges of the bins of popularity: how often a value occurs, relative to the mean.
 POPULARITY = tuple(2.0**power for power in range(-3, 9))
 
@@ -47,7 +49,7 @@ class TableProfiler:
 
     Args:
         columns: what to profile.
-        key: names of the columns in which duplicates agree; empty looks for none.
+        key: names of the columns in which duplicates agree, those with most values first; empty looks for none.
         seed: of the sample of rows.
 
     Attributes:
@@ -67,12 +69,21 @@ class TableProfiler:
     def add(self, rows: pa.Table) -> None:
         """Takes rows that have the columns."""
         self._rows += rows.num_rows
-        hashed = {name: hashes_of(rows[name]) for name in {*self._values, *self._key}}
+        first, rest = self._key[:_FIRST], self._key[_FIRST:]
+        hashed = {name: hashes_of(rows[name]) for name in {*self._values, *first}}
         for name, values in self._values.items():
             present = hashed[name]
             values.add(present[pc.is_valid(rows[name]).to_numpy()] if rows[name].null_count else present)
-        if self._key:
-            self._keys.add(row_hashes([hashed[name] for name in self._key]))
+        if first:
+            # Equal rows agree in their first columns: only those chosen by these are hashed in full.
+            keys = row_hashes([hashed[name] for name in first])
+            chosen = np.flatnonzero(keys <= largest_hash(self._keys.level))
+            keys = keys[chosen]
+            if rest:
+                few = rows.select(list(rest)).take(pa.array(chosen))
+                every = row_hashes([keys, *(hashes_of(few[name]) for name in rest)])
+                keys = (keys & _UPPER) | (every & ~_UPPER)
+            self._keys.add(keys)
         for name, column in self._columns.items():
             self._missing[name] += _missing(rows[name], column.absent)
             if column.kind in (NUMBER, TIME):

@@ -5,14 +5,14 @@ from __future__ import annotations
 from components.errors import KfrecError
 
 ROWS, MISSING, DUPLICATES, NEW, PSI, TIME = "rows", "missing", "duplicates", "new", "psi", "time"
-# Each with the parameter that is its threshold; data are never older than the reference's by more than nothing.
+# Each with the parameter that is its threshold.
 LIMITS = {
     ROWS: "fewer_rows_limit",
     MISSING: "missing_limit",
     DUPLICATES: "duplicate_limit",
     NEW: "new_values_limit",
     PSI: "psi_limit",
-    TIME: "",
+    TIME: "older_limit",
 }
 EVERY = "all"
 

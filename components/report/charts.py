@@ -102,6 +102,13 @@ def bar_chart(names: Sequence[str], values: Sequence[float | None], notes: Seque
     return _svg(body)
 
 
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Texts in columns, the first of which says what a row is about."""
+    cells = [("th", header), *(("td", row) for row in rows)]
+    lines = ["".join(f"<{tag}>{escape(text)}</{tag}>" for text in row) for tag, row in cells]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
 def _grid(x: Axis | None, y: Axis) -> str:
     parts = []
     for mark in y.marks():

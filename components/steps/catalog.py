@@ -152,6 +152,9 @@ class PreprocessParameters:
     psi_limit: float = param(
         0.25, "Data check psi: population stability index of a column against the reference", at_least=0, at_most=100
     )
+    older_limit: float = param(
+        1.0, "Data check time: how much older than the reference's the newest row may be", unit="days", at_least=0
+    )
     failing_checks: str = param(
         "",
         "Data checks that stop the run rather than warn, separated by commas: rows, missing, duplicates, new, psi, "

@@ -1,6 +1,6 @@
 """MLflow tracking: every step of a pipeline run writes into one MLflow run."""
 
-from components.tracking.data import data_name, log_lineage, log_splits
+from components.tracking.data import data_name, log_lineage, log_profile, log_splits
 from components.tracking.run import TrackedRun, start_nested, tracked_run
 from components.tracking.source import git_commit
 from components.tracking.store import tracking_uri
@@ -11,6 +11,7 @@ __all__ = [
     "data_name",
     "git_commit",
     "log_lineage",
+    "log_profile",
     "log_splits",
     "start_nested",
     "system_metrics",

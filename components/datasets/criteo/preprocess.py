@@ -30,6 +30,8 @@ _COLUMNS = (
     *(Profiled(name, NUMBER, absent=0.0) for name in NUMERICAL),
     *(Profiled(name, CATEGORY) for name in CATEGORICAL),
 )
+# Those with most values in the public logs first.
+_KEY = tuple(dict.fromkeys(("cat_3", "cat_12", "cat_21", "cat_16", *LINE.names)))
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
@@ -45,7 +47,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     files = find_days(job.raw, parameters)
     given = _given(parameters.workflow, scratch / "given")
     reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
-    profiler = job.profiler.table("impressions", _COLUMNS, LINE.names)
+    profiler = job.profiler.table("impressions", _COLUMNS, _KEY)
     days: list[list[Partition]] = []
     read, rows = 0, parameters.impressions_per_partition
     for path in files:

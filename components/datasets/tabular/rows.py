@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ from components.checks.profiler import Profiler
 from components.checks.tables import Profiled, TableProfiler
 from components.datasets.tabular.conversion import Refusals, hashes, ids, labels, lists, number
 from components.datasets.tabular.raw_files import TableFile
-from components.datasets.tabular.schema import ByTime, Categorical, Group, Multihot, Numeric, TableSchema
+from components.datasets.tabular.schema import ByTime, Categorical, Group, Multihot, Numeric, TableSchema, feature_name
 from components.datasets.tabular.splits import TIME, Splitter
 from components.datasets.tabular.tables import Batch, batches
 from components.datasets.tabular.values import IdCheck, texts
@@ -82,7 +82,8 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
         KfrecError: a table is damaged or does not fit the schema, or a group lies in two files.
     """
     reader = _Reader(reading)
-    result, profiler = Rows(), _profiler(reading)
+    result, shown = Rows(), _shown(reading.schema)
+    profiler = _profiler(reading, shown)
     size = sum(table.path.stat().st_size for table in tables)
     with progress("reading tables", size, "bytes") as bar, _Partitions(scratch, reading, result) as partitions:
         for table in tables:
@@ -95,7 +96,8 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
                     result.read += len(batch.rows) + len(batch.bad)
                     result.unlabelled += int(np.sum(dropped & ~refusals.refused))
                     good = rows.filter(pa.array(~(dropped | refusals.refused)))
-                    profiler.add(pa.Table.from_batches([good]))
+                    names = [shown.get(name, name) for name in good.schema.names]
+                    profiler.add(pa.Table.from_batches([good]).rename_columns(names))
                     profiler.malformed += len(batch.bad) + len(refusals.lines)
                     partitions.add(good)
                     bar.advance(batch.consumed)
@@ -108,18 +110,24 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
     return result
 
 
-def _profiler(reading: Reading) -> TableProfiler:
+def _shown(schema: TableSchema) -> dict[str, str]:
+    """The names that columns of a partition have in the profile, where they differ."""
+    shown = {LABEL: feature_name(schema.label.column), TIME: "time of the split"}
+    return shown | ({GROUP: schema.group.name} if schema.group else {})
+
+
+def _profiler(reading: Reading, shown: Mapping[str, str]) -> TableProfiler:
     """What profiles the rows: the label, all features, and the time where rows are split by it."""
-    schema, columns = reading.schema, [Profiled(LABEL, CATEGORY)]
+    schema, columns = reading.schema, [Profiled(shown[LABEL], CATEGORY)]
     for source in schema.sources:
         if isinstance(source.treatment, Numeric):
             columns.append(Profiled(source.name, NUMBER))
         elif not isinstance(source.treatment, Group):
             columns.append(Profiled(source.name, CATEGORY, counted=isinstance(source.treatment, Categorical)))
     if schema.group:
-        columns.append(Profiled(GROUP, CATEGORY, counted=True))
+        columns.append(Profiled(shown[GROUP], CATEGORY, counted=True))
     if isinstance(schema.split, ByTime):
-        columns.append(Profiled(TIME, TIMES))
+        columns.append(Profiled(shown[TIME], TIMES))
     lists = {source.name for source in schema.sources if isinstance(source.treatment, Multihot)}
     return reading.profiler.table("rows", columns, [column.name for column in columns if column.name not in lists])
 
