@@ -26,6 +26,7 @@ class Line:
         style: CSS class, "one", "two" or "rule" (thin and dashed, for a reference).
         area: fill the space below the line.
         dots: mark each point; hovering over one shows its values.
+        band: lower and upper ends around the values, shaded; None draws none.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Line:
     style: str = "one"
     area: bool = False
     dots: bool = False
+    band: tuple[Sequence[float], Sequence[float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,10 @@ def line_chart(lines: Sequence[Line], x: Axis, y: Axis) -> str:
                 f'<polygon class="area {line.style}" points="{points[0][0]:.1f},{base:.1f} {path} '
                 f'{points[-1][0]:.1f},{base:.1f}"/>'
             )
+        if line.band:
+            ends = [*zip(line.x, line.band[0], strict=True), *reversed([*zip(line.x, line.band[1], strict=True)])]
+            shape = " ".join(f"{_x(x, a):.1f},{_y(y, b):.1f}" for a, b in ends)
+            body.append(f'<polygon class="area {line.style}" points="{shape}"/>')
         body.append(f'<polyline class="line {line.style}" points="{path}"/>')
         if line.dots:
             for (a, b), u, v in zip(points, line.x, line.y, strict=True):

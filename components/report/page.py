@@ -31,6 +31,8 @@ class Facts:
         data: lines of the table about the data.
         origins: artifact name to its digest.
         profile: of the raw data, None where it is not known.
+        about: what the page is, before the title.
+        written: the last line, empty is that of an evaluation.
     """
 
     title: str
@@ -40,6 +42,8 @@ class Facts:
     data: Mapping[str, Any]
     origins: Mapping[str, str]
     profile: Profile | None = None
+    about: str = "Evaluation of"
+    written: str = ""
 
 
 def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
