@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from components.artifacts import Artifact
+    from components.checks.profiler import Profiler
     from components.datasets.raw_rows import RawRows
     from components.feature_spec import FeatureSpec, ListLength
 
@@ -75,6 +76,7 @@ class PreprocessJob:
         output: where workers write parts of the artifact; moved to ``folder`` at the end.
         scratch: for temporary files that workers share.
         scheduler: address of a Dask scheduler, empty for this machine.
+        profiler: takes the raw rows as they are read, by tables, and is to judge them once all were read.
     """
 
     parameters: Any
@@ -83,6 +85,7 @@ class PreprocessJob:
     output: Path
     scratch: Path
     scheduler: str
+    profiler: Profiler
 
 
 @dataclass(frozen=True)

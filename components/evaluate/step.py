@@ -10,6 +10,8 @@ from typing import Any
 from components import registry
 from components.artifacts import Artifact, publishing
 from components.artifacts.notes import read_notes
+from components.checks import PROFILE
+from components.checks.profile import Profile, read_profile
 from components.errors import KfrecError
 from components.evaluate.predictions import write_predictions
 from components.feature_spec import FeatureSpec, load_feature_spec
@@ -19,7 +21,15 @@ from components.scoring import load_model, open_test_split, open_trained, score_
 from components.steps.catalog import EvaluateParameters
 from components.steps.parameter import as_plain
 from components.tasks import Measured, TaskDefinition, missing_column
-from components.tracking import TrackedRun, data_name, deliver_kept, log_lineage, log_splits, tracked_run
+from components.tracking import (
+    TrackedRun,
+    data_name,
+    deliver_kept,
+    log_lineage,
+    log_profile,
+    log_splits,
+    tracked_run,
+)
 
 
 def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluation: Path) -> Mapping[str, Any]:
@@ -38,6 +48,9 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
     with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:
         log_lineage(tracked, inputs["tfrecord"])
         log_splits(tracked, inputs["tfrecord"], splits=["test"])
+        profile = read_profile(tfrecord / PROFILE)
+        if profile is not None:
+            log_profile(tracked, inputs["tfrecord"], profile)
         tracked.log_step(parameters, "evaluate")
         task = registry.task(parameters.task)
         exported = load_model(model)
@@ -53,7 +66,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
         )
         task.require(scores, tfrecord)
         measured = task.measure(scores, parameters)
-        facts = _facts(spec, exported.parameters, model, inputs, parameters.run_id or tracked.id)
+        facts = _facts(spec, exported.parameters, model, inputs, parameters.run_id or tracked.id, profile)
         with publishing(evaluation, step="evaluate", inputs=inputs, parameters=as_plain(parameters)) as staging:
             _write_json(staging.path / "metrics.json", measured.metrics)
             for name, curve in measured.curves.items():
@@ -66,7 +79,12 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
 
 
 def _facts(
-    spec: FeatureSpec, trained_with: Mapping[str, Any], model: Path, inputs: Mapping[str, Artifact], run_id: str
+    spec: FeatureSpec,
+    trained_with: Mapping[str, Any],
+    model: Path,
+    inputs: Mapping[str, Artifact],
+    run_id: str,
+    profile: Profile | None,
 ) -> Facts:
     data = {f"{name} ids": f"{feature.cardinality:,}" for name, feature in spec.features.items() if feature.cardinality}
     trained_rows = spec.metadata.get("train", {}).get("rows")
@@ -81,6 +99,7 @@ def _facts(
         training=read_notes(model / "training.json"),
         data=data,
         origins=origins,
+        profile=profile,
     )
 
 

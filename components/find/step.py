@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from components import registry
 from components.artifacts import publishing
+from components.checks import PROFILE
 from components.errors import KfrecError
 from components.find.decision import Known, decide
 from components.find.versions import count_rows, data_versions
@@ -38,7 +39,7 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
 
     Returns:
         ``versions`` found; ``proceed`` and the ``occasion`` in a sentence; ``source`` and ``data_version`` of the
-        newest data; ``workflow`` and ``warm_start_path``, each where the champion is, or empty.
+        newest data; ``workflow``, ``warm_start_path`` and ``reference_profile``, each where the champion is, or empty.
 
     Raises:
         KfrecError: no prefix, no data version, or no model registry.
@@ -81,6 +82,7 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
         "data_version": newest.name,
         "workflow": place if parameters.keep_vocabulary and has_vocabulary else "",
         "warm_start_path": place if parameters.warm_start else "",
+        "reference_profile": place if fetched and (champion / PROFILE).is_file() else "",
     }
 
 

@@ -3,6 +3,7 @@
 Throughout, ``labels`` are 0 or 1, ``scores`` grow with the belief in 1, and both have one entry a sample.
 """
 
+from components.metrics.band import RocBands, roc_bands
 from components.metrics.bootstrap import CONFIDENCE, Interval, auc_difference_interval, auc_interval, mean_interval
 from components.metrics.calibration import Calibration, calibration
 from components.metrics.grouped import GroupedAuc, auc_by_bucket, grouped_auc
@@ -17,6 +18,7 @@ __all__ = [
     "GroupedAuc",
     "Interval",
     "RankedGroups",
+    "RocBands",
     "auc_by_bucket",
     "auc_difference_interval",
     "auc_interval",
@@ -28,5 +30,6 @@ __all__ = [
     "mean_interval",
     "precision_recall_curve",
     "roc_auc",
+    "roc_bands",
     "roc_curve",
 ]

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from components import registry
 from components.artifacts import open_input, publishing
+from components.checks.profile import reference_profile
+from components.checks.profiler import Profiler
 from components.datasets import PreprocessJob
 from components.preprocess.elsewhere import checked_scheduler, settings_of, shared_place
 from components.steps.catalog import PreprocessParameters
@@ -20,7 +22,7 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
         What the data set counts, among it train and test samples.
 
     Raises:
-        KfrecError: bad input; an earlier ``parquet`` stays as it was.
+        KfrecError: bad input, or a data check that stops the run; an earlier ``parquet`` stays as it was.
     """
     dataset = registry.dataset(parameters.dataset)
     artifact = open_input(raw, steps=("download",))
@@ -30,6 +32,10 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
         shared_place(settings, staging) as place,
         checked_scheduler(parameters, settings, place.scratch) as scheduler,
     ):
-        job = PreprocessJob(parameters, artifact, staging.path, place.output, place.scratch, scheduler)
+        given = parameters.reference_profile
+        reference = reference_profile(given, dataset.name, staging.scratch / "reference") if given else None
+        profiler = Profiler(parameters, reference)
+        job = PreprocessJob(parameters, artifact, staging.path, place.output, place.scratch, scheduler, profiler)
         staging.rows.update(dataset.preprocess(job))
+        profiler.write(staging.path)
     return staging.rows

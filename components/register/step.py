@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,9 @@ from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.records import Records
 from components.register.gate import Decision, against_champion, not_comparable, without_champion
+from components.register.page import decision_page
 from components.register.registry import Registry
+from components.report import Section
 from components.scoring import (
     ExportedModel,
     load_model,
@@ -67,10 +69,11 @@ def run(
         version = registry.registered(digest) or registry.register(exported, digest, _example(spec, exported))
         champion = registry.champion()
         decision = registry.decision(version)
+        sections: Sequence[Section] = ()
         standing = int(champion.version) if champion else None
         # A decision is valid until another model becomes champion; then the model is compared with that one.
         if decision is None or standing not in (decision.champion_version, int(version.version)):
-            decision = _decide(parameters, task, registry, spec, evaluated, score)
+            decision, sections = _decide(parameters, task, registry, spec, evaluated, score)
         origin = _origin(parameters, spec)
         data = inputs["tfrecord"].data_uri or str(tfrecord.absolute())
         registry.note(version, origin | {"data": data})
@@ -78,13 +81,16 @@ def run(
         body = _registration(parameters.registered_model, int(version.version), tracked.id, decision) | origin
         with publishing(registration, step="register", inputs=inputs, parameters=as_plain(parameters)) as staging:
             (staging.path / "registration.json").write_text(json.dumps(body, indent=2) + "\n")
+            told = parameters.registered_model, int(version.version), decision, sections, task.metrics, origin, inputs
+            (staging.path / "decision.html").write_text(decision_page(*told))
             staging.rows["models"] = 1
         name = task.primary.name
         numbers = {f"champion_{name}": decision.champion_score, f"{name}_difference": decision.difference}
         tracked.log_metrics({name: value for name, value in numbers.items() if value is not None})
         noted = ("registered_model", "version", "alias", "reason", *origin)
         tracked.set_tags({f"kfrec.{name}": str(body[name]) for name in noted})
-        tracked.log_artifact(registration / "registration.json", "registration")
+        for name in ("registration.json", "decision.html"):
+            tracked.log_artifact(registration / name, "registration")
     return {
         **staging.rows,
         "told": f"{body['registered_model']} version {version.version} is the {decision.alias}: {decision.reason}",
@@ -134,18 +140,18 @@ def _decide(
     spec: FeatureSpec,
     evaluation: Artifact,
     score: float,
-) -> Decision:
+) -> tuple[Decision, Sequence[Section]]:
+    """The decision, and the curves of both models if they were compared."""
     champion = registry.champion()
     if champion is None:
-        return without_champion(task.primary, score, task.floor(parameters))
+        return without_champion(task.primary, score, task.floor(parameters)), ()
     with tempfile.TemporaryDirectory(prefix="kfrec-champion-") as folder:
         try:
             rival = load_model(registry.download(champion, Path(folder)))
             lookups = scoring_translation(spec, rival)
         except KfrecError as error:
-            return not_comparable(
-                task.primary, score, int(champion.version), str(error).replace(folder, "the registry")
-            )
+            why = str(error).replace(folder, "the registry")
+            return not_comparable(task.primary, score, int(champion.version), why), ()
         theirs = score_split(
             spec,
             rival,
@@ -156,15 +162,16 @@ def _decide(
         )
     values = pq.read_table(evaluation.path / "predictions.parquet")["score"].to_numpy()
     alike = measured_with(task, evaluation.parameters)
+    ours = dataclasses.replace(theirs, values=values)
     interval = task.difference(
-        dataclasses.replace(theirs, values=values),
+        ours,
         theirs.values,
         alike,
         parameters.bootstrap_samples,
         parameters.confidence,
         parameters.seed,
     )
-    return against_champion(
+    decision = against_champion(
         task.primary,
         score,
         int(champion.version),
@@ -173,6 +180,7 @@ def _decide(
         margin=parameters.promotion_margin,
         confidence=parameters.confidence,
     )
+    return decision, task.compared(ours, theirs.values)
 
 
 def _registration(name: str, version: int, run_id: str, decision: Decision) -> dict[str, Any]:

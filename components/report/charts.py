@@ -26,6 +26,7 @@ class Line:
         style: CSS class, "one", "two" or "rule" (thin and dashed, for a reference).
         area: fill the space below the line.
         dots: mark each point; hovering over one shows its values.
+        band: lower and upper ends around the values, shaded; None draws none.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Line:
     style: str = "one"
     area: bool = False
     dots: bool = False
+    band: tuple[Sequence[float], Sequence[float]] | None = None
 
 
 @dataclass(frozen=True)
@@ -71,6 +73,10 @@ def line_chart(lines: Sequence[Line], x: Axis, y: Axis) -> str:
                 f'<polygon class="area {line.style}" points="{points[0][0]:.1f},{base:.1f} {path} '
                 f'{points[-1][0]:.1f},{base:.1f}"/>'
             )
+        if line.band:
+            ends = [*zip(line.x, line.band[0], strict=True), *reversed([*zip(line.x, line.band[1], strict=True)])]
+            shape = " ".join(f"{_x(x, a):.1f},{_y(y, b):.1f}" for a, b in ends)
+            body.append(f'<polygon class="area {line.style}" points="{shape}"/>')
         body.append(f'<polyline class="line {line.style}" points="{path}"/>')
         if line.dots:
             for (a, b), u, v in zip(points, line.x, line.y, strict=True):
@@ -100,6 +106,13 @@ def bar_chart(names: Sequence[str], values: Sequence[float | None], notes: Seque
         body.append(f'<text class="note" x="{middle:.1f}" y="{HEIGHT - BOTTOM + 29}">{escape(note)}</text>')
     body.append(f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 2}">{escape(x)}</text>')
     return _svg(body)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Texts in columns, the first of which says what a row is about."""
+    cells = [("th", header), *(("td", row) for row in rows)]
+    lines = ["".join(f"<{tag}>{escape(text)}</{tag}>" for text in row) for tag, row in cells]
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
 
 
 def _grid(x: Axis | None, y: Axis) -> str:

@@ -10,7 +10,9 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from components.checks.profile import Profile
 from components.report.charts import Axis, Line, line_chart, spanning
+from components.report.data_checks import data_checks
 from components.report.parts import Card, Figure, Section, Story
 from components.tasks.definition import Metric
 
@@ -28,6 +30,9 @@ class Facts:
         training: content of the model's training.json; empty where it has none.
         data: lines of the table about the data.
         origins: artifact name to its digest.
+        profile: of the raw data, None where it is not known.
+        about: what the page is, before the title.
+        written: the last line, empty is that of an evaluation.
     """
 
     title: str
@@ -36,6 +41,9 @@ class Facts:
     training: Mapping[str, Any]
     data: Mapping[str, Any]
     origins: Mapping[str, str]
+    profile: Profile | None = None
+    about: str = "Evaluation of"
+    written: str = ""
 
 
 def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
@@ -58,7 +66,7 @@ def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
         facts=facts,
         css=Markup((_HERE / "style.css").read_text()),
         cards=[*story.cards, *_speed(facts.training)],
-        sections=[training, *story.sections],
+        sections=[training, *story.sections, *([data_checks(facts.profile)] if facts.profile else [])],
         data={**facts.data, **story.data},
     )
 

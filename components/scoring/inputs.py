@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from components.artifacts import Artifact, open_input
+from components.checks import PROFILE
 from components.feature_spec.spec import FILENAME
 from components.scoring.model import MODEL_FILES
 
@@ -15,7 +16,7 @@ def open_test_split(tfrecord: Path) -> Artifact:
     Raises:
         KfrecError: see :func:`components.artifacts.open_input`.
     """
-    return open_input(tfrecord, steps=("tfrecord",), reads=(FILENAME, "vocabulary", "test"))
+    return open_input(tfrecord, steps=("tfrecord",), reads=(FILENAME, PROFILE, "vocabulary", "test"))
 
 
 def open_trained(model: Path) -> Artifact:

@@ -16,6 +16,7 @@ import numpy as np
 
 from components.artifacts.folder import require_listed
 from components.artifacts.notes import read_notes
+from components.checks import PROFILE
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.feature_spec.spec import FILENAME
@@ -25,7 +26,7 @@ SAVED_MODEL = "saved_model"
 TABLES = "tables"
 SIGNATURE = "serving_default"
 # The files of a model's folder used for scoring and uploaded to the registry; all must be listed in the manifest.
-MODEL_FILES = (SAVED_MODEL, FILENAME, "vocabulary", "parameters.json", "training.json")
+MODEL_FILES = (SAVED_MODEL, FILENAME, "vocabulary", "parameters.json", "training.json", PROFILE)
 # Samples that a thread scores at a time: intermediate results then stay in a core's cache.
 _PART = 2048
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from components.metrics import Interval
-    from components.report import Story
+    from components.report import Section, Story
 
 
 @dataclass(frozen=True)
@@ -148,6 +148,7 @@ class TaskDefinition:
         difference: confidence interval of the primary metric of scores minus that of rival values on the same samples;
             takes those two, the evaluation parameters, the number of resamples, the confidence and the seed.
         floor: takes the decision parameters and returns the threshold for a first model's primary metric.
+        compared: takes scores and rival values on the same samples, and returns sections with the curves of both.
     """
 
     name: str
@@ -166,6 +167,7 @@ class TaskDefinition:
     difference: Callable[[Scores, np.ndarray, Any, int, float, int], Interval]
     floor: Callable[[Any], float]
     training: type = NoParameters
+    compared: Callable[[Scores, np.ndarray], Sequence[Section]] = lambda scores, rival: ()
 
     @property
     def primary(self) -> Metric:

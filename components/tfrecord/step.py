@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from components.artifacts import Artifact, open_input, publishing
+from components.checks import PROFILE
 from components.feature_spec import Chunk, FeatureSpec, Vocabulary
 from components.feature_spec.spec import FILENAME
 from components.records.decoding import layout_of
@@ -35,8 +36,8 @@ def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Map
     Raises:
         KfrecError: the parquet folder is unfinished, or its samples break metadata.json.
     """
-    source = open_input(parquet, steps=("preprocess",), reads=(METADATA, FILENAME, _VOCABULARY, *SPLITS))
-    for name in (METADATA, FILENAME):
+    source = open_input(parquet, steps=("preprocess",), reads=(METADATA, FILENAME, PROFILE, _VOCABULARY, *SPLITS))
+    for name in (METADATA, FILENAME, PROFILE):
         source.file(name)
     columns = read_columns(source.path, parameters.number_of_user_features)
     groups = {split: row_groups(source, split, columns) for split in SPLITS}
@@ -51,6 +52,8 @@ def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Map
         except LongerList:
             lengths = length_by_reading(every_group, columns, workers)
             _write(parameters, columns, lengths, groups, source, staging.path, workers)
+        for profile in source.paths(PROFILE):
+            shutil.copyfile(profile, staging.path / PROFILE)
         staging.rows.update({split: sum(group.rows for group in groups[split]) for split in SPLITS})
     return staging.rows
 

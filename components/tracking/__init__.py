@@ -1,6 +1,6 @@
 """MLflow tracking: every step of a pipeline run writes into one MLflow run."""
 
-from components.tracking.data import data_name, log_lineage, log_splits
+from components.tracking.data import data_name, log_lineage, log_profile, log_splits
 from components.tracking.kept import Tracked, deliver_kept, kept_run
 from components.tracking.run import TrackedRun, start_nested, tracked_run
 from components.tracking.source import git_commit
@@ -15,6 +15,7 @@ __all__ = [
     "git_commit",
     "kept_run",
     "log_lineage",
+    "log_profile",
     "log_splits",
     "start_nested",
     "system_metrics",

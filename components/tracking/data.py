@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from components.artifacts import Artifact
+from components.checks import PROFILE
+from components.checks.profile import PASSED, Profile
 from components.secrets import without_passwords
 from components.tracking.kept import Tracked
+from components.tracking.run import TrackedRun
 
 # MLflow's context of each split.
 _CONTEXTS = {"train": "training", "test": "testing"}
 # The length of an artifact's digest that MLflow accepts.
 _DIGEST_LENGTH = 36
+# What the name of a metric may not have, and its length.
+_NOT_IN_A_NAME, _NAME_LENGTH = re.compile(r"[^/\w.\- :]"), 250
 
 
 def data_name(data: Artifact) -> str:
@@ -45,6 +51,25 @@ def log_splits(run: Tracked, data: Artifact, place: str = "", splits: Sequence[s
     run.log_inputs(
         [_split(data, where, split, data.rows.get(split)) for split in splits], [_CONTEXTS[split] for split in splits]
     )
+
+
+def log_profile(run: TrackedRun, data: Artifact, profile: Profile) -> None:
+    """Logs the profile of the raw data as ``data/profile.json``, and its numbers as metrics.
+
+    A metric is ``data.rows.<table>``, ``data.malformed.<table>`` or, for what was checked,
+    ``data.<check>.<table>.<column>``. The tag ``kfrec.data_checks`` says what is above its limit.
+    """
+    numbers: dict[str, float] = {}
+    for name, table in profile.tables.items():
+        numbers |= {f"data.rows.{name}": table.rows, f"data.malformed.{name}": table.malformed_share}
+    for finding in profile.findings:
+        if finding.check != "rows":
+            numbers[".".join(filter(None, ("data", finding.check, finding.table, finding.column)))] = finding.value
+    run.log_metrics({_NOT_IN_A_NAME.sub("_", name)[:_NAME_LENGTH]: value for name, value in numbers.items()})
+    above = [" ".join((each.check, each.table, each.column)).strip() for each in profile.findings
+             if each.verdict != PASSED]  # fmt: skip
+    run.set_tags({"kfrec.data_checks": f"{len(above)} above their limits: {', '.join(above)}" if above else PASSED})
+    run.log_artifact(data.path / PROFILE, "data")
 
 
 def _split(data: Artifact, place: str, split: str, rows: int | None) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.artifacts.folder import listed_paths
+from components.checks import PROFILE
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
@@ -73,7 +74,7 @@ def require_own_results(folder: Path, log_filename: str) -> None:
     log = folder / log_filename
     if log.is_file() and is_training_log(log):
         return
-    for name in (log_filename, SAVED_MODEL, TABLES, PARAMETERS, TRAINING, FILENAME, VOCABULARY):
+    for name in (log_filename, SAVED_MODEL, TABLES, PARAMETERS, TRAINING, FILENAME, VOCABULARY, PROFILE):
         if (folder / name).exists():
             raise KfrecError(
                 f"results_dir {folder}: holds {name}, and no {log_filename} of a training; name another folder"
@@ -88,7 +89,7 @@ def write_json(path: Path, body: Mapping[str, Any]) -> None:
 
 
 def copy_data_description(spec: FeatureSpec, feature_spec: str, folder: Path) -> None:
-    """Copies the feature specification, and the vocabulary if there is one, next to the model.
+    """Copies the feature specification, and the vocabulary and the data's profile if there are any, next to the model.
 
     Args:
         spec: of the data that was trained on.
@@ -99,3 +100,5 @@ def copy_data_description(spec: FeatureSpec, feature_spec: str, folder: Path) ->
     for path in listed_paths(spec.folder, f"{VOCABULARY}/*"):
         (folder / VOCABULARY).mkdir(exist_ok=True)
         shutil.copyfile(path, folder / VOCABULARY / path.name)
+    for path in listed_paths(spec.folder, PROFILE):
+        shutil.copyfile(path, folder / PROFILE)

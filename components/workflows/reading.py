@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -12,6 +13,9 @@ from components.errors import KfrecError
 from components.progress import progress
 from components.workflows.quarantine import BadLine, Quarantine
 from components.workflows.text_blocks import Block, blocks
+
+if TYPE_CHECKING:
+    from components.checks.tables import TableProfiler
 
 Parse = Callable[[Block], tuple[pa.Table, list[BadLine]]]
 
@@ -32,7 +36,9 @@ class RawReader:
     malformed_lines: int = 0
     share: float = 0.0
 
-    def tables(self, files: Sequence[Path], parse: Parse, what: str, label: str) -> Iterator[pa.Table]:
+    def tables(
+        self, files: Sequence[Path], parse: Parse, what: str, label: str, profiler: TableProfiler | None = None
+    ) -> Iterator[pa.Table]:
         """The tables that ``parse`` makes of the blocks of ``files``.
 
         Args:
@@ -40,6 +46,7 @@ class RawReader:
             parse: converts a block to one row per line, and returns the malformed lines.
             what: what a line should be, for messages.
             label: of the progress bar.
+            profiler: takes the tables, too.
 
         Raises:
             KfrecError: a damaged gzip file, a file that ends in the middle of a line, or more bad lines in a file than
@@ -57,6 +64,9 @@ class RawReader:
                         lines += table.num_rows + len(bad)
                         consumed += block.consumed
                         self.share = consumed / size
+                        if profiler is not None:
+                            profiler.add(table)
+                            profiler.malformed += len(bad)
                         yield table
                         bar.advance(block.consumed)
                 finally:

@@ -1,6 +1,7 @@
 import json
 import math
 import re
+import shutil
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -10,7 +11,8 @@ import pytest
 from mlflow import MlflowClient
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
-from components.artifacts import open_artifact
+from components.artifacts import adopt, open_artifact
+from components.checks.profile import Column, Finding, Profile, Table
 from components.errors import KfrecError
 from components.evaluate.step import run
 from components.steps.catalog import STEPS
@@ -71,6 +73,26 @@ def test_metrics_and_report_are_in_mlflow(evaluation: Path, database: Path) -> N
         "evaluation/metrics.json",
         "evaluation/report.html",
     ]
+
+
+def test_the_data_checks_are_in_report_and_mlflow(shop: tuple[Path, Path], store: str, tmp_path: Path) -> None:
+    data = shutil.copytree(shop[0], tmp_path / "tfrecord")
+    columns = {"asin": Column("category", 0.0, (0.5, 0.5), categories=("<i1>",))}
+    findings = (Finding("psi", "reviews", "asin", 0.3, 0.25, "warned"), Finding("psi", "x", "<y>", 0.0, 0.25, "passed"))
+    Profile("amazon_reviews", {"reviews": Table(1234, 1, 0.0, columns)}, findings, True).write(data)
+    adopt(data)
+    parameters = STEPS["evaluate"].of(experiment="checked", run_id="checked")
+    run(parameters, tfrecord=data, model=shop[1], evaluation=tmp_path / "evaluation")
+    report = (tmp_path / "evaluation" / "report.html").read_text()
+    assert "2 checks against the reference, 1 above their limits." in report
+    assert "<td>reviews</td><td>1,234</td>" in report and "<y>" not in report
+    client = MlflowClient(store)
+    experiment = client.get_experiment_by_name("checked")
+    assert experiment is not None
+    (tracked,) = client.search_runs([experiment.experiment_id])
+    assert (tracked.data.metrics["data.rows.reviews"], tracked.data.metrics["data.psi.reviews.asin"]) == (1234, 0.3)
+    assert tracked.data.tags["kfrec.data_checks"] == "1 above their limits: psi reviews asin"
+    assert [f.path for f in client.list_artifacts(tracked.info.run_id, "data")] == ["data/profile.json"]
 
 
 class _Balanced(HTMLParser):

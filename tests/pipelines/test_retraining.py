@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
+from components.checks import PROFILE
+from components.checks.profile import read_profile
 from components.download.step import run as download
 from components.steps.catalog import STEPS
 
@@ -75,11 +77,15 @@ def test_night_after_night(tmp_path: Path) -> None:
     assert noted["vocabulary"] == "refitted" and noted["out_of_vocabulary_rate"] > 0.05
     assert "at least 1 rows more than" in noted["occasion"]
     assert noted["champion_score"] > 0.4 and "on the same samples" in noted["reason"]
+    # The raw data were compared with those of the champion.
+    profile = read_profile(Path(second["artifacts"]["model"]) / PROFILE)
+    assert profile is not None and profile.compared
     log = (Path(second["artifacts"]["model"]) / "worker.log").read_text()
     assert "rows of embeddings carried over" in log
     client = MlflowClient(f"sqlite:///{workdir / 'mlflow.db'}", registry_uri=f"sqlite:///{workdir / 'mlflow.db'}")
     tags = client.get_model_version("nightly", "2").tags
     assert (tags["kfrec.data_version"], tags["kfrec.vocabulary"]) == ("2026-11-10", "refitted")
+    assert client.get_run(noted["run_id"]).data.metrics["data.new.reviews.asin"] > 0.05
     assert client.get_run(noted["run_id"]).data.tags["kfrec.occasion"] == noted["occasion"]
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 import mlflow
 import numpy as np
 import pytest
+from markupsafe import escape
 from mlflow import MlflowClient
 
 from components.artifacts import adopt
@@ -91,6 +93,19 @@ def test_a_better_model_takes_over(shop: Shop, store: str) -> None:
     assert result["score"] - result["champion_score"] == pytest.approx(result["difference"])
     assert 0 < result["confidence_interval"][0] < result["difference"] < result["confidence_interval"][1]
     assert alias(store, "better", "champion") == 2
+
+
+def test_the_decision_has_a_page_with_the_curves_of_both(shop: Shop, store: str) -> None:
+    first = shop.register("paged", "fair")
+    page = shop.folder / "paged-registration" / "decision.html"
+    assert "Version 1 is the champion" in page.read_text() and "ROC curves" not in page.read_text()
+    second = shop.register("paged", "good")
+    told = page.read_text()
+    assert "Version 2 is the champion" in told and str(escape(second["reason"])) in told
+    assert ">champion</span>" in told and "What is gained" in told and first["reason"] not in told
+    assert "nan" not in re.sub(r">[^<]*<", "><", told)
+    artifacts = MlflowClient(store).list_artifacts(second["run_id"], "registration")
+    assert [found.path for found in artifacts] == ["registration/decision.html", "registration/registration.json"]
 
 
 def test_a_worse_model_stays_a_challenger(shop: Shop, store: str) -> None:

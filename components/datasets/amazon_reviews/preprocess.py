@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components.checks.profile import CATEGORY, TIME
+from components.checks.tables import Profiled
 from components.datasets.amazon_reviews.items import parse_items, write_items
 from components.datasets.amazon_reviews.raw_files import find_raw_files
 from components.datasets.amazon_reviews.reviews import parse_reviews
@@ -26,6 +28,13 @@ from components.workflows.reading import RawReader
 
 if TYPE_CHECKING:
     from components.datasets.amazon_reviews.encoding import Encoder
+
+_REVIEWS = (
+    Profiled("reviewerID", CATEGORY, counted=True),
+    Profiled("asin", CATEGORY, counted=True),
+    Profiled("unixReviewTime", TIME),
+)
+_ITEMS = (Profiled("asin", CATEGORY), Profiled("category", CATEGORY))
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
@@ -43,7 +52,8 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     with user_runs(scratch) as runs:
         given = _given(parameters, scratch / "given")
         reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
-        for reviews in reader.tables(files.reviews, parse_reviews, "reviews", "reading reviews"):
+        profiler = job.profiler.table("reviews", _REVIEWS, [column.name for column in _REVIEWS])
+        for reviews in reader.tables(files.reviews, parse_reviews, "reviews", "reading reviews", profiler):
             runs.add(reviews)
             if runs.rows / reader.share > parameters.reviews_per_partition:
                 fork_server.start_early(parameters.workers, scheduler)
@@ -51,7 +61,9 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         if not runs.rows:
             raise KfrecError(f"{files.reviews[0]}: no reviews in it; check what download fetched")
         items = scratch / "items.arrow"
-        write_items(reader.tables(files.metadata, parse_items, "item metadata", "reading metadata"), items)
+        profiler = job.profiler.table("items", _ITEMS, ["asin"])
+        write_items(reader.tables(files.metadata, parse_items, "item metadata", "reading metadata", profiler), items)
+        job.profiler.judge()
 
         from components.datasets.amazon_reviews.pipeline import encode_histories, select_histories, write_splits
         from components.workflows.workers import dask_workers

@@ -8,7 +8,9 @@ from typing import Any
 
 from components.artifacts.folder import require_listed
 from components.artifacts.remote import fetch_artifact
-from components.datasets.criteo.columns import CATEGORICAL
+from components.checks.profile import CATEGORY, NUMBER
+from components.checks.tables import Profiled
+from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERICAL
 from components.datasets.criteo.lines import parse_lines
 from components.datasets.criteo.partitions import Partition, write_partitions
 from components.datasets.criteo.raw_files import find_days
@@ -19,6 +21,15 @@ from components.feature_spec.spec import FILENAME
 from components.storage import is_uri
 from components.workflows import fork_server
 from components.workflows.reading import RawReader
+
+# A number that is missing has the logarithm 0, as the smallest ones have.
+_COLUMNS = (
+    Profiled(LABEL, CATEGORY),
+    *(Profiled(name, NUMBER, absent=0.0) for name in NUMERICAL),
+    *(Profiled(name, CATEGORY) for name in CATEGORICAL),
+)
+# Those with most values in the public logs first.
+_KEY = tuple(dict.fromkeys(("cat_3", "cat_12", "cat_21", "cat_16", *LINE.names)))
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
@@ -34,16 +45,18 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     files = find_days(job.raw, parameters)
     given = _given(parameters.workflow, scratch / "given")
     reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
+    profiler = job.profiler.table("impressions", _COLUMNS, _KEY)
     days: list[list[Partition]] = []
     read, rows = 0, parameters.impressions_per_partition
     for path in files:
-        tables = reader.tables([path], parse_lines, "impressions", f"reading {path.name}")
+        tables = reader.tables([path], parse_lines, "impressions", f"reading {path.name}", profiler)
         days.append(write_partitions(tables, rows, scratch, path.name))
         read += sum(partition.rows for partition in days[-1])
         if read > rows:
             fork_server.start_early(parameters.workers, scheduler)
         if not days[-1]:
             raise KfrecError(f"{path}: no impressions in it; check what download fetched")
+    job.profiler.judge()
 
     from components.datasets.criteo.pipeline import Span, settle_vocabulary, write_split
     from components.workflows.workers import dask_workers

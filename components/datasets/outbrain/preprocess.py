@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from components.checks.profile import CATEGORY
+from components.checks.profile import TIME as TIMES
+from components.checks.tables import Profiled
 from components.datasets.definition import PreprocessJob
 from components.datasets.outbrain.displays import CLICK, EVENT, REASONS, click_table, event_table
 from components.datasets.outbrain.division import Division, display_keys
 from components.datasets.outbrain.documents import term_table, write_documents
 from components.datasets.outbrain.kept import read_fitted
 from components.datasets.outbrain.lines import LineParser, schema_of
-from components.datasets.outbrain.raw_files import ADS, CLICKS, EVENTS, FIELDS, META, TERMS, find_raw_files
+from components.datasets.outbrain.raw_files import ADS, CLICKS, EPOCH, EVENTS, FIELDS, META, TERMS, find_raw_files
 from components.errors import KfrecError
 from components.feature_spec.spec import FILENAME, LARGEST_ID
 from components.workflows import fork_server
@@ -28,8 +31,31 @@ from components.workflows.key_runs import KeyRuns
 from components.workflows.reading import RawReader
 
 if TYPE_CHECKING:
+    from components.checks.tables import TableProfiler
     from components.datasets.outbrain.displays import Joined
     from components.datasets.outbrain.statistics import Fitted
+
+# The columns of each raw file that are profiled, and those in which duplicates agree.
+_PROFILED = {
+    CLICKS: (
+        (Profiled("display_id", CATEGORY), Profiled("ad_id", CATEGORY, counted=True), Profiled("clicked", CATEGORY)),
+        ("display_id", "ad_id"),
+    ),
+    EVENTS: (
+        (
+            Profiled("document_id", CATEGORY, counted=True),
+            Profiled("timestamp", TIMES, unit=1e-3, epoch=EPOCH / 1e3),
+            Profiled("platform", CATEGORY),
+            Profiled("geo_location", CATEGORY),
+        ),
+        ("display_id",),
+    ),
+    ADS: (
+        (Profiled("campaign_id", CATEGORY, counted=True), Profiled("advertiser_id", CATEGORY, counted=True)),
+        ("ad_id",),
+    ),
+    META: ((Profiled("source_id", CATEGORY), Profiled("publisher_id", CATEGORY)), ("document_id",)),
+}
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
@@ -51,16 +77,17 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         KeyRuns(scratch, "click_key", CLICK, display_keys) as clicks,
         KeyRuns(scratch, "event_key", EVENT, display_keys) as events,
     ):
-        for lines in _lines(reader, files[CLICKS], CLICKS):
+        for lines in _lines(reader, files[CLICKS], CLICKS, _profiler(job, CLICKS)):
             _require_small(lines, files[CLICKS])
             clicks.add(click_table(lines))
             if clicks.rows / reader.share > parameters.clicks_per_partition:
                 fork_server.start_early(parameters.workers, job.scheduler)
-        for lines in _lines(reader, files[EVENTS], EVENTS):
+        for lines in _lines(reader, files[EVENTS], EVENTS, _profiler(job, EVENTS)):
             events.add(event_table(lines))
         if not clicks.rows:
             raise KfrecError(f"{files[CLICKS]}: no clicks in it; check what download fetched")
-        _read_documents(reader, files, scratch / "documents", parameters.largest_buckets)
+        _read_documents(job, reader, files, scratch / "documents")
+        job.profiler.judge()
         click_parts = clicks.partitions_of(parameters.clicks_per_partition)
         event_parts = events.partitions(len(click_parts))
 
@@ -113,10 +140,15 @@ def _given(place: str, division: Division, scratch: Path) -> Fitted | None:
     return fitted
 
 
-def _lines(reader: RawReader, path: Path, kind: str) -> Iterator[pa.Table]:
+def _profiler(job: PreprocessJob, kind: str) -> TableProfiler | None:
+    """What profiles the lines of a raw file; None for terms of documents."""
+    return job.profiler.table(kind, *_PROFILED[kind]) if kind in _PROFILED else None
+
+
+def _lines(reader: RawReader, path: Path, kind: str, profiler: TableProfiler | None) -> Iterator[pa.Table]:
     """The lines of a raw file, block by block."""
     parser = LineParser(path, FIELDS[kind])
-    yield from reader.tables([path], parser, f"lines of {kind}", f"reading {kind}")
+    yield from reader.tables([path], parser, f"lines of {kind}", f"reading {kind}", profiler)
     parser.require_header()
 
 
@@ -130,16 +162,19 @@ def _require_small(lines: pa.Table, path: Path) -> None:
         )
 
 
-def _read_documents(reader: RawReader, files: Mapping[str, Path], folder: Path, largest_buckets: int) -> None:
+def _read_documents(job: PreprocessJob, reader: RawReader, files: Mapping[str, Path], folder: Path) -> None:
     from components.datasets.outbrain.features import LIST_BUCKETS, bucket_numbers
 
     def whole(kind: str) -> pa.Table:
         schema = schema_of(FIELDS[kind])
-        return pa.concat_tables([schema.empty_table(), *_lines(reader, files[kind], kind)]).combine_chunks()
+        lines = _lines(reader, files[kind], kind, _profiler(job, kind))
+        return pa.concat_tables([schema.empty_table(), *lines]).combine_chunks()
 
     meta, ads = whole(META), whole(ADS)
-    terms = {kind: term_table(_lines(reader, files[file], file), FIELDS[file][1].name) for kind, file in TERMS.items()}
-    write_documents(folder, meta, ads, terms, bucket_numbers(LIST_BUCKETS, largest_buckets))
+    terms = {
+        kind: term_table(_lines(reader, files[file], file, None), FIELDS[file][1].name) for kind, file in TERMS.items()
+    }
+    write_documents(folder, meta, ads, terms, bucket_numbers(LIST_BUCKETS, job.parameters.largest_buckets))
 
 
 def _judge(joined: Sequence[Joined], clicks: Path, limit: float, quarantine: Path) -> tuple[int, int]:

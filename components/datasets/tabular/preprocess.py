@@ -65,8 +65,10 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         parameters.rows_per_partition,
         parameters.workers,
         job.scheduler,
+        job.profiler,
     )
     rows = read_tables(tables, reading, job.scratch)
+    job.profiler.judge()
     partitions = _partitions(schema, rows, place)
 
     from components.workflows.workers import dask_workers

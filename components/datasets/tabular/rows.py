@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,11 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from components.checks.profile import CATEGORY, NUMBER
+from components.checks.profile import TIME as TIMES
+from components.checks.profiler import Profiler
+from components.checks.tables import Profiled, TableProfiler
 from components.datasets.tabular.conversion import Refusals, hashes, ids, labels, lists, number
-from components.datasets.tabular.entries import Categorical, Group, Multihot, Numeric
+from components.datasets.tabular.entries import ByTime, Categorical, Group, Multihot, Numeric
 from components.datasets.tabular.raw_files import TableFile
-from components.datasets.tabular.schema import TableSchema
-from components.datasets.tabular.splits import Splitter
+from components.datasets.tabular.schema import TableSchema, feature_name
+from components.datasets.tabular.splits import TIME, Splitter
 from components.datasets.tabular.tables import Batch, batches
 from components.datasets.tabular.values import IdCheck, texts
 from components.errors import KfrecError
@@ -58,6 +62,7 @@ class Reading:
         rows_per_partition: rows of a partition.
         workers: processes that will work on the partitions.
         scheduler: address of a Dask scheduler that will instead.
+        profiler: takes the rows, too, as the table ``rows``.
     """
 
     schema: TableSchema
@@ -68,6 +73,7 @@ class Reading:
     rows_per_partition: int
     workers: int
     scheduler: str
+    profiler: Profiler
 
 
 def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) -> Rows:
@@ -77,7 +83,8 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
         KfrecError: a table is damaged or does not fit the schema, or a group lies in two files.
     """
     reader = _Reader(reading)
-    result = Rows()
+    result, shown = Rows(), _shown(reading.schema)
+    profiler = _profiler(reading, shown)
     size = sum(table.path.stat().st_size for table in tables)
     with progress("reading tables", size, "bytes") as bar, _Partitions(scratch, reading, result) as partitions:
         for table in tables:
@@ -89,7 +96,11 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
                     refused.add(sorted([*batch.bad, *refusals.lines], key=lambda line: line.number))
                     result.read += len(batch.rows) + len(batch.bad)
                     result.unlabelled += int(np.sum(dropped & ~refusals.refused))
-                    partitions.add(rows.filter(pa.array(~(dropped | refusals.refused))))
+                    good = rows.filter(pa.array(~(dropped | refusals.refused)))
+                    names = [shown.get(name, name) for name in good.schema.names]
+                    profiler.add(pa.Table.from_batches([good]).rename_columns(names))
+                    profiler.malformed += len(batch.bad) + len(refusals.lines)
+                    partitions.add(good)
                     bar.advance(batch.consumed)
             if result.read == first:
                 raise KfrecError(f"{table.path}: no rows in it; remove it, or check what download fetched")
@@ -98,6 +109,28 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
             reader.finish_table(table)
     reader.finish()
     return result
+
+
+def _shown(schema: TableSchema) -> dict[str, str]:
+    """The names that columns of a partition have in the profile, where they differ."""
+    shown = {LABEL: feature_name(schema.label.column), TIME: "time of the split"}
+    return shown | ({GROUP: schema.group.name} if schema.group else {})
+
+
+def _profiler(reading: Reading, shown: Mapping[str, str]) -> TableProfiler:
+    """What profiles the rows: the label, all features, and the time where rows are split by it."""
+    schema, columns = reading.schema, [Profiled(shown[LABEL], CATEGORY)]
+    for source in schema.sources:
+        if isinstance(source.treatment, Numeric):
+            columns.append(Profiled(source.name, NUMBER))
+        elif not isinstance(source.treatment, Group):
+            columns.append(Profiled(source.name, CATEGORY, counted=isinstance(source.treatment, Categorical)))
+    if schema.group:
+        columns.append(Profiled(shown[GROUP], CATEGORY, counted=True))
+    if isinstance(schema.split, ByTime):
+        columns.append(Profiled(shown[TIME], TIMES))
+    lists = {source.name for source in schema.sources if isinstance(source.treatment, Multihot)}
+    return reading.profiler.table("rows", columns, [column.name for column in columns if column.name not in lists])
 
 
 class _Reader:

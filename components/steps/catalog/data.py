@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from components.checks.thresholds import failing
 from components.errors import KfrecError
 from components.steps.catalog.shared import (
     DATA_VERSION,
@@ -95,10 +96,40 @@ class PreprocessParameters:
     out_of_vocabulary_limit: float = param(
         1.0, "Share of unknown values above which a new vocabulary is fitted", at_least=0, at_most=1
     )
+    reference_profile: str = param(
+        "",
+        "Folder or URI of an earlier output, records or a model whose data the raw data are compared with; empty "
+        "compares with none",
+    )
+    fewer_rows_limit: float = param(
+        0.5, "Data check rows: share of the reference's rows that may be lacking", at_least=0, at_most=1
+    )
+    missing_limit: float = param(
+        0.05, "Data check missing: rise of a column's share of missing values over the reference's", at_least=0,
+        at_most=1,
+    )  # fmt: skip
+    duplicate_limit: float = param(
+        0.1, "Data check duplicates: share of duplicate rows, or its rise over the reference's", at_least=0, at_most=1
+    )
+    new_values_limit: float = param(
+        0.5, "Data check new: share of users, items and the like that the reference lacks", at_least=0, at_most=1
+    )
+    psi_limit: float = param(
+        0.25, "Data check psi: population stability index of a column against the reference", at_least=0, at_most=100
+    )
+    older_limit: float = param(
+        1.0, "Data check time: how much older than the reference's the newest row may be", unit="days", at_least=0
+    )
+    failing_checks: str = param(
+        "",
+        "Data checks that stop the run rather than warn, separated by commas: rows, missing, duplicates, new, psi, "
+        "time; all is every one",
+    )
     seed: int = SEED
 
     def check(self) -> None:
-        """One place to run."""
+        """One place to run, and known checks."""
+        failing(self.failing_checks)
         if self.scheduler and self.dask_workers:
             raise KfrecError(
                 f"parameter dask_workers={self.dask_workers} asks for a new Dask cluster and "

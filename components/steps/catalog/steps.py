@@ -115,7 +115,7 @@ PARQUET = "samples in parquet, cardinalities, and the fitted workflow's vocabula
 TFRECORD = "record files with feature_spec.yaml"
 MODEL = "SavedModel, checkpoint, training log"
 EVALUATION = "metrics.json, predictions, curves and report.html"
-REGISTRATION = "registration.json: version, alias and reason"
+REGISTRATION = "registration.json: version, alias and reason, and decision.html"
 PREDICTIONS = "the files of rows with the scores in further columns, and prediction.json"
 CHAMPION = "the champion's model, or a note that no champion exists"
 
@@ -125,7 +125,7 @@ STEPS: dict[str, Step] = {
         Step("find", "Find the newest data and decide whether to train on it.",
              FindParameters, {}, {"champion": CHAMPION}, ("versions",),
              {"proceed": bool, "occasion": str, "source": str, "data_version": str, "workflow": str,
-              "warm_start_path": str}),
+              "warm_start_path": str, "reference_profile": str}),
         Step("download", "Fetch raw files, or generate synthetic ones.",
              DownloadParameters, {}, {"raw": RAW}, (),
              {}, {}, ("dataset",), lambda name: Brought((dataset(name).generation,))),
@@ -145,7 +145,8 @@ STEPS: dict[str, Step] = {
         Step("register", "Register the model and promote it if it beats the champion.",
              RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
              {"registration": REGISTRATION}, ("models",),
-             {}, {}, ("task",), lambda name: Brought((task(name).decision,)), ("registration.json",)),
+             {}, {"decision": "HTML"}, ("task",), lambda name: Brought((task(name).decision,)),
+             ("registration.json", "decision.html")),
         Step("predict", "Score files of raw rows with a registered model.",
              PredictParameters, {}, {"predictions": PREDICTIONS}, ("rows",)),
     )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from components.feature_spec import Channel
 from components.metrics import Interval, auc_difference_interval, roc_auc
-from components.report import Story
+from components.report import Section, Story
 from components.tasks.binary import require_both_classes, serve_probability
 from components.tasks.click.parameters import ClickDecision, ClickEvaluation
 from components.tasks.definition import Kept, Measured, Metric, Scores, Streaming, TaskDefinition
@@ -46,6 +48,12 @@ def _difference(
     )
 
 
+def _compared(scores: Scores, rival: np.ndarray) -> Sequence[Section]:
+    from components.tasks.binary.comparison import compared
+
+    return compared(scores.labels, scores.values, rival, scores.kept.get(USER))
+
+
 TASK = TaskDefinition(
     name="click",
     summary="Whether a sample is clicked: ROC AUC, log loss, calibration.",
@@ -61,5 +69,6 @@ TASK = TaskDefinition(
     story=_story,
     value=lambda scores, parameters: roc_auc(scores.labels, scores.values),
     difference=_difference,
+    compared=_compared,
     floor=lambda parameters: parameters.auc_floor,
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.metrics import Interval, RankedGroups, mean_interval
-from components.report import Story
+from components.report import Section, Story
 from components.tasks.binary import require_both_classes, serve_probability
 from components.tasks.definition import Kept, Measured, Metric, Scores, Streaming, TaskDefinition
 from components.tasks.ranking.parameters import RankingDecision, RankingEvaluation, RankingTraining
@@ -54,6 +56,12 @@ def _difference(
     return mean_interval(gains, samples=samples, confidence=confidence, seed=seed)
 
 
+def _compared(scores: Scores, rival: np.ndarray) -> Sequence[Section]:
+    from components.tasks.binary.comparison import compared
+
+    return compared(scores.labels, scores.values, rival, scores.kept[GROUP])
+
+
 TASK = TaskDefinition(
     name="ranking",
     summary="Which samples of a group are clicked: MAP@k, ROC AUC, log loss, accuracy.",
@@ -75,5 +83,6 @@ TASK = TaskDefinition(
     story=_story,
     value=lambda scores, parameters: float(_precisions(scores, scores.values, parameters.map_k).mean()),
     difference=_difference,
+    compared=_compared,
     floor=lambda parameters: parameters.map_floor,
 )

@@ -1,0 +1,174 @@
+"""What data look like: counts and histograms, as profile.json holds them. No row of the data is in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+from pydantic import TypeAdapter, ValidationError
+
+from components.artifacts.folder import require_listed
+from components.artifacts.remote import fetch_artifact
+from components.checks import PROFILE
+from components.errors import KfrecError
+from components.storage import is_uri
+
+CATEGORY, NUMBER, TIME = "category", "number", "time"
+PASSED, WARNED, FAILED = "passed", "warned", "failed"
+
+
+@dataclass(frozen=True)
+class Values:
+    """The different values of a column, such as users.
+
+    Attributes:
+        distinct: about how many.
+        level: ``hashes`` are a share of 2 ** -level of them.
+        hashes: of values, 16 hexadecimal digits each, ascending.
+        popularity: share of the values by how often they occur, relative to the mean; see ``tables.POPULARITY``.
+    """
+
+    distinct: int
+    level: int
+    hashes: tuple[str, ...]
+    popularity: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column.
+
+    Attributes:
+        kind: of its values.
+        missing: share of rows without a value.
+        shares: of the values: of each bin between ``edges``, or of each of ``categories`` and, last, of all others.
+        edges: of a number's bins: deciles.
+        categories: the most frequent ones, as text.
+        lowest: number, or seconds since 1970.
+        highest: likewise.
+        values: where they were counted.
+    """
+
+    kind: Literal["category", "number", "time"]
+    missing: float
+    shares: tuple[float, ...] = ()
+    edges: tuple[float, ...] = ()
+    categories: tuple[str, ...] = ()
+    lowest: float | None = None
+    highest: float | None = None
+    values: Values | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Raw files of one kind.
+
+    Attributes:
+        rows: good ones.
+        malformed: others.
+        duplicates: share of rows that repeat an earlier one, None where there is no key to tell.
+        columns: by name.
+    """
+
+    rows: int
+    malformed: int
+    duplicates: float | None
+    columns: Mapping[str, Column]
+
+    @property
+    def malformed_share(self) -> float:
+        """Share of malformed rows among all."""
+        return self.malformed / max(self.rows + self.malformed, 1)
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of a check.
+
+    Attributes:
+        check: its name.
+        table: that was checked.
+        column: that was checked, or what of it; empty is the whole table.
+        value: that was found.
+        limit: above which it does not pass.
+        verdict: passed, warned or failed.
+    """
+
+    check: str
+    table: str
+    column: str
+    value: float
+    limit: float
+    verdict: Literal["passed", "warned", "failed"]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The profile of a data set.
+
+    Attributes:
+        dataset: its name.
+        tables: by name.
+        findings: of its checks.
+        compared: whether there was a reference.
+        format: of the file.
+    """
+
+    dataset: str
+    tables: Mapping[str, Table]
+    findings: tuple[Finding, ...] = ()
+    compared: bool = False
+    format: Literal[1] = 1
+
+    def write(self, folder: Path) -> None:
+        """Writes profile.json."""
+        (folder / PROFILE).write_text(json.dumps(asdict(self), indent=1, allow_nan=False) + "\n")
+
+
+def read_profile(path: Path) -> Profile | None:
+    """The profile in a file; None if it does not exist.
+
+    Raises:
+        KfrecError: it holds something else.
+    """
+    try:
+        return TypeAdapter(Profile).validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return None
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"]) or "its text"
+        raise KfrecError(f"{path}: not a profile ({place}: {first['msg']}); run the preprocess step again") from None
+
+
+def reference_profile(place: str, dataset: str, scratch: Path) -> Profile:
+    """The profile to compare with.
+
+    Args:
+        place: folder or URI of an output of the preprocess step, or of records or a model that carry its profile.
+        dataset: name of the data set that is preprocessed.
+        scratch: folder for fetched files.
+
+    Raises:
+        KfrecError: there is none, or it is of another data set.
+    """
+    folder = Path(place)
+    if is_uri(place):
+        folder = scratch
+        fetch_artifact(place, folder, lambda path: path == PROFILE)
+    found = read_profile(folder / PROFILE)
+    if found is None:
+        raise KfrecError(
+            f"{place}: no {PROFILE} here; reference_profile must name an earlier output of this step, or records or a "
+            "model that carry its profile"
+        )
+    require_listed(folder, [PROFILE])
+    if found.dataset != dataset:
+        raise KfrecError(
+            f"{place}: profile of the data set {found.dataset}, and this is {dataset}; give reference_profile of the "
+            "same data set"
+        )
+    return found

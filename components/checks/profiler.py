@@ -1,0 +1,117 @@
+"""Profiles a data set while it is read, and judges it before the long work."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from components.checks.profile import FAILED, PASSED, WARNED, Finding, Profile, Table
+from components.checks.stability import stability_index
+from components.checks.tables import Profiled, TableProfiler, new_values
+from components.checks.thresholds import DUPLICATES, LIMITS, MISSING, NEW, PSI, ROWS, TIME, failing
+from components.errors import KfrecError
+
+if TYPE_CHECKING:
+    from components.steps.catalog import PreprocessParameters
+
+_DAY = 86_400
+_TOLD = {
+    ROWS: "{value:.1%} fewer rows than in the reference",
+    MISSING: "the share of missing values is {value:.1%} above the reference's",
+    DUPLICATES: "the share of duplicate rows is {value:.1%}, or that much above the reference's",
+    NEW: "{value:.1%} of the values are not in the reference",
+    PSI: "its PSI against the reference is {value:.3f}",
+    TIME: "the newest time is {value:.1f} days before the reference's",
+}
+
+
+class Profiler:
+    """Profiles the tables of a data set.
+
+    Args:
+        parameters: of the preprocess step.
+        reference: profile to compare with, None compares with nothing.
+    """
+
+    def __init__(self, parameters: PreprocessParameters, reference: Profile | None) -> None:
+        self._parameters, self._reference = parameters, reference
+        self._tables: dict[str, TableProfiler] = {}
+        self._profile: Profile | None = None
+
+    def table(self, name: str, columns: Sequence[Profiled], key: Sequence[str] = ()) -> TableProfiler:
+        """What profiles rows of one kind; see :class:`TableProfiler`."""
+        return self._tables.setdefault(name, TableProfiler(columns, key, self._parameters.seed))
+
+    def judge(self) -> None:
+        """Checks what was read; to be called once all of it was.
+
+        Raises:
+            KfrecError: a check failed that stops the run.
+        """
+        tables = {name: profiler.profile() for name, profiler in self._tables.items()}
+        findings = tuple(finding for name in tables for finding in self._findings(name, tables[name]))
+        compared = self._reference is not None
+        self._profile = Profile(self._parameters.dataset, tables, findings, compared)
+        for finding in findings:
+            if finding.verdict == FAILED:
+                raise KfrecError(f"{told(finding)}; {_remedy(finding)}")
+            if finding.verdict == WARNED:
+                print(f"data check: {told(finding)}", flush=True)
+
+    def write(self, folder: Path) -> None:
+        """Writes the profile; a data set that profiles nothing has none."""
+        if self._profile is not None:
+            self._profile.write(folder)
+
+    def _findings(self, name: str, ours: Table) -> Iterator[Finding]:
+        theirs = self._reference.tables.get(name) if self._reference else None
+        if ours.duplicates is not None:
+            usual = theirs.duplicates or 0.0 if theirs else 0.0
+            yield self._judged(DUPLICATES, name, "", ours.duplicates - usual)
+        if theirs is None:
+            return
+        yield self._judged(ROWS, name, "", 1 - ours.rows / max(theirs.rows, 1))
+        for column, ref in theirs.columns.items():
+            own = ours.columns.get(column)
+            if own is None or own.kind != ref.kind:
+                continue
+            yield self._judged(MISSING, name, column, own.missing - ref.missing)
+            shares = self._tables[name].shares(column, ref)
+            if shares is not None and len(shares) == len(ref.shares):
+                yield self._judged(PSI, name, column, stability_index(shares, ref.shares))
+            if own.kind == TIME and own.highest is not None and ref.highest is not None:
+                yield self._judged(TIME, name, column, (ref.highest - own.highest) / _DAY)
+            if own.values and ref.values:
+                if own.values.popularity and len(own.values.popularity) == len(ref.values.popularity):
+                    moved = stability_index(own.values.popularity, ref.values.popularity)
+                    yield self._judged(PSI, name, f"{column} popularity", moved)
+                share = new_values(own.values, ref.values)
+                if share is not None:
+                    yield self._judged(NEW, name, column, share)
+
+    def _judged(self, check: str, table: str, column: str, value: float) -> Finding:
+        limit = float(getattr(self._parameters, LIMITS[check]))
+        stops = check in failing(self._parameters.failing_checks)
+        verdict = PASSED if value <= limit else FAILED if stops else WARNED
+        return Finding(check, table, column, value, limit, verdict)  # type: ignore[arg-type]
+
+
+def told(finding: Finding) -> str:
+    """A finding in words."""
+    place = f"{finding.table}: column {finding.column}" if finding.column else finding.table
+    above = "within" if finding.verdict == PASSED else "above"
+    found = _TOLD[finding.check].format(value=finding.value)
+    return f"{place}: {found}, {above} {LIMITS[finding.check]}={finding.limit:g}"
+
+
+def time_told(seconds: float | None) -> str:
+    """A time as a date and hour in UTC, such as "2014-07-23 00:00"; "–" if there is none."""
+    if seconds is None:
+        return "–"
+    return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M}"
+
+
+def _remedy(finding: Finding) -> str:
+    return f"correct the data, raise {LIMITS[finding.check]}, or take {finding.check} out of failing_checks"

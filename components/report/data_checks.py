@@ -1,0 +1,57 @@
+"""The section of the report about the raw data: what was read, and how it compares with the reference."""
+
+from __future__ import annotations
+
+from components.checks.profile import PASSED, TIME, Finding, Profile, Table
+from components.checks.profiler import time_told
+from components.report.charts import table
+from components.report.parts import Figure, Section
+
+_SHOWN = 12
+
+
+def data_checks(profile: Profile) -> Section:
+    """What was read, and the findings nearest to their limits or above."""
+    warned = sum(finding.verdict != PASSED for finding in profile.findings)
+    if profile.compared:
+        told = f"{len(profile.findings)} checks against the reference, {warned} above their limits."
+    else:
+        told = "There was no reference (parameter reference_profile), so nothing could be compared."
+    return Section("Data checks", f"The raw data, before preprocessing. {told}", [_read(profile), *_compared(profile)])
+
+
+def _read(profile: Profile) -> Figure:
+    rows = [
+        (name, f"{each.rows:,}", f"{each.malformed_share:.2%}", _share(each.duplicates), *_period(each))
+        for name, each in profile.tables.items()
+    ]
+    chart = table(("table", "rows", "malformed", "duplicates", "from", "to"), rows)
+    return Figure("What was read", chart, "Times are UTC. Shares of duplicates come from a sample of the rows' keys.")
+
+
+def _compared(profile: Profile) -> list[Figure]:
+    order = sorted(profile.findings, key=lambda finding: (finding.verdict == PASSED, -_nearness(finding)))
+    rows = [
+        (" ".join(filter(None, (each.table, each.column))), each.check, f"{each.value:.3f}", f"{each.limit:g}",
+         "" if each.verdict == PASSED else each.verdict)
+        for each in order[:_SHOWN]
+    ]  # fmt: skip
+    chart = table(("what", "check", "found", "limit", ""), rows)
+    note = (
+        "Those above or nearest to their limits; profile.json has all. psi is the population stability index: below "
+        "0.1 is stable, above 0.25 a shift. new is the share of values that the reference lacks."
+    )
+    return [Figure("Against the reference", chart, note)] if rows else []
+
+
+def _nearness(finding: Finding) -> float:
+    return finding.value / finding.limit if finding.limit else finding.value
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2%}"
+
+
+def _period(found: Table) -> tuple[str, str]:
+    times = [column for column in found.columns.values() if column.kind == TIME]
+    return (time_told(times[0].lowest), time_told(times[0].highest)) if times else ("–", "–")

@@ -1,0 +1,102 @@
+"""The data checks of the preprocess step: what it writes, what it says, and what stops it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.checks import PROFILE
+from components.checks.profile import Finding, Profile, read_profile
+from components.errors import KfrecError
+from tests.preprocess.raw import preprocess, random_reviews, raw_folder
+
+CATEGORIES = {f"i{item}": f"c{item % 4}" for item in range(60)}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("checks")
+    preprocess(raw_folder(folder / "raw", random_reviews(300, 30, 1), CATEGORIES), folder / "old")
+    raw_folder(folder / "same-raw", random_reviews(300, 30, 2), CATEGORIES)
+    moved = [(f"new{user}", f"i{29 + int(item[1:])}", time - 30) for user, item, time in random_reviews(60, 31, 3)]
+    raw_folder(folder / "moved-raw", [*moved, *moved], CATEGORIES)
+    return folder
+
+
+def profile_of(folder: Path) -> Profile:
+    found = read_profile(folder / PROFILE)
+    assert found is not None
+    return found
+
+
+def findings(folder: Path) -> dict[tuple[str, str, str], Finding]:
+    return {(each.check, each.table, each.column): each for each in profile_of(folder).findings}
+
+
+def test_the_profile_counts_what_was_read(folder: Path) -> None:
+    found = profile_of(folder / "old")
+    reviews = found.tables["reviews"]
+    assert (found.dataset, found.compared) == ("amazon_reviews", False)
+    assert reviews.rows == len(random_reviews(300, 30, 1)) and reviews.malformed == 0
+    assert reviews.columns["reviewerID"].values is not None
+    assert reviews.columns["reviewerID"].values.distinct == 300
+    assert (reviews.columns["unixReviewTime"].lowest, reviews.columns["unixReviewTime"].highest) == (0, 49)
+    assert set(found.tables["items"].columns["category"].categories) == {"c0", "c1", "c2", "c3"}
+
+
+def test_it_holds_no_name_of_a_user_or_item_besides_frequent_ones(folder: Path) -> None:
+    values = json.loads((folder / "old" / PROFILE).read_text())["tables"]["reviews"]["columns"]["reviewerID"]
+    assert len(values["categories"]) == 64 and all(len(value) == 16 for value in values["values"]["hashes"])
+
+
+def test_data_like_the_reference_pass(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    preprocess(folder / "same-raw", folder / "same", reference_profile=str(folder / "old"), failing_checks="all")
+    assert {finding.verdict for finding in findings(folder / "same").values()} == {"passed"}
+    assert "data check" not in capsys.readouterr().out
+
+
+def test_other_data_warn(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    preprocess(folder / "moved-raw", folder / "moved", reference_profile=str(folder / "old"), older_limit=0)
+    found = findings(folder / "moved")
+    assert found["duplicates", "reviews", ""].value == pytest.approx(0.5, abs=0.01)
+    assert found["new", "reviews", "reviewerID"].value == 1
+    assert found["psi", "reviews", "asin"].value > 1
+    assert found["psi", "items", "category"].verdict == "passed"
+    assert found["time", "reviews", "unixReviewTime"].verdict == "warned"
+    told = capsys.readouterr().out
+    assert "data check: reviews: column reviewerID: 100.0% of the values are not in the reference, above" in told
+
+
+@pytest.mark.parametrize(("check", "parameter"), [("new", "new_values_limit"), ("duplicates", "duplicate_limit")])
+def test_a_check_stops_the_step_in_one_line(folder: Path, check: str, parameter: str, tmp_path: Path) -> None:
+    with pytest.raises(KfrecError, match=rf"reviews: .*, above {parameter}=.*; correct the data, raise {parameter}"):
+        preprocess(folder / "moved-raw", tmp_path / "out", reference_profile=str(folder / "old"), failing_checks=check)
+    assert not (tmp_path / "out").exists()
+
+
+def test_an_unknown_check_is_named(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(KfrecError, match="failing_checks='psy': no check is called 'psy'; choose from rows"):
+        preprocess(folder / "same-raw", tmp_path / "out", failing_checks="psy")
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda body: "{", "not a profile"),
+        (lambda body: "[]", "not a profile"),
+        (lambda body: json.dumps({**body, "format": 2}), r"not a profile \(format"),
+        (lambda body: json.dumps({**body, "tables": {"reviews": {"rows": "x"}}}), "not a profile"),
+        (lambda body: json.dumps({**body, "dataset": "criteo"}), "profile of the data set criteo"),
+        (None, "no profile.json here"),
+    ],
+)
+def test_a_bad_reference_is_one_line(folder: Path, change: Any, told: str, tmp_path: Path) -> None:
+    reference = tmp_path / "reference"
+    reference.mkdir()
+    if change:
+        (reference / PROFILE).write_text(change(json.loads((folder / "old" / PROFILE).read_text())))
+    with pytest.raises(KfrecError, match=told):
+        preprocess(folder / "same-raw", tmp_path / "out", reference_profile=str(reference))
