@@ -1,7 +1,7 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast lint format compile manifests images images-test reference bench bench-full bench-gpu-model chaos ui clean
+.PHONY: help setup run test test-fast lint format compile manifests images images-test reference docs bench bench-full bench-gpu-model chaos ui clean
 
 UV_VERSION := 0.13.8
 UV := .uv/bin/uv
@@ -61,8 +61,13 @@ compile: $(READY) ## write the pipelines as KFP's IR YAML and as manifests to bu
 manifests: $(READY) ## write the checked-in pipelines of manifests/pipelines
 	@.venv/bin/kfrec compile --registry "" --output manifests/pipelines
 
-reference: $(READY) ## write docs/parameters.md from the catalog
+reference: $(READY) ## write the reference pages of docs/ from the code
 	@.venv/bin/python -m components.steps.reference > docs/parameters.md
+	@.venv/bin/python -m pipelines.reference.commands > docs/commands.md
+	@.venv/bin/python -m pipelines.reference.python > docs/python.md
+
+docs: $(READY) ## build the pages of docs/ as a site in build/docs
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict --quiet
 
 images: $(READY) ## build the images: make images REGISTRY=... [IMAGES="cpu train"] [REVISION=...] [PUSH=1] [DRY_RUN=1]
 	@.venv/bin/python -m images.build --registry "$(REGISTRY)" --revision "$(REVISION)" $(if $(PUSH),--push) $(if $(DRY_RUN),--dry-run) $(IMAGES)

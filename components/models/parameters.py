@@ -33,8 +33,8 @@ class OneOptimizer:
     lr: float = param(0.01, "Learning rate", at_least=0)
     weight_decay: float = param(
         0.0,
-        "Share of every weight that a step takes off, whatever the learning rate, as the public SIM's AdamW and SGDW "
-        "do; lazy_adam takes it off the rows in the batch, where the public SIM's ignores it",
+        "Fraction of each weight that a step subtracts, independent of the learning rate, as the public SIM's AdamW "
+        "and SGDW do; lazy_adam decays only the rows in the batch, where the public SIM's has no decay",
         at_least=0,
         at_most=1,
     )

@@ -22,19 +22,15 @@ class DlrmParameters:
     top_mlp_dims: Ints = param(
         (1024, 1024, 512, 256, 1), "Layers over the interactions; the last is the logit", at_least=1, at_most=65_536
     )
-    optimizer: str = param(
-        SGD, "Optimizer; adam leaves alone the rows of tables that are not in the batch", choices=(SGD, ADAM)
-    )
-    learning_rate: float = param(24.0, "Highest learning rate, which suits SGD and batches of 65,536", at_least=0)
-    warmup_steps: int = param(
-        8000, "Steps in which the learning rate rises from 0 to the highest", unit="steps", at_least=0
-    )
-    decay_start_step: int = param(48_000, "Step from which on the learning rate falls", unit="steps", at_least=0)
+    optimizer: str = param(SGD, "Optimizer; adam updates only the table rows in the batch", choices=(SGD, ADAM))
+    learning_rate: float = param(24.0, "Peak learning rate; the default suits SGD and batches of 65,536", at_least=0)
+    warmup_steps: int = param(8000, "Warm-up steps, from a learning rate of 0 to its peak", unit="steps", at_least=0)
+    decay_start_step: int = param(48_000, "Step at which the learning rate starts to decay", unit="steps", at_least=0)
     decay_steps: int = param(
-        24_000, "Steps in which the learning rate falls to 0, where training then ends in effect; 0 keeps the highest",
+        24_000, "Steps of the decay to 0, after which nothing is learned; 0 keeps the peak learning rate",
         unit="steps", at_least=0,
     )  # fmt: skip
-    decay_power: float = param(2.0, "Power of the fall", at_least=0, at_most=100)
+    decay_power: float = param(2.0, "Power of the polynomial decay", at_least=0, at_most=100)
 
     def check(self) -> None:
         """The layers fit each other.

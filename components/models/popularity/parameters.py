@@ -13,6 +13,6 @@ class PopularityParameters(OneOptimizer):
     """The feature whose values are counted, and the optimizer that does it."""
 
     feature: str = param(
-        "", "Feature by whose values to predict; empty is the first one of the target item, or of the table"
+        "", "Feature whose values determine the score; empty is the first one of the target item, or of the table"
     )
     lr: float = param(0.05, "Learning rate", at_least=0)

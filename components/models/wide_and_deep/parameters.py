@@ -23,7 +23,7 @@ class WideAndDeepParameters:
     )
     linear_learning_rate: float = param(0.02, "Learning rate of the wide part, with FTRL", at_least=0)
     deep_learning_rate: float = param(
-        0.00012, "Highest learning rate of the deep part, with RMSProp, at the end of the warm-up", at_least=0
+        0.00012, "Peak learning rate of the deep part, with RMSProp, at the end of the warm-up", at_least=0
     )
     deep_warmup_epochs: int = param(
         6,

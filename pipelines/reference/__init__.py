@@ -1,0 +1,1 @@
+"""The pages of the docs that are generated from the code; ``make reference`` writes them."""

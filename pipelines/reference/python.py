@@ -1,0 +1,147 @@
+"""The Python reference of the docs, generated from the docstrings: ``python -m pipelines.reference.python``."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterable
+
+from components.train.loop.runtime import quiet_tensorflow
+
+_HEAD = """# Python API
+
+Generated from the docstrings by `make reference`; do not edit.
+
+These are the entry points for notebooks and for packages that extend kfrec. Everything else may change without notice.
+Errors of input are `components.errors.KfrecError`, with a message of one line.
+
+## Score raw rows
+
+```python
+import mlflow
+import pandas as pd
+
+mlflow.set_tracking_uri("sqlite:///runs/mlflow.db")
+model = mlflow.pyfunc.load_model("models:/kfrec-ctr@champion")
+model.predict(pd.DataFrame([{"user": "A0000000000026", "history": ["B000000029"], "item": "B000000055"}]))
+```
+
+See [use a model](predict.md). `components.predict.model.named_model` below loads the same model without pandas.
+
+## Read samples
+
+```python
+from components.artifacts import open_artifact
+from components.feature_spec import load_feature_spec
+from components.records import Records
+
+artifact = open_artifact("runs/RUN/tfrecord")
+records = Records(load_feature_spec(artifact.path), "train")
+for batch in records.batches(4096, seed=1):
+    print({name: values.shape for name, values in batch.items()})
+```
+"""
+
+# Section of the page to the objects in it.
+_PUBLIC = {
+    "Artifacts": ("components.artifacts:open_artifact", "components.artifacts:Artifact"),
+    "Records": (
+        "components.feature_spec:load_feature_spec",
+        "components.feature_spec:FeatureSpec",
+        "components.records:Records",
+    ),
+    "Registered models": (
+        "components.predict.model:named_model",
+        "components.predict.model:NamedModel",
+        "components.scoring.raw:RawModel",
+    ),
+    "Registry of models, data sets and tasks": (
+        "components.registry:model",
+        "components.registry:dataset",
+        "components.registry:task",
+        "components.registry:names",
+    ),
+    "Definitions": (
+        "components.models:ModelDefinition",
+        "components.models:LossTerm",
+        "components.models.optimizers.groups:OptimizerGroup",
+        "components.datasets:DatasetDefinition",
+        "components.datasets:RawContract",
+        "components.datasets:RawKind",
+        "components.datasets:PreprocessJob",
+        "components.tasks:TaskDefinition",
+        "components.tasks:Metric",
+        "components.tasks:Streaming",
+        "components.tasks:Measured",
+    ),
+    "Parameters": ("components.steps.parameter:param",),
+}
+_SECTIONS = ("Args", "Attributes", "Returns", "Yields", "Raises")
+
+
+def reference() -> str:
+    """The page as Markdown."""
+    parts = [_HEAD]
+    for title, names in _PUBLIC.items():
+        parts.append(f"## {title}\n")
+        for name in names:
+            module, _, attribute = name.partition(":")
+            parts.append(_entry(module, attribute, getattr(importlib.import_module(module), attribute)))
+    return "\n".join(parts)
+
+
+def _entry(module: str, name: str, item: object) -> str:
+    """An object with the public methods and properties that it defines."""
+    lines = [f"### {name}", "", f"`from {module} import {name}`", ""]
+    if inspect.isclass(item):
+        lines += [*_text(inspect.getdoc(item) or ""), ""]
+        for method, value in vars(item).items():
+            is_public = not method.startswith("_") and (inspect.isfunction(value) or isinstance(value, property))
+            if is_public and (doc := inspect.getdoc(value)):
+                lines += [_heading(method, value), "", *_text(doc), ""]
+    else:
+        lines += [_heading(name, item), "", *_text(inspect.getdoc(item) or ""), ""]
+    return "\n".join(lines)
+
+
+def _heading(name: str, item: object) -> str:
+    """A function's arguments by name; the types are in the code."""
+    if isinstance(item, property):
+        return f"**`{name}`**"
+    assert callable(item)
+    shown, keywords = [], False
+    for parameter in inspect.signature(item).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY and not keywords:
+            shown.append("*")
+            keywords = True
+        default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
+        shown.append(parameter.name + default)
+    return f"**`{name}({', '.join(text for text in shown if text != 'self')})`**"
+
+
+def _text(doc: str) -> Iterable[str]:
+    """A docstring as Markdown: its sections become lists."""
+    section = False
+    for line in _plain(doc).splitlines():
+        if line.removesuffix(":") in _SECTIONS and line.endswith(":"):
+            section = True
+            yield f"*{line.removesuffix(':')}*"
+            yield ""
+        elif section and line.startswith("    ") and not line.startswith("     "):
+            name, colon, meaning = line.strip().partition(": ")
+            yield f"- `{name}`: {meaning}" if colon and re.fullmatch(r"\*{0,2}\w+", name) else f"- {line.strip()}"
+        else:
+            section = section and (not line or line.startswith(" "))
+            yield f"  {line.strip()}" if section and line else line
+
+
+def _plain(doc: str) -> str:
+    """A docstring without reStructuredText: roles and double backquotes become code."""
+    return re.sub(r":\w+:`~?([^`]+)`", r"`\1`", doc).replace("``", "`")
+
+
+if __name__ == "__main__":
+    quiet_tensorflow()
+    sys.stdout.write(reference())
