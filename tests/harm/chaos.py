@@ -160,7 +160,7 @@ class Chaos:
 
 
 def main() -> int:
-    """Prints a table of the victims, and what was seen; 1 if anything was."""
+    """Prints a table of the victims, and what was seen; 1 if anything was, or if nothing was killed."""
     parser = argparse.ArgumentParser(prog="python -m tests.harm.chaos", description=__doc__.partition("\n")[0])
     parser.add_argument("--minutes", type=float, default=10.0, help="end after so many minutes (10)")
     parser.add_argument("--kills", type=int, default=0, help="kill each victim so often instead, however long it takes")
@@ -200,7 +200,9 @@ def main() -> int:
     print(f"{'all':<22}{chaos.kills.total():>7}{chaos.survived.total():>10}{len(chaos.surprises):>11}")
     for name, told in chaos.surprises:
         print(f"surprise: {name}: {told}")
-    return 1 if chaos.surprises else 0
+    if not chaos.kills.total():
+        print("nothing was killed in this time; give more --minutes")
+    return 1 if chaos.surprises or not chaos.kills.total() else 0
 
 
 if __name__ == "__main__":
