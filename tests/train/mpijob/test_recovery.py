@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from components.artifacts.remote import fetch_artifact, publish_remote
 from components.train.loop.log import read_log
 from tests.fakes.object_stores import BUCKET
 from tests.train.dataset import write_dataset
-from tests.train.in_process import run_worker
 from tests.train.mpijob.conftest import TRAINING, Place
 from tests.train.mpijob.test_launcher import in_background
 
@@ -25,6 +25,12 @@ SETTINGS = dict(model_type="din", global_batch_size=20, embedding_dim=4, seed=7,
 def arguments(uri: str) -> list[str]:
     places = [f"--dataset_dir={uri}/tfrecord", f"--results_dir={uri}/model", "--stage_dir=/stage"]
     return [*places, *(f"--{name}={value}" for name, value in SETTINGS.items())]
+
+
+def weights(model: Path) -> dict[str, np.ndarray]:
+    reader = tf.train.load_checkpoint(str(model / "checkpoint"))
+    kinds = reader.get_variable_to_dtype_map()
+    return {name: reader.get_tensor(name) for name, kind in kinds.items() if kind.is_floating}
 
 
 def newest_checkpoint(bucket: Any, run: str) -> int:
@@ -40,8 +46,10 @@ def test_a_training_that_loses_two_workers_ends_with_the_model_of_one_that_lost_
     dataset = write_dataset(tmp_path / "tfrecord", train=1210)
     for run in ("whole", "lossy"):
         publish_remote(dataset, f"gs://{BUCKET}/{run}/tfrecord")
-    # One rank has the losses of two.
-    run_worker([*arguments(f"gs://{BUCKET}/whole"), f"--stage_dir={tmp_path / 'stage'}"], tmp_path / "whole.log")
+    here.launcher().run(2, arguments(f"gs://{BUCKET}/whole"), tmp_path / "whole.log")
+    here.api.delete_job(f"{TRAINING}-1")
+    while here.api.jobs:
+        time.sleep(0.02)
 
     joined = in_background(
         lambda: here.launcher(restarts=2).run(2, arguments(f"gs://{BUCKET}/lossy"), tmp_path / "lossy.log"),
@@ -57,7 +65,7 @@ def test_a_training_that_loses_two_workers_ends_with_the_model_of_one_that_lost_
         here.operator.lose(f"{TRAINING}-{attempt}-worker-1", "Terminated", "the node was reclaimed")
     assert joined() is None
 
-    assert here.operator.tries == 3 and here.api.live_jobs() == [f"{TRAINING}-3"]
+    assert here.operator.tries == 1 + 3 and here.api.live_jobs() == [f"{TRAINING}-3"]
     assert (tmp_path / "lossy.log").read_text().count("resuming from the checkpoint") == 2
     whole, lossy = (fetch_artifact(f"gs://{BUCKET}/{run}/model", tmp_path / run).path for run in ("whole", "lossy"))
     losses = [
@@ -65,5 +73,9 @@ def test_a_training_that_loses_two_workers_ends_with_the_model_of_one_that_lost_
         for model in (whole, lossy)
     ]
     np.testing.assert_allclose(losses[1], losses[0], atol=1e-5)
+    expected, found = weights(whole), weights(lossy)
+    assert expected.keys() == found.keys() and expected
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
     results = [json.loads((model / "training.json").read_text())["test_auc"] for model in (whole, lossy)]
     assert results[1] == pytest.approx(results[0], abs=1e-5)
