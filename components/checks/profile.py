@@ -46,7 +46,7 @@ class Column:
         missing: share of rows without a value.
         shares: of the values: of each bin between ``edges``, or of each of ``categories`` and, last, of all others.
         edges: of a number's bins: deciles.
-        categories: the most frequent ones, as text.
+        categories: the most frequent ones, as text, or as hashes where ``values`` were counted.
         lowest: number, or seconds since 1970.
         highest: likewise.
         values: where they were counted.

@@ -30,7 +30,8 @@ class Profiled:
     Attributes:
         name: in the tables that are added.
         kind: CATEGORY, NUMBER or TIME; of a list, that of its elements.
-        counted: count its values, to tell new ones and how popular they are.
+        counted: count its values, to tell new ones and how popular they are. Such values name users and the like, so
+            the profile holds hashes of them only.
         absent: the number that stands for a missing one, besides null and NaN.
         unit: seconds of a time's tick.
         epoch: seconds since 1970 of a time of 0.
@@ -111,7 +112,7 @@ class TableProfiler:
             return None
         if like.kind == NUMBER:
             return _binned(_numbers(values), like.edges)
-        at = pc.index_in(_texts(values), value_set=pa.array(like.categories, pa.string()))
+        at = pc.index_in(self._labels(name, values), value_set=pa.array(like.categories, pa.string()))
         found = pc.fill_null(at, len(like.categories)).to_numpy()
         return np.asarray(np.bincount(found, minlength=len(like.categories) + 1) / len(found))
 
@@ -127,11 +128,20 @@ class TableProfiler:
             edges = np.unique(np.quantile(numbers, np.arange(1, BINS) / BINS, method="lower"))
             described |= {"edges": tuple(edges.tolist()), "shares": tuple(_binned(numbers, edges).tolist())}
         elif column.kind == CATEGORY and len(values):
-            categories, shares = _most_frequent(_texts(values))
+            categories, shares = _most_frequent(self._labels(name, values))
             described |= {"categories": categories, "shares": shares}
         if name in self._values:
             described["values"] = _counted(self._values[name])
         return Column(column.kind, missing, **described)  # type: ignore[arg-type]
+
+    def _labels(self, name: str, values: pa.Array) -> pa.Array:
+        """The values of a category as text; of a counted column as their hashes, 16 hexadecimal digits."""
+        texts = _texts(values)
+        if not self._columns[name].counted:
+            return texts
+        encoded = texts.dictionary_encode()
+        hashed = hashes_of(pa.chunked_array([encoded.dictionary]))
+        return pa.array([f"{value:016x}" for value in hashed.tolist()], pa.string()).take(encoded.indices)
 
     def _sampled(self, name: str) -> pa.Array:
         """The known values of a column in the sample of rows; of lists, their elements."""
