@@ -22,6 +22,8 @@ from components.tracking.failures import is_of_the_store, unusable
 from components.tracking.run import TrackedRun, open_run
 
 _NAME = "_tracking.json"
+# What of :class:`Tracked` is kept. A file in object storage may be anybody's, so nothing else is called.
+_LOGGED = ("log_parameters", "log_series", "set_tags", "log_inputs", "log_artifact")
 _FINISHED = "FINISHED"
 
 
@@ -149,21 +151,28 @@ def deliver_kept(model: Artifact) -> None:
     text = _kept(model.path, model.data_uri)
     if not text:
         return
+    where = open_store(model.data_uri).url(_NAME) if model.data_uri else str(_beside(model.path))
+    wrong = KfrecError(f"{where}: not what a training keeps for MLflow; delete it")
     try:
         body = json.loads(text)
-        log, opened = body.pop("log"), body.pop("mlflow_run")
-    except (ValueError, KeyError, AttributeError):
-        raise KfrecError(f"{_beside(model.path)}: not what a training keeps for MLflow; delete it") from None
-    run = open_run(**body, opened=opened)
+        which = {name: str(body[name]) for name in ("experiment", "run_id", "title")}
+        log = [(str(entry["do"]), dict(entry["given"])) for entry in body["log"]]
+        opened = str(body["mlflow_run"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise wrong from None
+    if not {do for do, _ in log} <= set(_LOGGED):
+        raise wrong
+    run = open_run(**which, opened=opened)
     try:
-        for entry in log:
-            given = dict(entry["given"])
-            if entry["do"] == "log_artifact":
-                given["path"] = model.path / given["path"]
+        for do, given in log:
+            if do == "log_artifact":
+                given["path"] = model.path / Path(given["path"]).name
                 if not given["path"].is_file():
                     continue  # the step fetched only what it reads; the model has it
-            getattr(run, entry["do"])(**given)
+            getattr(run, do)(**given)
         run.client.set_terminated(run.id, _FINISHED)
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise wrong from None
     except MlflowException as error:
         if is_of_the_store(error):
             raise unusable(run.client.tracking_uri, error) from error

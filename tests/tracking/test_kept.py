@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -130,3 +131,33 @@ def test_a_training_that_fails_keeps_its_own_error(model: Artifact, monkeypatch:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", _AWAY)
     with pytest.raises(KfrecError, match="the loss is nan"), kept_run(**_WHICH, run_id="", model=model.path):
         raise KfrecError("the loss is nan")
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        [{"do": "client", "given": {}}],
+        [{"do": "log_artifact", "given": {"folder": "training"}}],
+        [{"do": "log_series", "given": {"series": "x"}}],
+        [{"do": "set_tags"}],
+        "everything",
+    ],
+)
+def test_what_no_training_kept_is_one_line(log: Any, model: Artifact, store: str) -> None:
+    beside = model.path.with_name(".model_tracking.json")
+    beside.write_text(json.dumps({"experiment": "kept", "run_id": "junk", "title": "t", "mlflow_run": "", "log": log}))
+    with pytest.raises(KfrecError, match=r"\.model_tracking\.json: not what a training keeps for MLflow; delete it"):
+        deliver_kept(model)
+
+
+def test_only_files_of_the_model_are_delivered(model: Artifact, store: str, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("s")
+    beside = model.path.with_name(".model_tracking.json")
+    log = [{"do": "log_artifact", "given": {"path": str(tmp_path / "secret.txt"), "folder": "training"}}]
+    beside.write_text(json.dumps({"experiment": "kept", "run_id": "path", "title": "t", "mlflow_run": "", "log": log}))
+    deliver_kept(model)
+    client = MlflowClient(store)
+    experiment = client.get_experiment_by_name("kept")
+    assert experiment is not None
+    (run,) = client.search_runs([experiment.experiment_id], "tags.`kfrec.pipeline_run` = 'path'")
+    assert client.list_artifacts(run.info.run_id) == []
