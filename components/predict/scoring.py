@@ -141,7 +141,8 @@ def replacing(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> Ite
     """Yields a hidden file beside ``output``, which becomes it when the block succeeds.
 
     Args:
-        output: a new file, or one with the columns ``outputs`` at its end, as an earlier call wrote it.
+        output: a new file, or one with the columns ``outputs`` at its end, as an earlier call wrote it; where it is a
+            link, the file that it leads to.
         inputs: files that it must not be.
         outputs: names of columns.
 
@@ -149,7 +150,8 @@ def replacing(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> Ite
         KfrecError: the output is something else, or is being written by another process.
     """
     require_ours(output, inputs, outputs)
-    hidden = output.with_name(f".{output.name}.partial")
+    real = output.resolve()
+    hidden = real.with_name(f".{real.name}.kfrec.partial")
     try:
         with hidden.open("ab") as lock:
             try:
@@ -160,7 +162,7 @@ def replacing(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> Ite
             try:
                 yield hidden
                 require_ours(output, inputs, outputs)
-                hidden.replace(output)
+                hidden.replace(real)
             finally:
                 hidden.unlink(missing_ok=True)
     except OSError as error:

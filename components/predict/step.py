@@ -42,7 +42,7 @@ def run(parameters: PredictParameters, *, predictions: Path) -> Mapping[str, Any
         publishing(predictions, step="predict", parameters=as_plain(parameters), reads=reads) as staging,
     ):
         if parameters.beside:
-            _require_replaceable(store, names, named.raw)
+            _require_replaceable(store, names, named.raw, staging.scratch)
         for name in names:
             target = staging.path / name
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -95,11 +95,21 @@ def _is_input(name: str) -> bool:
     return not base.startswith((".", "_")) and not base[: -len(format_of(base))].endswith(SCORES)
 
 
-def _require_replaceable(store: Store, names: list[str], model: RawModel) -> None:
-    """Checks that what is beside the rows on this machine under the name of the scores was written by kfrec."""
-    for name in names:
-        if path := store.path(scores_name(name)):
+def _require_replaceable(store: Store, names: list[str], model: RawModel, scratch: Path) -> None:
+    """Checks that what is beside the rows under the name of the scores was written by kfrec.
+
+    Raises:
+        KfrecError: it was not.
+    """
+    scores = [scores_name(name) for name in names]
+    elsewhere = [name for name in scores if store.path(name) is None]
+    there = frozenset(_RETRY.call(store.uri, store.names) or ()) if elsewhere else frozenset()
+    for name in scores:
+        if path := store.path(name):
             require_ours(path, [], model.outputs)
+        elif name in there:
+            with _on_this_machine(store, name, scratch / Path(name).name) as (held, _):
+                require_ours(held.path, [], model.outputs)
 
 
 @contextmanager

@@ -169,12 +169,12 @@ def test_a_command_that_is_ended_leaves_an_earlier_output_and_the_next_one_finis
     before = everything(here)
     for number in (signal.SIGTERM, signal.SIGKILL):
         with started(words) as (process, mark):
-            while process.poll() is None and not (here / ".out.csv.partial").exists():
+            while process.poll() is None and not (here / ".out.csv.kfrec.partial").exists():
                 time.sleep(0.005)
             assert process.poll() is None, "it was quicker than the signal"
             said = end(process, number)
             assert nothing_goes_on(mark) and "Traceback" not in said
-        left = {".out.csv.partial"} if number == signal.SIGKILL else set()
+        left = {".out.csv.kfrec.partial"} if number == signal.SIGKILL else set()
         now = everything(here)
         assert now.keys() - before.keys() == left and {name: now[name] for name in before} == before
     assert subprocess.run([sys.executable, "-m", *words]).returncode == 0

@@ -110,3 +110,14 @@ def test_candidates_may_come_from_a_file(served: Served, tmp_path: Path, capsys:
     assert main(words) == 0
     said = capsys.readouterr().out
     assert all(item in said for item in [*items, "new"]) and "1 ids of the user and the history are unknown" in said
+
+
+def test_an_output_that_is_a_link_is_followed(served: Served, tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "out.csv").symlink_to(tmp_path / "disk" / "scores.csv")
+    for count, output in ((2, tmp_path / "disk" / "scores.csv"), (3, tmp_path / "out.csv")):
+        rows = write(tmp_path / "rows.jsonl", served.rows[:count])
+        assert main(["predict", f"{REGISTERED}@champion", f"--input={rows}", f"--output={output}"]) == 0
+    assert (tmp_path / "out.csv").is_symlink()
+    assert [path.name for path in (tmp_path / "disk").iterdir()] == ["scores.csv"]
+    assert len(read(tmp_path / "disk" / "scores.csv")) == 3

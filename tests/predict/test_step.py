@@ -64,3 +64,20 @@ def test_a_file_of_others_beside_the_rows_is_not_replaced(served: Served, tmp_pa
         run(PredictParameters(MODEL, str(tmp_path)), predictions=tmp_path.parent / f"{tmp_path.name}-out")
     run(PredictParameters(MODEL, str(tmp_path), beside=False), predictions=tmp_path.parent / f"{tmp_path.name}-out")
     assert (tmp_path / "a.scores.jsonl").read_text() == '{"mine": 1}\n'
+
+
+def test_an_object_of_others_beside_the_rows_is_not_replaced(served: Served, tmp_path: Path, gcs_bucket: Any) -> None:
+    from components.storage import open_store
+
+    pd.DataFrame(served.rows[:3]).to_json(tmp_path / "a.jsonl", orient="records", lines=True)
+    (tmp_path / "mine.jsonl").write_text('{"mine": 1}\n')
+    store = open_store(f"gs://{gcs_bucket.name}/others")
+    store.write("a.jsonl", tmp_path / "a.jsonl")
+    store.write("a.scores.jsonl", tmp_path / "mine.jsonl")
+    with pytest.raises(KfrecError, match=r"^gs://.*/others/a\.scores\.jsonl: exists and holds no scores"):
+        run(PredictParameters(MODEL, store.uri), predictions=tmp_path / "out")
+    assert b"".join(store.read(store.stat("a.scores.jsonl"))) == b'{"mine": 1}\n'
+    store.remove("a.scores.jsonl")
+    for _ in range(2):  # the second call replaces the scores of the first
+        run(PredictParameters(MODEL, store.uri), predictions=tmp_path / "out")
+    assert b"probability" in b"".join(store.read(store.stat("a.scores.jsonl")))
