@@ -16,8 +16,14 @@ from components.checks import PROFILE
 from components.errors import KfrecError
 from components.storage import is_uri
 
-CATEGORY, NUMBER, TIME = "category", "number", "time"
-PASSED, WARNED, FAILED = "passed", "warned", "failed"
+Kind = Literal["category", "number", "time"]
+Verdict = Literal["passed", "warned", "failed"]
+CATEGORY: Kind = "category"
+NUMBER: Kind = "number"
+TIME: Kind = "time"
+PASSED: Verdict = "passed"
+WARNED: Verdict = "warned"
+FAILED: Verdict = "failed"
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class Column:
         values: where they were counted.
     """
 
-    kind: Literal["category", "number", "time"]
+    kind: Kind
     missing: float
     shares: tuple[float, ...] = ()
     edges: tuple[float, ...] = ()
@@ -102,7 +108,7 @@ class Finding:
     column: str
     value: float
     limit: float
-    verdict: Literal["passed", "warned", "failed"]
+    verdict: Verdict
 
 
 @dataclass(frozen=True)

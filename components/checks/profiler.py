@@ -95,7 +95,7 @@ class Profiler:
         limit = float(getattr(self._parameters, LIMITS[check]))
         stops = check in failing(self._parameters.failing_checks)
         verdict = PASSED if value <= limit else FAILED if stops else WARNED
-        return Finding(check, table, column, value, limit, verdict)  # type: ignore[arg-type]
+        return Finding(check, table, column, value, limit, verdict)
 
 
 def told(finding: Finding) -> str:

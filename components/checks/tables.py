@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.checks.profile import CATEGORY, NUMBER, TIME, Column, Table, Values
+from components.checks.profile import CATEGORY, NUMBER, TIME, Column, Kind, Table, Values
 from components.checks.samples import RowSample, ValueSample, hashes_of, largest_hash, row_hashes
 
 # Memory: rows of a table for its histograms, and values of a column for what is new.
@@ -38,7 +38,7 @@ class Profiled:
     """
 
     name: str
-    kind: str
+    kind: Kind
     counted: bool = False
     absent: float | None = None
     unit: float = 1.0
@@ -132,7 +132,7 @@ class TableProfiler:
             described |= {"categories": categories, "shares": shares}
         if name in self._values:
             described["values"] = _counted(self._values[name])
-        return Column(column.kind, missing, **described)  # type: ignore[arg-type]
+        return Column(column.kind, missing, **described)
 
     def _labels(self, name: str, values: pa.Array) -> pa.Array:
         """The values of a category as text; of a counted column as their hashes, 16 hexadecimal digits."""
