@@ -15,7 +15,7 @@ from components.register.logged import logged, requirements
 from components.scoring.model import MODEL_FILES, ExportedModel
 from components.scoring.translation import NotComparable
 from components.tracking import TrackedRun
-from components.tracking.champion import CHAMPION, FilesGone, champion_of, download_version, use_store_of
+from components.tracking.champion import CHAMPION, FilesGone, champion_of, download_version, using_store_of
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -42,10 +42,9 @@ class Registry:
         import mlflow
         from mlflow.exceptions import MlflowException
 
-        use_store_of(self.client)
         how = logged(model, example)
         paths = (model.folder / name for name in MODEL_FILES)
-        with mlflow.start_run(run_id=self.run.id), warnings.catch_warnings():
+        with using_store_of(self.client), mlflow.start_run(run_id=self.run.id), warnings.catch_warnings():
             # The signature already declares the inputs; type hints would add nothing.
             warnings.filterwarnings("ignore", message=".*Add type hints to the `predict` method")
             kept = mlflow.pyfunc.log_model(

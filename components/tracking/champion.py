@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,10 +52,10 @@ def download_version(client: MlflowClient, name: str, version: str, folder: Path
     import mlflow
     from mlflow.exceptions import MlflowException
 
-    use_store_of(client)
     try:
-        source = f"models:/{name}/{version}"
-        found = Path(mlflow.artifacts.download_artifacts(source, dst_path=str(folder))) / "artifacts"
+        with using_store_of(client):
+            source = f"models:/{name}/{version}"
+            found = Path(mlflow.artifacts.download_artifacts(source, dst_path=str(folder))) / "artifacts"
     except (MlflowException, FileNotFoundError) as error:
         if isinstance(error, MlflowException) and is_of_the_store(error):
             raise
@@ -63,9 +65,24 @@ def download_version(client: MlflowClient, name: str, version: str, folder: Path
     return found
 
 
-def use_store_of(client: MlflowClient) -> None:
-    """Configures mlflow's functions that take no client for the same store."""
+@contextmanager
+def using_store_of(client: MlflowClient) -> Iterator[None]:
+    """Configures mlflow's functions that take no client for the same store, for the block.
+
+    mlflow keeps the addresses in the environment, where the next store of this process would find them.
+    """
     import mlflow
 
+    earlier = {name: os.environ.get(name) for name in ("MLFLOW_TRACKING_URI", "MLFLOW_REGISTRY_URI")}
     mlflow.set_tracking_uri(client.tracking_uri)
-    mlflow.set_registry_uri(os.environ.get("MLFLOW_REGISTRY_URI") or client.tracking_uri)
+    mlflow.set_registry_uri(earlier["MLFLOW_REGISTRY_URI"] or client.tracking_uri)
+    try:
+        yield
+    finally:
+        # None: the environment decides again.
+        mlflow.set_tracking_uri(None)  # type: ignore[arg-type]
+        mlflow.set_registry_uri(None)  # type: ignore[arg-type]
+        for name, value in earlier.items():
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
