@@ -18,8 +18,8 @@ from benchmarks.machine import described
 from benchmarks.measuring import Plan, Report
 
 STAGES = (
-    "startup", "convert", "read", "step", "dlrm", "wide_and_deep", "scaling", "preprocess", "outbrain", "criteo",
-    "evaluate", "serve",
+    "startup", "convert", "read", "tables", "step", "dlrm", "wide_and_deep", "scaling", "preprocess", "outbrain",
+    "criteo", "evaluate", "serve",
 )  # fmt: skip
 
 

@@ -12,7 +12,6 @@ import tensorflow as tf
 from benchmarks.machine import matmul_gflops
 from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
 from components import registry
-from components.datasets.criteo.synthetic.impressions import power_law
 from components.feature_spec import Channel, FeatureSpec
 from components.models import Model, build_model
 from components.models.optimizers.groups import Optimizers
@@ -22,8 +21,6 @@ from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
 from components.train.loop.training_step import TrainingStep
 
-# Of the power law of the ids, as published for the synthetic data of DLRM.
-EXPONENT = 1.45
 Batch = dict[str, tf.Tensor]
 
 
@@ -78,22 +75,6 @@ def signature(spec: FeatureSpec) -> dict[str, tf.TensorSpec]:
         )
         for name, feature in spec.features.items()
     }
-
-
-def drawn_batch(spec: FeatureSpec, rows: int) -> Batch:
-    """Samples with fair labels, uniform floats, and ids of the published power law, without missing ones."""
-    random = np.random.default_rng(0)
-    batch = {}
-    for name, feature in spec.features.items():
-        shape = (rows,) if feature.length is None else (rows, feature.length)
-        if feature.is_float:
-            values = random.random(shape).astype(np.float32)
-        elif feature.cardinality is None:
-            values = random.integers(0, 2, shape).astype(np.int32)
-        else:
-            values = (power_law(random.random(shape), feature.cardinality, EXPONENT) + 1).astype(np.int32)
-        batch[name] = tf.constant(values)
-    return batch
 
 
 def flops(layers: Sequence[Sequence[int]], products: int = 0) -> float:

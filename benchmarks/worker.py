@@ -1,7 +1,7 @@
 """A training worker that steps on request, so that several can be measured in turns within one minute.
 
-Started by the scaling stage: python -m benchmarks.worker SOCKET DATASET SAMPLES_A_RANK. It connects and sends its pid;
-then it answers each line with the timing of one step, as JSON, until the connection ends.
+Started by the scaling stage: python -m benchmarks.worker SOCKET MODEL DATASET SAMPLES_A_RANK. It connects and sends its
+pid; then it answers each line with the timing of one step, as JSON, until the connection ends.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from components.steps.parameter import build
 from components.train.loop.runtime import configure, quiet_tensorflow
 
 
-def main(address: str, dataset: str, samples_a_rank: int) -> None:
+def main(address: str, model_type: str, dataset: str, samples_a_rank: int) -> None:
     quiet_tensorflow()
     from components.train.loop.benchmark import timed_steps
     from components.train.loop.ranks import connect
@@ -30,13 +30,14 @@ def main(address: str, dataset: str, samples_a_rank: int) -> None:
     os.environ["HOROVOD_GLOO_TIMEOUT_SECONDS"] = "3600"
     ranks = connect()
     options = {
+        "model_type": model_type,
         "global_batch_size": samples_a_rank * ranks.size,
         "intra_op_parallelism": 1,
         "inter_op_parallelism": 1,
         "affinity": "disabled",
         "results_dir": str(Path(dataset).parent / "results"),
     }
-    parameters: Any = build(worker_parameters("sim"), {name: str(value) for name, value in options.items()})
+    parameters: Any = build(worker_parameters(model_type), {name: str(value) for name, value in options.items()})
     configure(parameters, ranks)
     session = open_session(Path(dataset), parameters, ranks, seed=1)
     training = Training(session, seed=1)
@@ -51,4 +52,4 @@ def main(address: str, dataset: str, samples_a_rank: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))

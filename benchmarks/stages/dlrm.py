@@ -5,17 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from benchmarks.drawn import criteo, drawn_batch
 from benchmarks.measuring import Plan, Report
-from benchmarks.training import drawn_batch, flops, measure_step, worker_step
+from benchmarks.training import flops, measure_step, worker_step
 from components.datasets.criteo.columns import CATEGORICAL, NUMERICAL
-from components.datasets.criteo.specification import specification
-from components.datasets.criteo.synthetic.impressions import cardinalities
 
-SIZE, VALUES = 16_384, 100_000
+SIZE = 16_384
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
-    spec = specification(dict(zip(CATEGORICAL, cardinalities(VALUES), strict=True)), {})
+    spec = criteo()
     step = worker_step("dlrm", spec)
     measure_step(report, plan, "DLRM", step, drawn_batch(spec, SIZE), flops_per_sample(step.parameters))
 

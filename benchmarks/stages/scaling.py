@@ -15,9 +15,11 @@ from typing import IO, Any
 import numpy as np
 import tensorflow as tf
 
+from benchmarks.drawn import criteo, outbrain, write_drawn
 from benchmarks.measuring import Figure, Plan, Report, alternated
 from benchmarks.samples import write_samples
 from benchmarks.stages.step import our_step, tensors
+from components import registry
 from components.models.loss import loss_of
 from components.models.ops.rows import sum_by_row
 from components.steps.catalog import TfrecordParameters
@@ -30,10 +32,20 @@ ROWS = 65_536
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
-    parquet = write_samples(folder / "parquet", ROWS, 2000)
+    _measure(folder / "sim", "sim", write_samples(folder / "parquet", ROWS, 2000), 3 * plan.runs, plan, report)
+    report.add(Figure("scaling", "a rank's share of the gradients of a step", "MB", [sent_megabytes(BATCH_A_RANK)],
+                      note="the small weights whole, of the tables each row the batch names once"))  # fmt: skip
+    for model, spec in (("dlrm", criteo()), ("wide_and_deep", outbrain())):
+        parquet = write_drawn(folder / f"{model}-parquet", spec, ROWS, 2000)
+        _measure(folder / model, model, parquet, plan.runs, plan, report)  # seconds a step
+
+
+def _measure(folder: Path, model: str, parquet: Path, runs: int, plan: Plan, report: Report) -> None:
+    """Measures one and two ranks of a model, a step in turns."""
+    folder.mkdir()
     run(TfrecordParameters(), parquet=parquet, tfrecord=folder / "tfrecord")
     with ExitStack() as stack:
-        started = [_Training(folder, ranks) for ranks in ((1, 2, 1) if plan.full else (1, 2))]
+        started = [_Training(folder, model, ranks) for ranks in ((1, 2, 1) if plan.full else (1, 2))]
         one, two, *others = [stack.enter_context(training) for training in started]
         _step_of(one, *others, two)  # compiles
         waits: list[float] = []
@@ -48,15 +60,15 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
             return sum(_throughput(taken[None]) for taken in _step_of(one, *others))
 
         jobs = {"one": alone, "two": lambda: _throughput(_step_of(two))} | ({"apart": apart} if others else {})
-        values = alternated(3 * plan.runs, **jobs)  # a step each; the time of a step varies by a tenth
-    name = f"two ranks under Gloo, batch {BATCH_A_RANK} a rank, one thread each"
+        values = alternated(runs, **jobs)  # the time of a step varies by a tenth
+    title = registry.model(model).title
+    name = f"{title}, two ranks under Gloo, batch {BATCH_A_RANK} a rank, one thread each"
     report.add(Figure("scaling", name, "samples/s", values["two"], values["one"], target_ratio=1.7))
     if others:
-        report.add(Figure("scaling", "two such processes that exchange nothing", "samples/s", values["apart"],
-                          values["one"], note="what this machine leaves of the second core"))  # fmt: skip
-    report.add(Figure("scaling", "a rank's share of the gradients of a step", "MB", [sent_megabytes(BATCH_A_RANK)],
-                      note="the small weights whole, of the tables each row the batch names once"))  # fmt: skip
-    report.add(Figure("input", "share of a training step spent waiting for the batch", "", waits, target=0.05,
+        name = f"{title}, two such processes that exchange nothing"
+        report.add(Figure("scaling", name, "samples/s", values["apart"], values["one"],
+                          note="what this machine leaves of the second core"))  # fmt: skip
+    report.add(Figure("input", f"{title}, share of a training step spent waiting for the batch", "", waits, target=0.05,
                       lower_is_better=True))  # fmt: skip
 
 
@@ -79,17 +91,18 @@ class _Training:
 
     Args:
         folder: holds the records; receives the workers' log.
+        model: its name; it has the default parameters.
         ranks: how many workers.
     """
 
-    def __init__(self, folder: Path, ranks: int) -> None:
+    def __init__(self, folder: Path, model: str, ranks: int) -> None:
         self._ranks, self._log = ranks, (folder / "workers.log").open("a+")
         self._server = socket.socket(socket.AF_UNIX)
         self._server.bind(address := str(folder / f"{id(self):x}"))
         self._server.listen()
         self._server.settimeout(1)
         launcher = LocalLauncher("gloo", module="benchmarks.worker")
-        command = launcher.command(ranks, [address, str(folder / "tfrecord"), str(BATCH_A_RANK)])
+        command = launcher.command(ranks, [address, model, str(folder / "tfrecord"), str(BATCH_A_RANK)])
         environment = os.environ | launcher.environment()
         self._process = subprocess.Popen(command, env=environment, stdout=self._log, stderr=self._log)
 

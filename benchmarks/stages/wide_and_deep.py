@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from benchmarks.drawn import drawn_batch, outbrain
 from benchmarks.measuring import Plan, Report
-from benchmarks.training import drawn_batch, flops, measure_step, worker_step
-from components.datasets.outbrain.features import BUCKETS, specification
+from benchmarks.training import flops, measure_step, worker_step
 from components.feature_spec import FeatureSpec
 from components.models.tabular import read_tabular
 from components.models.wide_and_deep.widths import width_of
@@ -16,7 +16,7 @@ SIZE = 16_384
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
-    spec = specification(max(BUCKETS.values()), {})
+    spec = outbrain()
     step = worker_step("wide_and_deep", spec)
     measure_step(report, plan, "Wide & Deep", step, drawn_batch(spec, SIZE), flops_per_sample(step.parameters, spec))
 

@@ -15,7 +15,7 @@ _WINDOW = 32 << 20
 
 
 @kernel
-def _count_values(data, offsets, keys, key_ends, room, limit, floats, scratch, start, found, counts, problem):  # type: ignore[no-untyped-def]
+def _count_values(data, offsets, keys, key_ends, room, limit, floats, scratch, start, found, follows, counts, problem):  # type: ignore[no-untyped-def]
     """Counts the values of the one feature in ``keys`` in each frame of ``data``; whether all have it."""
     for record in range(len(counts)):
         problem[1] = record
@@ -23,7 +23,7 @@ def _count_values(data, offsets, keys, key_ends, room, limit, floats, scratch, s
         end = offsets[record + 1] - offsets[0] - FOOTER
         found[0] = ABSENT
         problem[0] = example(
-            data, begin, end, 1, keys, key_ends, room, limit, floats, scratch, start, 0, found, problem
+            data, begin, end, 1, keys, key_ends, room, limit, floats, scratch, start, 0, found, follows, problem
         )
         if problem[0] == 0 and found[0] == ABSENT:
             problem[0] = MISSING
@@ -50,7 +50,7 @@ def count_samples(path: Path, offsets: np.ndarray, layout: Layout) -> np.ndarray
     room = np.array([int(np.diff(offsets).max())])  # a value takes at least one byte
     unlimited = np.full(1, 2**63 - 1)  # values are checked when they are read to be used
     scratch = np.empty(int(room[0]), np.int32)
-    start, found = np.zeros(1, np.int64), np.empty(1, np.int64)
+    start, found, follows = np.zeros(1, np.int64), np.empty(1, np.int64), np.zeros(2, np.int64)
     problem = np.zeros(5, np.int64)
     with path.open("rb", buffering=0) as file:
         begin = 0
@@ -59,7 +59,7 @@ def count_samples(path: Path, offsets: np.ndarray, layout: Layout) -> np.ndarray
             part = np.array(offsets[begin : end + 1])
             data = read_range(file.fileno(), path, int(part[0]), int(part[-1] - part[0]))
             key = (layout.keys, layout.key_ends)
-            space = (room, unlimited, layout.floats, scratch, start, found)
+            space = (room, unlimited, layout.floats, scratch, start, found, follows)
             if not _count_values(data, part, *key, *space, counts[begin:end], problem):
                 raise explain(path, begin, layout, problem)
             begin = end

@@ -16,7 +16,7 @@ import numpy as np
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.native.arrays import ALIGNMENT
 from components.native.compiled import kernel
-from components.native.words import load_u64
+from components.native.words import SLACK, load_u64
 from components.records.crc32c import masked_crc32c
 from components.records.framing import FOOTER, HEADER, frame_size
 from components.records.varint import LARGEST, MALFORMED, TOO_MANY, read_packed, read_varint, saturated
@@ -34,6 +34,7 @@ _SECOND_BYTES = np.uint64(2 << 3 | 2)
 _FIRST_VARINT = np.uint64(1 << 3)
 _FIRST_FIXED32 = np.uint64(1 << 3 | 5)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
+_TWO_BYTES, _SIX_BYTES = np.uint64(0xFFFF), np.uint64(0xFFFFFFFFFFFF)
 # The exponent of a float32 that is infinite or not a number.
 _NOT_FINITE = np.uint64(0x7F800000)
 
@@ -44,7 +45,7 @@ class Layout:
 
     Attributes:
         features: in the order of the output.
-        keys: their UTF-8 names, one behind the other.
+        keys: their UTF-8 names, one behind the other, with words.SLACK bytes behind them.
         key_ends: where each name ends in ``keys``; the first entry is 0.
         lengths: values a sample has of each.
         padded: whether the feature is a list, which may be shorter than its length.
@@ -80,7 +81,7 @@ def layout_of(spec: FeatureSpec, names: Sequence[str]) -> Layout:
     limits = [1 if f.name in labels else (f.cardinality or LARGEST - 1) for f in features]
     return Layout(
         features,
-        np.frombuffer(b"".join(keys), np.uint8).copy(),
+        np.frombuffer(b"".join(keys) + bytes(SLACK), np.uint8).copy(),
         np.cumsum([0, *map(len, keys)]),
         np.array([f.length or 1 for f in features], np.int64),
         np.array([f.length is not None for f in features]),
@@ -90,7 +91,9 @@ def layout_of(spec: FeatureSpec, names: Sequence[str]) -> Layout:
 
 
 @kernel
-def decode(data, offsets, samples, keys, key_ends, lengths, padded, limits, floats, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
+def decode(
+    data, offsets, samples, keys, key_ends, lengths, padded, limits, floats, out, starts, row, found, follows, problem
+):  # type: ignore[no-untyped-def]
     """Decodes the records of ``data`` to ``out``, the first sample to ``row``.
 
     Args:
@@ -102,6 +105,7 @@ def decode(data, offsets, samples, keys, key_ends, lengths, padded, limits, floa
         starts: where each feature starts in ``out``.
         row: sample index in ``out`` of the first record.
         found: int64 [features], overwritten.
+        follows: int64 [features + 1], zeros at first; see :func:`example`.
         problem: int64 [5], filled where the result is False: kind, record, feature, value, count.
 
     Returns:
@@ -134,6 +138,7 @@ def decode(data, offsets, samples, keys, key_ends, lengths, padded, limits, floa
             starts,
             row,
             found,
+            follows,
             problem,
         )
         if kind == 0:
@@ -161,8 +166,13 @@ def copy_samples(source, source_starts, begin, end, lengths, out, starts, row): 
 
 
 @kernel
-def example(data, at, end, samples, keys, key_ends, lengths, limits, floats, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
-    """Decodes Example { Features features = 1; }; ``found`` gets the number of values of each feature."""
+def example(data, at, end, samples, keys, key_ends, lengths, limits, floats, out, starts, row, found, follows, problem):  # type: ignore[no-untyped-def]
+    """Decodes Example { Features features = 1; }; ``found`` gets the number of values of each feature.
+
+    ``follows`` is int64 [features + 1]: the feature that followed each one in the last record, and the first one of it.
+    Records of one writer mostly have one order, so that a name is compared once instead of searched.
+    """
+    last = len(lengths)
     while at < end:
         tag, first, at = _field(data, at, end)
         if at < 0:
@@ -174,7 +184,19 @@ def example(data, at, end, samples, keys, key_ends, lengths, limits, floats, out
                 if inner < 0:
                     return NOT_AN_EXAMPLE
                 if tag == _FIRST_BYTES:
-                    kind = _entry(
+                    feature = follows[last]
+                    values = _usual_values(data, entry, inner, keys, key_ends, feature, floats[feature])
+                    if values >= 0:
+                        to, room = starts[feature] + row * lengths[feature], samples * lengths[feature]
+                        if floats[feature]:
+                            count, outside = _packed_floats(data, values, inner, out, to, room)
+                        else:
+                            count, outside = read_packed(data, values, inner, out, to, room, np.uint64(limits[feature]))
+                        if count >= 0 and outside == 0:
+                            found[feature] = count
+                            last = feature
+                            continue
+                    kind, last = _entry(
                         data,
                         entry,
                         inner,
@@ -188,6 +210,8 @@ def example(data, at, end, samples, keys, key_ends, lengths, limits, floats, out
                         starts,
                         row,
                         found,
+                        follows,
+                        last,
                         problem,
                     )
                     if kind != 0:
@@ -196,20 +220,23 @@ def example(data, at, end, samples, keys, key_ends, lengths, limits, floats, out
 
 
 @kernel
-def _entry(data, at, end, samples, keys, key_ends, lengths, limits, floats, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
-    """Entry { string key = 1; Feature value = 2; }"""
+def _entry(  # type: ignore[no-untyped-def]
+    data, at, end, samples, keys, key_ends, lengths, limits, floats, out, starts, row, found, follows, last, problem
+):
+    """Entry { string key = 1; Feature value = 2; }; returns its defect, and the last feature up to here."""
     key = key_end = value = value_end = 0
     while at < end:
         tag, first, at = _field(data, at, end)
         if at < 0:
-            return NOT_AN_EXAMPLE
+            return NOT_AN_EXAMPLE, last
         if tag == _FIRST_BYTES:
             key, key_end = first, at
         elif tag == _SECOND_BYTES:
             value, value_end = first, at
     feature = _named(data, key, key_end, keys, key_ends)
     if feature < 0:
-        return 0
+        return 0, last
+    follows[last] = feature
     problem[2] = feature
     room = samples * lengths[feature]
     to = starts[feature] + row * lengths[feature]
@@ -217,10 +244,10 @@ def _entry(data, at, end, samples, keys, key_ends, lengths, limits, floats, out,
     while value < value_end:  # Feature { oneof kind { BytesList = 1; FloatList = 2; Int64List = 3; } }
         tag, first, value = _field(data, value, value_end)
         if value < 0:
-            return NOT_AN_EXAMPLE
+            return NOT_AN_EXAMPLE, last
         is_list = tag == _LISTS[0] or tag == _LISTS[1] or tag == _LISTS[2]
         if is_list and tag != (_FLOAT_LIST if floats[feature] else _INT64_LIST):
-            return OTHER_TYPE
+            return OTHER_TYPE, last
         if is_list:
             if floats[feature]:
                 read, outside = _float_list(data, first, value, out, to + count, room - count)
@@ -228,14 +255,14 @@ def _entry(data, at, end, samples, keys, key_ends, lengths, limits, floats, out,
                 limit = np.uint64(limits[feature])
                 read, outside = _int64_list(data, first, value, out, to + count, room - count, limit)
             if read == MALFORMED:
-                return NOT_AN_EXAMPLE
+                return NOT_AN_EXAMPLE, last
             if read == TOO_MANY:
-                return TOO_LONG if samples == 1 else WRONG_COUNT
+                return (TOO_LONG if samples == 1 else WRONG_COUNT), last
             count += read
             if outside:
-                return _out_of_range(out[to : to + count], limits[feature], outside, problem)
+                return _out_of_range(out[to : to + count], limits[feature], outside, problem), last
     found[feature] = count
-    return 0
+    return 0, feature
 
 
 @kernel
@@ -276,16 +303,49 @@ def _float_list(data, at, end, out, to, room):  # type: ignore[no-untyped-def]
             first = begin + 1
         elif tag != _FIRST_BYTES:
             continue
-        if (at - first) % 4:
-            return MALFORMED, outside
-        if count + (at - first) // 4 > room:
-            return TOO_MANY, outside
-        for place in range(first, at, 4):
-            bits = load_u64(data, place) & _LOW_HALF
-            outside += bits & _NOT_FINITE == _NOT_FINITE
-            out[np.uint64(to + count)] = np.int32(np.uint32(bits))
-            count += 1
+        read, beyond = _packed_floats(data, first, at, out, to + count, room - count)
+        if read < 0:
+            return read, outside
+        count += read
+        outside += beyond
     return count, outside
+
+
+@kernel
+def _packed_floats(data, at, end, out, to, room):  # type: ignore[no-untyped-def]
+    """As read_packed, of the floats of ``data[at:end]``."""
+    outside = 0
+    if (end - at) % 4:
+        return MALFORMED, outside
+    if (end - at) // 4 > room:
+        return TOO_MANY, outside
+    for place in range(at, end, 4):
+        bits = load_u64(data, place) & _LOW_HALF
+        outside += bits & _NOT_FINITE == _NOT_FINITE
+        out[np.uint64(to)] = np.int32(np.uint32(bits))
+        to += 1
+    return (end - at) // 4, outside
+
+
+@kernel
+def _usual_values(data, at, end, keys, key_ends, feature, is_float):  # type: ignore[no-untyped-def]
+    """Where the values begin of an entry that has this feature's key, one packed list, and sizes of one byte each.
+
+    Returns:
+        The place, or ABSENT of any other entry.
+    """
+    name = at + 2
+    value = name + key_ends[feature + 1] - key_ends[feature]
+    values = value + 6
+    size = end - values
+    if size < 0 or end - at >= 128:
+        return ABSENT
+    kind = _FLOAT_LIST if is_float else _INT64_LIST
+    key_head = _FIRST_BYTES | np.uint64(value - name) << np.uint64(8)
+    head = _SECOND_BYTES | np.uint64(size + 4) << np.uint64(8) | kind << np.uint64(16)
+    head |= np.uint64(size + 2) << np.uint64(24) | _FIRST_BYTES << np.uint64(32) | np.uint64(size) << np.uint64(40)
+    is_usual = load_u64(data, at) & _TWO_BYTES == key_head and load_u64(data, value) & _SIX_BYTES == head
+    return values if is_usual and _is_name(data, name, value, keys, key_ends, feature) else ABSENT
 
 
 @kernel
@@ -328,16 +388,25 @@ def _field(data, at, end):  # type: ignore[no-untyped-def]
 def _named(data, at, end, keys, key_ends):  # type: ignore[no-untyped-def]
     """The index of the feature whose name is ``data[at:end]``, or -1."""
     for feature in range(len(key_ends) - 1):
-        begin = key_ends[feature]
-        if key_ends[feature + 1] - begin == end - at:
-            same = True
-            for i in range(end - at):
-                if data[at + i] != keys[begin + i]:
-                    same = False
-                    break
-            if same:
-                return feature
+        if _is_name(data, at, end, keys, key_ends, feature):
+            return feature
     return -1
+
+
+@kernel
+def _is_name(data, at, end, keys, key_ends, feature):  # type: ignore[no-untyped-def]
+    """Whether ``data[at:end]`` is the name of a feature."""
+    begin = key_ends[feature]
+    if key_ends[feature + 1] - begin != end - at:
+        return False
+    for i in range(0, end - at, 8):
+        differing = load_u64(data, at + i) ^ load_u64(keys, begin + i)
+        behind = 8 * (i + 8 - (end - at))
+        if behind > 0:
+            differing <<= np.uint64(behind)
+        if differing:
+            return False
+    return True
 
 
 @kernel

@@ -26,7 +26,7 @@ def records_room(layout: Layout, packed: int, samples: int, samples_per_record: 
     """Bytes that the records of ``samples`` samples, packed in so many bytes, may need."""
     around_record = HEADER + FOOTER + _TAG + _LONGEST_LENGTH
     around_feature = 6 * (_TAG + _LONGEST_LENGTH)
-    around = around_record + len(layout.keys) + len(layout.features) * around_feature
+    around = around_record + int(layout.key_ends[-1]) + len(layout.features) * around_feature
     return -(-samples // samples_per_record) * around + packed + SLACK
 
 
@@ -52,9 +52,8 @@ def encode_samples(
     cursors = np.empty(samples_per_record, np.int64)
     payloads = np.empty(features, np.int64)
     ends = np.empty(-(-samples // samples_per_record), np.int64)
-    keys = np.concatenate((layout.keys, np.zeros(SLACK, np.uint8)))
     lists = np.where(layout.floats, _FLOAT_LIST, _INT64_LIST).astype(np.uint8)
-    _encode(packed, starts, samples_per_record, keys, layout.key_ends, lists, cursors, payloads, out, ends)
+    _encode(packed, starts, samples_per_record, layout.keys, layout.key_ends, lists, cursors, payloads, out, ends)
     return out[: ends[-1] if len(ends) else 0], ends
 
 

@@ -62,8 +62,8 @@ class RecordFile:
             raise KfrecError(f"{self.path}: missing; run the tfrecord step again, or restore the file") from None
         problem = np.zeros(5, np.int64)
         checks = (layout.keys, layout.key_ends, layout.lengths, layout.padded, layout.limits, layout.floats)
-        found = np.empty(len(layout.features), np.int64)
-        if not decode(data, offsets, samples, *checks, out, starts, row, found, problem):
+        found, follows = np.empty(len(layout.features), np.int64), np.zeros(len(layout.features) + 1, np.int64)
+        if not decode(data, offsets, samples, *checks, out, starts, row, found, follows, problem):
             raise explain(self.path, begin, layout, problem)
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import tensorflow as tf
 
+from benchmarks.drawn import drawn_batch
 from benchmarks.measuring import Plan, Report
 from benchmarks.stages import dlrm, wide_and_deep
-from benchmarks.training import drawn_batch, flops, measure_step, worker_step
+from benchmarks.training import flops, measure_step, worker_step
 from components.datasets.criteo.columns import CATEGORICAL
 from components.datasets.criteo.specification import specification as criteo
 from components.datasets.outbrain.features import specification as outbrain
