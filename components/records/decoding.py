@@ -91,9 +91,9 @@ def layout_of(spec: FeatureSpec, names: Sequence[str]) -> Layout:
 
 
 @kernel
-def decode(
+def decode(  # type: ignore[no-untyped-def]
     data, offsets, samples, keys, key_ends, lengths, padded, limits, floats, out, starts, row, found, follows, problem
-):  # type: ignore[no-untyped-def]
+):
     """Decodes the records of ``data`` to ``out``, the first sample to ``row``.
 
     Args:
