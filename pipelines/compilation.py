@@ -69,7 +69,7 @@ def kubernetes_manifests(ir: str) -> str:
     would not find this version and fail with 409. ``versionName`` is left out: the CRDs before 2.17 have no such field,
     and ``kubectl apply`` rejects unknown ones.
     """
-    documents = list(yaml.safe_load_all(ir))
+    documents = list(yaml.load_all(ir, _LOADER))
     spec, platform = documents[0], documents[1] if len(documents) > 1 else {}
     name, description = spec["pipelineInfo"]["name"], spec["pipelineInfo"].get("description", "").split("\n")[0]
     version = version_name(ir)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import shutil
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -163,12 +161,14 @@ def test_a_model_whose_data_set_encodes_no_rows(here: Path, capfd: pytest.Captur
         assert not run_here(words, capfd).surprise("raw rows")
 
 
-def test_a_command_that_is_ended_leaves_an_earlier_output_and_the_next_one_finishes(here: Path) -> None:
-    words = ["pipelines.cli", "predict", MODEL, f"--input={ROWS}/rows.csv", "--output=out.csv", "--batch-size=1"]
-    assert subprocess.run([sys.executable, "-m", *words]).returncode == 0
+def test_a_command_that_is_ended_leaves_an_earlier_output_and_the_next_one_finishes(
+    here: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    words = ["predict", MODEL, f"--input={ROWS}/rows.csv", "--output=out.csv"]
+    assert run_here(["kfrec", *words], capfd).status == 0
     before = everything(here)
     for number in (signal.SIGTERM, signal.SIGKILL):
-        with started(words) as (process, mark):
+        with started(["pipelines.cli", *words, "--batch-size=1"]) as (process, mark):
             while process.poll() is None and not (here / ".out.csv.kfrec.partial").exists():
                 time.sleep(0.005)
             assert process.poll() is None, "it was quicker than the signal"
@@ -177,5 +177,5 @@ def test_a_command_that_is_ended_leaves_an_earlier_output_and_the_next_one_finis
         left = {".out.csv.kfrec.partial"} if number == signal.SIGKILL else set()
         now = everything(here)
         assert now.keys() - before.keys() == left and {name: now[name] for name in before} == before
-    assert subprocess.run([sys.executable, "-m", *words]).returncode == 0
+    assert run_here(["kfrec", *words], capfd).status == 0
     assert everything(here) == before

@@ -22,9 +22,14 @@ from tests.fakes.argo_retries import attempts
 CHECKED_IN = Path(__file__).parents[2] / "manifests" / "pipelines"
 
 
+def checked_in(pipeline: Pipeline) -> list[dict[str, Any]]:
+    """The documents of a compiled pipeline, which the first test compares with what the code compiles to."""
+    return list(yaml.load_all((CHECKED_IN / f"{pipeline.name}.yaml").read_text(), yaml.CSafeLoader))
+
+
 @pytest.fixture(scope="module", params=[Pipeline(kind) for kind in PIPELINES], ids=str)
 def documents(request: pytest.FixtureRequest) -> tuple[dict[str, Any], dict[str, Any]]:
-    spec, platform = yaml.safe_load_all(compiled(request.param, load_settings()))
+    spec, platform = checked_in(request.param)
     return spec, platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
 
 
@@ -53,7 +58,10 @@ def test_each_step_runs_in_its_image_with_its_resources(documents: tuple[dict, d
 
 def test_a_registry_stands_before_every_image() -> None:
     text = compiled(Pipeline(), load_settings(registry="registry.example.org/team/"))
-    images = {e["container"]["image"] for e in next(yaml.safe_load_all(text))["deploymentSpec"]["executors"].values()}
+    images = {
+        e["container"]["image"]
+        for e in next(yaml.load_all(text, yaml.CSafeLoader))["deploymentSpec"]["executors"].values()
+    }
     assert images == {f"registry.example.org/team/kfrec-{name}:{VERSION}" for name in ("cpu", "preprocess")}
 
 
@@ -80,7 +88,7 @@ def test_each_step_has_retries_a_timeout_scratch_space_and_optional_mounts(docum
 
 def executors_with(tmp_path: Path, text: str) -> dict[str, Any]:
     (tmp_path / "cluster.yaml").write_text(text)
-    _, platform = yaml.safe_load_all(compiled(Pipeline(), load_settings(tmp_path / "cluster.yaml")))
+    _, platform = yaml.load_all(compiled(Pipeline(), load_settings(tmp_path / "cluster.yaml")), yaml.CSafeLoader)
     # As KFP's API server and driver read it; they refuse what they do not know.
     executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
     for executor in executors.values():
@@ -159,7 +167,7 @@ def test_a_step_that_fails_at_the_end_of_its_time_is_retried_and_the_last_retry_
 
 
 def test_retries_that_would_end_too_early_are_refused() -> None:
-    spec, platform = yaml.safe_load_all(compiled(Pipeline(), load_settings()))
+    spec, platform = checked_in(Pipeline())
     spec["root"]["dag"]["tasks"]["train"]["retryPolicy"]["backoffMaxDuration"] = "3600s"
     with pytest.raises(KfrecError, match="train: 3 attempts of 172800 s do not fit into backoffMaxDuration=3600s"):
         check_retries(spec, platform)
@@ -181,7 +189,7 @@ def test_training_evaluation_and_registration_are_never_taken_from_the_cache(doc
 
 
 def test_retraining_goes_on_only_with_new_data_and_always_looks_again() -> None:
-    spec = next(yaml.safe_load_all(compiled(Pipeline(RETRAINING), load_settings())))
+    spec = checked_in(Pipeline(RETRAINING))[0]
     tasks = spec["root"]["dag"]["tasks"]
     condition = next(task for name, task in tasks.items() if name != "find")
     assert condition["triggerPolicy"]["condition"] == "inputs.parameter_values['pipelinechannel--find-proceed'] == true"
@@ -218,11 +226,11 @@ def test_the_manifests_validate_against_the_crds_and_hold_the_pipeline(name: Pip
         file = Path(os.environ["KFREC_SCHEMAS"]) / f"pipelines.kubeflow.org_{kind.lower()}s.yaml"
         crd = next(yaml.safe_load_all(file.read_text()))
         schemas[kind] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    ir = compiled(name, load_settings())
-    pipeline, version = yaml.safe_load_all(kubernetes_manifests(ir))
+    ir = (CHECKED_IN / f"{name.name}.yaml").read_text()
+    pipeline, version = yaml.load_all(kubernetes_manifests(ir), yaml.CSafeLoader)
     for manifest in (pipeline, version):
         jsonschema.validate(manifest, schemas[manifest["kind"]])
     assert version["spec"]["pipelineName"] == pipeline["metadata"]["name"]
     assert version["spec"]["displayName"] == version_name(ir)
     assert version["metadata"]["name"] == f"{pipeline['metadata']['name']}-{version_name(ir)}"
-    assert [version["spec"]["pipelineSpec"], version["spec"]["platformSpec"]] == list(yaml.safe_load_all(ir))
+    assert [version["spec"]["pipelineSpec"], version["spec"]["platformSpec"]] == checked_in(name)

@@ -21,6 +21,7 @@ from components.train.launching.process import run_process
 from components.train.launching.relay import Relay
 
 MODULE = "components.train.worker"
+GLOO = "components.train.launching.gloo"
 # The scratch volume of a training pod.
 STAGE = "/stage"
 _TAIL_LINES = 25
@@ -68,13 +69,12 @@ class LocalLauncher:
         worker = [self._python, "-m", self._module, *arguments]
         if workers == 1:
             return worker
-        binaries = Path(self._prefix) / "bin"
         if self._transport != MPI:
             hosts = ["-np", str(workers), "-H", f"localhost:{workers}"]
-            return [self._python, str(binaries / "horovodrun"), "--gloo", *hosts, *worker]
+            return [self._python, "-m", GLOO, "--gloo", *hosts, *worker]
         exported = [word for name in self.environment() for word in ("-x", name)]
         binding = ["--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--tag-output"]
-        return [str(binaries / "mpirun"), *binding, "-np", str(workers), *exported, *worker]
+        return [str(Path(self._prefix) / "bin" / "mpirun"), *binding, "-np", str(workers), *exported, *worker]
 
     def environment(self) -> dict[str, str]:
         """The workers' environment variables, in addition to this process's."""

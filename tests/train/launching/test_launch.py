@@ -29,7 +29,7 @@ def test_one_worker_needs_no_launcher(kind: str) -> None:
 
 @pytest.mark.parametrize("transport", ["auto", "gloo"])
 def test_several_workers_run_under_horovodrun_over_gloo(transport: str) -> None:
-    start = ["/env/bin/python", "/env/bin/horovodrun", "--gloo", "-np", "3", "-H", "localhost:3"]
+    start = ["/env/bin/python", "-m", "components.train.launching.gloo", "--gloo", "-np", "3", "-H", "localhost:3"]
     assert launcher(transport).command(3, ["--lr=0.5"]) == start + WORKER
 
 
