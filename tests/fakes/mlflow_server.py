@@ -19,13 +19,6 @@ import requests
 _ADMIN, _PASSWORD = "admin", "only for these tests"  # the account that the server makes at its first start
 _STEPS, _THEIRS = "kfrec", "the password of steps"  # the account that manifests/base/mlflow.yaml makes before
 OLDER = "older"  # an experiment and a registered model that were there before that account
-_MAKE_OLDER = """
-import sys
-from mlflow import MlflowClient
-client = MlflowClient(sys.argv[1], sys.argv[1])
-client.create_experiment(sys.argv[2])
-client.create_registered_model(sys.argv[2])
-"""
 _WAIT_SECONDS = 150
 
 
@@ -61,18 +54,11 @@ def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowSe
     ]
     plain = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
     account = {"MLFLOW_TRACKING_USERNAME": _STEPS, "MLFLOW_TRACKING_PASSWORD": _THEIRS}
-    own = {"MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"), "MLFLOW_FLASK_SERVER_SECRET_KEY": "for the tests"}
-    subprocess.run([sys.executable, "-c", _MAKE_OLDER, store, OLDER], check=True, capture_output=True, env=plain)
-    make_account = [sys.executable, "-m", "components.tracking.account"]
-    done = subprocess.run(
-        make_account,
-        capture_output=True,
-        text=True,
-        env=plain
-        | account
-        | {"MLFLOW_AUTH_CONFIG_PATH": own["MLFLOW_AUTH_CONFIG_PATH"], "MLFLOW_BACKEND_STORE_URI": store},
-    )
-    assert (done.returncode, done.stdout) == (0, f"made account {_STEPS}\n"), done.stderr
+    own = {
+        "MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"), "MLFLOW_FLASK_SERVER_SECRET_KEY": "for the tests",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+    }  # fmt: skip
+    _prepare(folder / "mlflow.db", folder / "auth.ini")
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=plain | own, start_new_session=True)
     uri = f"http://127.0.0.1:{port}"
@@ -85,6 +71,23 @@ def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowSe
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
         process.wait(30)
+
+
+def _prepare(database: Path, accounts: Path) -> None:
+    """What was there before the server."""
+    from mlflow import MlflowClient
+
+    from components.tracking.account import make_account
+    from components.tracking.database import prepare_database
+
+    store = f"sqlite:///{database}"
+    prepare_database(database)
+    client = MlflowClient(store, store)
+    client.create_experiment(OLDER)
+    client.create_registered_model(OLDER)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MLFLOW_AUTH_CONFIG_PATH", str(accounts))
+        assert make_account(_STEPS, _THEIRS, store) == f"made account {_STEPS}"
 
 
 def free_port() -> int:

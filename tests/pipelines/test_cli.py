@@ -115,6 +115,7 @@ def test_ui_says_how_to_look(
     assert main(["ui", "--print-only", "--workdir", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert f"mlflow ui --backend-store-uri sqlite:///{tmp_path}/mlflow.db" in shown
+    assert shown.endswith("--workers 1\n"), "mlflow's default is four"
 
 
 def test_a_model_takes_the_parameters_of_another_data_set(capsys: pytest.CaptureFixture[str]) -> None:

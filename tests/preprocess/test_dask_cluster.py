@@ -56,10 +56,10 @@ class Place:
         path.write_text(yaml.safe_dump(given))
         return path
 
-    def preprocess(self, name: str, **changed: Any) -> Path:
+    def preprocess(self, name: str, reviews_per_partition: int = 200, **changed: Any) -> Path:
         """Runs the step on two workers and returns its output."""
         settings = self.settings(**changed)
-        small = dict(reviews_per_partition=200, dask_workers=2, dask_settings=str(settings))
+        small = dict(reviews_per_partition=reviews_per_partition, dask_workers=2, dask_settings=str(settings))
         preprocess(self.raw, self.folder / name, **small)
         return self.folder / name
 
@@ -92,19 +92,7 @@ def wait_for(condition: Callable[[], object]) -> None:
 
 
 @pytest.mark.slow
-def test_two_workers_elsewhere_write_the_same_bytes_as_this_process(place: Place) -> None:
-    preprocess(place.raw, place.folder / "here", reviews_per_partition=200)
-    there = place.preprocess("there")
-    assert open_artifact(there).digest == open_artifact(place.folder / "here").digest
-    assert place.nothing_left()
-    used = {(method, path.split("/")[6] if "daskclusters" in path else path.split("/")[5])
-            for method, path in place.api.requests}  # fmt: skip
-    assert used <= {("GET", "daskclusters"), ("POST", "daskclusters"), ("DELETE", "daskclusters"), ("GET", "pods"),
-                    ("GET", "events")}, "more than the role allows"  # fmt: skip
-
-
-@pytest.mark.slow
-def test_a_worker_that_is_lost_midway_changes_nothing(place: Place) -> None:
+def test_workers_elsewhere_write_the_same_bytes_as_this_process_though_one_is_lost(place: Place) -> None:
     preprocess(place.raw, place.folder / "here", reviews_per_partition=50)
 
     def lose_one() -> None:
@@ -113,12 +101,15 @@ def test_a_worker_that_is_lost_midway_changes_nothing(place: Place) -> None:
 
     loser = threading.Thread(target=lose_one)
     loser.start()
-    preprocess(place.raw, place.folder / "there", reviews_per_partition=50, dask_workers=2,
-               dask_settings=str(place.settings()))  # fmt: skip
+    there = place.preprocess("there", reviews_per_partition=50)
     loser.join()
     assert place.operator.restarts == 1, "it ended too late"
-    assert open_artifact(place.folder / "there").digest == open_artifact(place.folder / "here").digest
+    assert open_artifact(there).digest == open_artifact(place.folder / "here").digest
     assert place.nothing_left()
+    used = {(method, path.split("/")[6] if "daskclusters" in path else path.split("/")[5])
+            for method, path in place.api.requests}  # fmt: skip
+    assert used <= {("GET", "daskclusters"), ("POST", "daskclusters"), ("DELETE", "daskclusters"), ("GET", "pods"),
+                    ("GET", "events")}, "more than the role allows"  # fmt: skip
 
 
 @pytest.mark.slow

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -17,14 +18,28 @@ from mlflow import MlflowClient
 from components.errors import KfrecError
 from components.tracking.database import prepare_database
 
+# Forks as many processes as each line of its input says, and prints their ids, then their exit codes.
 _PREPARE = """
-import sys
+import os, sys
 from pathlib import Path
 import mlflow.store.tracking.sqlalchemy_store
 from components.tracking.database import prepare_database
-print("imported", flush=True)
-sys.stdin.readline()
-prepare_database(Path(sys.argv[1]))
+
+for line in sys.stdin:
+    count, database = line.strip().split(" ", 1)
+    children = []
+    for _ in range(int(count)):
+        child = os.fork()
+        if not child:
+            code = 1
+            try:
+                prepare_database(Path(database))
+                code = 0
+            finally:
+                os._exit(code)
+        children.append(child)
+    print(*children, flush=True)
+    print(*(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children), flush=True)
 """
 # A revision of the schema half-way through the migrations.
 _EARLIER = "bd07f7e963c5"
@@ -52,32 +67,55 @@ def migrate_in_place(database: Path, revision: str) -> None:
     engine.dispose()
 
 
-@contextmanager
-def preparing(database: Path, count: int) -> Iterator[list[subprocess.Popen[str]]]:
-    """Processes that are about to prepare the database; each begins with the next line of its input."""
-    command = [sys.executable, "-c", _PREPARE, str(database)]
-    pipes = dict(stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    processes = [subprocess.Popen(command, **pipes) for _ in range(count)]  # type: ignore[call-overload]
-    try:
-        for process in processes:
-            assert process.stdout.readline() == "imported\n"
-        yield processes
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
+class Preparers:
+    """Processes that prepare databases, forked from one that has imported mlflow."""
+
+    def __init__(self, parent: subprocess.Popen[str]) -> None:
+        self._parent = parent
+
+    def start(self, database: Path, count: int = 1) -> list[int]:
+        """Starts so many at once and returns their ids."""
+        assert self._parent.stdin is not None
+        print(count, database, file=self._parent.stdin, flush=True)
+        return self._line()
+
+    def exit_codes(self) -> list[int]:
+        """Waits for the processes that were started last."""
+        return self._line()
+
+    def _line(self) -> list[int]:
+        assert self._parent.stdout is not None
+        return [int(word) for word in self._parent.stdout.readline().split()]
 
 
-def begin(process: subprocess.Popen[str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
+@pytest.fixture(scope="module")
+def preparers() -> Iterator[Preparers]:
+    command = [sys.executable, "-c", _PREPARE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
+        yield Preparers(parent)
+        assert parent.stdin is not None
+        parent.stdin.close()
 
 
 def usable(database: Path) -> bool:
     client = MlflowClient(f"sqlite:///{database}")
     run = client.create_run("0")
     return client.get_run(run.info.run_id).info.status == "RUNNING"
+
+
+@pytest.fixture(scope="module")
+def half_migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    database = tmp_path_factory.mktemp("earlier") / "mlflow.db"
+    migrate_in_place(database, _EARLIER)
+    return database
+
+
+@pytest.fixture
+def earlier(half_migrated: Path, tmp_path: Path) -> Path:
+    """A database with the tables of a revision half-way through the migrations."""
+    database = tmp_path / "mlflow.db"
+    database.write_bytes(half_migrated.read_bytes())
+    return database
 
 
 @pytest.fixture(scope="module")
@@ -91,47 +129,47 @@ def aside(database: Path) -> list[str]:
     return sorted(path.name for path in database.parent.glob("mlflow.db.broken-*"))
 
 
-def test_two_first_runs_at_once_share_one_database(tmp_path: Path) -> None:
+def test_two_first_runs_at_once_share_one_database(preparers: Preparers, tmp_path: Path) -> None:
     database = tmp_path / "runs" / "mlflow.db"
-    with preparing(database, 2) as processes:
-        for process in processes:
-            begin(process)
-        assert [process.communicate(timeout=120)[1] for process in processes] == ["", ""]
-        assert [process.returncode for process in processes] == [0, 0]
+    preparers.start(database, 2)
+    assert preparers.exit_codes() == [0, 0]
     assert usable(database) and aside(database) == []
 
 
+def written(path: Path) -> int:
+    """Bytes of a file, which may be renamed at any moment."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
 @pytest.mark.slow
-def test_a_kill_at_any_moment_of_the_creation_leaves_a_workdir_that_can_be_used(tmp_path: Path) -> None:
-    with preparing(tmp_path / "mlflow.db", 1) as (process,):
-        started = time.monotonic()
-        begin(process)
-        process.communicate(timeout=120)
-        seconds = time.monotonic() - started
-    for number in range(3):
-        database = tmp_path / str(number) / "mlflow.db"
-        with preparing(database, 1) as (process,):
-            begin(process)
-            time.sleep(seconds * (number + 0.5) / 3)
-            process.send_signal(signal.SIGKILL)
-        prepare_database(database)
-        assert usable(database)
-        assert sorted(path.name for path in database.parent.iterdir()) == [".mlflow.db.lock", "mlflow.db"]
+@pytest.mark.parametrize("share", [0, 0.6], ids=["begun", "midway"])
+def test_a_kill_at_any_moment_of_the_creation_leaves_a_workdir_that_can_be_used(
+    share: float, preparers: Preparers, ready: Path, tmp_path: Path
+) -> None:
+    database, fresh = tmp_path / "mlflow.db", tmp_path / ".mlflow.db.new"
+    (process,) = preparers.start(database)
+    while not database.exists() and written(fresh) <= share * written(ready):
+        time.sleep(0.005)
+    with suppress(ProcessLookupError):  # it was faster
+        os.kill(process, signal.SIGKILL)
+    assert preparers.exit_codes() in ([-signal.SIGKILL], [0])
+    prepare_database(database)
+    assert usable(database)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".mlflow.db.lock", "mlflow.db"]
 
 
 def test_what_a_kill_inside_mlflow_left_is_set_aside_and_said_so(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    earlier: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    database = tmp_path / "mlflow.db"
-    migrate_in_place(database, _EARLIER)
-    change(database, "CREATE TABLE _alembic_tmp_datasets (name TEXT)")
-    prepare_database(database)
-    assert usable(database)
-    (left,) = aside(database)
+    change(earlier, "CREATE TABLE _alembic_tmp_datasets (name TEXT)")
+    prepare_database(earlier)
+    assert usable(earlier)
+    (left,) = aside(earlier)
     (line,) = capfd.readouterr().err.splitlines()
-    assert line == (
-        f"{database}: is half made: a migration was cut short; renamed to {left}, runs go to a new database"
-    )
+    assert line == (f"{earlier}: is half made: a migration was cut short; renamed to {left}, runs go to a new database")
 
 
 @pytest.mark.parametrize(
@@ -162,27 +200,23 @@ def test_the_journal_of_a_lost_database_does_not_meet_the_next_one(tmp_path: Pat
 
 
 def test_a_database_of_an_earlier_mlflow_is_upgraded_with_its_runs(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    earlier: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    database = tmp_path / "mlflow.db"
-    migrate_in_place(database, _EARLIER)
     change(
-        database,
+        earlier,
         "INSERT INTO experiments (experiment_id, name, lifecycle_stage) VALUES (7, 'earlier', 'active')",
         "INSERT INTO runs (run_uuid, name, user_id, status, start_time, lifecycle_stage, experiment_id) "
         "VALUES ('r1', 'first', 'someone', 'FINISHED', 1, 'active', 7)",
     )
-    prepare_database(database)
-    assert MlflowClient(f"sqlite:///{database}").get_run("r1").info.status == "FINISHED"
-    assert aside(database) == [] and capfd.readouterr().err == ""
+    prepare_database(earlier)
+    assert MlflowClient(f"sqlite:///{earlier}").get_run("r1").info.status == "FINISHED"
+    assert aside(earlier) == [] and capfd.readouterr().err == ""
 
 
-def test_a_half_migrated_database_that_cannot_be_upgraded_is_set_aside(tmp_path: Path) -> None:
-    database = tmp_path / "mlflow.db"
-    migrate_in_place(database, _EARLIER)
-    change(database, "DROP TABLE model_versions")
-    prepare_database(database)
-    assert len(aside(database)) == 1 and usable(database)
+def test_a_half_migrated_database_that_cannot_be_upgraded_is_set_aside(earlier: Path) -> None:
+    change(earlier, "DROP TABLE model_versions")
+    prepare_database(earlier)
+    assert len(aside(earlier)) == 1 and usable(earlier)
 
 
 def refused(database: Path, what: str) -> None:
@@ -213,19 +247,15 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
     refused(database, "is a database of another program")
 
 
-def test_a_broken_database_that_another_program_shares_is_refused(tmp_path: Path) -> None:
-    database = tmp_path / "mlflow.db"
-    migrate_in_place(database, _EARLIER)
-    change(database, "CREATE TABLE _alembic_tmp_datasets (name TEXT)", "CREATE TABLE customers (name TEXT)")
-    refused(database, r"it holds tables of another program \(customers\)")
+def test_a_broken_database_that_another_program_shares_is_refused(earlier: Path) -> None:
+    change(earlier, "CREATE TABLE _alembic_tmp_datasets (name TEXT)", "CREATE TABLE customers (name TEXT)")
+    refused(earlier, r"it holds tables of another program \(customers\)")
 
 
-def test_a_half_made_database_that_is_open_elsewhere_is_left_to_its_maker(tmp_path: Path) -> None:
-    database = tmp_path / "mlflow.db"
-    migrate_in_place(database, _EARLIER)
-    reader = subprocess.Popen(["sleep", "60"], stdin=database.open("rb"))
+def test_a_half_made_database_that_is_open_elsewhere_is_left_to_its_maker(earlier: Path) -> None:
+    reader = subprocess.Popen(["sleep", "60"], stdin=earlier.open("rb"))
     try:
-        refused(database, f"process {reader.pid} has it open")
+        refused(earlier, f"process {reader.pid} has it open")
     finally:
         reader.kill()
         reader.wait()

@@ -37,10 +37,13 @@ def execute(options: argparse.Namespace) -> int:
         raise KfrecError(f"--port {options.port} is not a valid port; give one from 1 to 65535")
     if not options.print_only:
         require_free(options.port)
-    command = ["mlflow", "ui", "--backend-store-uri", uri, "--port", str(options.port)]
+    # One worker serves one viewer; mlflow's default is four.
+    command = ["mlflow", "ui", "--backend-store-uri", uri, "--port", str(options.port), "--workers", "1"]
     print(f"http://localhost:{options.port}   (stop with Ctrl-C)\n{' '.join(command)}", flush=True)
     if not options.print_only:
         os.environ["MLFLOW_TRACKING_URI"] = uri
+        # Jobs evaluate language models: eight more processes with nothing to do.
+        os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
         prepare()
         os.execv(str(Path(sys.executable).with_name("mlflow")), command)
     return 0
