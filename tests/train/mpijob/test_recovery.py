@@ -1,4 +1,4 @@
-"""A training with divided tables that loses a worker for good, with real workers on real object storage."""
+"""A training that loses its workers for good, with real workers on real object storage."""
 
 from __future__ import annotations
 
@@ -15,18 +15,16 @@ import tensorflow as tf
 from components.artifacts.remote import fetch_artifact, publish_remote
 from components.train.loop.log import read_log
 from tests.fakes.object_stores import BUCKET
-from tests.train.displays import write_displays
-from tests.train.loop.table_models import MODELS
+from tests.train.dataset import write_dataset
 from tests.train.mpijob.conftest import TRAINING, Place
 from tests.train.mpijob.test_launcher import in_background
 
-SETTINGS = MODELS["dlrm"] | dict(model_type="dlrm", global_batch_size=20, seed=7, epochs=2, checkpoint_steps=10)
+SETTINGS = dict(model_type="din", global_batch_size=20, embedding_dim=4, seed=7, epochs=3, checkpoint_steps=20)
 
 
 def arguments(uri: str) -> list[str]:
     places = [f"--dataset_dir={uri}/tfrecord", f"--results_dir={uri}/model", "--stage_dir=/stage"]
-    words = {name: ",".join(map(str, v)) if isinstance(v, tuple) else str(v) for name, v in SETTINGS.items()}
-    return [*places, *(f"--{name}={value}" for name, value in words.items())]
+    return [*places, *(f"--{name}={value}" for name, value in SETTINGS.items())]
 
 
 def weights(model: Path) -> dict[str, np.ndarray]:
@@ -41,11 +39,11 @@ def newest_checkpoint(bucket: Any, run: str) -> int:
 
 
 @pytest.mark.slow
-def test_a_training_that_loses_a_worker_ends_with_the_model_of_one_that_lost_none(
+def test_a_training_that_loses_two_workers_ends_with_the_model_of_one_that_lost_none(
     place: Callable[..., Place], gcs_bucket: Any, tmp_path: Path
 ) -> None:
     here = place(None)
-    dataset = write_displays(tmp_path / "displays", train=200, test=50)
+    dataset = write_dataset(tmp_path / "tfrecord", train=1210)
     for run in ("whole", "lossy"):
         publish_remote(dataset, f"gs://{BUCKET}/{run}/tfrecord")
     here.launcher().run(2, arguments(f"gs://{BUCKET}/whole"), tmp_path / "whole.log")
@@ -54,18 +52,21 @@ def test_a_training_that_loses_a_worker_ends_with_the_model_of_one_that_lost_non
         time.sleep(0.02)
 
     joined = in_background(
-        lambda: here.launcher(restarts=1).run(2, arguments(f"gs://{BUCKET}/lossy"), tmp_path / "lossy.log"),
+        lambda: here.launcher(restarts=2).run(2, arguments(f"gs://{BUCKET}/lossy"), tmp_path / "lossy.log"),
         seconds=240,
     )
-    until = time.monotonic() + 240
-    while not newest_checkpoint(gcs_bucket, "lossy"):
-        assert time.monotonic() < until
-        time.sleep(0.02)
-    here.operator.lose(f"{TRAINING}-1-worker-1", "Terminated", "the node was reclaimed")
+    seen = 0
+    for attempt in (1, 2):
+        until = time.monotonic() + 240
+        while newest_checkpoint(gcs_bucket, "lossy") <= seen:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        seen = newest_checkpoint(gcs_bucket, "lossy")
+        here.operator.lose(f"{TRAINING}-{attempt}-worker-1", "Terminated", "the node was reclaimed")
     assert joined() is None
 
-    assert here.operator.tries == 1 + 2 and here.api.live_jobs() == [f"{TRAINING}-2"]
-    assert (tmp_path / "lossy.log").read_text().count("resuming from the checkpoint") == 1
+    assert here.operator.tries == 1 + 3 and here.api.live_jobs() == [f"{TRAINING}-3"]
+    assert (tmp_path / "lossy.log").read_text().count("resuming from the checkpoint") == 2
     whole, lossy = (fetch_artifact(f"gs://{BUCKET}/{run}/model", tmp_path / run).path for run in ("whole", "lossy"))
     losses = [
         [record["data"]["loss"] for record in read_log(model / "log.json") if len(record["step"]) == 2]
@@ -76,7 +77,5 @@ def test_a_training_that_loses_a_worker_ends_with_the_model_of_one_that_lost_non
     assert expected.keys() == found.keys() and expected
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
-    results = [json.loads((model / "training.json").read_text()) for model in (whole, lossy)]
-    assert results[1]["test_auc"] == pytest.approx(results[0]["test_auc"], abs=1e-5)
-    assert results[0]["workers"] == 2 and results[0]["test_auc"] > 0.5
-    assert (lossy / "saved_model" / "saved_model.pb").is_file()
+    results = [json.loads((model / "training.json").read_text())["test_auc"] for model in (whole, lossy)]
+    assert results[1] == pytest.approx(results[0], abs=1e-5)
