@@ -60,6 +60,7 @@ def run(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path | 
     """
     arguments = arguments_of(pipeline, values, workdir)
     check_environment(pipeline, arguments)
+    _check_data(pipeline, arguments)
     record = begin(pipeline, arguments, workdir)
     with underway(record) as output:
         return _finish(record, Earlier(), output)
@@ -201,6 +202,18 @@ def _check_launcher(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
         step = STEPS["train"]
         given = {p.name: arguments[p.pipeline_name] for p in step_parameters(step, pipeline)}
         launcher_of(build(step.parameters(pipeline.choices), given))
+
+
+def _check_data(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
+    """Checks before MLflow's store and a run folder are made that a retraining has data.
+
+    Raises:
+        KfrecError: there is no data version.
+    """
+    if pipeline.kind == RETRAINING:
+        from components.find.versions import data_versions
+
+        data_versions(arguments["data_prefix"], registry.dataset(pipeline.choices["dataset"]).raw)
 
 
 def train(

@@ -107,7 +107,7 @@ def _save(folder: Path) -> Path:
     notes = {"vocabulary": vocabularies, "encoding": {"dataset": "amazon_reviews"}}
     (kept / "feature_spec.yaml").write_text(replace(spec, metadata=notes).to_yaml())
     (kept / "parameters.json").write_text(json.dumps({"model_type": "sim"}))
-    how = logged(load_model(kept), {})
+    how = logged(load_model(kept), dict)
     mlflow.pyfunc.save_model(
         folder / "served",
         python_model=str(how.code),

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 from components import registry
 from components.artifacts import publishing
 from components.checks import PROFILE
-from components.errors import KfrecError
 from components.find.decision import Known, decide
 from components.find.versions import count_rows, data_versions
 from components.steps.catalog import FindParameters
@@ -46,8 +45,6 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
     """
     from mlflow.exceptions import MlflowException
 
-    if not parameters.data_prefix:
-        raise KfrecError("parameter data_prefix is empty; give the folder or prefix with one folder per data version")
     dataset = registry.dataset(parameters.dataset)
     versions, passed_over = data_versions(parameters.data_prefix, dataset.raw)
     for line in passed_over:

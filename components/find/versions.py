@@ -42,8 +42,10 @@ def data_versions(prefix: str, contract: RawContract) -> tuple[list[DataVersion]
     """The versions of a data set under a prefix, oldest first, and a message for each skipped folder.
 
     Raises:
-        KfrecError: there is no such place, it cannot be listed, or it holds no version.
+        KfrecError: the prefix is empty, there is no such place, it cannot be listed, or it holds no version.
     """
+    if not prefix:
+        raise KfrecError("parameter data_prefix is empty; give the folder or prefix with one folder per data version")
     store = open_store(prefix)
     versions, passed_over = [], []
     for name in sorted(_RETRY.call(store.uri, store.folders), key=natural_order):

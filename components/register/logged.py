@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
@@ -14,6 +14,8 @@ import numpy as np
 from components.datasets.raw_rows import TEXT, TEXTS, VALUE
 from components.errors import KfrecError
 from components.scoring import ExportedModel, RawModel, raw_model
+
+Example = Callable[[], Mapping[str, np.ndarray]]
 
 
 @dataclass(frozen=True)
@@ -33,12 +35,12 @@ class Logged:
     description: str
 
 
-def logged(model: ExportedModel, example: Mapping[str, np.ndarray]) -> Logged:
+def logged(model: ExportedModel, example: Example) -> Logged:
     """A model that takes raw rows, where its data set encodes them, else one that takes encoded features.
 
     Args:
         model: what to log.
-        example: samples by feature.
+        example: returns samples by feature; called only for a model of the second kind.
     """
     try:
         return _of_rows(raw_model(model))
@@ -68,11 +70,12 @@ def _of_rows(model: RawModel) -> Logged:
     )
 
 
-def _of_features(model: ExportedModel, example: Mapping[str, np.ndarray], why: str) -> Logged:
+def _of_features(model: ExportedModel, example: Example, why: str) -> Logged:
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema, TensorSpec
 
-    inputs: dict[str, np.ndarray] = {name: np.asarray(example[name], _type_of(model, name)) for name in model.inputs}
+    samples = example()
+    inputs: dict[str, np.ndarray] = {name: np.asarray(samples[name], _type_of(model, name)) for name in model.inputs}
     specs: list[ColSpec | TensorSpec] = [
         TensorSpec(values.dtype, (-1, *values.shape[1:]), name) for name, values in inputs.items()
     ]

@@ -8,10 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from components.register.gate import CHALLENGER, Decision
-from components.register.logged import logged, requirements
+from components.register.logged import Example, logged, requirements
 from components.scoring.model import MODEL_FILES, ExportedModel
 from components.scoring.translation import NotComparable
 from components.tracking import TrackedRun
@@ -26,6 +24,20 @@ DECISION = "kfrec.decision"
 DESCRIPTION = "kfrec.takes"
 
 
+class _Unloaded:
+    """The flavor ``mlflow.pyfunc``, saved without a trial.
+
+    ``mlflow.pyfunc.log_model`` also loads the model with TensorFlow and scores the example, and logs a failure as a
+    warning, nothing else. The evaluate step has scored the whole test split with the model already.
+    """
+
+    @staticmethod
+    def save_model(*, validate_serving_input: bool, **given: Any) -> None:
+        import mlflow
+
+        mlflow.pyfunc.save_model(**given)
+
+
 class Registry:
     """One registered model, seen from one MLflow run."""
 
@@ -37,18 +49,22 @@ class Registry:
         found = self.client.search_model_versions(f"name = '{self.name}' and tags.`{MODEL_DIGEST}` = '{digest}'")
         return min(found, key=lambda held: int(held.version), default=None)
 
-    def register(self, model: ExportedModel, digest: str, example: Mapping[str, np.ndarray]) -> ModelVersion:
+    def register(self, model: ExportedModel, digest: str, example: Example) -> ModelVersion:
         """Uploads the model and creates a version of it, without an alias."""
         import mlflow
         from mlflow.exceptions import MlflowException
+        from mlflow.models import Model
 
         how = logged(model, example)
         paths = (model.folder / name for name in MODEL_FILES)
         with using_store_of(self.client), mlflow.start_run(run_id=self.run.id), warnings.catch_warnings():
             # The signature already declares the inputs; type hints would add nothing.
             warnings.filterwarnings("ignore", message=".*Add type hints to the `predict` method")
-            kept = mlflow.pyfunc.log_model(
+            kept = Model.log(
                 name="model",
+                artifact_path=None,
+                flavor=_Unloaded,
+                validate_serving_input=False,
                 python_model=str(how.code),
                 artifacts={path.stem: str(path) for path in paths if path.exists()},
                 signature=how.signature,

@@ -17,19 +17,20 @@ from components.artifacts import Artifact, open_input, publishing
 from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
-from components.records import Records
 from components.register.gate import Decision, against_champion, not_comparable, without_champion
 from components.register.page import decision_page
 from components.register.registry import Registry
 from components.report import Section
 from components.scoring import (
     ExportedModel,
+    describe_model,
     load_model,
     open_test_split,
     open_trained,
     score_split,
     scoring_translation,
 )
+from components.scoring.model import MODEL_FILES
 from components.steps.catalog import RegisterParameters
 from components.steps.parameter import as_plain
 from components.tasks import Metric, TaskDefinition, measured_with
@@ -63,10 +64,13 @@ def run(
     with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:
         tracked.log_step(parameters, "register")
         registry = Registry(parameters.registered_model, tracked)
-        exported = load_model(model)
+        exported = describe_model(model)
         spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))
         digest = inputs["model"].digest
-        version = registry.registered(digest) or registry.register(exported, digest, _example(spec, exported))
+        version = registry.registered(digest)
+        if version is None:
+            inputs["model"].verify(MODEL_FILES)  # it is not loaded here, which would show damage
+            version = registry.register(exported, digest, lambda: _example(spec, exported))
         champion = registry.champion()
         decision = registry.decision(version)
         sections: Sequence[Section] = ()
@@ -122,6 +126,8 @@ def _evaluation_of(inputs: Mapping[str, Artifact], evaluation: Path) -> Artifact
 
 def _example(spec: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
     """The first test samples, as the model reads them."""
+    from components.records import Records
+
     return next(Records(spec, "test", features=list(model.inputs)).batches(_EXAMPLE_ROWS))
 
 

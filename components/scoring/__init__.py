@@ -1,7 +1,7 @@
 """Scores samples with an exported model, including one trained on other data."""
 
 from components.scoring.inputs import open_test_split, open_trained
-from components.scoring.model import ExportedModel, load_model
+from components.scoring.model import ExportedModel, describe_model, load_model
 from components.scoring.raw import RawModel, Scored, load_raw_model, raw_model
 from components.scoring.split import score_split
 from components.scoring.translation import NotComparable, scoring_translation, translation
@@ -11,6 +11,7 @@ __all__ = [
     "NotComparable",
     "RawModel",
     "Scored",
+    "describe_model",
     "load_model",
     "load_raw_model",
     "open_test_split",

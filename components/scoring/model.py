@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from threading import Barrier, Thread
@@ -20,6 +20,7 @@ from components.checks import PROFILE
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.feature_spec.spec import FILENAME
+from components.scoring.signature import damaged, read_signature
 
 SAVED_MODEL = "saved_model"
 # What the train step writes instead, where tables that are divided among ranks are too large for one.
@@ -92,6 +93,29 @@ def load_model(folder: Path | str) -> ExportedModel:
     Raises:
         KfrecError: the folder has no model, one with another signature, or files that its manifest does not list.
     """
+    described = describe_model(folder)
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    import tensorflow as tf
+
+    if not tf.config.get_visible_devices("GPU"):
+        # Chunks are scored in parallel instead; a caller that has used TensorFlow before keeps its thread settings.
+        with suppress(RuntimeError):
+            tf.config.threading.set_intra_op_parallelism_threads(1)
+    # Only the loaded object keeps the signature's variables alive.
+    loaded = load_saved_model(described.folder / SAVED_MODEL)
+
+    def call(**features: Any) -> Mapping[str, Any]:
+        return loaded.signatures[SIGNATURE](**features)
+
+    return replace(described, signature=call)
+
+
+def describe_model(folder: Path | str) -> ExportedModel:
+    """As :func:`load_model`, but without TensorFlow: the model is loaded only when its signature is called.
+
+    Raises:
+        KfrecError: as of :func:`load_model`; damaged weights are not noticed.
+    """
     folder = Path(folder)
     require_listed(folder, MODEL_FILES)
     spec = load_feature_spec(folder)
@@ -103,28 +127,16 @@ def load_model(folder: Path | str) -> ExportedModel:
         )
     if not (saved / "saved_model.pb").is_file():
         raise KfrecError(f"{saved}: no SavedModel here; run the train step again")
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    import tensorflow as tf
-
-    if not tf.config.get_visible_devices("GPU"):
-        # Chunks are scored in parallel instead; a caller that has used TensorFlow before keeps its thread settings.
-        with suppress(RuntimeError):
-            tf.config.threading.set_intra_op_parallelism_threads(1)
-    # Only the loaded object keeps the signature's variables alive.
-    loaded = load_saved_model(saved)
-    signature = loaded.signatures.get(SIGNATURE)
-    if signature is None or len(signature.structured_outputs) != 1:
+    inputs, outputs = read_signature(saved, SIGNATURE)
+    if len(outputs) != 1:
         raise KfrecError(
             f"{saved}: has no signature {SIGNATURE} that returns one score; export the model with the train step"
         )
-
-    (output,) = signature.structured_outputs
-
-    def call(**features: Any) -> Mapping[str, Any]:
-        return loaded.signatures[SIGNATURE](**features)
-
     parameters = read_notes(folder / "parameters.json")
-    return ExportedModel(folder, spec, parameters, tuple(sorted(signature.structured_input_signature[1])), output, call)
+    loaded = cache(lambda: load_model(folder))
+    return ExportedModel(
+        folder, spec, parameters, inputs, outputs[0], lambda **features: loaded().signature(**features)
+    )
 
 
 def load_saved_model(saved: Path) -> Any:
@@ -138,8 +150,7 @@ def load_saved_model(saved: Path) -> Any:
     try:
         return tf.saved_model.load(str(saved))
     except (OSError, ValueError, RuntimeError, IndexError, KeyError, tf.errors.OpError) as error:
-        reason = " ".join(str(error).split())[:200]
-        raise KfrecError(f"{saved}: cannot be loaded ({reason}); train again, or restore the folder") from error
+        raise damaged(saved, error) from error
 
 
 @cache

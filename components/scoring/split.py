@@ -10,7 +10,6 @@ import numpy as np
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec
 from components.progress import progress
-from components.records import Records, prefetched
 from components.scoring.model import ExportedModel
 from components.tasks import Kept, Scores, kept_features
 
@@ -44,6 +43,8 @@ def score_split(
     Raises:
         KfrecError: the split has no samples, or a record is corrupt.
     """
+    from components.records import Records, prefetched  # with Numba, which a step that scores nothing does not need
+
     label = spec.channel(Channel.LABEL)[0].name
     columns = kept_features(spec, keep)
     wanted = dict.fromkeys((label, *columns.values(), *model.inputs))

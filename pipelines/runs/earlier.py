@@ -12,6 +12,7 @@ from components.artifacts import Artifact, open_artifact
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.steps.parameter import as_plain, build
+from components.train.checkpoints.kept import has_checkpoint
 from pipelines.defaults import Pipeline
 from pipelines.parameters import BOUND, step_parameters
 from pipelines.runs.record import RunRecord
@@ -71,7 +72,7 @@ def left_by(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, Any], la
 
 def checkpoints_of(run: RunRecord) -> str:
     """The newest checkpoints that a training of this run left; empty where there are none."""
-    folders = [path for path in sorted(run.folder.glob(_LEFT_CHECKPOINTS)) if any(path.glob("*.index"))]
+    folders = [path for path in sorted(run.folder.glob(_LEFT_CHECKPOINTS)) if has_checkpoint(path)]
     return str(folders[-1]) if folders else ""
 
 

@@ -1,4 +1,4 @@
-"""Steps and whole runs that are killed, stopped and interrupted: nothing is lost, nothing goes on, nothing is left."""
+"""Steps that are killed and stopped: nothing is lost, nothing goes on, nothing is left."""
 
 from __future__ import annotations
 
@@ -143,41 +143,3 @@ def test_a_training_goes_on_from_what_one_that_was_ended_kept(here: Path) -> Non
     done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert open_artifact("trained").step == "train" and not (here / kept).exists()
-
-
-_RUN = ["pipelines.cli", "run", "--workdir=runs", "--set=synthetic_users=60", "--set=synthetic_items=100",
-        "--model=din", "--set=epochs=1", "--set=embedding_dim=4", "--set=workers=2"]  # fmt: skip
-# The step during which a run is ended, seconds later, and how.
-_RUN_MOMENTS = [
-    ("tfrecord", 0.2, signal.SIGKILL),
-    ("train", 5.0, signal.SIGINT),
-]
-
-
-def test_whole_runs_that_are_ended_leave_the_workdir_usable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    temporary = tmp_path / "t"  # short: sockets have names of 108 bytes at most
-    temporary.mkdir()
-    monkeypatch.setenv("TMPDIR", str(temporary))
-    for step, seconds, number in _RUN_MOMENTS:
-        with started(_RUN) as (process, mark):
-            assert process.stdout is not None
-            for line in process.stdout:
-                if line.startswith(f"{step} "):
-                    break
-            time.sleep(seconds)
-            assert process.poll() is None, f"{step} was quicker than {seconds} s"
-            said = end(process, number)
-            assert nothing_goes_on(mark), f"{alive(mark)} went on after {number.name} in {step}"
-        if number != signal.SIGKILL:
-            assert process.returncode == 128 + number, said[-2000:]
-            assert "Traceback" not in said and said.count("during the step ") == 1, said[-2000:]
-    done = subprocess.run([sys.executable, "-m", *_RUN], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert not list(tmp_path.rglob(".*.partial")) and not list(temporary.glob("kfrec-run-*"))
-    from mlflow import MlflowClient
-
-    client = MlflowClient(f"sqlite:///{tmp_path / 'runs' / 'mlflow.db'}")
-    statuses = {run.info.status for run in client.search_runs([e.experiment_id for e in client.search_experiments()])}
-    assert "RUNNING" not in statuses and "FINISHED" in statuses

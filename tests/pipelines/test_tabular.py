@@ -1,17 +1,19 @@
-"""A person's own table: one command from a CSV file and a schema to a registered model."""
+"""A person's own table: the steps from a CSV file and a schema to a registered model."""
 
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
+from components.steps.catalog import STEPS
+from components.steps.command import call
+
+CHOICES = {"dataset": "tabular", "task": "click", "model_type": "logistic_regression"}
 SCHEMA = """\
 label: {column: outcome, equals: "yes"}
 split: {by: random, share: 0.25}
@@ -34,24 +36,25 @@ def _table(rows: int) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("store")
 def test_a_table_and_a_schema_give_a_registered_model(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "sales.csv").write_text(_table(4000))
     (tmp_path / "mine.yaml").write_text(SCHEMA)
-    given = (f"table_schema={tmp_path / 'mine.yaml'}", "epochs=8", "global_batch_size=250", "bootstrap_samples=100")
-    done = subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", "run", "--model", "logistic_regression", "--dataset", "tabular",
-         "--task", "click", "--source", str(tmp_path / "mine"), "--workdir", str(tmp_path / "runs"),
-         *(word for value in given for word in ("--set", value))],
-        env={name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")},
-        capture_output=True, text=True, timeout=500,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr[-3000:]
-    summary = json.loads(Path(done.stdout.splitlines()[-1]).read_text())
-    assert summary["metrics"]["test_auc"] > 0.75
-    assert summary["registered"]["alias"] == "champion"
-    channels = yaml.safe_load((Path(summary["artifacts"]["tfrecord"]) / "feature_spec.yaml").read_text())[
-        "channel_spec"
-    ]
+    given: dict[str, dict[str, Any]] = {
+        "download": {"source": str(tmp_path / "mine")},
+        "preprocess": {"workers": 1, "schema": str(tmp_path / "mine.yaml")},
+        "tfrecord": {"workers": 1},
+        "train": {"epochs": 8, "global_batch_size": 250},
+        "evaluate": {},
+        "register": {"registered_model": "sales", "bootstrap_samples": 100},
+    }
+    for name, values in given.items():
+        chosen = {choice: value for choice, value in CHOICES.items() if choice in STEPS[name].chosen_by}
+        folders = {folder: str(tmp_path / folder) for folder in (*STEPS[name].inputs, *STEPS[name].outputs)}
+        call(STEPS[name], chosen | values, folders)
+    assert json.loads((tmp_path / "evaluation" / "metrics.json").read_text())["test_auc"] > 0.75
+    assert json.loads((tmp_path / "registration" / "registration.json").read_text())["alias"] == "champion"
+    channels = yaml.safe_load((tmp_path / "tfrecord" / "feature_spec.yaml").read_text())["channel_spec"]
     assert channels["numerical"] == ["Unit_Price"] and channels["categorical"] == ["Unit_Price_bin", "town"]
-    assert (Path(summary["artifacts"]["model"]) / "vocabulary" / "numbers.json").is_file()
+    assert (tmp_path / "model" / "vocabulary" / "numbers.json").is_file()

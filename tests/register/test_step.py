@@ -86,6 +86,18 @@ def test_a_first_bad_model_does_not(shop: Shop, store: str) -> None:
     assert alias(store, "first_bad", "challenger") == 1
 
 
+def test_a_model_that_was_damaged_after_its_evaluation_is_not_registered(
+    shop: Shop, store: str, tmp_path: Path
+) -> None:
+    mine = Shop(shutil.copytree(shop.folder, tmp_path / "shop"), tmp_path / "shop" / "tfrecord")
+    weights = next((mine.folder / "good" / "saved_model" / "variables").glob("*.data-*"))
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(KfrecError, match=rf"{weights.name}: checksum differs"):
+        mine.register("damaged", "good")
+    assert not MlflowClient(store).search_model_versions("name = 'damaged'")
+
+
 def test_a_better_model_takes_over(shop: Shop, store: str) -> None:
     shop.register("better", "fair")
     result = shop.register("better", "good")

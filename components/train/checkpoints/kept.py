@@ -11,6 +11,14 @@ from pathlib import Path
 from components.errors import KfrecError, WorkerCrashed
 from components.lifetime import Stopped
 
+# TensorFlow's list of a folder's checkpoints; it is written last, so what it names is complete.
+LIST = "checkpoint"
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Whether a training can resume from a folder; one that was killed at its first checkpoint may leave a part."""
+    return (folder / LIST).is_file()
+
 
 @dataclass(frozen=True)
 class Kept:
@@ -39,7 +47,7 @@ def kept_on_failure(output: Path) -> Iterator[Kept]:
         yield kept
     except (KfrecError, WorkerCrashed, Stopped) as error:
         hint = f"; go on with load_checkpoint_path={kept.checkpoints}"
-        if not any(kept.checkpoints.glob("*.index")):
+        if not has_checkpoint(kept.checkpoints):
             raise
         if isinstance(error, Stopped):
             error.kept = hint

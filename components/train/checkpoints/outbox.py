@@ -14,9 +14,10 @@ from types import TracebackType
 from components.artifacts.remote import ATTEMPTS, require_room
 from components.errors import KfrecError, Unreachable
 from components.storage import Changed, Retry, Store, Unavailable, open_store
+from components.train.checkpoints.kept import LIST
 from components.train.checkpoints.parts import is_part, rank_of
 
-LIST, LOG = "checkpoint", "log.json"
+LOG = "log.json"
 
 
 class CheckpointOutbox:

@@ -9,6 +9,7 @@ import pytest
 from components.errors import KfrecError
 from pipelines.cli import main
 from pipelines.defaults import Pipeline
+from pipelines.runs.earlier import checkpoints_of
 from pipelines.runs.record import FAILED, FINISHED, RUNNING, STOPPED, RunRecord, find_run, held, read_record
 from pipelines.runs.underway import underway
 
@@ -88,3 +89,13 @@ def test_a_damaged_record_hides_no_other_run(record: RunRecord, capsys: pytest.C
     assert main(["runs", "--workdir", str(record.folder.parent)]) == 2
     said = capsys.readouterr()
     assert "20261124-100000-aaaa" in said.out and said.err.startswith(f"error: {damaged / 'run.json'}: not a run")
+
+
+def test_only_checkpoints_that_are_complete_are_gone_on_from(record: RunRecord) -> None:
+    first, second = (record.folder / name / "train" / ".model.checkpoint" for name in ("first", "second"))
+    for folder in (first, second):
+        folder.mkdir(parents=True)
+        (folder / "ckpt-2.index").touch()
+    assert checkpoints_of(record) == ""
+    (first / "checkpoint").touch()  # TensorFlow writes it last
+    assert checkpoints_of(record) == str(first)

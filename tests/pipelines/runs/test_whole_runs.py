@@ -1,14 +1,17 @@
-"""One run of a small model that is stopped, taken up, listed, repeated and compared."""
+"""One run of a small model that is stopped, killed and interrupted, taken up, listed, repeated and compared."""
 
 from __future__ import annotations
 
+import io
 import json
-import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ import pytest
 from pipelines.cli import main
 from pipelines.runs.record import read_record
 from pipelines.training import up_to
+from tests.harm.test_kills import alive, end, nothing_goes_on, started
 
 pytestmark = pytest.mark.slow
 _GIVEN = {
@@ -28,46 +32,91 @@ _GIVEN = {
 
 
 @dataclass(frozen=True)
+class Ended:
+    """How an attempt was ended.
+
+    Attributes:
+        number: the signal.
+        status: exit status of the command.
+        said: what it wrote, to stdout and stderr.
+        went_on: processes that outlived it.
+        listed: the run, as ``kfrec runs --json`` shows it then.
+    """
+
+    number: signal.Signals
+    status: int
+    said: str
+    went_on: list[int]
+    listed: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class Stopped:
-    """The run, how it was stopped, and how it was taken up."""
+    """The run, how its attempts were ended, and how the last of them finished it.
+
+    Attributes:
+        workdir: of runs.
+        temporary: TMPDIR of every attempt.
+        folder: of the run.
+        ended: the first attempts, by the step during which they were ended.
+        taken_up: the last attempt.
+    """
 
     workdir: Path
+    temporary: Path
     folder: Path
-    said: str
-    listed: dict[str, Any]
+    ended: dict[str, Ended]
     taken_up: subprocess.CompletedProcess[str]
 
 
-def kfrec(*words: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "pipelines.cli", *map(str, words)],
-        env={name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")},
-        capture_output=True,
-        text=True,
-        timeout=400,
-    )
-
-
 def runs(workdir: Path) -> list[dict[str, Any]]:
-    return json.loads(kfrec("runs", "--json", "--workdir", workdir).stdout)
+    with redirect_stdout(io.StringIO()) as said:
+        assert main(["runs", "--json", "--workdir", str(workdir)]) == 0
+    return json.loads(said.getvalue())
+
+
+def end_during(step: str, number: signal.Signals, begun: str, words: list[str], workdir: Path) -> Ended:
+    """Starts a command and ends it in a step.
+
+    Args:
+        step: its name.
+        number: the signal; SIGINT goes to the whole process group, as from a terminal.
+        begun: pattern of a file below the run's folder; with it, the step has begun its work.
+        words: the command.
+        workdir: of runs.
+    """
+    with started(words) as (process, mark):
+        until = time.monotonic() + 300
+        while not list(workdir.glob(f"*/*/{step}/{begun}")):
+            assert process.poll() is None and time.monotonic() < until
+            time.sleep(0.02)
+        said = end(process, number)
+        went_on = [] if nothing_goes_on(mark) else alive(mark)
+    (listed,) = runs(workdir)
+    return Ended(number, process.returncode, said, went_on, listed)
 
 
 @pytest.fixture(scope="module")
-def run(tmp_path_factory: pytest.TempPathFactory) -> Stopped:
+def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
     workdir = tmp_path_factory.mktemp("work") / "runs"
     given = [word for name, value in _GIVEN.items() for word in ("--set", f"{name}={value}")]
-    command = [sys.executable, "-m", "pipelines.cli", "run", "--model", "din", "--workdir", str(workdir), *given]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
-    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as process:
-        until = time.monotonic() + 300
-        while not list(workdir.glob("*/*/train/.model.checkpoint/ckpt-*.index")):
-            assert process.poll() is None and time.monotonic() < until
-            time.sleep(0.02)
-        process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=60)[1]
-    (listed,) = runs(workdir)
-    taken_up = kfrec("run", "--resume", "last", "--workdir", workdir)
-    return Stopped(workdir, Path(listed["folder"]), said, listed, taken_up)
+    start = ["pipelines.cli", "run", "--model", "din", "--workdir", str(workdir), *given]
+    take_up = ["pipelines.cli", "run", "--resume", "last", "--workdir", str(workdir)]
+    # The name is short: sockets have names of 108 bytes at most.
+    with tempfile.TemporaryDirectory(prefix="t") as temporary, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TMPDIR", temporary)
+        for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID"):
+            patch.delenv(name, raising=False)
+        ended = {
+            step: end_during(step, number, begun, words, workdir)
+            for step, number, begun, words in (
+                ("preprocess", signal.SIGTERM, ".parquet.partial/writer", start),
+                ("tfrecord", signal.SIGKILL, ".tfrecord.partial/writer", take_up),
+                ("train", signal.SIGINT, ".model.checkpoint/checkpoint", take_up),
+            )
+        }
+        taken_up = subprocess.run([sys.executable, "-m", *take_up], capture_output=True, text=True, timeout=400)
+        yield Stopped(workdir, Path(temporary), Path(ended["train"].listed["folder"]), ended, taken_up)
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +140,17 @@ def equal_steps(run: Stopped, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("pipelines.runs.reproduce.train", train)
 
 
-def test_a_stopped_run_says_how_to_go_on(run: Stopped) -> None:
-    assert run.said.splitlines()[-1].endswith(f"go on with: kfrec run --resume {run.folder}")
-    assert (run.listed["state"], run.listed["model"]) == ("stopped", "din")
+def test_a_run_that_was_ended_says_so_and_nothing_of_it_goes_on(run: Stopped) -> None:
+    for step, ended in run.ended.items():
+        assert ended.went_on == [], f"{ended.went_on} went on after {ended.number.name} in {step}"
+        assert (ended.listed["state"], ended.listed["model"]) == ("stopped", "din")
+        assert ended.listed["folder"] == str(run.folder)
+        if ended.number == signal.SIGKILL:
+            assert ended.status == -signal.SIGKILL
+            continue
+        assert ended.status == 128 + ended.number, ended.said[-2000:]
+        assert "Traceback" not in ended.said and ended.said.count(f"during the step {step}") == 1, ended.said[-2000:]
+        assert ended.said.splitlines()[-1].endswith(f"go on with: kfrec run --resume {run.folder}")
 
 
 def test_a_run_that_is_taken_up_redoes_nothing_that_is_finished(run: Stopped, summary: dict[str, Any]) -> None:
@@ -102,7 +159,14 @@ def test_a_run_that_is_taken_up_redoes_nothing_that_is_finished(run: Stopped, su
         assert f"{step:<10} is finished" in said and f"{step:<10} …" not in said
     assert "train      goes on from" in said and "train      …" in said
     assert set(summary["steps"]) == {"download", "preprocess", "tfrecord", "train", "evaluate", "register"}
-    assert len(list(run.folder.glob("*/preprocess"))) == 1
+    # What was begun and not finished is begun anew, and what was finished is not.
+    attempts = {step: len(list(run.folder.glob(f"*/{step}"))) for step in ("download", "preprocess", "tfrecord")}
+    assert attempts == {"download": 1, "preprocess": 2, "tfrecord": 2}
+
+
+@pytest.mark.usefixtures("summary")
+def test_a_run_that_was_ended_leaves_nothing_behind(run: Stopped) -> None:
+    assert not list(run.workdir.rglob(".*.partial")) and not list(run.temporary.glob("kfrec-run-*"))
 
 
 def test_the_training_goes_on_from_its_checkpoint(summary: dict[str, Any]) -> None:
@@ -111,12 +175,14 @@ def test_the_training_goes_on_from_its_checkpoint(summary: dict[str, Any]) -> No
     assert [1, 1] not in steps and steps[-1] == []
 
 
-def test_the_steps_of_both_attempts_are_one_run_in_mlflow(summary: dict[str, Any]) -> None:
+def test_the_steps_of_all_attempts_are_one_run_in_mlflow(summary: dict[str, Any]) -> None:
     from mlflow import MlflowClient
 
     client = MlflowClient(summary["mlflow"]["tracking_uri"])
     found = client.get_run(summary["mlflow"]["run_id"])
     assert found.info.status == "FINISHED" and found.data.tags["kfrec.pipeline_run"] == summary["run_id"]
+    every = client.search_runs([each.experiment_id for each in client.search_experiments()])
+    assert "RUNNING" not in {each.info.status for each in every}
 
 
 def test_a_finished_run_is_not_taken_up(
