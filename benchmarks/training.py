@@ -60,7 +60,7 @@ def worker_step(model_type: str, spec: FeatureSpec, **settings: Any) -> Step:
         signature(spec),
         spec.channel(Channel.LABEL)[0].name,
         parameters.xla,
-        kept_features(spec, task.kept),
+        kept_features(spec, task.streamed),
     )
     return Step(parameters, model, step.run)
 

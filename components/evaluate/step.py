@@ -17,7 +17,15 @@ from components.evaluate.predictions import write_predictions
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.metrics import CONFIDENCE
 from components.report.page import Facts, render
-from components.scoring import load_model, open_test_split, open_trained, score_split, scoring_translation
+from components.scoring import (
+    Searched,
+    load_model,
+    open_test_split,
+    open_trained,
+    score_split,
+    scoring_translation,
+    search_examples,
+)
 from components.steps.catalog import EvaluateParameters
 from components.steps.parameter import as_plain
 from components.tasks import Measured, TaskDefinition, missing_column
@@ -28,6 +36,7 @@ from components.tracking import (
     log_lineage,
     log_profile,
     log_splits,
+    metric_name,
     tracked_run,
 )
 
@@ -57,16 +66,12 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
         spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))
         if lacking := missing_column(spec, task.kept):
             raise KfrecError(lacking)
-        scores = score_split(
-            spec,
-            exported,
-            task.kept,
-            batch_size=parameters.evaluation_batch_size,
-            lookups=scoring_translation(spec, exported),
-        )
+        lookups = scoring_translation(spec, exported)
+        scores = score_split(spec, exported, task.kept, batch_size=parameters.evaluation_batch_size, lookups=lookups)
         task.require(scores, tfrecord)
         measured = task.measure(scores, parameters)
-        facts = _facts(spec, exported.parameters, model, inputs, parameters.run_id or tracked.id, profile)
+        searched = search_examples(spec, exported, lookups)
+        facts = _facts(spec, exported.parameters, model, inputs, parameters.run_id or tracked.id, profile, searched)
         with publishing(evaluation, step="evaluate", inputs=inputs, parameters=as_plain(parameters)) as staging:
             _write_json(staging.path / "metrics.json", measured.metrics)
             for name, curve in measured.curves.items():
@@ -85,6 +90,7 @@ def _facts(
     inputs: Mapping[str, Artifact],
     run_id: str,
     profile: Profile | None,
+    searched: Searched | None,
 ) -> Facts:
     data = {f"{name} ids": f"{feature.cardinality:,}" for name, feature in spec.features.items() if feature.cardinality}
     trained_rows = spec.metadata.get("train", {}).get("rows")
@@ -100,14 +106,15 @@ def _facts(
         data=data,
         origins=origins,
         profile=profile,
+        searched=searched,
     )
 
 
 def _track(run: TrackedRun, measured: Measured, evaluation: Path) -> None:
     """Logs every scalar metric, and metrics by step as a series."""
     run.log_metrics({name: value for name, value in measured.metrics.items() if isinstance(value, (int, float))})
-    for name, points in measured.series.items():
-        run.log_series([(step, {name: value}) for step, value in points])
+    run.log_series([(step, {metric_name(name): value}) for name, points in measured.series.items()
+                    for step, value in points])  # fmt: skip
     for name in ("report.html", "metrics.json"):
         run.log_artifact(evaluation / name, "evaluation")
 

@@ -27,3 +27,17 @@ def read_values(spec: FeatureSpec, vocabulary: Vocabulary) -> tuple[np.ndarray, 
     except (pa.ArrowException, KeyError) as error:
         raise KfrecError(f"{path}: not a vocabulary with columns id and value ({str(error).splitlines()[0]})") from None
     return table["id"].to_numpy(), table["value"].cast(pa.large_string()).combine_chunks()
+
+
+def names_of(spec: FeatureSpec, feature: str, ids: np.ndarray) -> dict[int, str]:
+    """The values of some ids of a feature; empty where it has no vocabulary. Ids that it lacks are left out.
+
+    Raises:
+        KfrecError: the vocabulary's file is missing or damaged.
+    """
+    vocabulary = spec.vocabulary_of(feature)
+    if vocabulary is None:
+        return {}
+    known, values = read_values(spec, vocabulary)
+    places = np.flatnonzero(np.isin(known, ids))
+    return dict(zip(known[places].tolist(), values.take(pa.array(places)).to_pylist(), strict=True))

@@ -6,7 +6,8 @@ Throughout, ``labels`` are 0 or 1, ``scores`` grow with the belief in 1, and bot
 from components.metrics.band import RocBands, roc_bands
 from components.metrics.bootstrap import CONFIDENCE, Interval, auc_difference_interval, auc_interval, mean_interval
 from components.metrics.calibration import Calibration, calibration
-from components.metrics.grouped import GroupedAuc, auc_by_bucket, grouped_auc
+from components.metrics.delong import delong_interval
+from components.metrics.grouped import FEWEST, GroupedAuc, auc_by_bucket, auc_by_group, grouped_auc
 from components.metrics.log_loss import log_loss
 from components.metrics.mean_average_precision import RankedGroups
 from components.metrics.precision_recall import average_precision, precision_recall_curve
@@ -14,17 +15,20 @@ from components.metrics.roc import auc_of_histograms, roc_auc, roc_curve
 
 __all__ = [
     "CONFIDENCE",
+    "FEWEST",
     "Calibration",
     "GroupedAuc",
     "Interval",
     "RankedGroups",
     "RocBands",
     "auc_by_bucket",
+    "auc_by_group",
     "auc_difference_interval",
     "auc_interval",
     "auc_of_histograms",
     "average_precision",
     "calibration",
+    "delong_interval",
     "grouped_auc",
     "log_loss",
     "mean_interval",

@@ -1,4 +1,4 @@
-"""AUC within groups of samples: per user, and by a property such as the length of the history."""
+"""AUC within groups of samples: per user, and by a property such as the length of the history or the category."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from components.metrics.delong import delong_interval_of_units, units_in
 from components.metrics.roc import roc_auc
+
+# Users, or samples, of each class that an interval of a group's AUC takes; with fewer the variance is a guess.
+FEWEST = 10
 
 
 @dataclass(frozen=True)
@@ -65,7 +69,11 @@ def grouped_auc(labels: np.ndarray, scores: np.ndarray, groups: np.ndarray) -> G
 
 
 def auc_by_bucket(
-    labels: np.ndarray, scores: np.ndarray, values: np.ndarray, bounds: Sequence[int]
+    labels: np.ndarray,
+    scores: np.ndarray,
+    values: np.ndarray,
+    bounds: Sequence[int],
+    clusters: np.ndarray | None = None,
 ) -> list[dict[str, Any]]:
     """AUC of the samples whose value falls into each bucket.
 
@@ -74,22 +82,50 @@ def auc_by_bucket(
         scores: scores.
         values: a whole number a sample, such as the length of its history.
         bounds: rising upper bounds, included, of all buckets but the last, which is open.
+        clusters: samples that are not independent have the same; None where all are.
 
     Returns:
-        For each bucket that has samples: ``from`` and ``to`` (the smallest and largest value found in it), ``rows``,
-        and ``auc`` (None where a class is missing).
+        For each bucket that has samples: ``from`` and ``to``, the smallest and largest value found in it, and what
+        :func:`auc_by_group` tells.
     """
     bucket = np.searchsorted(np.asarray(bounds), values, side="left")
-    found = []
-    for index in np.unique(bucket):
-        here = bucket == index
-        auc = roc_auc(labels[here], scores[here])
-        found.append(
-            {
-                "from": int(values[here].min()),
-                "to": int(values[here].max()),
-                "rows": int(here.sum()),
-                "auc": None if np.isnan(auc) else auc,
-            }
-        )
-    return found
+    groups = auc_by_group(labels, scores, bucket, clusters)
+    ranges = [(int(values[here].min()), int(values[here].max())) for here in _members(bucket)]
+    return [{"from": low, "to": high, **group} for (low, high), group in zip(ranges, groups, strict=True)]
+
+
+def auc_by_group(
+    labels: np.ndarray, scores: np.ndarray, groups: np.ndarray, clusters: np.ndarray | None = None
+) -> list[dict[str, Any]]:
+    """AUC within each group, that is of its own positives over its own negatives.
+
+    Args:
+        labels: 0 or 1.
+        scores: scores.
+        groups: a whole number a sample.
+        clusters: samples that are not independent have the same; None where all are.
+
+    Returns:
+        For each group that has samples, in ascending order: ``rows``; ``clicked``, those of label 1; ``auc``, None
+        where a class is missing; ``low`` and ``high``, its interval at CONFIDENCE, None where fewer than FEWEST
+        clusters have a sample of either class.
+    """
+    positive = np.asarray(labels) > 0
+    units = np.arange(len(positive)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    return [_measured(positive[here], scores[here], units[here]) for here in _members(groups)]
+
+
+def _members(groups: np.ndarray) -> list[np.ndarray]:
+    """Indices of the samples of each group, groups in ascending order."""
+    order = np.argsort(groups, kind="stable")
+    ranked = groups[order]
+    return [part for part in np.split(order, np.flatnonzero(ranked[1:] != ranked[:-1]) + 1) if len(part)]
+
+
+def _measured(positive: np.ndarray, scores: np.ndarray, units: np.ndarray) -> dict[str, Any]:
+    found: dict[str, Any] = {"rows": len(positive), "clicked": int(positive.sum())}
+    if min(units_in(units[positive]), units_in(units[~positive])) < FEWEST:
+        auc = roc_auc(positive, scores)
+        return {**found, "auc": None if np.isnan(auc) else auc, "low": None, "high": None}
+    interval = delong_interval_of_units(positive, scores, units)
+    return {**found, "auc": interval.estimate, "low": interval.low, "high": interval.high}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from components.models.loss import LossTerm
 
@@ -73,4 +73,23 @@ class Model(Protocol):
 
         Returns:
             The logits, float32 ``[B]``, and the terms of the loss by name.
+        """
+
+
+@runtime_checkable
+class Searching(Protocol):
+    """A model that searches a history for what fits the target, and can say what it found.
+
+    The export then has a signature for it beside the one that scores, and the evaluation's report shows examples.
+    """
+
+    def searched(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """What the search finds in the positive history of each sample.
+
+        Args:
+            features: as for :meth:`Model.logits`.
+
+        Returns:
+            float32 ``[B, length]``, an entry for each position of the positive history: the weight by which an item was
+            found, above 0; 0 of an item that was searched and not found; -1 of padding and items that are not searched.
         """

@@ -1,6 +1,6 @@
 """The parts of report.html; :mod:`components.report.page` renders them."""
 
-from components.report.charts import Axis, Line, bar_chart, line_chart, spanning
+from components.report.charts import Axis, Line, bar_chart, line_chart, spanning, table
 from components.report.parts import Card, Figure, Section, Story
 
 __all__ = [
@@ -13,4 +13,5 @@ __all__ = [
     "bar_chart",
     "line_chart",
     "spanning",
+    "table",
 ]

@@ -88,24 +88,53 @@ def line_chart(lines: Sequence[Line], x: Axis, y: Axis) -> str:
     return _svg(body) + _legend(lines)
 
 
-def bar_chart(names: Sequence[str], values: Sequence[float | None], notes: Sequence[str], x: str, y: Axis) -> str:
-    """Bars from the axis' low end, each with its value on top and a note below its name."""
+def bar_chart(
+    names: Sequence[str],
+    values: Sequence[float | None],
+    notes: Sequence[str],
+    x: str,
+    y: Axis,
+    bands: Sequence[tuple[float, float] | None] = (),
+) -> str:
+    """Bars from the axis' low end, each with its value on top and a note below its name.
+
+    Args:
+        names: of the bars.
+        values: None leaves the bar out, not its name.
+        notes: a few words each.
+        x: what the bars are.
+        y: what the values are.
+        bands: lower and upper end of each value's interval, drawn as a line across the bar's end; empty draws none.
+    """
     body = [_grid(None, y)]
     slot = (WIDTH - LEFT - RIGHT) / max(len(names), 1)
     for index, (name, value, note) in enumerate(zip(names, values, notes, strict=True)):
         middle = LEFT + slot * (index + 0.5)
         if value is not None:
-            top, foot, width = _y(y, value), _y(y, y.low), min(slot * 0.6, 64)
-            told = escape(f"{name}: {value:.4f}, {note}")
-            body.append(
-                f'<rect class="bar" x="{middle - width / 2:.1f}" y="{top:.1f}" width="{width:.1f}" '
-                f'height="{max(foot - top, 0):.1f}" rx="3"><title>{told}</title></rect>'
-                f'<text class="value" x="{middle:.1f}" y="{top - 6:.1f}">{value:.3f}</text>'
-            )
+            body.append(_bar(middle, min(slot * 0.6, 64), name, value, note, y, bands[index] if bands else None))
         body.append(f'<text class="tick" x="{middle:.1f}" y="{HEIGHT - BOTTOM + 16}">{escape(name)}</text>')
         body.append(f'<text class="note" x="{middle:.1f}" y="{HEIGHT - BOTTOM + 29}">{escape(note)}</text>')
     body.append(f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 2}">{escape(x)}</text>')
     return _svg(body)
+
+
+def _bar(
+    middle: float, width: float, name: str, value: float, note: str, y: Axis, band: tuple[float, float] | None
+) -> str:
+    top, foot, told, across, above = _y(y, value), _y(y, y.low), f"{value:.4f}", "", value
+    if band:
+        low, high = (_y(y, end) for end in band)
+        told += f" ({band[0]:.4f} to {band[1]:.4f})"
+        above = band[1]
+        across = (
+            f'<path class="whisker" d="M{middle:.1f} {low:.1f}V{high:.1f}M{middle - 6:.1f} {low:.1f}h12'
+            f'M{middle - 6:.1f} {high:.1f}h12"/>'
+        )
+    return (
+        f'<rect class="bar" x="{middle - width / 2:.1f}" y="{top:.1f}" width="{width:.1f}" '
+        f'height="{max(foot - top, 0):.1f}" rx="3"><title>{escape(f"{name}: {told}, {note}")}</title></rect>{across}'
+        f'<text class="value" x="{middle:.1f}" y="{_y(y, above) - 6:.1f}">{value:.3f}</text>'
+    )
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -14,6 +14,8 @@ from components.checks.profile import Profile
 from components.report.charts import Axis, Line, line_chart, spanning
 from components.report.data_checks import data_checks
 from components.report.parts import Card, Figure, Section, Story
+from components.report.searched import searched_section
+from components.scoring.searched import Searched
 from components.tasks.definition import Metric
 
 _HERE = Path(__file__).parent
@@ -31,6 +33,7 @@ class Facts:
         data: lines of the table about the data.
         origins: artifact name to its digest.
         profile: of the raw data, None where it is not known.
+        searched: what the model found in histories, None where it does not search.
         about: what the page is, before the title.
         written: the last line, empty is that of an evaluation.
     """
@@ -42,6 +45,7 @@ class Facts:
     data: Mapping[str, Any]
     origins: Mapping[str, str]
     profile: Profile | None = None
+    searched: Searched | None = None
     about: str = "Evaluation of"
     written: str = ""
 
@@ -66,7 +70,12 @@ def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
         facts=facts,
         css=Markup((_HERE / "style.css").read_text()),
         cards=[*story.cards, *_speed(facts.training)],
-        sections=[training, *story.sections, *([data_checks(facts.profile)] if facts.profile else [])],
+        sections=[
+            training,
+            *story.sections,
+            *([searched_section(facts.searched)] if facts.searched else []),
+            *([data_checks(facts.profile)] if facts.profile else []),
+        ],
         data={**facts.data, **story.data},
     )
 

@@ -3,6 +3,7 @@
 from components.scoring.inputs import open_test_split, open_trained
 from components.scoring.model import ExportedModel, describe_model, load_model
 from components.scoring.raw import RawModel, Scored, load_raw_model, raw_model
+from components.scoring.searched import Searched, search_examples
 from components.scoring.split import score_split
 from components.scoring.translation import NotComparable, scoring_translation, translation
 
@@ -11,7 +12,11 @@ __all__ = [
     "NotComparable",
     "RawModel",
     "Scored",
+<<<<<<< HEAD
     "describe_model",
+=======
+    "Searched",
+>>>>>>> report31
     "load_model",
     "load_raw_model",
     "open_test_split",
@@ -19,5 +24,6 @@ __all__ = [
     "raw_model",
     "score_split",
     "scoring_translation",
+    "search_examples",
     "translation",
 ]

@@ -26,6 +26,8 @@ SAVED_MODEL = "saved_model"
 # What the train step writes instead, where tables that are divided among ranks are too large for one.
 TABLES = "tables"
 SIGNATURE = "serving_default"
+# The signature, and its output, that says what a model found in a history; models that do not search have none.
+SEARCH = "search"
 # The files of a model's folder used for scoring and uploaded to the registry; all must be listed in the manifest.
 MODEL_FILES = (SAVED_MODEL, FILENAME, "vocabulary", "parameters.json", "training.json", PROFILE)
 # Samples that a thread scores at a time: intermediate results then stay in a core's cache.
@@ -43,6 +45,7 @@ class ExportedModel:
         inputs: names of the features that it reads.
         output: name of what it returns.
         signature: the TensorFlow function behind it.
+        search: the function behind the signature ``search``; None where the model has none.
     """
 
     folder: Path
@@ -51,6 +54,7 @@ class ExportedModel:
     inputs: tuple[str, ...]
     output: str
     signature: Callable[..., Mapping[str, Any]]
+    search: Callable[..., Mapping[str, Any]] | None = None
 
     def begin(self, batch: Mapping[str, np.ndarray]) -> Callable[[], np.ndarray]:
         """Starts scoring samples: without a GPU in chunks, one per core at a time.
@@ -66,11 +70,10 @@ class ExportedModel:
         import tensorflow as tf
 
         rows = len(batch[self.inputs[0]])
-        kinds = {name: tf.float32 if self.spec.features[name].is_float else tf.int64 for name in self.inputs}
         part = rows if tf.config.get_visible_devices("GPU") else _PART
 
         def score(first: int) -> np.ndarray:
-            read = {name: tf.constant(batch[name][first : first + part], kinds[name]) for name in self.inputs}
+            read = self._tensors(batch, slice(first, first + part))
             return np.asarray(self.signature(**read)[self.output], np.float32).reshape(-1)
 
         parts = _threads().map(score, range(0, rows, part))
@@ -85,6 +88,25 @@ class ExportedModel:
             return scores
 
         return probabilities
+
+    def searched(self, batch: Mapping[str, np.ndarray]) -> np.ndarray | None:
+        """What the model found in the history of each sample; None where it does not search.
+
+        Args:
+            batch: as for :meth:`begin`, of a few thousand samples at most.
+
+        Returns:
+            float32 [n, length], as :class:`components.models.model.Searching` describes it.
+        """
+        if self.search is None:
+            return None
+        return np.asarray(self.search(**self._tensors(batch, slice(None)))[SEARCH], np.float32)
+
+    def _tensors(self, batch: Mapping[str, np.ndarray], rows: slice) -> dict[str, Any]:
+        import tensorflow as tf
+
+        kinds = {name: tf.float32 if self.spec.features[name].is_float else tf.int64 for name in self.inputs}
+        return {name: tf.constant(batch[name][rows], kind) for name, kind in kinds.items()}
 
 
 def load_model(folder: Path | str) -> ExportedModel:
@@ -133,10 +155,18 @@ def describe_model(folder: Path | str) -> ExportedModel:
             f"{saved}: has no signature {SIGNATURE} that returns one score; export the model with the train step"
         )
     parameters = read_notes(folder / "parameters.json")
+<<<<<<< HEAD
     loaded = cache(lambda: load_model(folder))
     return ExportedModel(
         folder, spec, parameters, inputs, outputs[0], lambda **features: loaded().signature(**features)
     )
+=======
+    inputs = tuple(sorted(signature.structured_input_signature[1]))
+    search = loaded.signatures.get(SEARCH)
+    if search is not None and SEARCH not in search.structured_outputs:
+        search = None  # somebody's signature of another meaning
+    return ExportedModel(folder, spec, parameters, inputs, output, call, search)
+>>>>>>> report31
 
 
 def load_saved_model(saved: Path) -> Any:

@@ -10,8 +10,9 @@ import numpy as np
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec
 from components.progress import progress
+from components.scoring.columns import KeptColumns
 from components.scoring.model import ExportedModel
-from components.tasks import Kept, Scores, kept_features
+from components.tasks import Kept, Scores
 
 # Batches.
 _READ_AHEAD = 2
@@ -46,14 +47,12 @@ def score_split(
     from components.records import Records, prefetched  # with Numba, which a step that scores nothing does not need
 
     label = spec.channel(Channel.LABEL)[0].name
-    columns = kept_features(spec, keep)
-    wanted = dict.fromkeys((label, *columns.values(), *model.inputs))
+    columns = KeptColumns(spec, keep)
+    wanted = dict.fromkeys((label, *columns.features, *model.inputs))
     records = Records(spec, split, features=list(wanted))
     if not records.rows:
         raise KfrecError(f"{spec.folder}: split {split} has no samples; the data is too small for a held-out split")
     labels, scores = [], []
-    kept: dict[str, list[np.ndarray]] = {column.name: [] for column in columns}
-    counted = next((column.name for column in columns if column.counted), None)
     begun: deque[tuple[np.ndarray | slice, Callable[[], np.ndarray]]] = deque()
     with progress(title, records.rows, "samples") as bar:
 
@@ -66,23 +65,21 @@ def score_split(
 
         for batch in prefetched(records.batches(batch_size), _READ_AHEAD):
             labels.append(batch[label] if spec.features[label].is_float else batch[label].astype(np.int8))
-            for column, feature in columns.items():
-                values = batch[feature]
-                kept[column.name].append(
-                    np.count_nonzero(values, axis=1).astype(np.int32) if column.counted else values
-                )
+            columns.add(batch)
             # Samples of similar length are scored together, because a model trims padding common to a chunk; the
             # longest first, so that no core waits for them at the end.
-            order = np.argsort(-kept[counted][-1], kind="stable") if counted else slice(None)
+            lengths = columns.newest_count()
+            order = slice(None) if lengths is None else np.argsort(-lengths, kind="stable")
             read = {name: batch[name][order] for name in model.inputs}
-            begun.append((order, model.begin(_translated(read, lookups or {}))))
+            begun.append((order, model.begin(translated(read, lookups or {}))))
             if len(begun) > _BEGUN:
                 end_one()
         while begun:
             end_one()
-    columns_kept = {name: np.concatenate(parts) for name, parts in kept.items()}
-    return Scores(np.concatenate(labels), np.concatenate(scores), columns_kept)
+    kept = columns.arrays()
+    return Scores(np.concatenate(labels), np.concatenate(scores), kept, columns.names(kept))
 
 
-def _translated(batch: Mapping[str, np.ndarray], lookups: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+def translated(batch: Mapping[str, np.ndarray], lookups: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The ids of a batch as those of the model."""
     return {name: lookups[name][ids] if name in lookups else ids for name, ids in batch.items()}

@@ -11,7 +11,7 @@ from components.tasks.definition import (
     Streaming,
     TaskDefinition,
 )
-from components.tasks.kept import kept_features, missing_column
+from components.tasks.kept import kept_features, lists_of, missing_column
 
 __all__ = [
     "Exchange",
@@ -23,6 +23,7 @@ __all__ = [
     "Streaming",
     "TaskDefinition",
     "kept_features",
+    "lists_of",
     "measured_with",
     "missing_column",
 ]

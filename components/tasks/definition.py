@@ -38,15 +38,23 @@ class Kept:
 
     Attributes:
         name: of the column.
-        channel: of the feature specification; its first feature is the column, and data without the channel have no
-            column.
+        channel: of the feature specification; a feature of it is the column, and data without it have no column.
+        place: of the feature in the channel.
         counted: keep the number of ids of a history that are not padding, rather than a value.
+        occurring_in: channel of lists; keep how often the id occurs in all lists of the split that its feature in the
+            same place has, rather than the id itself. Empty keeps the id.
+        named: whether the values of the ids are wanted too, where the data have a vocabulary of them.
+        exact_only: only exact metrics and the report read the column; streaming metrics do without.
         needed_for: what cannot be evaluated without the column, such as "MAP"; empty where it only adds to the results.
     """
 
     name: str
     channel: str
+    place: int = 0
     counted: bool = False
+    occurring_in: str = ""
+    named: bool = False
+    exact_only: bool = False
     needed_for: str = ""
 
 
@@ -63,11 +71,13 @@ class Scores:
         labels: of the samples.
         values: what the model's signature returns, float32.
         kept: the task's kept columns that the data have, by name.
+        names: of those that are named, id to value; an id that the vocabulary lacks is left out.
     """
 
     labels: np.ndarray
     values: np.ndarray
     kept: Mapping[str, np.ndarray] = field(default_factory=dict)
+    names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,7 +87,7 @@ class Measured:
     Attributes:
         metrics: the content of metrics.json; the scalars among them go to MLflow and KFP.
         curves: file name without .json to the curve it holds; ``roc`` is drawn by KFP.
-        series: name to points of a step and a value, which MLflow draws.
+        series: name to points of a step and a value, which MLflow draws; it groups names by what precedes a slash.
     """
 
     metrics: dict[str, Any]
@@ -168,6 +178,11 @@ class TaskDefinition:
     floor: Callable[[Any], float]
     training: type = NoParameters
     compared: Callable[[Scores, np.ndarray], Sequence[Section]] = lambda scores, rival: ()
+
+    @property
+    def streamed(self) -> tuple[Kept, ...]:
+        """The kept columns that streaming metrics read."""
+        return tuple(column for column in self.kept if not column.exact_only)
 
     @property
     def primary(self) -> Metric:

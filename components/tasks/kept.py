@@ -11,7 +11,27 @@ from components.tasks.definition import Kept
 
 def kept_features(spec: FeatureSpec, kept: Sequence[Kept]) -> dict[Kept, str]:
     """The feature of each column that the data have."""
-    return {column: spec.channels[column.channel][0] for column in kept if spec.channels.get(column.channel)}
+    found = {column: _feature(spec, column.channel, column.place) for column in kept}
+    return {column: feature for column, feature in found.items() if feature and _serves(spec, column, feature)}
+
+
+def lists_of(spec: FeatureSpec, column: Kept) -> str:
+    """The feature in whose lists the ids of a column are counted; empty where there is none."""
+    lists = _feature(spec, column.occurring_in, column.place)
+    return lists if lists and spec.features[lists].length else ""
+
+
+def _feature(spec: FeatureSpec, channel: str, place: int) -> str:
+    return next(iter(spec.channels.get(channel, ())[place:]), "")
+
+
+def _serves(spec: FeatureSpec, column: Kept, feature: str) -> bool:
+    """Whether a feature has what is kept of it: one id a sample, and lists where it is counted in them."""
+    described = spec.features[feature]
+    if not column.named and not column.occurring_in:
+        return True
+    one_id = described.cardinality is not None and described.length is None
+    return one_id and (not column.occurring_in or bool(lists_of(spec, column)))
 
 
 def missing_column(spec: FeatureSpec, kept: Sequence[Kept]) -> str:

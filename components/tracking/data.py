@@ -65,11 +65,17 @@ def log_profile(run: TrackedRun, data: Artifact, profile: Profile) -> None:
     for finding in profile.findings:
         if finding.check != "rows":
             numbers[".".join(filter(None, ("data", finding.check, finding.table, finding.column)))] = finding.value
-    run.log_metrics({_NOT_IN_A_NAME.sub("_", name)[:_NAME_LENGTH]: value for name, value in numbers.items()})
+    run.log_metrics({metric_name(name): value for name, value in numbers.items()})
     above = [" ".join((each.check, each.table, each.column)).strip() for each in profile.findings
              if each.verdict != PASSED]  # fmt: skip
     run.set_tags({"kfrec.data_checks": f"{len(above)} above their limits: {', '.join(above)}" if above else PASSED})
     run.log_artifact(data.path / PROFILE, "data")
+
+
+def metric_name(name: str) -> str:
+    """A name as MLflow accepts it, which groups metrics by what precedes a slash."""
+    parts = (part if part.strip(". ") else "_" for part in _NOT_IN_A_NAME.sub("_", name).split("/"))
+    return "/".join(parts)[:_NAME_LENGTH]
 
 
 def _split(data: Artifact, place: str, split: str, rows: int | None) -> dict[str, Any]:

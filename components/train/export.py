@@ -10,10 +10,10 @@ from pathlib import Path
 import tensorflow as tf
 
 from components.models import Model
+from components.models.model import Searching
+from components.scoring.model import SEARCH, SIGNATURE
 from components.tasks import TaskDefinition
 from components.train.checkpoints.disk import disk_errors
-
-SIGNATURE = "serving_default"
 
 
 class _Served(tf.Module):
@@ -32,7 +32,8 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
         task: defines the served output.
         shapes: serving features by name, [None] or [None, length].
         folder: the SavedModel's folder. Its signature ``serving_default`` takes ids as int64 and floats as float32, and
-            returns {task.output: [None] float32}.
+            returns {task.output: [None] float32}. A model that searches a history has the signature ``search`` too,
+            which returns {"search": [None, length] float32}; see :class:`components.models.model.Searching`.
     """
 
     @tf.function(autograph=False)
@@ -43,9 +44,18 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
         name: tf.TensorSpec(spec.shape, spec.dtype if spec.dtype.is_floating else tf.int64, name=name)
         for name, spec in shapes.items()
     }
+    signatures = {SIGNATURE: serve.get_concrete_function(**signature)}
+    if isinstance(model, Searching):
+        searched = model.searched
+
+        @tf.function(autograph=False)
+        def search(**features: tf.Tensor) -> dict[str, tf.Tensor]:
+            return {SEARCH: searched(features)}
+
+        signatures[SEARCH] = search.get_concrete_function(**signature)
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
     served = _Served(tuple(model.variables))
     with disk_errors(folder):
-        tf.saved_model.save(served, str(partial), signatures={SIGNATURE: serve.get_concrete_function(**signature)})
+        tf.saved_model.save(served, str(partial), signatures=signatures)
     shutil.rmtree(folder, ignore_errors=True)
     partial.replace(folder)

@@ -55,7 +55,7 @@ def track(run: Tracked, parameters: LaunchParameters, folder: Path) -> None:
     run.log_series(_step_series(folder / LOG, steps_per_epoch, parameters.log_steps))
     for epoch in results["epochs"]:
         known = {name: value for name, value in epoch.items() if name != "epoch" and value is not None}
-        run.log_series([(epoch["epoch"], {f"epoch_{name}": value for name, value in known.items()})])
+        run.log_series([(epoch["epoch"], {f"epoch/{name}": value for name, value in known.items()})])
     run.log_metrics({name: value for name, value in came_to(results).items() if value is not None})
     for name in LOGGED:
         run.log_artifact(folder / name, "training")

@@ -69,6 +69,9 @@ def test_metrics_and_report_are_in_mlflow(evaluation: Path, database: Path) -> N
     (run,) = client.search_runs([experiment.experiment_id])
     metrics = json.loads((evaluation / "metrics.json").read_text())
     assert run.data.metrics["test_auc"] == metrics["test_auc"]
+    points = client.get_metric_history(run.info.run_id, "auc_by_popularity/auc")
+    groups = [(group["to"], group["auc"]) for group in metrics["by_popularity"]]
+    assert sorted((point.step, point.value) for point in points) == groups
     assert [f.path for f in client.list_artifacts(run.info.run_id, "evaluation")] == [
         "evaluation/metrics.json",
         "evaluation/report.html",
@@ -144,6 +147,7 @@ def test_the_report_shows_the_headline_the_charts_and_where_it_came_from(
         "ROC curve",
         "Precision and recall",
         "AUC by length of history",
+        "AUC by popularity of the candidate",
         "Calibration",
         "Scores of each class",
     ]
@@ -194,4 +198,4 @@ def test_data_without_users_or_histories_is_evaluated_too() -> None:
     labels = (random.random(200) < probabilities).astype(np.int8)
     metrics = measure(Scores(labels, probabilities), 10).metrics
     assert "test_grouped_auc" not in metrics
-    assert "by_history_length" not in metrics
+    assert not [name for name in metrics if name.startswith("by_")]

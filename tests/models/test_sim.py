@@ -1,5 +1,7 @@
 """SIM against its description, one sample at a time, with the k best items gathered as published."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tensorflow as tf
 from components.models import build_model
 from components.models.layers.classifier import Classifier
 from components.models.loss import sum_of
+from components.models.sequences import trimmed_histories
 from components.models.sim import model as sim
 
 SHORT, FOUND = 3, 2
@@ -66,6 +69,24 @@ def test_the_logits_are_those_of_the_description(model, make_batch):
     np.testing.assert_allclose(logits, expected[:, 1], atol=1e-5)
     losses = np.log1p(np.exp(-expected * np.where(labels > 0, 1, -1)[:, None])).sum(0)
     np.testing.assert_allclose([sum_of(terms["stage_one"].total), sum_of(terms["stage_two"].total)], losses, rtol=1e-5)
+
+
+@pytest.mark.parametrize("trimmed", [False, True])
+def test_what_the_search_found_has_its_attention_at_its_place_in_the_history(model, make_batch, trimmed):
+    features, _ = make_batch(18, history=[i % 7 for i in range(18)])
+    with trimmed_histories() if trimmed else nullcontext():
+        weights = model.searched({name: tf.constant(ids) for name, ids in features.items()}).numpy()
+    assert weights.shape == features["item_pos"].shape
+    for row, found in enumerate(weights):
+        ids = {name: values[row] for name, values in features.items()}
+        target = np.concatenate([_embed(model, 0, ids["item_trgt"]), _embed(model, 1, ids["cat_trgt"])])
+        places = np.flatnonzero(ids["item_pos"][:-SHORT])
+        expected = np.full(len(found), -1.0)
+        if len(places):
+            history = np.concatenate([_embed(model, 0, ids["item_pos"]), _embed(model, 1, ids["cat_pos"])], 1)[places]
+            attention = _softmax(history @ target)
+            expected[places] = np.where(np.argsort(np.argsort(-attention, kind="stable")) < FOUND, attention, 0)
+        np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_both_stages_count_half_and_the_auxiliary_loss_in_full(model, make_batch):

@@ -14,6 +14,7 @@ from components.artifacts import adopt
 from components.errors import KfrecError
 from components.feature_spec import Feature, FeatureSpec, Vocabulary, load_feature_spec
 from components.metrics import roc_auc
+from components.records import Records
 from components.scoring import ExportedModel, NotComparable, load_model, score_split, scoring_translation, translation
 from components.tasks import Scores
 from tests.fakes.small_shop import NAMES, make_data, make_model, quality
@@ -51,7 +52,7 @@ def scored(data: Path, model: Path, batch_size: int = 128) -> Scores:
 def test_scores_come_in_the_order_of_the_file_whatever_the_batch_size(data: Path, model: Path) -> None:
     small, large = scored(data, model, 7), scored(data, model, 10_000)
     assert len(small.labels) == 600
-    assert set(small.kept) == {"user", "history_length"}
+    assert set(small.kept) == {"user", "history_length", "popularity"}
     np.testing.assert_array_equal(small.labels, large.labels)
     np.testing.assert_array_equal(small.values, large.values)
     for name in small.kept:
@@ -78,6 +79,14 @@ def test_history_lengths_leave_out_the_padding(data: Path, model: Path) -> None:
     lengths = scored(data, model).kept["history_length"]
     assert lengths is not None
     assert (lengths.min(), lengths.max()) == (1, 6)
+
+
+def test_popularity_counts_the_candidate_in_all_histories_of_the_split(data: Path, model: Path) -> None:
+    batch = next(Records(load_feature_spec(data), "test").batches(600))
+    items, times = np.unique(batch["item_pos"][batch["item_pos"] > 0], return_counts=True)
+    counts = dict(zip(items.tolist(), times.tolist(), strict=True))
+    expected = [counts.get(item, 0) for item in batch["item_trgt"].tolist()]
+    np.testing.assert_array_equal(scored(data, model).kept["popularity"], expected)
 
 
 def test_equal_vocabularies_need_no_translation(data: Path, model: Path) -> None:

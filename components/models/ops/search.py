@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from components.models.ops.attention import attend, masked_softmax, top_k_mask
+from components.models.ops.attention import attend, dot_scores, masked_softmax, top_k_mask
 from components.models.ops.choice import operation
 from components.models.ops.rows import look_up
 
@@ -37,6 +37,20 @@ def search(
     items = look_up(table, rows, target.dtype, has_padding=True)
     attention, found, mean = tf.unstack(attend(items, target, weighing(mask, k)), axis=1)
     return attention, found, mean
+
+
+def found_weights(table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int) -> tf.Tensor:
+    """Which items :func:`search` finds, by the same rule.
+
+    Args:
+        table: as for :func:`search`, and so are the others.
+
+    Returns:
+        float32 ``[B, L]``: the attention over the whole history of each item found, 0 of other items, -1 of padding.
+    """
+    items = look_up(table, rows, target.dtype, has_padding=True)
+    attention = masked_softmax(dot_scores(items, target), mask)
+    return tf.where(mask, tf.where(top_k_mask(attention, k), attention, 0.0), -1.0)
 
 
 def weighing(mask: tf.Tensor, k: int) -> Callable[[tf.Tensor], tf.Tensor]:

@@ -15,7 +15,7 @@ from components.models.layers.interest_evolution import UNITS_PER_EMBEDDING, Int
 from components.models.layers.next_item import NextItemNetwork
 from components.models.layers.weights import Weights
 from components.models.loss import AUXILIARY, LossTerm, cross_entropy
-from components.models.ops.search import search
+from components.models.ops.search import found_weights, search
 from components.models.sim.parameters import SimParameters
 
 # Items that the general search unit hands to the exact one.
@@ -54,10 +54,12 @@ class Sim(tf.Module):
         weights = Weights(seed)
         channels = read_channels(spec, negatives=True)
         self.serving_features = channels.serving_features
+        self._short_length = short_length(spec, channels, parameters.long_seq_length)
+        self._length = channels.length
         self.inputs = SequenceInputs(
             weights,
             channels,
-            short_length=short_length(spec, channels, parameters.long_seq_length),
+            short_length=self._short_length,
             embedding_dim=parameters.embedding_dim,
             dtype=tf.float16 if amp else tf.float32,
         )
@@ -82,6 +84,13 @@ class Sim(tf.Module):
 
     def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
         return self._forward(self.inputs(features), training).stage_two_logits
+
+    def searched(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """See :class:`components.models.model.Searching`; the weight is the attention of stage one."""
+        batch = self.inputs(features)
+        found = found_weights(self.inputs.embedding.tables, batch.long, batch.long_mask, batch.target, FOUND_ITEMS)
+        trimmed = self._length - self._short_length - tf.shape(found)[1]
+        return tf.pad(found, [[0, 0], [trimmed, self._short_length]], constant_values=-1.0)
 
     def loss_terms(
         self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True

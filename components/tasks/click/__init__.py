@@ -13,7 +13,7 @@ from components.tasks.binary import require_both_classes, serve_probability
 from components.tasks.click.parameters import ClickDecision, ClickEvaluation
 from components.tasks.definition import Kept, Measured, Metric, Scores, Streaming, TaskDefinition
 
-USER, HISTORY = "user", "history_length"
+USER, HISTORY, POPULARITY, CATEGORY = "user", "history_length", "popularity", "category"
 
 
 def _streaming(training: bool, parameters: object) -> Streaming:
@@ -60,7 +60,13 @@ TASK = TaskDefinition(
     metrics=(Metric("auc", "AUC"), Metric("logloss", "log loss", higher_is_better=False, is_loss=True)),
     evaluation=ClickEvaluation,
     decision=ClickDecision,
-    kept=(Kept(USER, Channel.USER), Kept(HISTORY, Channel.POSITIVE, counted=True)),
+    kept=(
+        Kept(USER, Channel.USER),
+        Kept(HISTORY, Channel.POSITIVE, counted=True),
+        Kept(POPULARITY, Channel.TARGET, occurring_in=Channel.POSITIVE, exact_only=True),
+        # An item's first feature is its id, the second what it is one of.
+        Kept(CATEGORY, Channel.TARGET, place=1, named=True, exact_only=True),
+    ),
     output="probability",
     serve=serve_probability,
     streaming=_streaming,

@@ -45,8 +45,8 @@ def measure(scores: Scores, k: int, bins: int) -> Measured:
     by_cut, guessed_by_cut = ([each.mean(cut) for cut in cuts] for each in (ranked, guessed))
     curve = {"k": cuts, "model": by_cut, "guessing": guessed_by_cut}
     series = {
-        "test_map_by_k": list(zip(cuts, by_cut, strict=True)),
-        "test_map_by_group_size": [(each["to"], each["map"]) for each in metrics["by_group_size"]],
+        "map_by_k/map": list(zip(cuts, by_cut, strict=True)),
+        "map_by_group_size/map": [(each["to"], each["map"]) for each in metrics["by_group_size"]],
     }
     return Measured(finite(metrics), {**binary.curves, "map": curve}, series)
 

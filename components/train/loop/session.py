@@ -103,7 +103,7 @@ def open_session(
     definition = registry.model(parameters.model_type)
     model = build_placed(definition, parameters, spec, ranks, seed, memory)
     task = registry.task(parameters.task or definition.task)
-    kept = kept_features(spec, task.kept)
+    kept = kept_features(spec, task.streamed)
     scored = tuple(dict.fromkeys((*model.serving_features, *kept.values())))
     data = open_data(folder, parameters, ranks, scored)
     lacking = missing_column(spec, task.kept)

@@ -1,0 +1,84 @@
+"""Confidence interval of an AUC by its analytic variance: one sort, where the bootstrap needs hundreds of draws."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy as np
+
+from components.metrics.bootstrap import CONFIDENCE, Interval
+
+
+def delong_interval(
+    labels: np.ndarray, scores: np.ndarray, *, clusters: np.ndarray | None = None, confidence: float = CONFIDENCE
+) -> Interval:
+    """Interval of one AUC from its structural components, on the logit scale, which keeps it within 0 and 1.
+
+    The component of a positive is the share of negatives below it, that of a negative the share of positives above it,
+    ties counted half. With a_c and b_c the sums of (component - AUC) over the P positives and N negatives of cluster c,
+    and C+, C- and C clusters that have positives, negatives and either,
+
+        var = C+ / (C+ - 1) sum a_c^2 / P^2 + C- / (C- - 1) sum b_c^2 / N^2 + 2 C / (C - 1) sum a_c b_c / (P N)
+
+    Where the variance is 0, as where every pair is ordered rightly, the exact binomial bound of the smaller class
+    stands in.
+
+    Source: Obuchowski, "Nonparametric analysis of clustered ROC curve data", Biometrics 53, 1997; with a cluster a
+    sample it is DeLong, DeLong and Clarke-Pearson, Biometrics 44, 1988. The logit scale: Pepe, "The Statistical
+    Evaluation of Medical Tests", 2003, section 5.2.
+
+    Args:
+        labels: 0 or 1.
+        scores: scores.
+        clusters: samples that are not independent, such as a user's, have the same; None where all are. At least two
+            have positives, and two negatives.
+        confidence: level of the interval.
+    """
+    units = np.arange(len(labels)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    return delong_interval_of_units(np.asarray(labels) > 0, scores, units, confidence)
+
+
+def delong_interval_of_units(
+    positive: np.ndarray, scores: np.ndarray, units: np.ndarray, confidence: float = CONFIDENCE
+) -> Interval:
+    """:func:`delong_interval` with clusters that are small whole numbers, of which some may have no sample."""
+    above, below = scores[positive], scores[~positive]
+    of_positives = _share_below(below, above)
+    of_negatives = 1.0 - _share_below(above, below)
+    auc = float(of_positives.mean())
+    count = int(units.max()) + 1
+    a = np.bincount(units[positive], of_positives - auc, count) / len(above)
+    b = np.bincount(units[~positive], of_negatives - auc, count) / len(below)
+    variance = (
+        _corrected(units[positive]) * (a @ a) + _corrected(units[~positive]) * (b @ b) + 2 * _corrected(units) * (a @ b)
+    )
+    tail = (1 - confidence) / 2
+    if variance <= 0 or not 0 < auc < 1:
+        bound = tail ** (1 / min(len(above), len(below)))
+        return Interval(auc, auc * bound, 1 - (1 - auc) * bound)
+    logit = math.log(auc / (1 - auc))
+    width = NormalDist().inv_cdf(1 - tail) * math.sqrt(variance) / (auc * (1 - auc))
+    return Interval(auc, _logistic(logit - width), _logistic(logit + width))
+
+
+def _share_below(others: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Share of the others below each score, ties counted half."""
+    ranked = np.sort(others)
+    beaten = np.searchsorted(ranked, scores, side="left") + np.searchsorted(ranked, scores, side="right")
+    return np.asarray(beaten / (2 * len(ranked)))
+
+
+def units_in(units: np.ndarray) -> int:
+    """How many different small whole numbers there are."""
+    return int(np.count_nonzero(np.bincount(units)))
+
+
+def _corrected(units: np.ndarray) -> float:
+    count = units_in(units)
+    return count / (count - 1)
+
+
+def _logistic(value: float) -> float:
+    """Without overflow at either end."""
+    return 0.5 * (1 + math.tanh(value / 2))

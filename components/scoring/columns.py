@@ -1,0 +1,87 @@
+"""The columns that a task keeps with each score, collected batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from components.feature_spec import FeatureSpec
+from components.feature_spec.values import names_of
+from components.tasks import Kept, kept_features, lists_of
+
+
+class KeptColumns:
+    """Collects the kept columns of a split.
+
+    Args:
+        spec: the data.
+        keep: columns to collect, if the data have them.
+
+    Attributes:
+        features: to read.
+    """
+
+    def __init__(self, spec: FeatureSpec, keep: Sequence[Kept]) -> None:
+        self._spec, self._columns = spec, kept_features(spec, keep)
+        self._parts: dict[Kept, list[np.ndarray]] = {column: [] for column in self._columns}
+        self._occurrences = {
+            column: _Occurrences(lists_of(spec, column), spec.features[feature].cardinality or 0)
+            for column, feature in self._columns.items()
+            if column.occurring_in
+        }
+        self.features = (*self._columns.values(), *(each.lists for each in self._occurrences.values()))
+
+    def add(self, batch: Mapping[str, np.ndarray]) -> None:
+        """Takes a batch that has the features."""
+        for column, feature in self._columns.items():
+            values = batch[feature]
+            self._parts[column].append(np.count_nonzero(values, axis=1).astype(np.int32) if column.counted else values)
+        for counts in self._occurrences.values():
+            counts.add(batch[counts.lists])
+
+    def newest_count(self) -> np.ndarray | None:
+        """The first counted column of the batch added last; None where there is none."""
+        return next((parts[-1] for column, parts in self._parts.items() if column.counted), None)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All of each column, by name."""
+        found = {column: np.concatenate(parts) for column, parts in self._parts.items()}
+        return {
+            column.name: self._occurrences[column].of(values) if column in self._occurrences else values
+            for column, values in found.items()
+        }
+
+    def names(self, columns: Mapping[str, np.ndarray]) -> dict[str, dict[int, str]]:
+        """The values of the named columns' ids.
+
+        Args:
+            columns: those of :meth:`arrays`.
+
+        Raises:
+            KfrecError: a vocabulary is missing or damaged.
+        """
+        return {
+            column.name: names_of(self._spec, feature, np.unique(columns[column.name]))
+            for column, feature in self._columns.items()
+            if column.named
+        }
+
+
+class _Occurrences:
+    """How often each id occurs in lists; ids outside 1..largest are padding and occur never."""
+
+    def __init__(self, lists: str, largest: int) -> None:
+        self.lists, self._largest = lists, largest
+        self._counts = np.zeros(largest + 2, np.int64)
+
+    def add(self, ids: np.ndarray) -> None:
+        self._counts += np.bincount(self._within(ids).ravel(), minlength=len(self._counts))
+
+    def of(self, ids: np.ndarray) -> np.ndarray:
+        counts = self._counts.copy()
+        counts[[0, -1]] = 0
+        return counts[self._within(ids)]
+
+    def _within(self, ids: np.ndarray) -> np.ndarray:
+        return np.clip(ids, 0, self._largest + 1)

@@ -1,0 +1,72 @@
+"""AUC of groups of samples: by the user's history, and by the popularity and the category of the candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from components.metrics import auc_by_bucket, auc_by_group
+from components.tasks.definition import Scores
+
+HISTORY_BOUNDS = (5, 10, 20, 50, 99)
+POPULARITY_GROUPS = 5
+CATEGORIES = 12
+
+
+def measure_groups(scores: Scores) -> dict[str, list[dict[str, Any]]]:
+    """What :func:`components.metrics.auc_by_group` tells of each group, by what the groups are.
+
+    The bands draw whole users, where the data have users.
+    """
+    kept, users = scores.kept, scores.kept.get("user")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, bounds in (("history_length", lambda values: HISTORY_BOUNDS), ("popularity", popularity_bounds)):
+        if name in kept:
+            values = kept[name]
+            found[f"by_{name}"] = auc_by_bucket(scores.labels, scores.values, values, bounds(values), users)
+    if "category" in kept:
+        found["by_category"] = _by_category(scores, users)
+    return found
+
+
+def group_series(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[tuple[int, float]]]:
+    """The AUC of each group, and its band, as MLflow draws them.
+
+    A group of numbers is a point at its largest number, of ``auc_by_popularity/auc`` for one; a category is a name of
+    its own, such as ``auc_by_category/Fragrance``. Groups without an AUC or a band are left out there.
+    """
+    found: dict[str, list[tuple[int, float]]] = {}
+    for group, members in groups.items():
+        for each in members:
+            if "category" in each:
+                if each["low"] is not None:
+                    found[f"auc_{group}/{each['category'].replace('/', '_')}"] = [(0, each["auc"])]
+                continue
+            for name in ("auc", "low", "high"):
+                if each[name] is not None:
+                    found.setdefault(f"auc_{group}/{name}", []).append((each["to"], each[name]))
+    return found
+
+
+def popularity_bounds(values: np.ndarray) -> list[int]:
+    """Upper bounds of groups: that of 0, then groups of about equally many samples; equal values stay together."""
+    occurring = values[values > 0]
+    if not len(occurring):
+        return [0]
+    shares = np.arange(1, POPULARITY_GROUPS) / POPULARITY_GROUPS
+    return [0, *np.unique(np.quantile(occurring, shares, method="lower")).astype(int).tolist()]
+
+
+def _by_category(scores: Scores, users: np.ndarray | None) -> list[dict[str, Any]]:
+    """The categories with most samples, and all others as one group; ids without a name are named by themselves."""
+    ids, place, rows = np.unique(scores.kept["category"], return_inverse=True, return_counts=True)
+    chosen = np.argsort(-rows, kind="stable")[:CATEGORIES]
+    rank = np.full(len(ids), len(chosen))
+    rank[chosen] = np.arange(len(chosen))
+    names = scores.names.get("category", {})
+    told: list[dict[str, Any]] = [{"category": names.get(each, f"id {each}")} for each in ids[chosen].tolist()]
+    told.append({"category": "others", "pooled": len(ids) - len(chosen)})
+    groups = auc_by_group(scores.labels, scores.values, rank[place], users)
+    return [{**name, **group} for name, group in zip(told, groups, strict=False)]
