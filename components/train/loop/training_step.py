@@ -8,6 +8,7 @@ shares' gradients, summed once, are the gradient of the true loss. The exchange 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 import tensorflow as tf
@@ -17,6 +18,7 @@ from components.models.layers.dropout import masks_of
 from components.models.loss import part_of, sum_of
 from components.models.ops.choice import training_back_end
 from components.models.ops.rows import dense_gradients
+from components.models.ops.scaling import Scaling
 from components.models.optimizers.groups import Optimizers
 from components.models.tables.placement import sharding_of
 from components.tasks import Kept, Streaming
@@ -100,7 +102,7 @@ class TrainingStep:
                     self._ranks, gradients, [losses], self._optimizer.keeps_sparse, self._are_parts
                 )
             with tf.name_scope("loss_scale"):
-                self._loss_scale.apply(gradients, self._update, self._agreed)
+                self._loss_scale.apply(gradients, partial(self._update, gradients), self._agreed)
         with tf.name_scope("metrics"):
             self._metrics.update(labels, logits[: tf.shape(labels)[0]], kept_columns(batch, self._kept))
         return losses
@@ -139,8 +141,8 @@ class TrainingStep:
         (others,) = self._ranks.sum([tf.cast(tf.logical_not(finite), tf.float32)], name="not_finite")
         return tf.equal(others, 0.0)
 
-    def _update(self, gradients: Sequence[Gradient], allowed: tf.Tensor | None) -> None:
-        self._optimizer.apply(list(zip(gradients, self._variables, strict=True)), allowed)
+    def _update(self, gradients: Sequence[Gradient], scaling: Scaling) -> None:
+        self._optimizer.apply(list(zip(gradients, self._variables, strict=True)), scaling)
         self._averages.update(self._variables)
 
 
