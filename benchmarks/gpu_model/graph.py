@@ -97,16 +97,19 @@ def _take_first_branch(node: Any) -> None:
 
 def _make_variables(definition: Any, function: Any) -> None:
     """Replaces the captured handles, of which a graph knows nothing, by variables of their shape."""
-    handles = {id(variable.handle): variable for variable in function.graph.variables}
-    captured = {inner.op.name: handles[id(outer)] for outer, inner in function.graph.captures if id(outer) in handles}
+    captured = {inner.op.name: outer for outer, inner in function.graph.captures if outer.dtype == tf.resource}
     for node in definition.node:
-        variable = captured.get(node.name)
-        if variable is not None:
-            node.op = "VarHandleOp"
-            node.attr.clear()
-            node.attr["dtype"].type = variable.dtype.as_datatype_enum
-            node.attr["shape"].shape.CopyFrom(variable.shape.as_proto())
-            node.attr["shared_name"].s = node.name.encode()
+        if node.name not in captured:
+            continue
+        # The handle says what it names, also of a variable that an operation changes and nothing reads.
+        held = captured[node.name]._handle_data.shape_and_type
+        if len(held) != 1:
+            continue
+        node.op = "VarHandleOp"
+        node.attr.clear()
+        node.attr["dtype"].type = held[0].dtype
+        node.attr["shape"].shape.CopyFrom(held[0].shape)
+        node.attr["shared_name"].s = node.name.encode()
 
 
 def _optimized(definition: Any, fetched: Iterable[str]) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from components.models.ops.choice import fused, operation
+from components.models.ops.scaling import UNSCALED, Scaling
 from components.models.tables.exchange import gather
 from components.models.tables.placement import whole_shape
 
@@ -104,7 +105,7 @@ class AdamStep(NamedTuple):
         epsilon: added to the root of the second moment.
         rate: the learning rate.
         powers: ``beta_1 ** t`` and ``beta_2 ** t``.
-        allowed: scalar bool; where it is false, the step changes nothing. None is always.
+        scaling: of the gradients; where the step is not taken, it changes nothing.
     """
 
     keep_weights: float | tf.Tensor
@@ -113,17 +114,16 @@ class AdamStep(NamedTuple):
     epsilon: float
     rate: float | tf.Tensor
     powers: tuple[tf.Tensor, tf.Tensor]
-    allowed: tf.Tensor | None = None
+    scaling: Scaling = UNSCALED
 
     def if_allowed(self) -> AdamStep:
-        """The same step with factors that change nothing where it is not allowed; gradients must then be finite."""
-        if self.allowed is None:
-            return self
-        kept = (tf.where(self.allowed, share, 1.0) for share in (self.keep_weights, self.beta_1, self.beta_2))
-        keep_weights, beta_1, beta_2 = kept
-        rate = tf.where(self.allowed, self.rate, 0.0)
-        return AdamStep(
-            1.0 if self.keep_weights == 1.0 else keep_weights, beta_1, beta_2, self.epsilon, rate, self.powers
+        """The same step with factors that change nothing where it is not taken."""
+        kept = self.scaling.kept
+        return self._replace(
+            keep_weights=1.0 if self.keep_weights == 1.0 else kept(self.keep_weights),
+            beta_1=kept(self.beta_1),
+            beta_2=kept(self.beta_2),
+            rate=self.scaling.taken(self.rate),
         )
 
 
@@ -165,5 +165,5 @@ def adam(
         beta1=by.beta_1,
         beta2=by.beta_2,
         epsilon=by.epsilon,
-        grad=tf.convert_to_tensor(gradient),
+        grad=by.scaling.true(tf.convert_to_tensor(gradient)),
     )

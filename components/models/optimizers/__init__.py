@@ -20,9 +20,9 @@ class Optimizer(Protocol):
     Attributes:
         name: such as "adam".
         keeps_sparse: it leaves alone the rows that a sparse gradient does not name.
-        can_skip: its ``apply`` takes, as a third argument, a scalar bool that says whether the step is taken; the
-            gradients are finite even where it is not. Without, a skipped step costs a condition, for which the host
-            waits for the device. Optional.
+        takes_scaling: its ``apply`` takes, as a second argument, a :class:`components.models.ops.scaling.Scaling` of
+            the gradients, which may not be finite where the step is not taken. Without, mixed precision costs a pass
+            over the gradients, and a condition for which the host waits for the device. Optional.
     """
 
     @property

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from components.models.ops.rows import AdamStep, adam_all
+from components.models.ops.scaling import UNSCALED, Scaling
 from components.models.optimizers.schedules import Rate, at
 from components.models.optimizers.slots import slot
 
@@ -32,7 +33,7 @@ class Adam(tf.Module):
     """
 
     keeps_sparse = False
-    can_skip = True
+    takes_scaling = True
 
     def __init__(self, learning_rate: Rate, weight_decay: float = 0.0, name: str = "adam") -> None:
         super().__init__(name=name)
@@ -46,9 +47,7 @@ class Adam(tf.Module):
         with tf.init_scope():
             self.moments = [(slot(variable), slot(variable)) for variable in variables]
 
-    def apply(
-        self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], allowed: tf.Tensor | None = None
-    ) -> None:
+    def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
         """Takes one step, if it is allowed; the variables come in the same order in every call."""
         pairs = list(gradients_and_variables)
         if not self.moments:
@@ -56,9 +55,9 @@ class Adam(tf.Module):
         rate = at(self._learning_rate, tf.cast(self.steps, tf.float32))
         step = tf.cast(self.steps + 1, tf.float32)
         powers = tf.pow(BETA_1, step), tf.pow(BETA_2, step)
-        by = AdamStep(1.0 - self._weight_decay, BETA_1, BETA_2, EPSILON, rate, powers, allowed)
+        by = AdamStep(1.0 - self._weight_decay, BETA_1, BETA_2, EPSILON, rate, powers, scaling)
         self._update_all([(*pair, *moments) for pair, moments in zip(pairs, self.moments, strict=True)], by)
-        self.steps.assign_add(1 if allowed is None else tf.cast(allowed, tf.int64))
+        self.steps.assign_add(scaling.steps)
 
     def _update_all(self, updates: Sequence[tuple[Any, tf.Variable, tf.Variable, tf.Variable]], by: AdamStep) -> None:
         """Takes the step for each gradient, variable and its moments."""

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from components.models.ops.rows import sum_by_row
+from components.models.ops.scaling import UNSCALED, Scaling
 from components.models.optimizers.schedules import Rate, at
 from components.models.optimizers.slots import slot
 
@@ -38,7 +39,7 @@ class Ftrl(tf.Module):
 
     # Rows without a gradient stay as they are in either form; small tables are cheaper to reduce whole.
     keeps_sparse = False
-    can_skip = True
+    takes_scaling = True
 
     def __init__(self, learning_rate: Rate, initial_accumulator: float = 0.1) -> None:
         super().__init__(name="ftrl")
@@ -52,24 +53,21 @@ class Ftrl(tf.Module):
         with tf.init_scope():
             self.accumulators = [slot(variable, self._initial_accumulator) for variable in variables]
 
-    def apply(
-        self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], allowed: tf.Tensor | None = None
-    ) -> None:
+    def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
         """Takes one step, if it is allowed; the variables come in the same order in every call."""
         pairs = list(gradients_and_variables)
         if not self.accumulators:
             self.build([variable for _, variable in pairs])
         rate = at(self._learning_rate, tf.cast(self.steps, tf.float32))
-        self.steps.assign_add(1 if allowed is None else tf.cast(allowed, tf.int64))
-        share = 1.0 if allowed is None else tf.cast(allowed, tf.float32)
+        self.steps.assign_add(scaling.steps)
         for (gradient, variable), accumulator in zip(pairs, self.accumulators, strict=True):
             if isinstance(gradient, tf.IndexedSlices):
                 rows, values = sum_by_row(gradient)
-                values *= share
+                values = scaling.true(values)
                 summed = tf.gather(accumulator, rows) + tf.square(values)
                 accumulator.scatter_update(tf.IndexedSlices(summed, rows))
                 variable.scatter_sub(tf.IndexedSlices(rate * values * tf.math.rsqrt(summed), rows))
             else:
-                values = share * gradient
+                values = scaling.true(gradient)
                 summed = accumulator.assign_add(tf.square(values), read_value=True)
                 variable.assign_sub(rate * values * tf.math.rsqrt(summed))

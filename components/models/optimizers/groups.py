@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from components.models.ops.scaling import UNSCALED, Scaling
 from components.models.optimizers import Optimizer
 
 
@@ -61,22 +62,28 @@ class Optimizers(tf.Module):
         """Of each variable, whether its optimizer leaves alone the rows that a sparse gradient does not name."""
         return tuple(self.optimizers[number].keeps_sparse for number in self._owners)
 
-    def apply(
-        self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], allowed: tf.Tensor | None = None
-    ) -> None:
+    def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
         """Takes one step.
 
         Args:
-            gradients_and_variables: in the model's order; finite.
-            allowed: scalar bool, whether the step is taken; None is always.
+            gradients_and_variables: in the model's order.
+            scaling: of the gradients.
         """
         pairs = list(gradients_and_variables)
-        optimizer: Any  # of which some take a verdict, and some do not
+        optimizer: Any  # of which some take the scaling, and some do not
         for number, optimizer in enumerate(self.optimizers):
             own = [pair for pair, owner in zip(pairs, self._owners, strict=True) if owner == number]
-            if allowed is None:
+            if getattr(optimizer, "takes_scaling", False):
+                optimizer.apply(own, scaling)
+                continue
+            own = [(_at_true_size(gradient, scaling), variable) for gradient, variable in own]
+            if scaling.allowed is None:
                 optimizer.apply(own)
-            elif getattr(optimizer, "can_skip", False):
-                optimizer.apply(own, allowed)
             else:
-                tf.cond(allowed, partial(optimizer.apply, own), lambda: None)
+                tf.cond(scaling.allowed, partial(optimizer.apply, own), lambda: None)
+
+
+def _at_true_size(gradient: Any, scaling: Scaling) -> Any:
+    if isinstance(gradient, tf.IndexedSlices):
+        return tf.IndexedSlices(scaling.true(gradient.values), gradient.indices, gradient.dense_shape)
+    return scaling.true(gradient)

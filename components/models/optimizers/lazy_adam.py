@@ -36,6 +36,7 @@ def _update_rows(
     gradient: tf.IndexedSlices, variable: tf.Variable, first: tf.Variable, second: tf.Variable, by: AdamStep
 ) -> None:
     rows, values = sum_by_row(gradient)
+    values = by.scaling.true(values)
     weights, m, v = (tf.gather(table, rows) for table in (variable, first, second))
     m = by.beta_1 * m + (1.0 - by.beta_1) * values
     v = by.beta_2 * v + (1.0 - by.beta_2) * tf.square(values)

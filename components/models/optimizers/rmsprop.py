@@ -9,6 +9,7 @@ from typing import Any
 import tensorflow as tf
 
 from components.models.ops.rows import sum_by_row
+from components.models.ops.scaling import UNSCALED, Scaling
 from components.models.optimizers.schedules import Rate, at
 from components.models.optimizers.slots import slot
 
@@ -37,7 +38,7 @@ class RmsProp(tf.Module):
     """
 
     keeps_sparse = False
-    can_skip = True
+    takes_scaling = True
 
     def __init__(self, learning_rate: Rate, rho: float = 0.9) -> None:
         super().__init__(name="rmsprop")
@@ -55,29 +56,26 @@ class RmsProp(tf.Module):
         with tf.init_scope():
             self.squares = [slot(variable) for variable in variables]
 
-    def apply(
-        self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], allowed: tf.Tensor | None = None
-    ) -> None:
+    def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
         """Takes one step, if it is allowed; the variables come in the same order in every call."""
         pairs = list(gradients_and_variables)
         if not self.squares:
             self.build([variable for _, variable in pairs])
         rate = at(self._learning_rate, tf.cast(self.steps, tf.float32))
-        self.steps.assign_add(1 if allowed is None else tf.cast(allowed, tf.int64))
-        share = 1.0 if allowed is None else tf.cast(allowed, tf.float32)
-        self.factor.assign(self.factor * (self._rho if allowed is None else tf.where(allowed, self._rho, 1.0)))
+        self.steps.assign_add(scaling.steps)
+        self.factor.assign(self.factor * scaling.kept(self._rho))
         calls = self.calls.assign_add(1, read_value=True)
         tf.cond(tf.math.floormod(calls, self._period) == 0, self._fade, lambda: None)
         factor = tf.identity(self.factor)
         for (gradient, variable), squares in zip(pairs, self.squares, strict=True):
             if isinstance(gradient, tf.IndexedSlices):
                 rows, values = sum_by_row(gradient)
-                values *= share
+                values = scaling.true(values)
                 new = tf.gather(squares, rows) + self._share(values, factor)
                 squares.scatter_update(tf.IndexedSlices(new, rows))
                 variable.scatter_sub(tf.IndexedSlices(_change(rate, values, factor * new), rows))
             else:
-                values = share * gradient
+                values = scaling.true(gradient)
                 new = squares.assign_add(self._share(values, factor), read_value=True)
                 variable.assign_sub(_change(rate, values, factor * new))
 

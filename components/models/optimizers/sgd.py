@@ -7,6 +7,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from components.models.ops.scaling import UNSCALED, Scaling
 from components.models.optimizers.schedules import Rate, at
 
 
@@ -19,7 +20,7 @@ class Sgd(tf.Module):
     """
 
     keeps_sparse = False
-    can_skip = True
+    takes_scaling = True
 
     def __init__(self, learning_rate: Rate, weight_decay: float = 0.0) -> None:
         super().__init__(name="sgd")
@@ -30,19 +31,14 @@ class Sgd(tf.Module):
     def build(self, variables: Sequence[tf.Variable]) -> None:
         """There is no state beside the number of steps."""
 
-    def apply(
-        self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], allowed: tf.Tensor | None = None
-    ) -> None:
+    def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
         """Takes one step, if it is allowed."""
         rate = at(self._learning_rate, tf.cast(self.steps, tf.float32))
-        kept = 1.0 - self._weight_decay
-        if allowed is not None:
-            rate, kept = tf.where(allowed, rate, 0.0), tf.where(allowed, kept, 1.0)
-        self.steps.assign_add(1 if allowed is None else tf.cast(allowed, tf.int64))
+        self.steps.assign_add(scaling.steps)
         for gradient, variable in gradients_and_variables:
             if self._weight_decay:
-                variable.assign(variable * kept)
+                variable.assign(variable * scaling.kept(1.0 - self._weight_decay))
             if isinstance(gradient, tf.IndexedSlices):
-                variable.scatter_sub(tf.IndexedSlices(rate * gradient.values, gradient.indices))
+                variable.scatter_sub(tf.IndexedSlices(rate * scaling.true(gradient.values), gradient.indices))
             else:
-                variable.assign_sub(rate * gradient)
+                variable.assign_sub(rate * scaling.true(gradient))

@@ -13,12 +13,28 @@ a message. The ranks may ask for different numbers of rows, or none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from itertools import accumulate
+from typing import Any
 
 import tensorflow as tf
 
 from components.models.tables.placement import Peers, Sharding, sharding_of
+
+_recorded: ContextVar[dict[Any, list[tf.Tensor]] | None] = ContextVar("recorded_rows", default=None)
+
+
+@contextmanager
+def recorded_rows() -> Iterator[dict[Any, list[tf.Tensor]]]:
+    """Gives, by the reference of a table, the rows that :func:`gather` looks up within, int64 ``[ids]`` each."""
+    recorded: dict[Any, list[tf.Tensor]] = {}
+    token = _recorded.set(recorded)
+    try:
+        yield recorded
+    finally:
+        _recorded.reset(token)
 
 
 def gather(tables: Sequence[tf.Variable], ids: Sequence[tf.Tensor]) -> list[tf.Tensor]:
@@ -31,6 +47,10 @@ def gather(tables: Sequence[tf.Variable], ids: Sequence[tf.Tensor]) -> list[tf.T
     Returns:
         ``[..., width]`` of each table, in order.
     """
+    recorded = _recorded.get()
+    if recorded is not None:
+        for table, values in zip(tables, ids, strict=True):
+            recorded.setdefault(table.ref(), []).append(tf.reshape(tf.cast(values, tf.int64), [-1]))
     found: list[tf.Tensor] = [None] * len(tables)
     exchanges: dict[int, list[int]] = {}
     for number, table in enumerate(tables):

@@ -39,6 +39,9 @@ class TrainParameters:
         at_least=0, at_most=2.0**32,
     )  # fmt: skip
     xla: bool = param(False, "Compile the training step with XLA")
+    fp16_allreduce: bool = param(
+        False, "Sum dense gradients over the ranks in half precision, which halves the bytes they send; needs amp"
+    )
     # input
     feature_spec: str = param("feature_spec.yaml", "Name of the feature specification in the data folder")
     drop_remainder: bool = param(False, "Drop the last, smaller batch of an epoch")
@@ -108,11 +111,16 @@ class TrainParameters:
     )
 
     def check(self) -> None:
-        """Placements are readable, and XLA compiles no exchange between ranks.
+        """Placements are readable, XLA compiles no exchange between ranks, and half precision has a loss scale.
 
         Raises:
-            KfrecError: they are not, or it would have to.
+            KfrecError: they are not, or it would have to; or it has none.
         """
+        if self.fp16_allreduce and not self.amp:
+            raise KfrecError(
+                "parameter fp16_allreduce=True: without the loss scale of amp, small gradients become 0 in half "
+                "precision; turn amp on, or fp16_allreduce off"
+            )
         placements = {self.table_placement, *(kind for kind, _ in read_named(self.placed_tables).values())}
         if self.xla and placements - {AUTOMATIC_TABLES, REPLICATED}:
             raise KfrecError(

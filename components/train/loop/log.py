@@ -7,6 +7,7 @@
 epochs and steps count from 1, and elapsedtime is in seconds. Beside what kfrec names itself, ``data`` has what the
 public SIM logs, under its names and in its units:
 
+- PARAMETER, of more than one rank: gradient_exchange, "whole" or "rows" of each table;
 - a step: total_loss, classification_loss and dien_aux_loss (weighted, as they add up to the loss), samples/s, which
   alone is known of a benchmark's;
 - an epoch: throughput in samples/s, time in seconds, without evaluation, and latency_mean, latency_p90, latency_p95 and

@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
+from components.models.ops.choice import fused
+from components.models.ops.scaling import UNSCALED, Scaling, all_finite
 from components.train.loop.reduction import Gradient
 
 INITIAL = 2.0**15
 GROWTH_STEPS = 2000
-_SMALL = 1 << 20  # numbers of a tensor that is copied rather than looked at by itself
 
 
 class LossScale(tf.Module):
@@ -39,69 +40,36 @@ class LossScale(tf.Module):
     def apply(
         self,
         gradients: Sequence[Gradient],
-        update: Callable[[list[Gradient], tf.Tensor | None], None],
+        update: Callable[[Scaling], None],
         agreed: Callable[[tf.Tensor], tf.Tensor] = lambda finite: finite,
     ) -> None:
-        """Calls ``update`` with the gradients at their true size, and whether the step may be taken.
-
-        The verdict stays on the device: a condition would make the host wait for the backward pass before it can launch
-        the update. Where a gradient is not finite, all of them are passed on as zeros.
+        """Judges the gradients, calls ``update`` and adjusts the factor.
 
         Args:
-            gradients: scaled.
-            update: takes them at their true size, and the verdict, or None where every step is taken.
+            gradients: scaled, summed over the ranks.
+            update: takes the step with these gradients, which it brings to their true size.
             agreed: from whether this rank's gradients are finite to whether those of all ranks are.
         """
         if not self.enabled:
-            update(list(gradients), None)
+            update(UNSCALED)
             return
-        joined = _Joined(gradients)
         if self._static:
-            update(joined.apart([tensor * (1.0 / self._static) for tensor in joined.tensors]), None)
+            update(Scaling(tf.constant(1.0 / self._static)))
             return
-        finite = agreed(tf.reduce_all([tf.reduce_all(tf.math.is_finite(tensor)) for tensor in joined.tensors]))
-        inverse = tf.where(finite, 1.0 / self.factor, 0.0)
-        # Zeros where that is 0, whatever the gradient is.
-        update(joined.apart([tf.math.multiply_no_nan(tensor, inverse) for tensor in joined.tensors]), finite)
-        grows = finite & (self.good_steps + 1 >= GROWTH_STEPS)
-        kept = tf.where(grows, self.factor * 2.0, self.factor)
-        self.factor.assign(tf.where(finite, kept, tf.maximum(self.factor / 2.0, 1.0)))
-        self.good_steps.assign(tf.where(finite & ~grows, self.good_steps + 1, tf.zeros([], tf.int64)))
+        finite = agreed(all_finite(gradients))
+        inverse, factor, good_steps = _adjusted(finite, tf.identity(self.factor), tf.identity(self.good_steps))
+        update(Scaling(inverse, finite))
+        self.factor.assign(factor)
+        self.good_steps.assign(good_steps)
 
 
-class _Joined:
-    """The numbers of gradients, those of small dense ones in one tensor.
-
-    Attributes:
-        tensors: what is small, if anything, then each of the rest.
-    """
-
-    def __init__(self, gradients: Sequence[Gradient]) -> None:
-        self._gradients = gradients
-        self._small = [
-            not isinstance(gradient, tf.IndexedSlices) and (gradient.shape.num_elements() or _SMALL + 1) <= _SMALL
-            for gradient in gradients
-        ]
-        small = [tf.reshape(g, [-1]) for g, is_small in zip(gradients, self._small, strict=True) if is_small]
-        rest = [_values(g) for g, is_small in zip(gradients, self._small, strict=True) if not is_small]
-        self._sizes = [tensor.shape[0] for tensor in small]
-        self.tensors = [*([tf.concat(small, 0)] if small else []), *rest]
-
-    def apart(self, tensors: Sequence[tf.Tensor]) -> list[Gradient]:
-        """Gradients like those given, with the numbers of tensors like :attr:`tensors`."""
-        rest = iter(tensors)
-        small = iter(tf.split(next(rest), self._sizes) if self._sizes else [])
-        return [
-            tf.reshape(next(small), gradient.shape) if is_small else _like(gradient, next(rest))
-            for gradient, is_small in zip(self._gradients, self._small, strict=True)
-        ]
-
-
-def _values(gradient: Gradient) -> tf.Tensor:
-    return gradient.values if isinstance(gradient, tf.IndexedSlices) else gradient
-
-
-def _like(gradient: Gradient, values: tf.Tensor) -> Gradient:
-    if isinstance(gradient, tf.IndexedSlices):
-        return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
-    return values
+@fused
+def _adjusted(finite: tf.Tensor, factor: tf.Tensor, good_steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    """What this step's gradients are multiplied by, and the factor and the good steps after it."""
+    grows = finite & (good_steps + 1 >= GROWTH_STEPS)
+    kept = tf.where(grows, factor * 2.0, factor)
+    return (
+        tf.where(finite, 1.0 / factor, 0.0),
+        tf.where(finite, kept, tf.maximum(factor / 2.0, 1.0)),
+        tf.where(finite & ~grows, good_steps + 1, tf.zeros([], tf.int64)),
+    )

@@ -11,16 +11,14 @@ from components.train.loop.ranks import Ranks
 
 Gradient = Any  # tf.Tensor or tf.IndexedSlices
 
-# A table up to this size (4 MiB) costs less to sum whole than its rows cost to find, send and merge.
-DENSE_ELEMENTS = 1 << 20
-
 
 def sum_gradients(
     ranks: Ranks,
     gradients: Sequence[Gradient],
     others: Sequence[tf.Tensor],
-    keep_sparse: Sequence[bool],
+    whole: Sequence[bool],
     are_parts: Sequence[bool],
+    in_half: bool = False,
 ) -> tuple[list[Gradient], list[tf.Tensor]]:
     """Sums gradients, and a few numbers along with them.
 
@@ -28,9 +26,11 @@ def sum_gradients(
         ranks: who takes part.
         gradients: of the same variables in the same order on every rank.
         others: float32, reduced in the same message.
-        keep_sparse: of each gradient, never to make it dense, for an optimizer that leaves untouched rows alone.
+        whole: of each gradient, to sum the whole table where it is slices; the other slices are gathered as rows.
         are_parts: of each gradient, that it is of a part of a table. The exchange of rows has summed those already, on
             the rank that holds the part.
+        in_half: dense gradients travel, and are summed, in float16. They have to be scaled: a loss scale keeps small
+            ones from being lost, and a sum that overflows is not finite, so that the step is skipped.
 
     Returns:
         The summed gradients, in order, and the summed others.
@@ -38,22 +38,22 @@ def sum_gradients(
     if ranks.size == 1:
         return list(gradients), list(others)
     summed: list[Gradient] = [
-        tf.convert_to_tensor(gradient) if _is_small_table(gradient) and not (keeps or is_part) else gradient
-        for gradient, keeps, is_part in zip(gradients, keep_sparse, are_parts, strict=True)
+        tf.convert_to_tensor(gradient) if is_whole and not is_part else gradient
+        for gradient, is_whole, is_part in zip(gradients, whole, are_parts, strict=True)
     ]
     shared = [index for index, is_part in enumerate(are_parts) if not is_part]
     dense = [index for index in shared if not isinstance(summed[index], tf.IndexedSlices)]
-    reduced = ranks.sum([summed[index] for index in dense] + list(others), name="gradients")
-    for index, gradient in zip(dense, reduced, strict=False):
+    sent = [summed[index] for index in dense]
+    if in_half:
+        halves = ranks.sum([tf.cast(gradient, tf.float16) for gradient in sent], name="half_gradients")
+        reduced = [tf.cast(half, tf.float32) for half in halves]
+        others = ranks.sum(others, name="losses")
+    else:
+        everything = ranks.sum([*sent, *others], name="gradients")
+        reduced, others = everything[: len(dense)], everything[len(dense) :]
+    for index, gradient in zip(dense, reduced, strict=True):
         summed[index] = gradient
     for index in shared:
         if isinstance(summed[index], tf.IndexedSlices):
             summed[index] = ranks.sum_slices(summed[index], name=f"slices_{index}")
-    return summed, reduced[len(dense) :]
-
-
-def _is_small_table(gradient: Gradient) -> bool:
-    return (
-        isinstance(gradient, tf.IndexedSlices)
-        and (gradient.shape.num_elements() or DENSE_ELEMENTS + 1) <= DENSE_ELEMENTS
-    )
+    return summed, list(others)

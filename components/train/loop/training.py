@@ -25,7 +25,8 @@ from components.train.checkpoints.standing import Standing
 from components.train.checkpoints.state import shared_state_of
 from components.train.checkpoints.warm_start import warm_start
 from components.train.loop.averages import Averages
-from components.train.loop.log import TrainingLog
+from components.train.loop.data import tensors
+from components.train.loop.log import PARAMETER, TrainingLog
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.meter import Meter
 from components.train.loop.ranks import SharedError, together
@@ -84,7 +85,9 @@ class Training:
             kept=session.kept,
             averages=self._averages,
             rows=data.one_size(data.train.rows),
+            fp16_allreduce=parameters.fp16_allreduce,
         )
+        self.exchange = self._choose_exchange() if self._ranks.size > 1 else {}
 
     def run(self, log: TrainingLog) -> None:
         """Trains; afterwards ``standing`` holds the results, and the model the weights to export.
@@ -98,6 +101,8 @@ class Training:
         """
         if self.standing.epoch >= self._parameters.epochs:
             self._save()  # resumed after its last epoch: its own folder may have no checkpoint yet
+        if self.exchange:
+            log.write(PARAMETER, {"gradient_exchange": self.exchange})
         while self.standing.epoch < self._parameters.epochs:
             self._epoch(log)
         self._averages.assign_to(self._session.model.trainable_variables)
@@ -119,6 +124,18 @@ class Training:
             together(self._ranks, self._warm_start)
         for part in (self._session.model, self._optimizer, self._loss_scale, self._averages):
             self._ranks.copy_variables(shared_state_of(part))
+
+    def _choose_exchange(self) -> dict[str, str]:
+        """How the gradients of each table are exchanged, chosen by the rows of the first batch."""
+        batches = self._data.training_batches(self.standing.seed, self.standing.epoch)
+        exchange = self.step.choose_exchange(tensors(together(self._ranks, lambda: next(batches))))
+        if exchange and self._session.is_first:
+            rows = [name for name, how in exchange.items() if how == "rows"]
+            whole = f"{len(exchange) - len(rows)} of {len(exchange)}"
+            told = f"gradients of {whole} tables are summed whole over {self._ranks.size} ranks"
+            named = ", ".join(rows[:5]) + (", ..." if len(rows) > 5 else "")
+            print(told + (f"; exchanged by rows: {named}" if rows else ""), flush=True)
+        return exchange
 
     def _warm_start(self) -> None:
         if self._session.is_first or self._checkpoints.layout:

@@ -8,6 +8,7 @@ shares' gradients, summed once, are the gradient of the true loss. The exchange 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 
 import tensorflow as tf
@@ -17,10 +18,12 @@ from components.models.layers.dropout import masks_of
 from components.models.loss import part_of, sum_of
 from components.models.ops.choice import training_back_end
 from components.models.ops.rows import dense_gradients
+from components.models.ops.scaling import Scaling
 from components.models.optimizers.groups import Optimizers
 from components.models.tables.placement import sharding_of
 from components.tasks import Kept, Streaming
 from components.train.loop.averages import Averages
+from components.train.loop.exchange import is_whole, touched_rows
 from components.train.loop.filling import filled
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Ranks
@@ -45,6 +48,7 @@ class TrainingStep:
         kept: the task's kept columns that the data have, and their features.
         averages: of the model's trainable variables; None keeps none.
         rows: to fill this rank's batches up to, with samples that count for nothing; 0 leaves them as they are.
+        fp16_allreduce: sum dense gradients over the ranks in half precision.
 
     Attributes:
         parts: names of the parts of the loss (:func:`components.models.loss.part_of`), known once a step was taken.
@@ -63,19 +67,49 @@ class TrainingStep:
         kept: Mapping[Kept, str] = MappingProxyType({}),
         averages: Averages | None = None,
         rows: int = 0,
+        fp16_allreduce: bool = False,
     ) -> None:
         self._model, self._optimizer, self._ranks = model, optimizer, ranks
         self._metrics, self._loss_scale, self._label, self._kept = metrics, loss_scale, label, kept
         self._averages = averages or Averages(model.trainable_variables, 0.0)
         self._variables = list(model.trainable_variables)
         self._are_parts = [sharding_of(variable) is not None for variable in self._variables]
-        self._xla, self._rows = xla, rows
+        self._xla, self._rows, self._in_half = xla, rows, fp16_allreduce
+        self._whole = self._chosen([None] * len(self._variables))
         compiled = {"jit_compile": True} if xla else {}
         self._differentiate = tf.function(self._loss_and_gradients, autograph=False, **compiled)
         self._counts = tf.function(self._term_counts, autograph=False, **compiled)
         self.parts: tuple[str, ...] = ()
         self.run = tf.function(self._run, input_signature=[dict(signature)], autograph=False)
         self.run_in_parts = tf.function(self._run_in_parts, input_signature=[dict(signature)], autograph=False)
+
+    def choose_exchange(self, batch: Features) -> dict[str, str]:
+        """Chooses, before the first step, how the ranks exchange the gradients of each table; all take part.
+
+        Args:
+            batch: this rank's share of a global batch.
+
+        Returns:
+            "whole" or "rows" of each table that is not divided among the ranks, by the name of the variable.
+        """
+        features = {name: values for name, values in batch.items() if name != self._label}
+        labels = tf.cast(batch[self._label], tf.float32)
+        gathered = self._ranks.gather(touched_rows(self._model, self._variables, features, labels))
+        touched = [None if None in rows else max(rows) for rows in zip(*gathered, strict=True)]
+        self._whole = self._chosen(touched, next(iter(features.values())).dtype.size)
+        chosen = zip(self._variables, touched, self._whole, self._are_parts, strict=True)
+        return {
+            variable.name.removesuffix(":0"): "whole" if whole else "rows"
+            for variable, rows, whole, is_part in chosen
+            if rows is not None and not is_part
+        }
+
+    def _chosen(self, touched: Sequence[int | None], index_bytes: int = 4) -> list[bool]:
+        keeps, ranks, value_bytes = self._optimizer.keeps_sparse, self._ranks.size, 2 if self._in_half else 4
+        if ranks == 1:  # nothing is sent
+            return [not sparse for sparse in keeps]
+        each = zip(self._variables, keeps, touched, strict=True)
+        return [is_whole(v.shape.as_list(), sparse, rows, ranks, index_bytes, value_bytes) for v, sparse, rows in each]
 
     def _run(self, batch: Features) -> tf.Tensor:
         """Trains on this rank's share of a global batch and returns the loss of the whole one, float32."""
@@ -97,10 +131,10 @@ class TrainingStep:
         with training_back_end():
             with tf.name_scope("exchange"):
                 gradients, (losses,) = sum_gradients(
-                    self._ranks, gradients, [losses], self._optimizer.keeps_sparse, self._are_parts
+                    self._ranks, gradients, [losses], self._whole, self._are_parts, self._in_half
                 )
             with tf.name_scope("loss_scale"):
-                self._loss_scale.apply(gradients, self._update, self._agreed)
+                self._loss_scale.apply(gradients, partial(self._update, gradients), self._agreed)
         with tf.name_scope("metrics"):
             self._metrics.update(labels, logits[: tf.shape(labels)[0]], kept_columns(batch, self._kept))
         return losses
@@ -118,8 +152,10 @@ class TrainingStep:
         self, features: Features, labels: tf.Tensor, counted: tf.Tensor | None, shares: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
         """This rank's share of the loss and of its parts, its logits, and the gradients of its share, scaled."""
-        moved = [v for v, sparse in zip(self._variables, self._optimizer.keeps_sparse, strict=True) if not sparse]
-        with dense_gradients(moved), training_back_end(self._xla):
+        with (
+            dense_gradients(v for v, whole in zip(self._variables, self._whole, strict=True) if whole),
+            training_back_end(self._xla),
+        ):
             with masks_of(self._ranks.rank), tf.GradientTape() as tape:
                 logits, terms = self._model.loss_terms(features, labels, training=True)
                 if shares is None:
@@ -139,8 +175,8 @@ class TrainingStep:
         (others,) = self._ranks.sum([tf.cast(tf.logical_not(finite), tf.float32)], name="not_finite")
         return tf.equal(others, 0.0)
 
-    def _update(self, gradients: Sequence[Gradient], allowed: tf.Tensor | None) -> None:
-        self._optimizer.apply(list(zip(gradients, self._variables, strict=True)), allowed)
+    def _update(self, gradients: Sequence[Gradient], scaling: Scaling) -> None:
+        self._optimizer.apply(list(zip(gradients, self._variables, strict=True)), scaling)
         self._averages.update(self._variables)
 
 

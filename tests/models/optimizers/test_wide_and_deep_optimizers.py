@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from components.models import make_optimizer
+from components.models.ops.scaling import Scaling
 
 ROWS, WIDTH, STEPS = 12, 3, 70
 
@@ -75,9 +76,9 @@ def test_steps_that_are_not_allowed_leave_rmsprop_where_it_was() -> None:
     variable = tf.Variable(start)
     # Every second call is skipped, so that the state is scaled anew after 15 steps.
     for gradient in gradients:
-        optimizer.apply([(gradient, variable)], tf.constant(True))
-        zeros = tf.IndexedSlices(tf.zeros_like(gradient.values), gradient.indices, gradient.dense_shape)
-        optimizer.apply([(zeros, variable)], tf.constant(False))
+        optimizer.apply([(gradient, variable)], Scaling(tf.constant(1.0), tf.constant(True)))
+        broken = tf.IndexedSlices(gradient.values * np.inf, gradient.indices, gradient.dense_shape)
+        optimizer.apply([(broken, variable)], Scaling(tf.constant(0.0), tf.constant(False)))
     undisturbed, expected = make_optimizer("rmsprop", lambda step: 0.05 / (1.0 + step), rho=0.5), tf.Variable(start)
     for gradient in gradients:
         undisturbed.apply([(gradient, expected)])

@@ -76,7 +76,7 @@ def built(ranks: Ranks, kinds: Mapping[str, str], dtype: tf.DType = tf.float32) 
 
 
 def training(
-    model: Small, ranks: Ranks, optimizer: str, amp: bool = False
+    model: Small, ranks: Ranks, optimizer: str, amp: bool = False, fp16_allreduce: bool = False
 ) -> tuple[TrainingStep, Optimizers, LossScale]:
     rate = {"sgd": 1.0, "adam": 0.01, "lazy_adam": 0.01}[optimizer]
     optimizers = Optimizers(
@@ -85,23 +85,39 @@ def training(
     signature = {name: tf.TensorSpec([None, *values.shape[1:]], tf.int32) for name, values in batch(0).items()}
     scale = LossScale(amp)
     return (
-        TrainingStep(model, optimizers, ranks, BinaryMetrics(False), scale, signature, "label", False),
+        TrainingStep(
+            model,
+            optimizers,
+            ranks,
+            BinaryMetrics(False),
+            scale,
+            signature,
+            "label",
+            False,
+            fp16_allreduce=fp16_allreduce,
+        ),
         optimizers,
         scale,
     )
 
 
 def train(
-    ranks: Ranks, kinds: Mapping[str, str], optimizer: str, amp: bool = False, steps: int = STEPS
+    ranks: Ranks,
+    kinds: Mapping[str, str],
+    optimizer: str,
+    amp: bool = False,
+    steps: int = STEPS,
+    fp16_allreduce: bool = False,
 ) -> dict[str, np.ndarray]:
     """Trains; returns the losses, and of each variable the rank's part and which part that is."""
     model = built(ranks, kinds, tf.float16 if amp else tf.float32)
-    step, _, _ = training(model, ranks, optimizer, amp)
-    losses = []
+    step, _, _ = training(model, ranks, optimizer, amp, fp16_allreduce)
+    step.choose_exchange({name: tf.constant(share(values, ranks)) for name, values in batch(0).items()})
+    losses, sent = [], ranks.sent_bytes()
     for number in range(steps):
         mine = {name: tf.constant(share(values, ranks)) for name, values in batch(number).items()}
         losses.append(float(step.run(mine)))
-    found = {"losses": np.array(losses)}
+    found = {"losses": np.array(losses), "sent": np.array(ranks.sent_bytes() - sent)}
     for number, variable in enumerate(model.trainable_variables):
         found[str(number)] = variable.numpy()
         sharding = sharding_of(variable)

@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 
 from components.models import make_optimizer
+from components.models.ops.scaling import Scaling, all_finite
 from components.models.optimizers.groups import OptimizerGroup, Optimizers
 from components.train.loop.loss_scale import GROWTH_STEPS, INITIAL, LossScale
 
@@ -42,7 +43,7 @@ class Setting:
 
     def _step(self, values: tf.Tensor) -> None:
         gradient = tf.IndexedSlices(values, tf.constant(ROWS), tf.constant([3, 2]))
-        self.scale.apply([gradient], lambda given, allowed: self.rules.apply([(given[0], self.variable)], allowed))
+        self.scale.apply([gradient], lambda scaling: self.rules.apply([(gradient, self.variable)], scaling))
 
     def state(self) -> list[np.ndarray]:
         kept = getattr(self.optimizer, "variables", [])
@@ -94,14 +95,32 @@ def test_the_device_decides_and_the_host_does_not_wait_for_it():
 
 
 def test_without_mixed_precision_gradients_stay_as_they_are() -> None:
-    scale, seen = LossScale(False, 65_536.0), []
-    scale.apply([tf.constant(3.0)], lambda given, allowed: seen.append((float(given[0]), allowed)))
-    assert float(scale.value) == 1.0 and seen == [(3.0, None)]
+    scale = LossScale(False, 65_536.0)
+    seen: list[Scaling] = []
+    scale.apply([tf.constant(3.0)], seen.append)
+    assert float(scale.value) == 1.0 and seen == [Scaling()]
 
 
-def test_a_constant_scale_stays_at_an_overflow_and_applies_the_step() -> None:
-    scale, seen = LossScale(True, 65_536.0), []
-    for gradient in (65_536.0 * 3.0, np.inf):
-        scale.apply([tf.constant(gradient)], lambda given, allowed: seen.append((float(given[0]), allowed)))
-    assert seen == [(3.0, None), (np.inf, None)]
-    assert float(scale.value) == 65_536.0
+@pytest.mark.parametrize("name", ["adam", "lazy_adam", "sgd", "ftrl", "rmsprop", "plain"])
+def test_a_constant_scale_stays_at_an_overflow_and_applies_the_step(name: str) -> None:
+    setting, alone = Setting(name), Setting(name)
+    setting.scale = LossScale(True, 65_536.0)
+    setting.step(tf.constant(TRUE * 65_536.0))
+    alone.rules.apply([(tf.IndexedSlices(tf.constant(TRUE), tf.constant(ROWS), tf.constant([3, 2])), alone.variable)])
+    for one, other in zip(setting.state(), alone.state(), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4)
+    setting.step(tf.constant(TRUE * np.inf))
+    assert not np.isfinite(setting.variable).all()
+    assert float(setting.scale.value) == 65_536.0
+
+
+@pytest.mark.parametrize("large", [False, True], ids=["small", "large"])
+@pytest.mark.parametrize("broken", [np.nan, -np.inf])
+def test_one_number_that_is_not_finite_is_found_in_any_gradient(large: bool, broken: float) -> None:
+    numbers = np.zeros([1 << 19 if large else 3], "f")
+    fine = [tf.zeros([2, 2]), tf.IndexedSlices(tf.ones([1, 2]), tf.constant([0]), tf.constant([3, 2]))]
+    assert all_finite([*fine, tf.constant(numbers)])
+    numbers[-1] = broken
+    assert not all_finite([*fine, tf.constant(numbers)])
+    slices = tf.IndexedSlices(tf.constant(numbers[None]), tf.constant([0]), tf.constant([3, len(numbers)]))
+    assert not all_finite([*fine, slices])

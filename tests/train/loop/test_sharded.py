@@ -18,13 +18,18 @@ pytestmark = pytest.mark.slow
 
 # A table of each kind; tables/kind, the smallest, is replicated.
 MIXED = {"tables/city": "rows", "tables/tags": "rank", "embedding_tables": "columns"}
-CURVE = {"mixed": (MIXED, "adam", False, STEPS)}
-OTHERS = {"lazy": (MIXED, "lazy_adam", False, 20), "amp": (MIXED, "sgd", True, 20)}
+CURVE = {"mixed": (MIXED, "adam", False, STEPS, False)}
+OTHERS = {
+    "lazy": (MIXED, "lazy_adam", False, 20, False),
+    "amp": (MIXED, "sgd", True, 20, False),
+    "whole": ({}, "sgd", True, 20, False),
+    "half": ({}, "sgd", True, 20, True),
+}
 # Processes take longer to start than to train: two of them train everything.
 SIZES = {2: "mpi", 4: "gloo"}
 
 
-def main(ranks: Ranks, folder: Path, cases: Mapping[str, tuple[Mapping[str, str], str, bool, int]]) -> None:
+def main(ranks: Ranks, folder: Path, cases: Mapping[str, tuple[Mapping[str, str], str, bool, int, bool]]) -> None:
     """What a rank does."""
     for name, case in cases.items():
         np.savez(folder / f"{name}-{ranks.rank}.npz", **train(ranks, *case))
@@ -56,7 +61,7 @@ def test_divided_tables_follow_the_loss_curve_of_whole_ones_over_a_hundred_steps
     for rank in range(size):
         found = dict(np.load(trained[size] / f"mixed-{rank}.npz"))
         np.testing.assert_allclose(found["losses"], alone["losses"], atol=1e-5, rtol=0)
-        for name in (name for name in alone if name != "losses"):
+        for name in (name for name in alone if name not in ("losses", "sent")):
             expected = alone[name]
             if f"{name}_part" in found:
                 first, step, begin, end = found[f"{name}_part"]
@@ -66,10 +71,15 @@ def test_divided_tables_follow_the_loss_curve_of_whole_ones_over_a_hundred_steps
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_mixed_precision_and_other_optimizers_train_divided_tables(name: str, trained: dict[int, Path]) -> None:
-    _, optimizer, amp, steps = OTHERS[name]
+    _, optimizer, amp, steps, _ = OTHERS[name]
     expected = train(Alone(), {}, optimizer, amp, steps)["losses"]
     found = np.load(trained[2] / f"{name}-0.npz")["losses"]
     np.testing.assert_allclose(found, expected, atol=2e-2 if amp else 1e-5, rtol=0)
+
+
+def test_gradients_in_half_precision_send_half_the_bytes(trained: dict[int, Path]) -> None:
+    whole, half = (np.load(trained[2] / f"{name}-0.npz")["sent"] for name in ("whole", "half"))
+    assert 0.45 * whole < half < 0.55 * whole
 
 
 @pytest.mark.parametrize("model_type", MODELS)

@@ -16,15 +16,19 @@ def adam_all(updates: Sequence[Update], by: AdamStep) -> None:
     """See :func:`components.models.ops.rows.adam_all`.
 
     Small variables, with their moments and gradients, are joined to four vectors, moved, and split again; a variable
-    takes over its part, so that nothing is launched for it.
+    takes over its part, so that nothing is launched for it. Under a loss scale a large one is moved by one kernel too,
+    since TensorFlow's operation would need the true gradient in memory.
     """
     small = [update for update in updates if _is_small(update)]
     for gradient, variable, first, second in updates:
-        if not any(variable is other for _, other, _, _ in small):
+        if any(variable is other for _, other, _, _ in small):
+            continue
+        if by.scaling.inverse is None:
             adam(variable, first, second, gradient, by)
+        else:
+            _move(variable, first, second, tf.convert_to_tensor(gradient), by)
     if not small:
         return
-    by = by.if_allowed()
     g, w, m, v = (tf.concat([tf.reshape(part, [-1]) for part in parts], 0) for parts in zip(*small, strict=True))
     w, m, v = _moved(g, w, m, v, by)
     sizes = [variable.shape.num_elements() for _, variable, _, _ in small]
@@ -34,9 +38,20 @@ def adam_all(updates: Sequence[Update], by: AdamStep) -> None:
 
 
 @fused
+def _move(variable: tf.Variable, first: tf.Variable, second: tf.Variable, gradient: tf.Tensor, by: AdamStep) -> None:
+    # Assigned within, where XLA writes over the old values instead of beside them.
+    weights, m, v = _moved(gradient, tf.identity(variable), tf.identity(first), tf.identity(second), by)
+    variable.assign(weights)
+    first.assign(m)
+    second.assign(v)
+
+
+@fused
 def _moved(
     g: tf.Tensor, w: tf.Tensor, m: tf.Tensor, v: tf.Tensor, by: AdamStep
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
+    by = by.if_allowed()
+    g = by.scaling.true(g)
     m += (g - m) * (1.0 - by.beta_1)
     v += (tf.square(g) - v) * (1.0 - by.beta_2)
     corrected = by.rate * tf.sqrt(1.0 - by.powers[1]) / (1.0 - by.powers[0])

@@ -34,7 +34,7 @@ def adam(
     A gradient of the whole table is never in memory. What is new is written beside the old, past the caches, and the
     variables take over that memory.
     """
-    if not isinstance(gradient, tf.IndexedSlices) or variable.shape.rank != 2 or by.allowed is not None:
+    if not isinstance(gradient, tf.IndexedSlices) or variable.shape.rank != 2 or by.scaling.allowed is not None:
         return NotImplemented
     if not rows.supports(variable.shape[-1], gradient.values.dtype):
         return NotImplemented
@@ -46,7 +46,7 @@ def adam(
         *old, named, values, size = arrays
         return _step(old, named, values, np.float32(size), factors)
 
-    given = [*(rows.whole(table) for table in variables), gradient.indices, gradient.values, rate]
+    given = [*(rows.whole(table) for table in variables), gradient.indices, by.scaling.true(gradient.values), rate]
     new = host.call(run, given, [table.shape for table in variables])
     for table, values in zip(variables, new, strict=True):
         table.assign(values)

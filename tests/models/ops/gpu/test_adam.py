@@ -6,7 +6,9 @@ import tensorflow as tf
 
 from components.models import make_optimizer
 from components.models.ops.choice import as_with_gpu, training_back_end
+from components.models.ops.scaling import Scaling
 
+SCALE = 1024.0
 SHAPES = [(3, 4), (5,), (2, 2, 2), (1 << 18, 2)]  # the last one is not small
 
 
@@ -17,14 +19,16 @@ def moved(on_gpu: bool, decay: float, verdicts: list[bool | None]) -> list[np.nd
     optimizer: Any = make_optimizer("adam", 0.1, weight_decay=decay)
     optimizer.build(variables)
     for verdict in verdicts:
-        gradients = [tf.constant(random.normal(size=shape).astype("f")) for shape in SHAPES]
+        size = 1.0 if verdict is None else SCALE if verdict else np.nan
+        gradients = [tf.constant(size * random.normal(size=shape).astype("f")) for shape in SHAPES]
         pairs = list(zip(gradients, variables, strict=True))
-        allowed = None if verdict is None else tf.constant(verdict)
+        inverse = tf.constant(1.0 / SCALE if verdict else 0.0)
+        scaling = Scaling() if verdict is None else Scaling(inverse, tf.constant(verdict))
         if on_gpu:
             with as_with_gpu(), training_back_end():
-                optimizer.apply(pairs, allowed)
+                optimizer.apply(pairs, scaling)
         else:
-            optimizer.apply(pairs, allowed)
+            optimizer.apply(pairs, scaling)
     return [v.numpy() for v in (*variables, *optimizer.variables)]
 
 
