@@ -12,11 +12,8 @@ __all__ = [
     "NotComparable",
     "RawModel",
     "Scored",
-<<<<<<< HEAD
-    "describe_model",
-=======
     "Searched",
->>>>>>> report31
+    "describe_model",
     "load_model",
     "load_raw_model",
     "open_test_split",

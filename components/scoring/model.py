@@ -45,7 +45,7 @@ class ExportedModel:
         inputs: names of the features that it reads.
         output: name of what it returns.
         signature: the TensorFlow function behind it.
-        search: the function behind the signature ``search``; None where the model has none.
+        search: the function behind the signature ``search``; None where the model has none, or is not loaded.
     """
 
     folder: Path
@@ -129,7 +129,10 @@ def load_model(folder: Path | str) -> ExportedModel:
     def call(**features: Any) -> Mapping[str, Any]:
         return loaded.signatures[SIGNATURE](**features)
 
-    return replace(described, signature=call)
+    search = loaded.signatures.get(SEARCH)
+    if search is not None and SEARCH not in search.structured_outputs:
+        search = None  # somebody's signature of another meaning
+    return replace(described, signature=call, search=search)
 
 
 def describe_model(folder: Path | str) -> ExportedModel:
@@ -155,18 +158,10 @@ def describe_model(folder: Path | str) -> ExportedModel:
             f"{saved}: has no signature {SIGNATURE} that returns one score; export the model with the train step"
         )
     parameters = read_notes(folder / "parameters.json")
-<<<<<<< HEAD
     loaded = cache(lambda: load_model(folder))
     return ExportedModel(
         folder, spec, parameters, inputs, outputs[0], lambda **features: loaded().signature(**features)
     )
-=======
-    inputs = tuple(sorted(signature.structured_input_signature[1]))
-    search = loaded.signatures.get(SEARCH)
-    if search is not None and SEARCH not in search.structured_outputs:
-        search = None  # somebody's signature of another meaning
-    return ExportedModel(folder, spec, parameters, inputs, output, call, search)
->>>>>>> report31
 
 
 def load_saved_model(saved: Path) -> Any:

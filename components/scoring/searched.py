@@ -9,7 +9,6 @@ import numpy as np
 
 from components.feature_spec import Channel, FeatureSpec
 from components.feature_spec.values import names_of
-from components.records import Records
 from components.scoring.model import ExportedModel
 from components.scoring.split import translated
 
@@ -85,6 +84,8 @@ def search_examples(
         lookups: as for :func:`components.scoring.split.score_split`.
         split: "train" or "test".
     """
+    from components.records import Records  # with Numba, as in score_split
+
     channels = [spec.channels.get(name, ()) for name in (Channel.USER, Channel.TARGET, Channel.POSITIVE)]
     if model.search is None or not all(channels[1:]):
         return None
