@@ -23,7 +23,7 @@ Steps = dict[str, Callable[[Batch], tf.Tensor]]
 
 def our_step(optimizer: str = "adam") -> Step:
     """SIM with the cardinalities of Amazon Books."""
-    return worker_step("sim", specification(), optimizer=optimizer)
+    return worker_step("sim", specification(), optimizer=optimizer, dropout_rate=-1.0)
 
 
 def reference_step(model: Any) -> Callable[[Batch], tf.Tensor]:

@@ -19,5 +19,6 @@ MODEL = ModelDefinition(
     dataset="amazon_reviews",
     task="click",
     check=check_histories,
-    defaults={"average_decay": 0.9},  # 0 is the published training
+    # Less spread from seed to seed than the published training: 3 epochs, no dropout, no averages.
+    defaults={"epochs": 4, "dropout_rate": 0.2, "average_decay": 0.95},
 )
