@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from components.secrets import without_password
 from components.steps.command import command
@@ -18,9 +19,9 @@ from tests.storage.conftest import server
 
 __all__ = ["server"]
 
-_CANARY = "canary7f3a"
+CANARY = "canary7f3a"
 # Every credential that kfrec or a library of it reads from the environment.
-_VARIABLES = [
+CREDENTIALS = [
     "MLFLOW_TRACKING_USERNAME", "MLFLOW_TRACKING_PASSWORD", "MLFLOW_TRACKING_TOKEN", "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "KFP_TOKEN", "KFP_COOKIES",
 ]  # fmt: skip
@@ -33,8 +34,8 @@ _REVIEWS = [
 
 @pytest.fixture
 def canaries(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in _VARIABLES:
-        monkeypatch.setenv(name, _CANARY)
+    for name in CREDENTIALS:
+        monkeypatch.setenv(name, CANARY)
 
 
 def holds_canary(folder: Path) -> list[str]:
@@ -42,7 +43,7 @@ def holds_canary(folder: Path) -> list[str]:
     return [
         str(path)
         for path in folder.rglob("*")
-        if _CANARY in str(path.relative_to(folder)) or (path.is_file() and _CANARY.encode() in path.read_bytes())
+        if CANARY in str(path.relative_to(folder)) or (path.is_file() and CANARY.encode() in path.read_bytes())
     ]
 
 
@@ -68,8 +69,8 @@ def test_a_source_with_a_password_is_read_and_written_nowhere(
     server.files["/data/meta_a.json.gz"] = gzip.compress(
         "\n".join(f"{{'asin': 'B{item}', 'categories': [['Books', 'One']]}}" for item in range(9)).encode()
     )
-    source = f"{server.url.replace('://', f'://me:{_CANARY}@')}/data?token={_CANARY}"
-    server.files |= {f"{name}?token={_CANARY}": content for name, content in server.files.items()}
+    source = f"{server.url.replace('://', f'://me:{CANARY}@')}/data?token={CANARY}"
+    server.files |= {f"{name}?token={CANARY}": content for name, content in server.files.items()}
     words = ["--raw", tmp_path / "raw", "--source", source, "--files", "reviews_a.json.gz,meta_a.json.gz"]
     assert command("download", [*map(str, words), "--cache_dir", str(tmp_path / "cache")]) == 0, capfd.readouterr()
     words = [
@@ -85,16 +86,16 @@ def test_a_source_with_a_password_is_read_and_written_nowhere(
     words = ["--raw", tmp_path / "again", "--source", source, "--files", "reviews_a.json.gz,meta_a.json.gz"]
     assert command("download", list(map(str, words))) == 2
     assert "me:***@" in (tmp_path / "parquet" / "_manifest.json").read_text()
-    assert holds_canary(tmp_path) == [] and _CANARY not in "".join(capfd.readouterr())
+    assert holds_canary(tmp_path) == [] and CANARY not in "".join(capfd.readouterr())
     assert holds_canary(database.parent) == []
 
 
 def test_the_record_of_a_run_has_no_password(tmp_path: Path) -> None:
-    record = RunRecord(tmp_path, Pipeline(), {"source": f"https://me:{_CANARY}@host/data"}, "sqlite:///a.db")
+    record = RunRecord(tmp_path, Pipeline(), {"source": f"https://me:{CANARY}@host/data"}, "sqlite:///a.db")
     record.write()
     assert read_record(tmp_path).parameters == {"source": "https://me:***@host/data"}
     assert holds_canary(tmp_path) == []
-    assert _CANARY in record.parameters["source"]  # the run itself goes on with it
+    assert CANARY in record.parameters["source"]  # the run itself goes on with it
 
 
 def test_a_compiled_pipeline_has_no_credential(
@@ -102,7 +103,18 @@ def test_a_compiled_pipeline_has_no_credential(
 ) -> None:
     assert main(["compile", "--model=din", f"--output={tmp_path}"]) == 0
     assert list(tmp_path.rglob("*.yaml")) and holds_canary(tmp_path) == []
-    assert _CANARY not in "".join(capfd.readouterr())
+    assert CANARY not in "".join(capfd.readouterr())
+
+
+def test_a_password_is_not_handed_to_kfp(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source = f"https://me:{CANARY}@host/data"
+    schedule = {"name": "nightly", "pipeline": "training", "cron": "0 0 2 * * *", "parameters": {"source": source}}
+    (tmp_path / "schedules.yaml").write_text(yaml.safe_dump({"time_zone": "UTC", "schedules": [schedule]}))
+    for words in (["submit", "--set", f"source={source}"], ["schedule", "apply", f"-f={tmp_path / 'schedules.yaml'}"]):
+        assert main([*words, "--endpoint=http://127.0.0.1:9"]) == 2
+        said = "".join(capfd.readouterr())
+        assert "parameter source='https://me:***@host/data': KFP keeps parameters" in said, said
+        assert said.count("\n") == 1 and CANARY not in said
 
 
 def test_nothing_that_came_from_outside_is_unpickled() -> None:

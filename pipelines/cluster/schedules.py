@@ -17,9 +17,9 @@ from components.errors import KfrecError
 from components.steps.settings_file import checked as typed
 from components.steps.settings_file import read_yaml, require_mapping
 from pipelines.cluster.cron import check_cron, last_time, next_times
+from pipelines.cluster.parameters import checked_for_cluster
 from pipelines.compilation import version_name
-from pipelines.defaults import CLUSTER_DEFAULTS, MODEL, PIPELINES, Pipeline
-from pipelines.parameters import checked
+from pipelines.defaults import MODEL, PIPELINES, Pipeline
 
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?")
 
@@ -166,7 +166,7 @@ def _schedule(place: str, entry: Any) -> Schedule:
         raise KfrecError(f"{place}: end {schedule.end!r} is not after start {schedule.start!r}; correct one")
     try:
         check_cron(schedule.cron)
-        parameters = checked(schedule.parameters, schedule.runs, CLUSTER_DEFAULTS)
+        parameters = checked_for_cluster(schedule.parameters, schedule.runs)
     except KfrecError as error:
         raise KfrecError(f"{place}: {error}") from None
     return dataclasses.replace(schedule, parameters=parameters)

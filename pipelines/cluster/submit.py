@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from components.errors import KfrecError
 from pipelines.cluster.connection import explained, may_pass
+from pipelines.cluster.parameters import checked_for_cluster
 from pipelines.cluster.versions import ensure_version
-from pipelines.defaults import CLUSTER_DEFAULTS, Pipeline
-from pipelines.parameters import checked
+from pipelines.defaults import Pipeline
 
 if TYPE_CHECKING:
     from kfp import Client
@@ -51,7 +51,7 @@ def submit(client: Client, host: str, wanted: Submission, tell: Callable[[str], 
     from kfp_server_api import ApiException
     from urllib3.exceptions import HTTPError
 
-    values = checked(wanted.values, wanted.pipeline, CLUSTER_DEFAULTS)
+    values = checked_for_cluster(wanted.values, wanted.pipeline)
     with explained(host):
         version = ensure_version(client, wanted.ir)
         tell(f"pipeline {version.pipeline}, version {version.name}{' (uploaded)' if version.is_new else ''}")

@@ -14,7 +14,7 @@ from pipelines.cli.options import (
     add_settings,
     pipeline_of,
 )
-from pipelines.parameters import checked, parse_assignment
+from pipelines.parameters import parse_assignment
 
 SUMMARY = "run a pipeline on a cluster"
 EPILOG = PARAMETERS_LISTED
@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     from pipelines.cluster.connection import ENDPOINT, connect
+    from pipelines.cluster.parameters import checked_for_cluster
     from pipelines.cluster.submit import Submission, follow, submit
     from pipelines.compilation import compiled
     from pipelines.task_settings import load_settings
@@ -49,7 +50,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.no_cache:
         settings = settings.without_cache()
     pipeline = pipeline_of(options)
-    values = checked(dict(parse_assignment(text) for text in options.set), pipeline)
+    values = checked_for_cluster(dict(parse_assignment(text) for text in options.set), pipeline)
     host = (options.endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
     client = connect(options.endpoint, options.namespace)
     wanted = Submission(

@@ -22,6 +22,7 @@ from pipelines.cli import main
 from pipelines.runs.record import read_record
 from pipelines.training import up_to
 from tests.harm.test_kills import alive, end, nothing_goes_on, started
+from tests.test_secrets import CANARY, CREDENTIALS, holds_canary
 
 pytestmark = pytest.mark.slow
 _GIVEN = {
@@ -107,6 +108,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
         patch.setenv("TMPDIR", temporary)
         for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID"):
             patch.delenv(name, raising=False)
+        for name in CREDENTIALS:
+            patch.setenv(name, CANARY)
         ended = {
             step: end_during(step, number, begun, words, workdir)
             for step, number, begun, words in (
@@ -138,6 +141,13 @@ def equal_steps(run: Stopped, monkeypatch: pytest.MonkeyPatch) -> None:
             output.finished[name] = events[name] | {"outputs": places}
 
     monkeypatch.setattr("pipelines.runs.reproduce.train", train)
+
+
+def test_nothing_that_a_run_leaves_or_says_holds_a_credential(run: Stopped, summary: dict[str, Any]) -> None:
+    assert {"steps.log", "summary.json", "report.html"} <= {path.name for path in run.workdir.rglob("*")}
+    assert holds_canary(run.workdir) == []
+    said = [run.taken_up.stdout, run.taken_up.stderr, *(ended.said for ended in run.ended.values())]
+    assert CANARY not in "".join(said)
 
 
 def test_a_run_that_was_ended_says_so_and_nothing_of_it_goes_on(run: Stopped) -> None:
