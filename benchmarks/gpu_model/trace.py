@@ -47,7 +47,7 @@ PRECISIONS = (
 
 def traced(precision: Precision, samples: int = SAMPLES) -> FlatGraph:
     """The graph of a step of so many samples on one GPU."""
-    parameters = worker_parameters("sim")(seed=1, amp=precision.amp, xla=precision.xla)
+    parameters = worker_parameters("sim")(seed=1, amp=precision.amp, xla=precision.xla, dropout_rate=-1.0)
     spec = specification()
     with as_with_gpu():
         model = build_model(parameters, spec, seed=1)

@@ -47,9 +47,13 @@ PUBLISHED = {
 }
 
 
-def test_the_worker_has_every_published_parameter_with_its_default() -> None:
+# Those of SIM that spread less from seed to seed; docs/results.md has the figures.
+STEADIER = {"epochs": 4, "dropout_rate": 0.2}
+
+
+def test_the_worker_has_every_published_parameter_with_its_default_but_for_two() -> None:
     defaults = {p.name: p.plain_default for p in parameters_of(worker_parameters("sim"))}
-    assert {name: defaults.get(name, "absent") for name in PUBLISHED} == PUBLISHED
+    assert {name: defaults.get(name, "absent") for name in PUBLISHED} == PUBLISHED | STEADIER
 
 
 def test_text_becomes_typed_values() -> None:

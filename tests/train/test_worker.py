@@ -27,7 +27,7 @@ from tests.train.in_process import run_worker
 pytestmark = pytest.mark.slow
 
 COMMON = dict(global_batch_size=20, embedding_dim=4, seed=7, epochs=1, average_decay=0.9)
-SETTINGS = dict(**COMMON, long_seq_length=LONG)  # of SIM
+SETTINGS = dict(**COMMON, long_seq_length=LONG, dropout_rate=-1.0)  # of SIM
 # The model that is traced soonest, where it does not matter which one it is.
 SOONEST = dict(model_type="din")
 

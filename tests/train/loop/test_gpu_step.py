@@ -20,7 +20,9 @@ from tests.train.dataset import LONG, samples, specification
 
 def trained(folder, on_gpu: bool, monkeypatch, **given) -> tuple[list[float], list[np.ndarray]]:
     """The losses of three steps, and the weights after them."""
-    parameters = worker_parameters("sim")(embedding_dim=4, long_seq_length=LONG, lr=0.01, seed=1, **given)
+    parameters = worker_parameters("sim")(
+        embedding_dim=4, long_seq_length=LONG, dropout_rate=-1.0, lr=0.01, seed=1, **given
+    )
     spec = specification(folder)
     model = build_model(parameters, spec, seed=1)
     rule = Optimizers(registry.model("sim").optimizers(parameters, model, 1), model.trainable_variables)
