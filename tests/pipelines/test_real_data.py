@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.pipelines.test_end_to_end import kfrec
+from tests.pipelines.test_end_to_end import Run, in_process  # noqa: F401
 
 pytestmark = pytest.mark.slow
 
 
-def test_a_model_of_real_beauty_reviews_is_promoted(real_data: Path, tmp_path: Path) -> None:
-    summary = kfrec(
+def test_a_model_of_real_beauty_reviews_is_promoted(
+    real_data: Path,
+    tmp_path: Path,
+    in_process: Callable[..., Run],  # noqa: F811
+) -> None:
+    summary = in_process(
         tmp_path,
-        *("--source", str(real_data / "amazon_beauty"), "--set", "shortest_sequence_for_user=10"),
-        *("--set", "epochs=1", "--set", "train_seed=1"),
+        *("--source", str(real_data / "amazon_beauty"), "--set", "shortest_sequence_for_user=20"),
+        *("--set", "epochs=1", "--set", "train_seed=1", "--set", "bootstrap_samples=100"),
     ).summary
-    assert summary["steps"]["preprocess"]["counts"]["users"] == 5_123
-    assert summary["steps"]["tfrecord"]["rows"] == 163_156 + 10_246
+    assert summary["steps"]["preprocess"]["counts"]["users"] == 1_248
+    assert summary["steps"]["tfrecord"]["rows"] == 79_546 + 2_496
     assert summary["metrics"]["test_auc"] > 0.77
     assert summary["registered"]["alias"] == "champion"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,45 +14,46 @@ from components.checks import PROFILE
 from components.checks.profile import read_profile
 from components.download.step import run as download
 from components.steps.catalog import STEPS
+from pipelines.cli import main
 
 pytestmark = pytest.mark.slow
 
 SMALL = {
-    "embedding_dim": 4, "epochs": 2, "shortest_sequence_for_user": 8, "max_sequence_length": 20,
+    "embedding_dim": 4, "epochs": 1, "shortest_sequence_for_user": 8, "max_sequence_length": 20,
     "global_batch_size": 256, "auc_floor": 0.4, "train_seed": 1, "bootstrap_samples": 100,
     "preprocess_workers": 1,
 }  # fmt: skip
 
 
-def retrain(prefix: Path, workdir: Path, **values: Any) -> subprocess.CompletedProcess[str]:
-    given = {**SMALL, "data_prefix": str(prefix), "registered_model": "nightly", **values}
-    arguments = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
-    command = [
-        sys.executable,
-        "-m",
-        "pipelines.cli",
-        "run",
-        "--model=din",
-        "--pipeline=retraining",
-        f"--workdir={workdir}",
-    ]
-    return subprocess.run([*command, *arguments], capture_output=True, text=True, timeout=400, env=environment)
+@pytest.fixture
+def retrain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """``kfrec run`` in this process; each step is a process of its own. Returns the last line."""
+    monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
+
+    def run(prefix: Path, **values: Any) -> str:
+        monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+        given = {**SMALL, "data_prefix": str(prefix), "registered_model": "nightly", **values}
+        arguments = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
+        status = main(["run", "--model=din", "--pipeline=retraining", f"--workdir={tmp_path / 'runs'}", *arguments])
+        said = capsys.readouterr()
+        assert status == 0, said.err
+        return said.out.splitlines()[-1]
+
+    return run
 
 
-def summary(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
-    assert done.returncode == 0, done.stderr
-    return json.loads(Path(done.stdout.splitlines()[-1]).read_text())
+def summary(path: str) -> dict[str, Any]:
+    return json.loads(Path(path).read_text())
 
 
 def registration(found: dict[str, Any]) -> dict[str, Any]:
     return json.loads((Path(found["artifacts"]["registration"]) / "registration.json").read_text())
 
 
-def test_night_after_night(tmp_path: Path) -> None:
+def test_night_after_night(tmp_path: Path, retrain: Callable[..., str]) -> None:
     prefix, workdir = tmp_path / "logs", tmp_path / "runs"
     download(STEPS["download"].of(synthetic_users=300, synthetic_items=300), raw=prefix / "2026-11-09")
-    first = summary(retrain(prefix, workdir))
+    first = summary(retrain(prefix))
     assert set(first["steps"]) == {"find", "download", "preprocess", "tfrecord", "train", "evaluate", "register"}
     assert (first["registered"]["version"], first["registered"]["alias"]) == (1, "champion")
     noted = registration(first)
@@ -62,15 +61,13 @@ def test_night_after_night(tmp_path: Path) -> None:
     assert (noted["data_version"], noted["vocabulary"]) == ("2026-11-09", "fitted")
 
     # Nothing new: a plain statement, a good exit, and no run of the other steps.
-    again = retrain(prefix, workdir)
-    assert again.returncode == 0
     statement = "Nothing is new: 2026-11-09 is the newest data version, and a model was trained on it already."
-    assert again.stdout.splitlines()[-1] == statement
+    assert retrain(prefix) == statement
 
     # Larger, and so many new items that the old vocabulary would say little: a new one is fitted, training starts from
     # the champion's weights for what both know, and champion and challenger are judged on the same new samples.
     download(STEPS["download"].of(synthetic_users=380, synthetic_items=500), raw=prefix / "2026-11-10")
-    second = summary(retrain(prefix, workdir, warm_start="true"))
+    second = summary(retrain(prefix, warm_start="true"))
     noted = registration(second)
     assert noted["version"] == 2 and noted["champion_version_before"] == 1
     assert noted["data_version"] == "2026-11-10" and noted["rows"] > registration(first)["rows"]
@@ -87,8 +84,3 @@ def test_night_after_night(tmp_path: Path) -> None:
     assert (tags["kfrec.data_version"], tags["kfrec.vocabulary"]) == ("2026-11-10", "refitted")
     assert client.get_run(noted["run_id"]).data.metrics["data.new.reviews.asin"] > 0.05
     assert client.get_run(noted["run_id"]).data.tags["kfrec.occasion"] == noted["occasion"]
-
-
-def test_a_prefix_that_is_not_there_is_one_line(tmp_path: Path) -> None:
-    missing = retrain(tmp_path / "none", tmp_path / "runs")
-    assert missing.returncode == 2 and "none: no such folder" in missing.stderr
