@@ -176,7 +176,8 @@ def _told(step: Step, rows: Mapping[str, int], said: str, places: Mapping[str, P
 
 
 def _guarded(step: Step, job: Callable[[], Any], debug: bool) -> int:
-    """Runs ``job`` and returns the exit status: 2 for bad input, 1 where a worker crashed, 128 + n for signal n."""
+    """Runs ``job`` and returns the exit status: 2 for bad input, 1 where a worker crashed or memory ran
+    out, 128 + n for signal n."""
     try:
         with stopping_in_order():
             job()
@@ -186,6 +187,11 @@ def _guarded(step: Step, job: Callable[[], Any], debug: bool) -> int:
         if debug or told is None:
             raise
         return _fail(step, str(told), 2)
+    except MemoryError as error:
+        if debug:
+            raise
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        return _fail(step, f"out of memory ({reason}); give the step more memory, or fewer workers", 1)
     except WorkerCrashed as error:
         if debug:
             raise

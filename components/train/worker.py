@@ -7,6 +7,7 @@ mpirun -np 2 python -m components.train.worker ...
 
 from __future__ import annotations
 
+import re
 import signal
 import sys
 from collections.abc import Mapping, Sequence
@@ -29,8 +30,8 @@ BAD_INPUT, ABANDONED, UNREACHABLE = 2, 3, 4
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one worker and returns its exit status.
 
-    2 is for bad input, 3 where another rank failed, 4 where a service such as object storage did not answer: only 2
-    would be the same in another try.
+    2 is for bad input and for too little memory, 3 where another rank failed, 4 where a service such as object storage
+    did not answer: only 2 would be the same in another try.
     """
     end_with_parent(signal.SIGKILL)
     choice = chosen(STEPS["train"], sys.argv[1:] if arguments is None else arguments)
@@ -60,6 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if explained is None:
             raise
         return _fail(explained)
+    except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+        return _fail(_out_of_memory(str(error)))
     except (tf.errors.UnknownError, tf.errors.AbortedError, tf.errors.InternalError) as error:
         if ranks.size == 1 or "Horovod" not in str(error):
             raise
@@ -90,6 +93,15 @@ def _run(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> None:
             run_training(place.data, place.parameters, ranks, place.checkpoint_saved)
         else:
             run_inference(place.data, place.parameters, ranks)
+
+
+def _out_of_memory(message: str) -> KfrecError:
+    """An error that names the tensor, where TensorFlow's message does."""
+    found = re.search(r"tensor with shape(\[[\d,]*\]) and type (\w+) on \S*device:(\w+:\d+)", message)
+    what = f"a {found[2]} tensor of shape {found[1]} on {found[3]}" if found else message.partition("\n")[0]
+    return KfrecError(
+        f"out of memory for {what}; lower global_batch_size or the model's sizes, set amp, or use more workers"
+    )
 
 
 def _fail(error: KfrecError, told: bool = True) -> int:

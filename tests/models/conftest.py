@@ -73,6 +73,7 @@ def parameters() -> Callable[..., WorkerParameters]:
             long_seq_length=LENGTH - SHORT,
             deep_hidden_units=(6, 4),
             deep_dropout=0.0,
+            dropout_rate=-1.0,
             bottom_mlp_dims=(12, 2),
             top_mlp_dims=(6, 4, 1),
         )
