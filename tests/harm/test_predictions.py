@@ -94,7 +94,7 @@ def test_outputs(wrong: str, here: Path, capfd: pytest.CaptureFixture[str]) -> N
 
 
 _MODELS = [
-    "", "none", "raw", "parquet", "kfrec-ctr@champion", "kfrec-ctr@no one", "kfrec-ctr/99", "models:/kfrec-ctr/0",
+    "", "none", "raw", "parquet", "nobodys@champion", "nobodys@no one", "nobodys/99", "models:/nobodys/0",
     "models:/", "models:/a", "a@b@c", "a/b/c", "@", "gs://", "ftp://here/model", "documents", "documents/thesis.txt",
     "x" * 300,
 ]  # fmt: skip
