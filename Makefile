@@ -75,7 +75,7 @@ images: $(READY) ## build the images: make images REGISTRY=... [IMAGES="cpu trai
 images-test: $(READY) ## build the images on stand-ins of their bases and run them, with podman (a quarter of an hour, as root)
 	@.venv/bin/python -m tests.images.trial
 
-bench: $(READY) ## measure every stage against its reference (about 10 minutes)
+bench: $(READY) ## measure every stage against its reference (about 15 minutes)
 	@.venv/bin/python -m benchmarks
 
 bench-full: $(READY) ## the same with more runs and larger sizes (half an hour)
