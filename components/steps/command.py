@@ -176,8 +176,10 @@ def _told(step: Step, rows: Mapping[str, int], said: str, places: Mapping[str, P
 
 
 def _guarded(step: Step, job: Callable[[], Any], debug: bool) -> int:
-    """Runs ``job`` and returns the exit status: 2 for bad input, 1 where a worker crashed or memory ran
-    out, 128 + n for signal n."""
+    """Runs ``job`` and returns the exit status.
+
+    2 is for bad input, 1 for a crashed worker or too little memory, 128 + n for signal n.
+    """
     try:
         with stopping_in_order():
             job()

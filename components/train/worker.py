@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from components.train.loop.ranks import Ranks
 
 BAD_INPUT, ABANDONED, UNREACHABLE = 2, 3, 4
+# How TensorFlow and NumPy say what they have no memory for, somewhere in a longer message.
+_TENSOR = re.compile(r"OOM when allocating tensor with shape(\[[\d,]*\]) and type (\w+) on \S*device:(\w+:\d+)")
+_ARRAY = re.compile(r"Unable to allocate ([\d.]+ \w+)")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -97,8 +100,9 @@ def _run(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> None:
 
 def _out_of_memory(message: str) -> KfrecError:
     """An error that names the tensor, where TensorFlow's message does."""
-    found = re.search(r"tensor with shape(\[[\d,]*\]) and type (\w+) on \S*device:(\w+:\d+)", message)
-    what = f"a {found[2]} tensor of shape {found[1]} on {found[3]}" if found else message.partition("\n")[0]
+    found = _TENSOR.search(message)
+    told = _ARRAY.search(message)
+    what = f"a {found[2]} tensor of shape {found[1]} on {found[3]}" if found else told[1] if told else "a step"
     return KfrecError(
         f"out of memory for {what}; lower global_batch_size or the model's sizes, set amp, or use more workers"
     )

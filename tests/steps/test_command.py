@@ -4,6 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from components.steps.catalog import STEPS
@@ -84,3 +85,13 @@ def test_a_bad_parameter_is_one_line_and_status_2(tmp_path: Path, capsys: pytest
     status = command("download", ["--raw", str(tmp_path / "raw"), "--attempts", "none"])
     assert status == 2
     assert "parameter attempts='none' is not a whole number" in capsys.readouterr().err
+
+
+def test_too_little_memory_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("components.download.step.run", lambda *_, **__: np.empty(1 << 60, np.uint8))
+    assert command("download", ["--raw", str(tmp_path / "raw"), "--synthetic_users=9"]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: download: out of memory (Unable to allocate 1.00 EiB")
+    assert not list(tmp_path.iterdir())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
 from components.records import Records
+from components.train import worker
 from components.train.launching.launch import LocalLauncher
 from components.train.loop import runtime
 from components.train.loop.log import read_log
@@ -215,3 +217,25 @@ def test_a_store_that_does_not_answer_ends_a_worker_otherwise_than_bad_input(
     (event,) = [json.loads(line) for line in capfd.readouterr().out.splitlines() if line.startswith('{"kfrec"')]
     assert event["kfrec"] == "error" and place in event["message"]
     assert event.get("unreachable", False) is (status == UNREACHABLE)
+
+
+@pytest.mark.parametrize(
+    ("allocate", "told"),
+    [
+        (lambda: tf.zeros([1 << 21, 1 << 21]), "a float tensor of shape [2097152,2097152] on CPU:0"),
+        (lambda: tf.numpy_function(lambda: np.empty(1 << 60, np.uint8), [], tf.uint8), "1.00 EiB"),
+    ],
+)
+def test_too_little_memory_is_one_line_and_not_tried_again(
+    allocate: Callable[[], object],
+    told: str,
+    data: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(worker, "_run", lambda *_: allocate())
+    monkeypatch.setattr(worker, "end_with_parent", lambda *_: None)
+    assert main([f"--dataset_dir={data}", f"--results_dir={tmp_path}", "--model_type=din"]) == BAD_INPUT
+    (line,) = [line for line in capfd.readouterr().err.splitlines() if line.startswith("error:")]
+    assert line.startswith(f"error: train: out of memory for {told}; lower global_batch_size")
