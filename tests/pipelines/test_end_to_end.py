@@ -7,32 +7,18 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from components.artifacts import open_artifact
-from pipelines.cli import main
 from pipelines.defaults import PIPELINES, TRAINING
 from tests.fakes.raw_rows import raw_rows
+from tests.pipelines.conftest import Run
 
 pytestmark = pytest.mark.slow
-
-
-@dataclass(frozen=True)
-class Run:
-    status: int
-    out: str
-    err: str
-
-    @property
-    def summary(self) -> dict[str, Any]:
-        assert self.status == 0, self.err[-3000:]
-        return json.loads(Path(self.out.splitlines()[-1]).read_text())
 
 
 def kfrec(workdir: Path, *arguments: str) -> Run:
@@ -45,19 +31,6 @@ def kfrec(workdir: Path, *arguments: str) -> Run:
         timeout=500,
     )
     return Run(ended.returncode, ended.stdout, ended.stderr)
-
-
-@pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Run]:
-    """``kfrec run`` in this process; each step is a process of its own."""
-    for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID"):
-        monkeypatch.delenv(name, raising=False)
-
-    def run(workdir: Path, *arguments: str) -> Run:
-        status = main(["run", "--workdir", str(workdir), *arguments])
-        return Run(status, *capfd.readouterr())
-
-    return run
 
 
 @pytest.fixture(scope="module")

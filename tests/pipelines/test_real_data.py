@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipelines.test_end_to_end import Run, in_process  # noqa: F401
+from tests.pipelines.conftest import Run
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_model_of_real_beauty_reviews_is_promoted(
-    real_data: Path,
-    tmp_path: Path,
-    in_process: Callable[..., Run],  # noqa: F811
+    real_data: Path, tmp_path: Path, in_process: Callable[..., Run]
 ) -> None:
     summary = in_process(
         tmp_path,
