@@ -18,7 +18,7 @@ CATEGORIES = 12
 def measure_groups(scores: Scores) -> dict[str, list[dict[str, Any]]]:
     """What :func:`components.metrics.auc_by_group` tells of each group, by what the groups are.
 
-    The bands draw whole users, where the data have users.
+    The variance behind a band is between users, where the data have users: samples of one user are not independent.
     """
     kept, users = scores.kept, scores.kept.get("user")
     found: dict[str, list[dict[str, Any]]] = {}
