@@ -92,12 +92,12 @@ def test_two_ranks_have_the_loss_of_one(two: Path, alone: Path) -> None:
     np.testing.assert_allclose(losses(records), losses(read_log(alone / "log.json"))[: len(losses(records))], atol=1e-4)
 
 
-def test_a_training_starts_from_a_champion_whose_tables_were_divided(two: Path, data: Path, tmp_path: Path) -> None:
+def test_a_training_starts_from_a_champion_whose_tables_were_divided(two: Path, data: Path) -> None:
     spec = load_feature_spec(data)
     given = {name: str(value) for name, value in SETTINGS.items()}
     model: Any = build_model(build(worker_parameters("wide_and_deep"), given), spec, seed=1)
     served = load_saved_model(two / SAVED_MODEL).weights
-    assert warm_start(str(two), tmp_path, model, spec) == sum(table.rows for table in model.tables.values())
+    assert warm_start(str(two), two, model, spec) == sum(table.rows for table in model.tables.values())
     for mine, champion in zip(model.variables, served, strict=True):
         np.testing.assert_array_equal(mine.numpy(), champion.numpy())
 

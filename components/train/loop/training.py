@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from components.models.optimizers.groups import Optimizers
 from components.progress import emit
+from components.storage import is_uri
 from components.tasks import TaskDefinition
 from components.train.checkpoints.checkpoint import (
     Checkpoints,
@@ -23,7 +24,7 @@ from components.train.checkpoints.checkpoint import (
 )
 from components.train.checkpoints.standing import Standing
 from components.train.checkpoints.state import shared_state_of
-from components.train.checkpoints.warm_start import warm_start
+from components.train.checkpoints.warm_start import fetch_earlier, warm_start
 from components.train.loop.averages import Averages
 from components.train.loop.data import tensors
 from components.train.loop.log import PARAMETER, TrainingLog
@@ -121,7 +122,7 @@ class Training:
             if self._session.is_first and totals:
                 self._metrics.load(totals)
         elif self._parameters.warm_start_path:
-            together(self._ranks, self._warm_start)
+            self._warm_start()
         for part in (self._session.model, self._optimizer, self._loss_scale, self._averages):
             self._ranks.copy_variables(shared_state_of(part))
 
@@ -138,10 +139,14 @@ class Training:
         return exchange
 
     def _warm_start(self) -> None:
-        if self._session.is_first or self._checkpoints.layout:
-            place, rank = self._parameters.warm_start_path, self._ranks.rank
-            scratch = Path(self._parameters.stage_dir) / f"warm-start-{rank}"
-            carried = warm_start(place, scratch, self._session.model, self._data.spec)
+        """Starts from another model's weights: on the first rank, and on those that hold parts of tables."""
+        place, model, spec = self._parameters.warm_start_path, self._session.model, self._data.spec
+        folder, is_receiver = Path(place), self._session.is_first or bool(self._checkpoints.layout)
+        if is_uri(place):
+            folder = Path(self._parameters.stage_dir) / "warm-start"
+            fetches = is_receiver and self._ranks.local_rank == 0
+            together(self._ranks, lambda: fetch_earlier(place, folder) if fetches else None)
+        carried = together(self._ranks, lambda: warm_start(place, folder, model, spec) if is_receiver else 0)
         if self._session.is_first:
             print(f"starting from the weights of {place}; {carried:,} rows of embeddings carried over", flush=True)
 

@@ -16,10 +16,14 @@ from components import registry
 from components.errors import KfrecError
 from components.feature_spec import Channel, Chunk, Feature, FeatureSpec, Vocabulary
 from components.models import build_model
+from components.models.tables.making import PlacedTables, Survey, tables_made_by
+from components.models.tables.placement import Placement, sharding_of
 from components.steps.catalog import WorkerParameters, worker_parameters
+from components.train.checkpoints.mapped import map_weights
 from components.train.checkpoints.warm_start import warm_start
 from components.train.export import export
 from components.train.results import SAVED_MODEL
+from tests.models.tables.simulated import on_simulated
 
 PARAMETERS = worker_parameters("sim")(
     embedding_dim=2, long_seq_length=3, stage_one_mlp_dims=(4,), stage_two_mlp_dims=(4,), aux_mlp_dims=(4,)
@@ -76,7 +80,7 @@ def test_rows_follow_what_their_ids_stand_for(tmp_path: Path) -> None:
     new = data(tmp_path / "new", uid=["bob", "eve", "ann"], item=["i3", "new", "i1", "i2"], cat=["x", "y"])
     known, model = exported(old), build_model(PARAMETERS, new, seed=2)
     fresh = build_model(PARAMETERS, new, seed=2)
-    carried = warm_start(str(old.folder), tmp_path / "scratch", model, new)
+    carried = warm_start(str(old.folder), old.folder, model, new)
     items, cats, users = (table(model, n) for n in range(3))
     for new_id, old_id in {0: 0, 1: 1, 2: 2, 3: 5, 5: 3, 6: 4}.items():
         np.testing.assert_array_equal(items[new_id], table(known, 0)[old_id])
@@ -95,7 +99,7 @@ def test_where_unknown_values_share_the_id_of_padding_new_ids_stay_as_drawn(tmp_
     new = data(tmp_path / "new", 1, uid=["eve", "bob", "ann"], item=["i1", "i2"], cat=["x"])
     known, model = exported(old), build_model(PARAMETERS, new, seed=2)
     fresh = build_model(PARAMETERS, new, seed=2)
-    carried = warm_start(str(old.folder), tmp_path / "scratch", model, new)
+    carried = warm_start(str(old.folder), old.folder, model, new)
     users = table(model, 2)
     np.testing.assert_array_equal(users[[0, 2, 3]], table(known, 2)[[0, 2, 1]])
     np.testing.assert_array_equal(users[1], table(fresh, 2)[1])
@@ -107,13 +111,13 @@ def test_a_model_of_another_size_is_one_line(tmp_path: Path) -> None:
     exported(old)
     wider = build_model(dataclasses.replace(PARAMETERS, stage_one_mlp_dims=(8,)), old, seed=1)
     with pytest.raises(KfrecError, match="its model has other layers than this one; use the same model_type"):
-        warm_start(str(old.folder), tmp_path / "scratch", wider, old)
+        warm_start(str(old.folder), old.folder, wider, old)
 
 
 def test_a_place_without_a_model_is_one_line(tmp_path: Path) -> None:
     spec = data(tmp_path / "old", uid=["ann"], item=["i1"], cat=["x"])
     with pytest.raises(KfrecError, match="no saved_model here; give the folder of a trained model"):
-        warm_start(str(spec.folder), tmp_path / "scratch", build_model(PARAMETERS, spec, seed=1), spec)
+        warm_start(str(spec.folder), spec.folder, build_model(PARAMETERS, spec, seed=1), spec)
 
 
 def table_data(folder: Path, cities: list[str]) -> FeatureSpec:
@@ -149,8 +153,63 @@ def test_the_tables_of_a_feature_follow_what_the_ids_of_a_table_stand_for(
         table = known.tables[name].variable
         table.assign(tf.reshape(tf.cast(tf.range(tf.size(table)), tf.float32), table.shape))
     export(known, registry.task("click"), {"city": tf.TensorSpec((None,), tf.int32)}, old.folder / SAVED_MODEL)
-    assert warm_start(str(old.folder), tmp_path / "scratch", model, new) == len(names) * 3
+    assert warm_start(str(old.folder), old.folder, model, new) == len(names) * 3
     for name in names:
         mine, theirs, drawn = (each.tables[name].variable.numpy() for each in (model, known, fresh))
         np.testing.assert_array_equal(mine[[0, 1, 2]], theirs[[0, 3, 1]])
         np.testing.assert_array_equal(mine[3], drawn[3])  # the new city starts as any fresh one
+
+
+@pytest.mark.parametrize("kind", ["rows", "columns", "rank"])
+def test_a_rank_receives_its_part_of_what_a_whole_table_would(kind: str, tmp_path: Path) -> None:
+    parameters = worker_parameters("dlrm")(model_type="dlrm", embedding_dim=4, top_mlp_dims=(3, 1))
+    old, new = (table_data(tmp_path / name, list(cities)) for name, cities in (("old", "abcdefg"), ("new", "gxaecyb")))
+    export(
+        build_model(parameters, old, seed=1),
+        registry.task("click"),
+        {"city": tf.TensorSpec((None,), tf.int32)},
+        old.folder / SAVED_MODEL,
+    )
+    whole = build_model(parameters, new, seed=2)
+    warm_start(str(old.folder), old.folder, whole, new)
+
+    def start(ranks: Any) -> Any:
+        survey = Survey()
+        with tables_made_by(survey):
+            build_model(parameters, new, seed=2)
+        placements = {table.name: Placement(kind, rank=1) for table in survey.requested}
+        with tables_made_by(PlacedTables(placements, ranks)):
+            model = build_model(parameters, new, seed=2)
+        assert warm_start(str(old.folder), old.folder, model, new) == 6  # of all ranks: 0 and the five known cities
+        return model.tables["city"].variable
+
+    expected = whole.tables["city"].variable.numpy()
+    for found in on_simulated(2, start):
+        sharding = sharding_of(found)
+        assert sharding is not None
+        part = sharding.mine
+        np.testing.assert_array_equal(found.numpy(), expected[part.ids(0, part.rows), part.begin : part.end])
+
+
+def test_the_weights_of_a_model_are_mapped_and_not_read(tmp_path: Path) -> None:
+    old = table_data(tmp_path / "old", ["a", "b", "c"])
+    parameters = worker_parameters("dlrm")(model_type="dlrm", embedding_dim=3, top_mlp_dims=(3, 1))
+    model = build_model(parameters, old, seed=1)
+    export(model, registry.task("click"), {"city": tf.TensorSpec((None,), tf.int32)}, old.folder / SAVED_MODEL)
+    found = map_weights(old.folder, [])
+    for weight, variable in zip(found, model.variables, strict=True):
+        values = weight.open()
+        assert isinstance(values, np.memmap) and not values.flags.writeable
+        np.testing.assert_array_equal(values, variable.numpy())
+
+
+@pytest.mark.parametrize("file", ["variables.index", "variables.data-00000-of-00001"])
+@pytest.mark.parametrize("damage", ["cut", "changed"])
+def test_damaged_weights_are_one_line(file: str, damage: str, tmp_path: Path) -> None:
+    old = data(tmp_path / "old", uid=["ann"], item=["i1"], cat=["x"])
+    model = exported(old)
+    path = old.folder / SAVED_MODEL / "variables" / file
+    content = path.read_bytes()
+    path.write_bytes(content[:20] if damage == "cut" else content[:9] + bytes([content[9] ^ 4]) + content[10:])
+    with pytest.raises(KfrecError, match=r"saved_model: cannot be loaded \(.*train again"):
+        warm_start(str(old.folder), old.folder, model, old)

@@ -11,17 +11,21 @@ import tensorflow as tf
 
 from components import registry
 from components.feature_spec import FeatureSpec
+from components.feature_spec.spec import FILENAME
 from components.models import Model
 from components.models.optimizers.groups import Optimizers
+from components.scoring.model import TABLES
 from components.steps.catalog import worker_parameters
 from components.tasks.binary.streaming import BinaryMetrics
 from components.train.checkpoints.checkpoint import Checkpoints, described, find_checkpoint
 from components.train.checkpoints.standing import Standing
+from components.train.checkpoints.warm_start import warm_start
 from components.train.loop.averages import Averages
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Ranks
 from components.train.loop.tables import build_placed
 from components.train.loop.training_step import TrainingStep
+from components.train.whole import write_tables
 from tests.train.displays import CHANNELS, FEATURES, MOST_TOPICS, displays
 from tests.train.loop.sharded import share
 
@@ -113,9 +117,17 @@ class Trained:
 
 
 def main(ranks: Ranks, folder: Path) -> None:
-    """Trains each model, and saves its losses and a checkpoint."""
+    """Trains each model, saves its losses and a checkpoint, and starts another one from its weights."""
     for model_type in MODELS:
         trained = Trained(ranks, model_type, folder / model_type)
         losses = trained.take(STEPS)
         trained.save()
         np.savez(folder / f"{model_type}-{ranks.rank}.npz", losses=losses)
+        earlier = folder / f"{model_type}-earlier"
+        write_tables(trained.model, earlier / TABLES, ranks)
+        if ranks.rank == 0:
+            (earlier / FILENAME).write_text(SPEC.to_yaml())
+        ranks.gather(0)
+        model = Trained(ranks, model_type, folder / f"{model_type}-later").model
+        warm_start("earlier", earlier, model, SPEC)
+        np.savez(folder / f"{model_type}-warm-{ranks.rank}.npz", *(variable.numpy() for variable in model.variables))

@@ -8,10 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from components.train.checkpoints.warm_start import warm_start
 from components.train.loop.ranks import Alone, Ranks
 from tests.train.loop import table_models
 from tests.train.loop.sharded import STEPS, train
-from tests.train.loop.table_models import LATER, MODELS, Trained
+from tests.train.loop.table_models import LATER, MODELS, SPEC, Trained
 from tests.train.ranks import on_ranks
 
 pytestmark = pytest.mark.slow
@@ -94,3 +95,27 @@ def test_a_model_of_tables_trains_divided_as_whole_and_goes_on_alone(
     resumed = Trained(Alone(), model_type, trained[2] / model_type)
     resumed.restore()
     np.testing.assert_allclose(resumed.take(LATER), alone.take(LATER), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("model_type", MODELS)
+def test_divided_tables_start_from_an_earlier_model_as_whole_ones_do(
+    model_type: str, trained: dict[int, Path], tmp_path: Path
+) -> None:
+    earlier = trained[2] / f"{model_type}-earlier"
+    model = Trained(Alone(), model_type, tmp_path).model
+    drawn = [variable.numpy() for variable in model.variables]
+    assert warm_start(str(earlier), earlier, model, SPEC) == sum(table.rows for table in model.tables.values())
+    parts = [list(np.load(trained[2] / f"{model_type}-warm-{rank}.npz").values()) for rank in range(2)]
+    for variable, before, *found in zip(model.variables, drawn, *parts, strict=True):
+        whole = variable.numpy()
+        assert not np.array_equal(whole, before)
+        if found[0].shape == found[1].shape == whole.shape:
+            expected = [whole, whole]
+        elif found[0].shape[1:] == whole.shape[1:]:
+            # By rows; the one table on one rank is on either.
+            sizes = [len(part) for part in found]
+            expected = [whole[rank::2] for rank in range(2)] if all(sizes) else [whole[:size] for size in sizes]
+        else:
+            expected = np.split(whole, 2, axis=1)
+        for mine, theirs in zip(found, expected, strict=True):
+            np.testing.assert_array_equal(mine, theirs)
