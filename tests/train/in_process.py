@@ -36,3 +36,11 @@ def run_worker(arguments: Sequence[str], log: Path) -> None:
     if relay.error is not None:
         raise relay.error
     assert status == 0, said.getvalue()
+
+
+class InProcess:
+    """A :class:`components.train.launching.launch.Launcher` of one worker."""
+
+    def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
+        assert workers == 1
+        run_worker(arguments, log)
