@@ -6,6 +6,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,8 +14,7 @@ import tensorflow as tf
 from components.train.loop.log import TrainingLog
 from components.train.loop.meter import latencies
 from components.train.loop.session import Session
-
-Batch = dict[str, tf.Tensor]
+from components.train.loop.transfer import Transfer
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ class Benchmark:
         )
 
 
-def benchmark_training(session: Session, step: Callable[[Batch], tf.Tensor], seed: int, log: TrainingLog) -> Benchmark:
+def benchmark_training(session: Session, step: Callable[[Any], tf.Tensor], seed: int, log: TrainingLog) -> Benchmark:
     """Measures training steps, over as many epochs as it takes; afterwards ``log`` gets the samples/s of each."""
     epochs = (session.training_batches(seed, epoch) for epoch in itertools.count())
-    return _measure(session, step, itertools.chain.from_iterable(epochs), log)
+    return _measure(session, step, itertools.chain.from_iterable(epochs), session.data.train_transfer, log)
 
 
 def benchmark_inference(session: Session, log: TrainingLog) -> Benchmark:
@@ -73,7 +73,7 @@ def benchmark_inference(session: Session, log: TrainingLog) -> Benchmark:
     rows, size = session.data.test.rows, session.parameters.global_batch_size
     if rows < size and session.is_first:
         print(f"the {rows} samples of the test split are repeated to fill batches of {size}", flush=True)
-    return _measure(session, session.scorer.run, session.full_test_batches(), log)
+    return _measure(session, session.scorer.run, session.full_test_batches(), session.data.test_transfer, log)
 
 
 def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndarray, warmup: int = 0) -> Benchmark:
@@ -99,9 +99,15 @@ def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndar
 
 
 def timed_steps(
-    step: Callable[[Batch], tf.Tensor], batches: Iterator[Batch], label: str
+    step: Callable[[Any], tf.Tensor], batches: Iterator[Any], rows: Callable[[Any], int]
 ) -> Iterator[tuple[int, float, float]]:
-    """Takes a step with each batch; what :func:`summarize` wants to know of it: its samples, cycle and step seconds."""
+    """Takes a step with each batch; what :func:`summarize` wants to know of it: its samples, cycle and step seconds.
+
+    Args:
+        step: takes a batch.
+        batches: as they are handed over.
+        rows: samples of a batch.
+    """
     while True:
         asked = time.perf_counter()
         batch = next(batches, None)
@@ -110,17 +116,17 @@ def timed_steps(
         started = time.perf_counter()
         step(batch).numpy()  # waits for the device
         ended = time.perf_counter()
-        yield int(batch[label].shape[0]), ended - asked, ended - started
+        yield rows(batch), ended - asked, ended - started
 
 
 def _measure(
-    session: Session, step: Callable[[Batch], tf.Tensor], batches: Iterator[Batch], log: TrainingLog
+    session: Session, step: Callable[[Any], tf.Tensor], batches: Iterator[Any], handed: Transfer, log: TrainingLog
 ) -> Benchmark:
     warmup, steps = session.parameters.benchmark_warmup_steps, session.parameters.benchmark_steps
     measured: list[tuple[int, float, float]] = []
     sent = session.ranks.sent_bytes()
     with session.progress("benchmark", warmup + steps, "steps") as advance:
-        for taken in itertools.islice(timed_steps(step, batches, session.data.label), warmup + steps):
+        for taken in itertools.islice(timed_steps(step, batches, handed.rows), warmup + steps):
             measured.append(taken)
             advance(1)
     sent = session.ranks.sent_bytes() - sent

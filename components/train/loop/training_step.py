@@ -7,9 +7,10 @@ shares' gradients, summed once, are the gradient of the true loss. The exchange 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 import tensorflow as tf
 
@@ -42,13 +43,15 @@ class TrainingStep:
         ranks: who trains together.
         metrics: collects what this rank's samples say about the model while it trains.
         loss_scale: enabled under mixed precision.
-        signature: feature name (and label) to [None] or [None, length], integers.
+        signature: of a batch as ``unpack`` takes it; as it is, feature name (and label) to [None] or [None, length].
         label: name of the label feature.
         xla: compile the forward and backward pass; reductions and updates stay outside.
         kept: the task's kept columns that the data have, and their features.
         averages: of the model's trainable variables; None keeps none.
         rows: to fill this rank's batches up to, with samples that count for nothing; 0 leaves them as they are.
         fp16_allreduce: sum dense gradients over the ranks in half precision.
+        unpack: from a batch as it is handed over to its features and label
+            (:meth:`components.train.loop.transfer.Transfer.features`).
 
     Attributes:
         parts: names of the parts of the loss (:func:`components.models.loss.part_of`), known once a step was taken.
@@ -61,27 +64,28 @@ class TrainingStep:
         ranks: Ranks,
         metrics: Streaming,
         loss_scale: LossScale,
-        signature: Mapping[str, tf.TensorSpec],
+        signature: Any,
         label: str,
         xla: bool,
         kept: Mapping[Kept, str] = MappingProxyType({}),
         averages: Averages | None = None,
         rows: int = 0,
         fp16_allreduce: bool = False,
+        unpack: Callable[[Any], dict[str, tf.Tensor]] = dict,
     ) -> None:
         self._model, self._optimizer, self._ranks = model, optimizer, ranks
         self._metrics, self._loss_scale, self._label, self._kept = metrics, loss_scale, label, kept
         self._averages = averages or Averages(model.trainable_variables, 0.0)
         self._variables = list(model.trainable_variables)
         self._are_parts = [sharding_of(variable) is not None for variable in self._variables]
-        self._xla, self._rows, self._in_half = xla, rows, fp16_allreduce
+        self._xla, self._rows, self._in_half, self._unpack = xla, rows, fp16_allreduce, unpack
         self._whole = self._chosen([None] * len(self._variables))
         compiled = {"jit_compile": True} if xla else {}
         self._differentiate = tf.function(self._loss_and_gradients, autograph=False, **compiled)
         self._counts = tf.function(self._term_counts, autograph=False, **compiled)
         self.parts: tuple[str, ...] = ()
-        self.run = tf.function(self._run, input_signature=[dict(signature)], autograph=False)
-        self.run_in_parts = tf.function(self._run_in_parts, input_signature=[dict(signature)], autograph=False)
+        self.run = tf.function(self._run, input_signature=[signature], autograph=False)
+        self.run_in_parts = tf.function(self._run_in_parts, input_signature=[signature], autograph=False)
 
     def choose_exchange(self, batch: Features) -> dict[str, str]:
         """Chooses, before the first step, how the ranks exchange the gradients of each table; all take part.
@@ -111,12 +115,13 @@ class TrainingStep:
         each = zip(self._variables, keeps, touched, strict=True)
         return [is_whole(v.shape.as_list(), sparse, rows, ranks, index_bytes, value_bytes) for v, sparse, rows in each]
 
-    def _run(self, batch: Features) -> tf.Tensor:
+    def _run(self, given: Any) -> tf.Tensor:
         """Trains on this rank's share of a global batch and returns the loss of the whole one, float32."""
-        return self._run_in_parts(batch)[0]
+        return self._run_in_parts(given)[0]
 
-    def _run_in_parts(self, batch: Features) -> tf.Tensor:
+    def _run_in_parts(self, given: Any) -> tf.Tensor:
         """As :meth:`run`, but returns the loss and then each of its parts, float32 ``[1 + parts]``."""
+        batch = self._unpack(given)
         features = {name: value for name, value in batch.items() if name != self._label}
         labels = targets = tf.cast(batch[self._label], tf.float32)
         counted = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone, Ranks
 from components.train.loop.training_step import TrainingStep
+from components.train.loop.transfer import Shared, Transfer
 from tests.train.dataset import LONG, samples, specification
 
 
@@ -27,7 +29,14 @@ class Second(Alone):
     rank = 1
 
 
-def make_step(tmp_path: Path, ranks: Ranks, rows: int = 0, model_type: str = "din", **given: str) -> TrainingStep:
+def make_step(
+    tmp_path: Path,
+    ranks: Ranks,
+    rows: int = 0,
+    model_type: str = "din",
+    way: Callable[[Mapping[str, tf.TensorSpec]], Transfer] = Shared,
+    **given: str,
+) -> TrainingStep:
     """A step of a small model, of the one that is traced soonest where it does not matter which one it is."""
     settings = {"model_type": model_type, "embedding_dim": "4", "lr": "0", **given}
     parameters: Any = build(worker_parameters(model_type), settings)
@@ -39,7 +48,11 @@ def make_step(tmp_path: Path, ranks: Ranks, rows: int = 0, model_type: str = "di
     }
     signature = {name: tf.TensorSpec(shape, tf.int32, name=name) for name, shape in shapes.items()}
     metrics, scale = BinaryMetrics(with_loss=False), LossScale(False)
-    return TrainingStep(model, optimizer, ranks, metrics, scale, signature, "label", parameters.xla, rows=rows)
+    handed = way(signature)
+    return TrainingStep(
+        model, optimizer, ranks, metrics, scale, handed.signature, "label", parameters.xla, rows=rows,
+        unpack=handed.features,
+    )  # fmt: skip
 
 
 def batch_of(rows: int, seed: int = 3) -> dict[str, tf.Tensor]:
@@ -68,7 +81,7 @@ def test_filling_a_batch_up_changes_neither_losses_nor_metrics(tmp_path: Path, o
     results = []
     for rows in (0, 64):
         # SIM has several losses, with a count of each.
-        given = {"optimizer": optimizer, "lr": "0.01", "long_seq_length": str(LONG)}
+        given: dict[str, Any] = {"optimizer": optimizer, "lr": "0.01", "long_seq_length": str(LONG)}
         step = make_step(tmp_path, Alone(), rows, "sim", **given)
         losses = [step.run_in_parts(batch_of(count, seed=count)).numpy() for count in (64, 50, 1, 64)]
         totals = step._metrics.totals(Alone())
