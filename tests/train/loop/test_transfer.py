@@ -106,7 +106,7 @@ def test_a_step_of_packed_batches_has_the_losses_of_one_by_feature(tmp_path: Pat
     losses: list[np.ndarray] = []
     for way in (Shared, Packed):
         if model_type == "sim":
-            step = make_step(tmp_path, Alone(), 0, model_type, way, lr="0.01", long_seq_length=str(LONG))
+            step = make_step(tmp_path, Alone(), 64, model_type, way, lr="0.01", long_seq_length=str(LONG))
             handed = way(signature(sim_batch(1), kind=tf.int32))
             losses.append(np.array([step.run(handed.sent(sim_batch(rows))) for rows in (50, 7, 50)]))
         else:
