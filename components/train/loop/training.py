@@ -169,8 +169,9 @@ class Training:
         with self._session.progress(label, self._data.rows_per_epoch, "samples") as advance:
             advance(sum(self._data.rows_of(step) for step in range(standing.step)))
             self._meter.start()
-            for batch in self._session.training_batches(standing.seed, standing.epoch, standing.step):
-                pending.append(self.step.run_in_parts(batch))
+            batches = self._session.training_batches(standing.seed, standing.epoch, standing.step)
+            for losses in self.step.steps(batches):
+                pending.append(losses)
                 standing.step += 1
                 advance(self._data.rows_of(standing.step - 1))
                 is_last = standing.step == standing.steps_per_epoch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,22 @@ class Second(Alone):
     """The second of two ranks, whose sums are its own: only what it draws itself can tell it from the first."""
 
     rank = 1
+
+
+class Twins(Alone):
+    """Two ranks that have the same samples; notes what is summed, by name."""
+
+    size = 2
+
+    def __init__(self) -> None:
+        self.summed: list[str] = []
+
+    def sum(self, tensors: Sequence[tf.Tensor], name: str) -> list[tf.Tensor]:
+        self.summed.append(name)
+        return [2.0 * tensor for tensor in tensors]
+
+    def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
+        return tf.IndexedSlices(2.0 * slices.values, slices.indices, slices.dense_shape)
 
 
 def make_step(
@@ -97,3 +113,20 @@ def test_filled_up_batches_have_one_shape(tmp_path: Path) -> None:
     assert step._differentiate.experimental_get_tracing_count() == 1
     (traced,) = step._differentiate._list_all_concrete_functions()
     assert {shape.shape[0] for shape in traced.structured_input_signature[0][0].values()} == {64}
+
+
+# SIM's auxiliary loss counts what is in the histories, so that every batch has other counts; DIN is traced sooner.
+@pytest.mark.parametrize(
+    ("model_type", "given"), [("sim", {"long_seq_length": str(LONG)}), ("din", {"xla": "true"})], ids=["sim", "xla"]
+)
+def test_counts_are_summed_along_with_the_gradients_of_the_step_before(
+    tmp_path: Path, model_type: str, given: dict[str, Any]
+) -> None:
+    sizes, ranks = (40, 50, 7, 50), Twins()
+    apart = make_step(tmp_path, Alone(), 64, model_type, lr="0.01", **given)
+    expected = [apart.run_in_parts(batch_of(rows, seed=rows)).numpy() for rows in sizes]
+    together = make_step(tmp_path, ranks, 64, model_type, lr="0.01", **given)
+    found = [losses.numpy() for losses in together.steps(batch_of(rows, seed=rows) for rows in sizes)]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    # Summed by name: once as it is, before the first step, and once while the graph of all steps is traced.
+    assert ranks.summed == ["counts", "gradients"]
