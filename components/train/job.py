@@ -60,7 +60,7 @@ def run_training(
     seed = training.standing.seed
     with _open_log(session, seed, append=bool(parameters.load_checkpoint_path)) as log:
         if parameters.benchmark:
-            _tell(session, log, benchmark_training(session, training.step.run, seed, log))
+            _tell(session, log, benchmark_training(session, training.step.steps, seed, log))
             return
         training.run(log)
         data = session.data

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,6 @@ from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.models.ops.choice import has_gpu
 from components.native import arrays
-from components.native.arrays import ALIGNMENT
 from components.records import Records
 from components.records.files import rows_per_file
 from components.records.lanes import needed_files
@@ -21,6 +21,7 @@ from components.steps.batch_size import require_divisible
 from components.steps.catalog import TrainParameters
 from components.train.loop.memory import cache_bytes
 from components.train.loop.ranks import Ranks
+from components.train.loop.transfer import Transfer, id_type, transfer
 
 TRAIN, TEST = "train", "test"
 
@@ -34,12 +35,14 @@ class TrainingData:
         train: reader of the training split.
         test: reader of the test split.
         label: name of the label feature.
+        scored: features that scoring the test split needs beside the label.
     """
 
     spec: FeatureSpec
     train: Records
     test: Records
     label: str
+    scored: tuple[str, ...]
     parameters: TrainParameters
     ranks: Ranks
 
@@ -125,39 +128,20 @@ class TrainingData:
             for name, feature in features.items()
         }
 
-    @property
-    def training_features(self) -> tuple[str, ...]:
-        """The label and every feature of a channel that models read."""
-        return (self.label, *_channel_features(self.spec))
+    @cached_property
+    def train_transfer(self) -> Transfer:
+        """How batches of the training split are handed over: the label and every feature that models read."""
+        return transfer(self.signature((self.label, *_channel_features(self.spec))))
+
+    @cached_property
+    def test_transfer(self) -> Transfer:
+        """How batches of the test split are handed over."""
+        return transfer(self.signature((self.label, *self.scored)))
 
 
 def _rows(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     out = arrays.empty((len(chosen), *values.shape[1:]), values.dtype.type)
     return np.take(values, chosen, axis=0, out=out, mode="clip")  # which writes to it at once
-
-
-def id_type() -> tf.DType:
-    """The type of ids in a batch: int64 where there is a GPU, else int32, which is half as large.
-
-    TensorFlow keeps int32 in the host's memory and computes with it there even where a GPU does the rest, so that such
-    ids would be prepared by the CPU and sent in the middle of a step.
-    """
-    return tf.int64 if tf.config.get_visible_devices("GPU") else tf.int32
-
-
-def tensors(batch: Mapping[str, np.ndarray]) -> dict[str, tf.Tensor]:
-    """A batch as the step takes it, on the device that computes; without a GPU in the memory of the arrays."""
-    ids = id_type()
-    kinds = {name: tf.float32 if values.dtype == np.float32 else ids for name, values in batch.items()}
-    return {name: tf.cast(_tensor(values, kinds[name]), kinds[name]) for name, values in batch.items()}
-
-
-def _tensor(values: np.ndarray, wanted: tf.DType) -> tf.Tensor:
-    """An array as a tensor, which shares its memory where it may stay what and where it is."""
-    shares = wanted == values.dtype and values.size and values.flags.c_contiguous and values.flags.writeable
-    if shares and values.ctypes.data % ALIGNMENT == 0:
-        return tf.experimental.dlpack.from_dlpack(values.__dlpack__())
-    return tf.constant(values)
 
 
 def open_data(folder: Path, parameters: TrainParameters, ranks: Ranks, scored: tuple[str, ...]) -> TrainingData:
@@ -183,7 +167,7 @@ def open_data(folder: Path, parameters: TrainParameters, ranks: Ranks, scored: t
     test = Records(spec, TEST, (label, *scored))
     _require_prebatch_size(spec, train, parameters.prebatch_train_size)
     _require_prebatch_size(spec, test, parameters.prebatch_test_size)
-    data = TrainingData(spec, train, test, label, parameters, ranks)
+    data = TrainingData(spec, train, test, label, scored, parameters, ranks)
     if not test.rows:
         raise KfrecError(f"{folder}: the test split has no samples; convert the data again")
     if not data.steps_per_pass:

@@ -25,7 +25,6 @@ from components.train.checkpoints.standing import Standing
 from components.train.checkpoints.state import shared_state_of
 from components.train.checkpoints.warm_start import warm_start
 from components.train.loop.averages import Averages
-from components.train.loop.data import tensors
 from components.train.loop.log import PARAMETER, TrainingLog
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.meter import Meter
@@ -79,13 +78,14 @@ class Training:
             session.ranks,
             self._metrics,
             self._loss_scale,
-            data.signature(data.training_features),
+            data.train_transfer.signature,
             label=data.label,
             xla=parameters.xla,
             kept=session.kept,
             averages=self._averages,
             rows=data.one_size(data.train.rows),
             fp16_allreduce=parameters.fp16_allreduce,
+            unpack=data.train_transfer.features,
         )
         self.exchange = self._choose_exchange() if self._ranks.size > 1 else {}
 
@@ -128,7 +128,9 @@ class Training:
     def _choose_exchange(self) -> dict[str, str]:
         """How the gradients of each table are exchanged, chosen by the rows of the first batch."""
         batches = self._data.training_batches(self.standing.seed, self.standing.epoch)
-        exchange = self.step.choose_exchange(tensors(together(self._ranks, lambda: next(batches))))
+        handed = self._data.train_transfer
+        first = handed.features(handed.sent(together(self._ranks, lambda: next(batches))))
+        exchange = self.step.choose_exchange(first)
         if exchange and self._session.is_first:
             rows = [name for name, how in exchange.items() if how == "rows"]
             whole = f"{len(exchange) - len(rows)} of {len(exchange)}"
@@ -167,8 +169,9 @@ class Training:
         with self._session.progress(label, self._data.rows_per_epoch, "samples") as advance:
             advance(sum(self._data.rows_of(step) for step in range(standing.step)))
             self._meter.start()
-            for batch in self._session.training_batches(standing.seed, standing.epoch, standing.step):
-                pending.append(self.step.run_in_parts(batch))
+            batches = self._session.training_batches(standing.seed, standing.epoch, standing.step)
+            for losses in self.step.steps(batches):
+                pending.append(losses)
                 standing.step += 1
                 advance(self._data.rows_of(standing.step - 1))
                 is_last = standing.step == standing.steps_per_epoch
