@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -115,7 +116,9 @@ def _run(
             process.communicate()
             raise
     if results is None:
-        raise KfrecError(f"{error or 'ended without saying why'}; its log is {place}")
+        killed = process.returncode == -signal.SIGKILL
+        told = "was killed, probably for too little memory" if killed else "ended without saying why"
+        raise KfrecError(f"{error or told}; its log is {place}")
     return dict(results)
 
 
