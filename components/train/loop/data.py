@@ -23,7 +23,7 @@ from components.train.loop.memory import cache_bytes
 from components.train.loop.ranks import Ranks
 from components.train.loop.transfer import Transfer, id_type, transfer
 
-TRAIN, TEST = "train", "test"
+TRAIN, TEST, VALIDATION = "train", "test", "validation"
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class TrainingData:
 
     Attributes:
         spec: its feature specification.
-        train: reader of the training split.
-        test: reader of the test split.
+        train: reader of the training split, without the samples that are held out of it.
+        test: reader of the samples that are measured: of the test split, or those that are held out.
         label: name of the label feature.
         scored: features that scoring the test split needs beside the label.
     """
@@ -45,6 +45,11 @@ class TrainingData:
     scored: tuple[str, ...]
     parameters: TrainParameters
     ranks: Ranks
+
+    @property
+    def measured(self) -> str:
+        """What is measured, in the names of metrics: "test", or "validation" for samples held out of the training."""
+        return VALIDATION if self.parameters.validation_share else TEST
 
     @property
     def passes(self) -> int:
@@ -161,13 +166,23 @@ def open_data(folder: Path, parameters: TrainParameters, ranks: Ranks, scored: t
     label = label_of(spec)
     cache = 0 if parameters.disable_cache else cache_bytes(ranks.local_size)
     rows = rows_per_file(spec, TRAIN)
-    files = needed_files(rows, parameters.global_batch_size, [ranks.rank], ranks.size) if rows else None
+    kept = 1 - parameters.validation_share
+    files = needed_files(rows, parameters.global_batch_size, [ranks.rank], ranks.size) if rows and kept == 1 else None
     features = (label, *_channel_features(spec))
-    train = Records(spec, TRAIN, features, cache_bytes=cache, files=files, threads=parameters.num_parallel_calls)
-    test = Records(spec, TEST, (label, *scored))
+    train = Records(
+        spec, TRAIN, features, cache_bytes=cache, files=files, threads=parameters.num_parallel_calls, part=(0, kept)
+    )
+    held_out = parameters.validation_share > 0
+    test = Records(spec, TRAIN, (label, *scored), part=(kept, 1)) if held_out else Records(spec, TEST, (label, *scored))
     _require_prebatch_size(spec, train, parameters.prebatch_train_size)
-    _require_prebatch_size(spec, test, parameters.prebatch_test_size)
+    if not held_out:
+        _require_prebatch_size(spec, test, parameters.prebatch_test_size)
     data = TrainingData(spec, train, test, label, scored, parameters, ranks)
+    if held_out and not test.rows:
+        raise KfrecError(
+            f"parameter validation_share={parameters.validation_share:g}: holds out none of {train.rows} training "
+            "samples; raise it, or set it to 0"
+        )
     if not test.rows:
         raise KfrecError(f"{folder}: the test split has no samples; convert the data again")
     if not data.steps_per_pass:

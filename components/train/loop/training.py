@@ -31,7 +31,7 @@ from components.train.loop.meter import Meter
 from components.train.loop.ranks import SharedError, together
 from components.train.loop.session import Session
 from components.train.loop.training_step import TrainingStep
-from components.train.results import CHECKPOINT
+from components.train.results import CHECKPOINT, MEASURED
 
 
 class Training:
@@ -216,7 +216,7 @@ class Training:
             "epoch": standing.epoch + 1,
             "train_loss": standing.loss_sum / standing.steps_per_epoch,
             **{f"train_{name}": value for name, value in train.items()},
-            **{f"test_{name}": value for name, value in test.items()},
+            **{f"{self._data.measured}_{name}": value for name, value in test.items()},
             "seconds": seconds,
             "training_seconds": training_seconds,
             "samples_per_second": self._meter.mean_samples_per_second,
@@ -253,7 +253,7 @@ def _told(result: dict[str, Any], epochs: int, task: TaskDefinition) -> str:
     shown = {"train loss": result["train_loss"]} | {
         f"{split} {metric.label}": result[f"{split}_{metric.name}"]
         for metric in task.metrics
-        for split in ("train", "test")
+        for split in MEASURED
         if f"{split}_{metric.name}" in result
     }
     metrics = ", ".join(f"{name} {value:.4f}" for name, value in shown.items() if value is not None)

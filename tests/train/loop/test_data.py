@@ -86,3 +86,27 @@ def test_ids_have_the_type_that_the_computing_device_works_with(tmp_path: Path, 
         handed = opened(write_dataset(tmp_path / "data")).train_transfer
         batch = handed.features(handed.sent({name: ids.astype(np.int32) for name, ids in samples(3, seed=1).items()}))
     assert {values.dtype for values in batch.values()} == {kind}
+
+
+@pytest.mark.parametrize("prebatch_size", [0, 100])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_samples_that_are_held_out_are_measured_and_train_nothing(
+    tmp_path: Path, prebatch_size: int, ranks: int
+) -> None:
+    folder = write_dataset(tmp_path / "data", train=1000, test=50, prebatch_size=prebatch_size)
+    all_ranks = [Alone()] if ranks == 1 else [OneOfTwo(0), OneOfTwo(1)]
+    given = [opened(folder, one, validation_share=0.25, global_batch_size=48) for one in all_ranks]
+    assert {(data.measured, data.train.rows, data.test.rows) for data in given} == {("validation", 750, 250)}
+    rows = samples(1000, seed=1)["item_pos"]
+
+    def read(batches: list[Any]) -> list[tuple[int, ...]]:
+        return sorted(tuple(row) for each in batches for batch in each for row in batch["item_pos"].tolist())
+
+    assert read([data.training_batches(3, 0) for data in given]) == sorted(map(tuple, rows[:750].tolist()))
+    assert read([data.test_batches() for data in given]) == sorted(map(tuple, rows[750:].tolist()))
+
+
+def test_a_share_that_holds_out_nothing_is_refused(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path / "data", train=100)
+    with pytest.raises(KfrecError, match=r"validation_share=0\.001: holds out none of 100 training samples"):
+        opened(folder, validation_share=0.001)
