@@ -42,7 +42,7 @@ def main(address: str, model_type: str, dataset: str, samples_a_rank: int) -> No
     session = open_session(Path(dataset), parameters, ranks, seed=1)
     training = Training(session, seed=1)
     epochs = (session.training_batches(1, epoch) for epoch in itertools.count())
-    steps = timed_steps(training.step.run, itertools.chain.from_iterable(epochs), session.data.label)
+    steps = timed_steps(training.step.steps, itertools.chain.from_iterable(epochs), session.data.train_transfer.rows)
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(address)
         with connection.makefile("rw") as stage:

@@ -296,4 +296,12 @@ def _kfp_local(folder: Path, output: StepOutput) -> Iterator[None]:
 def _failure(output: StepOutput) -> str:
     if output.error:
         return output.error
-    return f"a step stopped without saying why; the end of {output.log}:\n{output.tail()}"
+    tail = output.tail()
+    if "Traceback" in tail:
+        return f"a step stopped without saying why; the end of {output.log}:\n{tail}"
+    step = output.running or "a step"
+    return (
+        f"{step}: its process ended without an error message, as one does that is killed, probably because the memory "
+        "of this machine or container did not suffice; give it more memory, or lower workers or the parameters that "
+        f"size its parts; its output is in {output.log}"
+    )

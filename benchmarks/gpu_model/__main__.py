@@ -71,6 +71,8 @@ def totals(name: str, step: Any, conditions: int, amp: bool) -> list[Figure]:
         figure("moved in a step", "GB", moved / 1e9, TARGET_MOVED / 1e9 if amp else None),
         figure("peak memory", "GB", step.peak / 1e9, TARGET_PEAK / 1e9),
         figure("predicates that go to the host", "", conditions, 0),
+        figure("copies from the host", "", len(step.sent), 1),
+        figure("copied from the host", "MB", sum(step.sent) / 1e6, None),
     ]
 
 

@@ -44,10 +44,12 @@ class Launched:
     Attributes:
         kernels: in an order in which they can run.
         kept: bytes of variables and of the batch.
+        sent: bytes of each tensor that the host sends, of which a batch consists.
     """
 
     kernels: list[Kernel]
     kept: int
+    sent: tuple[int, ...]
     _last: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -73,16 +75,17 @@ def launched(graph: FlatGraph) -> Launched:
     """The kernels of a flat graph."""
     buffers = _buffers(graph.operations)
     kept = 0
+    sent: list[int] = []
     working = []
     for operation in graph.operations:
         if operation.type == "VarHandleOp":
             kept += ops.variable_of(operation.outputs[0])
         elif operation.type == "Placeholder":
-            kept += sum(ops.size(tensor) for tensor in operation.outputs if tensor.dtype != tf.resource)
+            sent += [ops.size(tensor) for tensor in operation.outputs if tensor.dtype != tf.resource]
         elif not ops.is_free(operation):
             working.append(operation)
     kernels = [_kernel(group, buffers, graph) for group in _groups(graph, working)]
-    return Launched(_ordered(kernels), kept)
+    return Launched(_ordered(kernels), kept + sum(sent), tuple(sent))
 
 
 def _take(free: list[int], wanted: int) -> bool:

@@ -211,6 +211,10 @@ def _slices_outermost(operation: tf.Operation) -> bool:
         return False
     if given.num_elements() == taken.num_elements():
         return True
+    begin = tf.get_static_value(operation.inputs[1])
+    if given.rank == taken.rank == 1 and begin is not None:  # then it is the place that has to be aligned
+        places = int(begin[0]), int(begin[0]) + _elements(operation.outputs[0])
+        return all(place * operation.outputs[0].dtype.size % 64 == 0 for place in places)
     inner = math.prod(given[1:].as_list()) * operation.outputs[0].dtype.size
     return given.rank == taken.rank and given[1:] == taken[1:] and inner % 64 == 0
 

@@ -7,6 +7,7 @@ import re
 import tensorflow as tf
 
 _SCOPES = {
+    "unpack": "input",
     "look_up": "look-up",
     "look_up_gradient": "gradients of tables",
     "search": "search",

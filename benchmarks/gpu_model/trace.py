@@ -17,6 +17,7 @@ from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
 from components.train.loop.training_step import TrainingStep
+from components.train.loop.transfer import id_type, transfer
 
 SAMPLES = 131_072
 
@@ -53,10 +54,13 @@ def traced(precision: Precision, samples: int = SAMPLES) -> FlatGraph:
         model = build_model(parameters, spec, seed=1)
         rule = Optimizers(registry.model("sim").optimizers(parameters, model, 1), model.trainable_variables)
         signature = {
-            name: tf.TensorSpec((samples,) if feature.length is None else (samples, feature.length), tf.int64, name)
+            name: tf.TensorSpec((samples,) if feature.length is None else (samples, feature.length), id_type(), name)
             for name, feature in spec.features.items()
         }
         scale = LossScale(precision.amp)
         metrics = BinaryMetrics(with_loss=False)
-        step = TrainingStep(model, rule, Alone(), metrics, scale, signature, "label", precision.xla)
+        handed = transfer(signature)
+        step = TrainingStep(
+            model, rule, Alone(), metrics, scale, handed.signature, "label", precision.xla, unpack=handed.features
+        )
         return flatten(step.run.get_concrete_function())

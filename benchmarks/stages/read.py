@@ -12,7 +12,7 @@ from components.feature_spec import load_feature_spec
 from components.records import Records, prefetched
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
-from components.train.loop.data import tensors
+from components.train.loop.transfer import tensors
 
 ROWS, REFERENCE_ROWS, BATCH, PREBATCH = 200_000, 50_000, 4096, 4096
 

@@ -14,7 +14,7 @@ from components.feature_spec import load_feature_spec
 from components.records import Records, prefetched
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
-from components.train.loop.data import tensors
+from components.train.loop.transfer import tensors
 
 ROWS, BATCH = 200_000, 4096
 

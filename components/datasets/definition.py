@@ -106,6 +106,7 @@ class DatasetDefinition:
         raw_rows: takes a model's feature specification and the names of the features that it reads, and returns what
             encodes raw rows for it; None where models of the data set take encoded features only. The data set's
             preprocessing notes its name as ``dataset`` in the metadata's section ``encoding``.
+        no_raw_rows: why there are no ``raw_rows``, in half a sentence.
         local_defaults: other defaults of the preprocess step's parameters where ``kfrec run`` prepares the data on this
             machine.
     """
@@ -119,4 +120,5 @@ class DatasetDefinition:
     preprocess: Callable[[PreprocessJob], Mapping[str, int]]
     lengths: Callable[[Any], Mapping[str, ListLength]] = lambda parameters: {}
     raw_rows: Callable[[FeatureSpec, Collection[str]], RawRows] | None = None
+    no_raw_rows: str = ""
     local_defaults: Mapping[str, Any] = field(default_factory=dict)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from components.native.compiled import kernel
-from components.native.words import SLACK, copy_bytes
+from components.native.words import SLACK, copy_bytes, store_u64
 from components.records.decoding import Layout
 from components.records.framing import FOOTER, HEADER, write_frame
 from components.records.packing import feature_size, find_samples, first_feature
@@ -20,6 +20,7 @@ _LONGEST_LENGTH = 5  # bytes of a varint that holds a length
 _EXAMPLE_FEATURES = _FEATURES_ENTRY = _ENTRY_KEY = _PACKED_VALUES = 1 << 3 | 2
 _ENTRY_VALUE = 2 << 3 | 2
 _FLOAT_LIST, _INT64_LIST = 2 << 3 | 2, 3 << 3 | 2
+_TWO_BYTES = 1 << 7  # the smallest length whose varint has two bytes
 
 
 def records_room(layout: Layout, packed: int, samples: int, samples_per_record: int) -> int:
@@ -95,7 +96,16 @@ def _wrapped(size):  # type: ignore[no-untyped-def]
 
 @kernel
 def _entry_size(key, payload):  # type: ignore[no-untyped-def]
+    short = _short_entry_size(key, payload)
+    if short < _TWO_BYTES:
+        return short
     return _wrapped(key) + _wrapped(_wrapped(_wrapped(payload)))
+
+
+@kernel
+def _short_entry_size(key, payload):  # type: ignore[no-untyped-def]
+    """Bytes of an entry all lengths of which have one byte: those of its key, value, list and packed values."""
+    return key + payload + 4 * (_TAG + 1)
 
 
 @kernel
@@ -108,6 +118,15 @@ def _begin(out, at, tag, size):  # type: ignore[no-untyped-def]
 @kernel
 def _write_wrapping(out, at, keys, key, key_end, list_tag, payload):  # type: ignore[no-untyped-def]
     """Everything of an entry before its packed values."""
+    short = _short_entry_size(key_end - key, payload)
+    if short < _TWO_BYTES:
+        # Tables have tens of features of one value: two words hold what is around the key.
+        front = _FEATURES_ENTRY | short << 8 | _ENTRY_KEY << 16 | (key_end - key) << 24
+        store_u64(out, at, np.uint64(front))
+        at = copy_bytes(keys, key, key_end, out, at + 4)
+        behind = _ENTRY_VALUE | (payload + 4) << 8 | np.int64(list_tag) << 16 | (payload + 2) << 24
+        store_u64(out, at, np.uint64(behind | _PACKED_VALUES << 32 | payload << 40))
+        return at + 6
     values = _wrapped(payload)
     wrapped = _wrapped(values)
     at = _begin(out, at, _FEATURES_ENTRY, _wrapped(key_end - key) + _wrapped(wrapped))

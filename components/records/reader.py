@@ -70,10 +70,11 @@ class Records:
         files: numbers of the files to read (see :func:`components.records.lanes.needed_files`); the others may be
             absent; None is all.
         threads: number of threads that decode a batch, each of which takes whole lanes; 0 is one per core.
+        part: shares of the split between which its samples are read, in file order.
 
     Attributes:
         threads: number of threads that decode, at most.
-        rows: samples of the split.
+        rows: samples of the split, or of its part.
         count: records of the split.
         first_record_rows: samples in the first record; 0 if there is none.
 
@@ -90,6 +91,7 @@ class Records:
         cache_bytes: int = 0,
         files: Container[int] | None = None,
         threads: int = 0,
+        part: tuple[float, float] = (0.0, 1.0),
     ) -> None:
         opened = open_files(spec, split, files)
         held = spec.sources[split].features
@@ -101,7 +103,9 @@ class Records:
                 )
         self.split = split
         self.threads = threads or len(os.sched_getaffinity(0))
-        self.rows = sum(file.rows for file in opened)
+        whole = sum(file.rows for file in opened)
+        self._first, end = (round(whole * share) for share in part)
+        self.rows = end - self._first
         self.count = sum(file.records for file in opened)
         self.first_record_rows = next((int(file.record_rows(0, 1)[0]) for file in opened if file.records), 0)
         self._layout = layout_of(spec, names)
@@ -168,12 +172,13 @@ class Records:
 
     def _lane(self, share: Share, random: np.random.Generator | None) -> _Lane:
         """The pieces of blocks of a lane, shuffled if a seed is given."""
-        first = int(np.searchsorted(self._block_ends, share.begin, side="right"))
-        last = int(np.searchsorted(self._block_ends, share.end, side="left"))
+        begin, end = self._first + share.begin, self._first + share.end
+        first = int(np.searchsorted(self._block_ends, begin, side="right"))
+        last = int(np.searchsorted(self._block_ends, end, side="left"))
         blocks = np.arange(first, min(last + 1, len(self._blocks)))
         begins = np.concatenate(([0], self._block_ends))[blocks]
-        skipped = np.maximum(share.begin - begins, 0)
-        rows = np.minimum(self._block_ends[blocks], share.end) - begins - skipped
+        skipped = np.maximum(begin - begins, 0)
+        rows = np.minimum(self._block_ends[blocks], end) - begins - skipped
         order = np.arange(len(blocks)) if random is None else random.permutation(len(blocks))
         return _Lane(share, blocks[order], skipped[order], np.cumsum(rows[order]))
 

@@ -27,6 +27,7 @@ from components.scoring import (
     load_model,
     open_test_split,
     open_trained,
+    refusal_of_rows,
     score_split,
     scoring_translation,
 )
@@ -95,10 +96,9 @@ def run(
         tracked.set_tags({f"kfrec.{name}": str(body[name]) for name in noted})
         for name in ("registration.json", "decision.html"):
             tracked.log_artifact(registration / name, "registration")
-    return {
-        **staging.rows,
-        "told": f"{body['registered_model']} version {version.version} is the {decision.alias}: {decision.reason}",
-    }
+    verdict = f"{body['registered_model']} version {version.version} is the {decision.alias}: {decision.reason}"
+    refusal = refusal_of_rows(exported.spec)
+    return {**staging.rows, "told": f"{verdict}; kfrec predict will refuse it: {refusal}" if refusal else verdict}
 
 
 def _origin(parameters: RegisterParameters, spec: FeatureSpec) -> dict[str, Any]:

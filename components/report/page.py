@@ -93,7 +93,8 @@ def _training_charts(training: Mapping[str, Any], metrics: Sequence[Metric]) -> 
     primary, losses = metrics[0], [metric for metric in metrics if metric.is_loss]
     charts = [
         (f"{primary.label} by epoch", primary.label, f"{'Higher' if primary.higher_is_better else 'Lower'} is better.",
-         [("train", f"train_{primary.name}", "two"), ("test", f"test_{primary.name}", "one")]),
+         [("train", f"train_{primary.name}", "two"), ("test", f"test_{primary.name}", "one"),
+          ("validation", f"validation_{primary.name}", "one")]),
         ("Loss by epoch", "loss",
          "Lower is better. The training loss includes every term that is minimised, such as SIM's auxiliary loss.",
          [("train", "train_loss", "two"), *((f"test {m.label}", f"test_{m.name}", "one") for m in losses)]),

@@ -2,7 +2,7 @@
 
 from components.scoring.inputs import open_test_split, open_trained
 from components.scoring.model import ExportedModel, describe_model, load_model
-from components.scoring.raw import RawModel, Scored, load_raw_model, raw_model
+from components.scoring.raw import RawModel, Scored, load_raw_model, raw_model, refusal_of_rows
 from components.scoring.searched import Searched, search_examples
 from components.scoring.split import score_split
 from components.scoring.translation import NotComparable, scoring_translation, translation
@@ -19,6 +19,7 @@ __all__ = [
     "open_test_split",
     "open_trained",
     "raw_model",
+    "refusal_of_rows",
     "score_split",
     "scoring_translation",
     "search_examples",

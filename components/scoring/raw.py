@@ -121,13 +121,24 @@ def raw_model(model: ExportedModel) -> RawModel:
     name = dataset_of(model.spec)
     make = registry.dataset(name).raw_rows if name else None
     if make is None:
-        told = (
-            f"the data set {name} encodes no raw rows"
-            if name
-            else "its feature_spec.yaml names no data set that encodes raw rows, as that of an earlier kfrec"
-        )
-        raise KfrecError(f"{model.folder}: {told}; score records with the evaluate step")
+        raise KfrecError(f"{model.folder}: {refusal_of_rows(model.spec)}")
     return RawModel(model, make(model.spec, model.inputs), name)
+
+
+def refusal_of_rows(spec: FeatureSpec) -> str:
+    """Why models of these samples take encoded features only, and what to do; empty where they take raw rows."""
+    name = dataset_of(spec)
+    if not name:
+        told = "its feature_spec.yaml names no data set that encodes raw rows, as that of an earlier kfrec"
+        return f"{told}; train again, or score records with the evaluate step"
+    dataset = registry.dataset(name)
+    if dataset.raw_rows is not None:
+        return ""
+    why = f", because {dataset.no_raw_rows}" if dataset.no_raw_rows else ""
+    return (
+        f"the data set {name} encodes no raw rows{why}; bring new raw files to preprocess, with workflow naming the "
+        "model's data, and score the records with the evaluate step"
+    )
 
 
 def dataset_of(spec: FeatureSpec) -> str:

@@ -24,12 +24,14 @@ class Metric:
         label: display name, such as "AUC".
         higher_is_better: the direction of the metric.
         is_loss: whether training minimises it; it is then drawn with the training loss.
+        of_groups: whether it needs whole groups of samples, which a share of shuffled samples does not have.
     """
 
     name: str
     label: str
     higher_is_better: bool = True
     is_loss: bool = False
+    of_groups: bool = False
 
 
 @dataclass(frozen=True)

@@ -60,11 +60,11 @@ def run_training(
     seed = training.standing.seed
     with _open_log(session, seed, append=bool(parameters.load_checkpoint_path)) as log:
         if parameters.benchmark:
-            _tell(session, log, benchmark_training(session, training.step.run, seed, log))
+            _tell(session, log, benchmark_training(session, training.step.steps, seed, log))
             return
         training.run(log)
         data = session.data
-        results = training_results(training.standing, ranks.size, data.rows_per_epoch, data.test.rows)
+        results = training_results(training.standing, ranks.size, data.rows_per_epoch, {data.measured: data.test.rows})
         log.write([], {name: value for name, value in results.items() if name != "epochs"})
         _write_results(session, seed, results)
 
@@ -83,11 +83,11 @@ def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> N
         if parameters.benchmark:
             _tell(session, log, benchmark_inference(session, log))
             return
-        rows = session.data.test.rows
-        metrics = {f"test_{name}": value for name, value in session.test_score().items()} | {"test_rows": rows}
+        rows, split = session.data.test.rows, session.data.measured
+        metrics = {f"{split}_{name}": value for name, value in session.test_score().items()} | {f"{split}_rows": rows}
         log.write([], {name: None if math.isnan(value) else value for name, value in metrics.items()})
         if session.is_first:
-            told = ", ".join(f"test {m.label} {metrics[f'test_{m.name}']:.4f}" for m in session.task.metrics)
+            told = ", ".join(f"{split} {m.label} {metrics[f'{split}_{m.name}']:.4f}" for m in session.task.metrics)
             print(f"{told}, {rows} samples", flush=True)
 
 

@@ -24,17 +24,19 @@ TRAINING = "training.json"
 VOCABULARY = "vocabulary"
 CHECKPOINT = "checkpoint"
 LOG = "log.json"
+# What metrics are of, in their names; of the last two a training has one.
+MEASURED = ("train", "test", "validation")
 SAVED_MODEL = "saved_model"
 
 
-def training_results(standing: Standing, workers: int, train_rows: int, test_rows: int) -> dict[str, Any]:
+def training_results(standing: Standing, workers: int, train_rows: int, measured: Mapping[str, int]) -> dict[str, Any]:
     """The content of training.json.
 
     Args:
         standing: of a finished training.
         workers: ranks that trained.
         train_rows: samples of an epoch.
-        test_rows: samples of the test split.
+        measured: "test" or "validation", to the samples that were measured after each epoch.
 
     Returns:
         ``epochs`` and the scores of the last one; train_samples_per_second without evaluation, checkpoints and the
@@ -51,18 +53,20 @@ def training_results(standing: Standing, workers: int, train_rows: int, test_row
         "seed": standing.seed,
         "steps": standing.global_step,
         "train_rows": train_rows,
-        "test_rows": test_rows,
+        **{f"{split}_rows": rows for split, rows in measured.items()},
     }
 
 
 def scores_of(epoch: Mapping[str, Any]) -> dict[str, float | None]:
     """The task's metrics among the results of an epoch, such as train_auc and test_auc."""
-    return {name: epoch[name] for name in epoch if name.startswith(("train_", "test_")) and name != "train_loss"}
+    prefixes = tuple(f"{split}_" for split in MEASURED)
+    return {name: epoch[name] for name in epoch if name.startswith(prefixes) and name != "train_loss"}
 
 
 def trained_rows(results: Mapping[str, Any]) -> dict[str, int]:
-    """Samples trained on, over all epochs, and samples of the test split, from the content of training.json."""
-    return {"train": results["train_rows"] * len(results["epochs"]), "test": results["test_rows"]}
+    """Samples trained on, over all epochs, and samples that were measured, from the content of training.json."""
+    rows = {split: results[f"{split}_rows"] for split in MEASURED if f"{split}_rows" in results}
+    return rows | {"train": results["train_rows"] * len(results["epochs"])}
 
 
 def require_own_results(folder: Path, log_filename: str) -> None:

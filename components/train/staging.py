@@ -13,7 +13,7 @@ import hashlib
 import json
 import shutil
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -183,7 +183,10 @@ def stage_records(uri: str, folder: Path, parameters: WorkerParameters, node: Se
     spec = load_feature_spec(folder, parameters.feature_spec)
     rows = rows_per_file(spec, TRAIN)
     files = spec.files(TRAIN)
-    needed = range(len(files)) if rows is None else needed_files(rows, parameters.global_batch_size, list(node), size)
+    if rows is None or parameters.validation_share:  # what is held out is dealt to the ranks in other parts
+        needed: Container[int] = range(len(files))
+    else:
+        needed = needed_files(rows, parameters.global_batch_size, list(node), size)
     unneeded = {path for number, path in enumerate(files) if number not in needed}
     left_out = {place.relative_to(folder).as_posix() for path in unneeded for place in (path, index_path(path))}
     fetch_artifact(uri, folder, lambda path: path not in left_out)

@@ -27,7 +27,7 @@ from components.train.checkpoints.kept import kept_on_failure
 from components.train.failure import failing_once
 from components.train.launching.arguments import worker_arguments
 from components.train.launching.launch import STAGE, Launcher, LocalLauncher
-from components.train.results import CHECKPOINT, TRAINING, trained_rows
+from components.train.results import CHECKPOINT, MEASURED, TRAINING, trained_rows
 from components.train.tracked import LOGGED, came_to, track, track_start
 
 LOG = "worker.log"
@@ -117,7 +117,7 @@ def _returned(
     rows: Mapping[str, int], place: str, results: Mapping[str, Any], task: TaskDefinition
 ) -> Mapping[str, Any]:
     metrics = came_to(results)
-    shown = {f"{split} {m.label}": f"{split}_{m.name}" for m in task.metrics for split in ("train", "test")}
+    shown = {f"{split} {m.label}": f"{split}_{m.name}" for m in task.metrics for split in MEASURED}
     scores = ", ".join(f"{told} {metrics[name]:.4f}" for told, name in shown.items() if metrics.get(name) is not None)
     told = f"{scores}, {metrics['train_samples_per_second']:,.0f} samples/s; the model is at {place}"
     return {**rows, "trained_model": place, "metrics": metrics, "told": told}

@@ -64,8 +64,8 @@ class Cluster:
                 yield places[future.key], result
         except KilledWorker as killed:
             raise WorkerCrashed(
-                f"{killed.allowed_failures + 1} Dask workers ended at the same task; give them more memory, or make "
-                "the partitions smaller"
+                f"{killed.allowed_failures + 1} Dask workers ended at the same task, probably killed for too little "
+                "memory; give them more memory, or make the partitions smaller"
             ) from None
 
 

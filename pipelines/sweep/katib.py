@@ -12,12 +12,12 @@ from components.steps.images import WORKER_IMAGE
 from components.steps.parameter import parameters_of
 from components.storage import is_uri
 from pipelines.parameters import checked, step_parameters
-from pipelines.sweep.plan import Dimension, Katib, Plan
+from pipelines.sweep.plan import HELD_OUT, Dimension, Katib, Plan
 
 _RESULTS = "/results"
 _LOG = f"{_RESULTS}/log.json"
 _TYPES = {int: "int", float: "double"}
-# The training's log has a line of JSON an epoch, with test_auc and others in it; Katib reads names and numbers.
+# The training's log has a line of JSON an epoch, with validation_auc and others in it; Katib reads names and numbers.
 _FORMAT = r'"([a-z_]+)": ([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)'
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
@@ -40,7 +40,7 @@ def experiment(plan: Plan, path: Path, registry: str = "") -> dict[str, Any]:
         raise KfrecError(f"{path}: katib: data: {katib.data!r} is neither a URI nor a path in the pods; correct it")
     if not _NAME.fullmatch(katib.name):
         raise KfrecError(f"{path}: katib: name: {katib.name!r} is no name; take small letters, digits and dashes")
-    metric = f"test_{plan.metric.name}"
+    metric = plan.metric_name
     return {
         "apiVersion": "kubeflow.org/v1beta1",
         "kind": "Experiment",
@@ -125,7 +125,7 @@ def _arguments(plan: Plan, katib: Katib) -> list[str]:
     wide = {p.pipeline_name: p.name for p in step_parameters(STEPS["train"], plan.pipeline) if p.name in own}
     fixed = {name: value for name, value in checked(plan.parameters, plan.pipeline).items() if name in wide}
     words = {"dataset_dir": katib.data, "results_dir": _RESULTS, "model_type": plan.model}
-    words |= {wide[name]: _text(value) for name, value in fixed.items()}
+    words |= {wide[name]: _text(value) for name, value in fixed.items()} | {HELD_OUT: _text(plan.validation_share)}
     words |= {wide[name]: f"${{trialParameters.{name}}}" for name in plan.search}
     return [f"--{name}={value}" for name, value in words.items()]
 

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import shlex
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components.artifacts.notes import read_notes
 from components.errors import KfrecError
+from components.secrets import without_passwords
 from components.tracking import start_nested, tracked_run
 from pipelines.local import arguments_of, check_environment, train
 from pipelines.runs.earlier import Earlier, left_by
-from pipelines.runs.record import RunRecord
-from pipelines.runs.underway import begin, underway
-from pipelines.sweep.plan import Dimension, Plan
-from pipelines.sweep.trial import SCREEN, Pruned, at_a_time, run_trial, shared_out
+from pipelines.runs.record import FAILED, STOPPED, RunRecord, read_record
+from pipelines.runs.underway import begin, tracked_at, underway
+from pipelines.sweep.plan import HELD_OUT, Dimension, Plan
+from pipelines.sweep.trial import SCREEN, Pruned, at_a_time, evaluate, run_trial, shared_out
 
 if TYPE_CHECKING:
     import optuna
@@ -27,6 +31,10 @@ if TYPE_CHECKING:
     from components.tracking import TrackedRun
 
 SWEEP = "sweep.json"
+# Beside it: what the sweep searches, and Optuna's storage.
+PLAN, TRIALS = "plan.json", "trials.db"
+# What Optuna keeps of a trial: its run in MLflow, why it failed by itself, and which trial it repeats.
+_RUN, _FAILURE, _AGAIN = "run", "failure", "again"
 # The last step that all trials share.
 _LAST = "tfrecord"
 
@@ -37,7 +45,8 @@ class Best:
 
     Attributes:
         trial: number of the best trial.
-        score: its metric on the test split after the last epoch.
+        score: its metric on the samples held out of the training data, after the last epoch.
+        test: its task's primary metric on the test split.
         parameters: what was searched.
         model: folder of its model.
         command: runs it as a whole.
@@ -45,13 +54,16 @@ class Best:
 
     trial: int
     score: float
+    test: float
     parameters: dict[str, Any]
     model: str
     command: str
 
 
 def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) -> Best:
-    """Prepares the data, runs the trials, and writes sweep.json into the run folder.
+    """Prepares the data, runs the trials, evaluates the best one, and writes sweep.json into the run folder.
+
+    A sweep of the same plan that was ended goes on in its run folder; only its number of trials may differ.
 
     Args:
         plan: what to search.
@@ -66,35 +78,89 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
         raise KfrecError("kfrec sweep needs optuna; install kfrec[sweep]")
     arguments = arguments_of(plan.pipeline, plan.parameters, workdir)
     check_environment(plan.pipeline, arguments)
-    record = begin(plan.pipeline, arguments, workdir)
-    places = ("--workdir", workdir.absolute(), "--data", record.folder)
-    record.purpose = shlex.join(map(str, ("kfrec", "sweep", path.absolute(), *places)))
+    ended = ended_sweep(plan, workdir)
+    record = ended or begin(plan.pipeline, arguments, workdir)
+    if ended:
+        record.parameters = dict(arguments)
+        os.environ["MLFLOW_TRACKING_URI"] = tracked_at(record)
+        _tell(f"goes on with the sweep in {record.folder}")
+    record.purpose = shlex.join(map(str, ("kfrec", "sweep", path.absolute(), "--workdir", workdir.absolute())))
     with underway(record) as output:
-        earlier = left_by(data, plan.pipeline, arguments, _LAST) if data else Earlier()
+        (record.folder / PLAN).write_text(_identity(plan))
+        source = record if ended and record.steps else data
+        earlier = left_by(source, plan.pipeline, arguments, _LAST) if source else Earlier()
         output.finished.update({name: dict(event) for name, event in earlier.steps.items()})
         train(plan.pipeline, arguments, record, earlier, output, last=_LAST)
         tfrecord = output.finished["tfrecord"]["outputs"]["tfrecord"]
-        study = study_of(plan)
-        with tracked_run(arguments["experiment"], title=f"sweep {plan.model}") as parent:
+        study = study_of(plan, record.folder)
+        with tracked_run(arguments["experiment"], f"sweep-{record.name}", f"sweep {plan.model}") as parent:
             parent.set_tags({"kfrec.sweep": str(path.absolute())})
             best = _search(plan, study, record, arguments, tfrecord, parent)
             parent.log_parameters({"best.trial": best.trial} | {f"best.{n}": v for n, v in best.parameters.items()})
-            parent.log_metrics({f"test_{plan.metric.name}": best.score})
+            parent.log_metrics({plan.metric_name: best.score, f"test_{plan.primary.name}": best.test})
         body = {"best": asdict(best), "trials": [_noted(trial) for trial in study.trials]}
         (record.folder / SWEEP).write_text(json.dumps(body, indent=2) + "\n")
-        record.told = f"best trial {best.trial}: test {plan.metric.label} {best.score:.4f}"
+        record.told = (
+            f"best trial {best.trial}: validation {plan.metric.label} {best.score:.4f}, "
+            f"test {plan.primary.label} {best.test:.4f}"
+        )
     return best
 
 
-def study_of(plan: Plan) -> optuna.Study:
-    """What Optuna knows of a plan before the first trial."""
+def ended_sweep(plan: Plan, workdir: Path) -> RunRecord | None:
+    """The newest run of this plan that did not come to its end; None where there is none."""
+    for path in sorted(workdir.glob(f"*/{PLAN}"), reverse=True):
+        with suppress(KfrecError, OSError):
+            record = read_record(path.parent)
+            if path.read_text() == _identity(plan) and record.state_now() in (FAILED, STOPPED):
+                return record
+    return None
+
+
+def _identity(plan: Plan) -> str:
+    """What two sweeps have in common whose trials can be put together."""
+    body = asdict(plan) | {"parameters": without_passwords(dict(plan.parameters))}
+    for name in ("trials", "parallel", "prune", "prune_after", "katib"):
+        del body[name]
+    return json.dumps(body, indent=2, default=str, sort_keys=True) + "\n"
+
+
+def study_of(plan: Plan, folder: Path) -> optuna.Study:
+    """What Optuna knows of a plan: nothing, or the trials of a sweep that was ended.
+
+    Trials that were running then are marked as failed, and their parameters are tried again.
+
+    Args:
+        plan: of the sweep.
+        folder: of its run.
+    """
     import optuna
 
     optuna.logging.set_verbosity(logging.ERROR)
-    return optuna.create_study(
+    study = optuna.create_study(
+        storage=f"sqlite:///{folder.absolute() / TRIALS}",
+        study_name="sweep",
+        load_if_exists=True,
         direction="maximize" if plan.metric.higher_is_better else "minimize",
-        sampler=optuna.samplers.TPESampler(seed=plan.seed),
         pruner=optuna.pruners.MedianPruner(plan.prune_after) if plan.prune else optuna.pruners.NopPruner(),
+    )
+    # The seed alone would propose the first trials' values again.
+    study.sampler = optuna.samplers.TPESampler(seed=(plan.seed + len(study.trials)) % 2**32)
+    again = {trial.user_attrs.get(_AGAIN) for trial in study.trials}
+    for trial in study.trials:
+        if trial.state == optuna.trial.TrialState.RUNNING:
+            study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+        elif trial.state != optuna.trial.TrialState.FAIL or _FAILURE in trial.user_attrs:
+            continue
+        if trial.number not in again:
+            study.enqueue_trial(trial.params, user_attrs={_AGAIN: trial.number})
+    return study
+
+
+def _ended(study: optuna.Study) -> int:
+    """Trials that need not be run again: with a score, pruned, or failed by themselves."""
+    return sum(
+        bool(trial.state.name in ("COMPLETE", "PRUNED") or _FAILURE in trial.user_attrs) for trial in study.trials
     )
 
 
@@ -108,13 +174,15 @@ def _search(
 ) -> Best:
     import optuna
 
-    dimensions, name = plan.dimensions, f"test_{plan.metric.name}"
+    dimensions, name = plan.dimensions, plan.metric_name
+    arguments = dict(arguments) | {HELD_OUT: plan.validation_share}
     parallel = at_a_time(plan.parallel, int(arguments["workers"]))
 
     def objective(trial: optuna.Trial) -> float:
         searched = {key: _suggested(trial, key, each, plan) for key, each in dimensions.items()}
         given = shared_out(dict(arguments) | searched, parallel)
         run_id = start_nested(parent, f"trial {trial.number}", {"kfrec.trial": str(trial.number)})
+        trial.set_user_attr(_RUN, run_id)
 
         def is_hopeless(epoch: int, metrics: Mapping[str, Any]) -> bool:
             score = metrics.get(name)
@@ -133,17 +201,23 @@ def _search(
             _tell(f"trial {trial.number:<4} pruned  {told}")
             raise optuna.TrialPruned from None
         except KfrecError as error:
+            trial.set_user_attr(_FAILURE, str(error))
             _tell(f"trial {trial.number:<4} failed: {error}  {told}")
             raise
-        _tell(f"trial {trial.number:<4} test {plan.metric.label} {found[name]:.4f}  {told}")
+        _tell(f"trial {trial.number:<4} validation {plan.metric.label} {found[name]:.4f}  {told}")
         return float(found[name])
 
-    study.optimize(objective, plan.trials, n_jobs=min(parallel, plan.trials), catch=(KfrecError,))
+    left = max(0, plan.trials - _ended(study))
+    study.optimize(objective, left, n_jobs=max(1, min(parallel, left)), catch=(KfrecError,))
     if not any(trial.state == optuna.trial.TrialState.COMPLETE for trial in study.trials):
         raise KfrecError(f"every trial failed; their logs are in {record.folder / 'trials'}")
     best = study.best_trial
     folder = _folder(record, best.number)
-    return Best(best.number, float(best.value or 0), best.params, str(folder / "model"), _command(plan, best.params))
+    evaluation = evaluate(plan.pipeline, arguments, tfrecord, folder, best.user_attrs[_RUN])
+    test = read_notes(evaluation / "metrics.json")[f"test_{plan.primary.name}"]
+    return Best(
+        best.number, float(best.value or 0), test, best.params, str(folder / "model"), _command(plan, best.params)
+    )
 
 
 def _suggested(trial: optuna.Trial, name: str, dimension: Dimension, plan: Plan) -> Any:
@@ -163,7 +237,7 @@ def _command(plan: Plan, best: Mapping[str, Any]) -> str:
     """The command that runs the whole pipeline with these parameters."""
     choices = {"--model": plan.model, "--dataset": plan.dataset, "--task": plan.task}
     words = [word for option, value in choices.items() if value for word in (option, value)]
-    values = dict(plan.parameters) | dict(best)
+    values = {name: value for name, value in plan.parameters.items() if name != HELD_OUT} | dict(best)
     words += [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
     return shlex.join(["kfrec", "run", *words])
 

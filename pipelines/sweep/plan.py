@@ -20,6 +20,8 @@ from components.tasks import Metric
 from pipelines.defaults import MODEL, TRAINING, Pipeline
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
 
+# The parameter of the train step that holds samples out, and its value in a sweep that gives none.
+HELD_OUT, VALIDATION_SHARE = "validation_share", 0.1
 Positive = Annotated[int, Field(ge=1)]
 
 
@@ -87,7 +89,7 @@ class Plan:
     Attributes:
         model: name of the model.
         dataset: name of the data set; empty is the model's own.
-        task: name of the task, whose primary metric is optimised; empty is the model's own.
+        task: name of the task, whose metric is optimised; empty is the model's own.
         parameters: pipeline parameters of every trial.
         search: parameters of the train step to the values that they may take, as :class:`Dimension`.
         trials: how many.
@@ -116,9 +118,25 @@ class Plan:
         return Pipeline(TRAINING, self.model, self.dataset, self.task)
 
     @property
-    def metric(self) -> Metric:
-        """The metric that is optimised, on the test split."""
+    def primary(self) -> Metric:
+        """The metric by which models are compared."""
         return registry.task(self.pipeline.choices["task"]).primary
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that is optimised: the task's first one that samples held out of the training data define."""
+        metrics = registry.task(self.pipeline.choices["task"]).metrics
+        return next((metric for metric in metrics if not metric.of_groups), metrics[0])
+
+    @property
+    def metric_name(self) -> str:
+        """The name of that metric in the results of an epoch."""
+        return f"validation_{self.metric.name}"
+
+    @property
+    def validation_share(self) -> float:
+        """The share of the training samples by which trials are judged."""
+        return float(self.parameters.get(HELD_OUT) or VALIDATION_SHARE)
 
     @property
     def dimensions(self) -> dict[str, Dimension]:
@@ -127,7 +145,9 @@ class Plan:
 
     def searchable(self) -> dict[str, Parameter]:
         """The parameters of the train step, by pipeline-wide name."""
-        return {p.pipeline_name: p for p in step_parameters(STEPS["train"], self.pipeline)}
+        known = {p.pipeline_name: p for p in step_parameters(STEPS["train"], self.pipeline)}
+        del known[HELD_OUT]  # scores on other samples cannot be compared
+        return known
 
 
 def load_plan(path: Path) -> Plan:
@@ -170,5 +190,6 @@ def _first_value(dimension: Dimension) -> Any:
 def _not_searchable(place: str, name: str, plan: Plan) -> KfrecError:
     """Why a parameter cannot be searched."""
     if name in pipeline_parameters(plan.pipeline):
-        return KfrecError(f"{place}: is no parameter of the training; a sweep prepares its data once, so fix it")
+        why = "decides by which samples trials are judged" if name == HELD_OUT else "is no parameter of the training"
+        return KfrecError(f"{place}: {why}; a sweep prepares its data once, so fix it under parameters")
     return KfrecError(f"{place}: {unknown_parameter(name, list(plan.searchable()))}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -19,7 +20,7 @@ from components.steps.catalog import STEPS
 from pipelines.defaults import Pipeline
 from pipelines.parameters import step_parameters
 
-LOG = "trial.log"
+LOG, EVALUATION_LOG = "trial.log", "evaluation.log"
 
 
 class Pruned(Exception):
@@ -49,12 +50,49 @@ def run_trial(
         KfrecError: the training failed.
     """
     folder.mkdir(parents=True)
+    command = _command(pipeline, arguments, tfrecord, folder / "model")
+    try:
+        return dict(_run(command, folder / LOG, run_id, is_hopeless)["metrics"])
+    except BaseException:
+        shutil.rmtree(folder / ".model.checkpoint", ignore_errors=True)
+        raise
+
+
+def evaluate(pipeline: Pipeline, arguments: Mapping[str, Any], tfrecord: str, folder: Path, run_id: str) -> Path:
+    """Evaluates the model of a trial on the test split and returns the evaluation's folder.
+
+    Args:
+        pipeline: of the sweep.
+        arguments: every pipeline parameter.
+        tfrecord: the records.
+        folder: of the trial.
+        run_id: the MLflow run that it joins.
+
+    Raises:
+        KfrecError: the step failed.
+    """
+    evaluation = folder / "evaluation"
+    folders = [f"--tfrecord={tfrecord}", f"--model={folder / 'model'}", f"--evaluation={evaluation}"]
+    given = _words("evaluate", pipeline, arguments, {"task": pipeline.choices["task"]})
+    _run([sys.executable, "-m", "components.evaluate", *folders, *given], folder / EVALUATION_LOG, run_id)
+    return evaluation
+
+
+def _run(
+    command: list[str], place: Path, run_id: str, is_hopeless: Callable[[int, Mapping[str, Any]], bool] | None = None
+) -> dict[str, Any]:
+    """Runs a step to its end and returns its results; ends it where it is hopeless, or on a signal.
+
+    Raises:
+        Pruned: it was ended.
+        KfrecError: it failed.
+    """
     environment = os.environ | as_parent() | {EVENTS: "1", "MLFLOW_RUN_ID": run_id}
     error, results = "", None
     with (
-        (folder / LOG).open("w") as log,
+        place.open("w") as log,
         subprocess.Popen(
-            _command(pipeline, arguments, tfrecord, folder / "model"),
+            command,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -67,27 +105,33 @@ def run_trial(
                 event = parse(line)
                 if event is None:
                     log.write(line)
-                elif event["kfrec"] == "epoch" and is_hopeless(event["epoch"], event["metrics"]):
+                elif event["kfrec"] == "epoch" and is_hopeless and is_hopeless(event["epoch"], event["metrics"]):
                     raise Pruned
                 elif event["kfrec"] == "error":
                     error = event["message"]
                 elif event["kfrec"] == "finished":
-                    results = event["results"]["metrics"]
+                    results = event["results"]
         except BaseException:
             process.terminate()  # the step ends its workers
             process.communicate()
-            shutil.rmtree(folder / ".model.checkpoint", ignore_errors=True)
             raise
     if results is None:
-        raise KfrecError(f"{error or 'ended without saying why'}; its log is {folder / LOG}")
+        killed = process.returncode == -signal.SIGKILL
+        told = "was killed, probably for too little memory" if killed else "ended without saying why"
+        raise KfrecError(f"{error or told}; its log is {place}")
     return dict(results)
 
 
 def _command(pipeline: Pipeline, arguments: Mapping[str, Any], tfrecord: str, model: Path) -> list[str]:
     choices = {"model_type": pipeline.choices["model_type"], "task": pipeline.choices["task"]}
-    values = {p.name: arguments[p.pipeline_name] for p in step_parameters(STEPS["train"], pipeline)} | choices
-    given = [f"--{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in values.items()]
+    given = _words("train", pipeline, arguments, choices)
     return [sys.executable, "-m", "components.train", f"--tfrecord={tfrecord}", f"--model={model}", *given]
+
+
+def _words(step: str, pipeline: Pipeline, arguments: Mapping[str, Any], choices: Mapping[str, str]) -> list[str]:
+    """The parameters of a step as its command line has them."""
+    values = {p.name: arguments[p.pipeline_name] for p in step_parameters(STEPS[step], pipeline)} | dict(choices)
+    return [f"--{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in values.items()]
 
 
 def shared_out(arguments: Mapping[str, Any], parallel: int) -> dict[str, Any]:

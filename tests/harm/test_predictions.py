@@ -154,11 +154,11 @@ def test_rows_that_are_not_there(
 
 def test_a_model_whose_data_set_encodes_no_rows(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     spec = here / MODEL / "feature_spec.yaml"
-    for before, after in (("dataset: amazon_reviews", "dataset: criteo"), ("dataset: criteo", "other: x")):
+    for before, after in (("dataset: amazon_reviews", "dataset: outbrain"), ("dataset: outbrain", "other: x")):
         spec.write_text(spec.read_text().replace(before, after))
         adopt(here / MODEL)
         words = ["kfrec", "predict", MODEL, f"--input={ROWS}/rows.csv", "--output=out.csv"]
-        assert not run_here(words, capfd).surprise("raw rows")
+        assert not run_here(words, capfd).surprise("raw rows", "score records" if "x" in after else "score the records")
 
 
 def test_a_command_that_is_ended_leaves_an_earlier_output_and_the_next_one_finishes(

@@ -243,7 +243,10 @@ def test_workers_and_a_scheduler_that_end_at_their_work_are_one_line(place: Plac
         running.running_cluster(1, settings) as address,
     ):
         with (
-            pytest.raises(WorkerCrashed, match=r"^1 Dask workers ended at the same task; give them more memory"),
+            pytest.raises(
+                WorkerCrashed,
+                match=r"^1 Dask workers ended at the same task, probably killed for too little memory; give",
+            ),
             dask_workers(1, address, 1) as workers,
         ):
             list(workers.run([delayed(os._exit)(3)]))

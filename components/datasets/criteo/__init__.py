@@ -15,6 +15,7 @@ DATASET = DatasetDefinition(
     generate=Lazy("components.datasets.criteo.synthetic:write_synthetic"),
     sampling=Sampling,
     preprocess=Lazy("components.datasets.criteo.preprocess:preprocess"),
+    raw_rows=Lazy("components.datasets.criteo.raw_rows:ImpressionRows"),
     # Half of a small day would be lost.
     local_defaults={"test_day_share": 1.0},
 )

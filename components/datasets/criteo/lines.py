@@ -60,7 +60,7 @@ def _parse_at_once(text: bytes) -> pa.Table | None:
     label = raw[LABEL]
     if label.null_count or not 0 <= pc.min(label).as_py() <= pc.max(label).as_py() <= 1:
         return None
-    columns = [label, *(_logarithms(raw[name]) for name in NUMERICAL)]
+    columns = [label, *(logarithms(raw[name]) for name in NUMERICAL)]
     for name in CATEGORICAL:
         values = hexadecimal.parse(raw[name].combine_chunks())
         if values is None:
@@ -69,7 +69,7 @@ def _parse_at_once(text: bytes) -> pa.Table | None:
     return pa.table(columns, schema=LINE)
 
 
-def _logarithms(integers: pa.ChunkedArray) -> pa.Array:
+def logarithms(integers: pa.ChunkedArray | pa.Array) -> pa.Array:
     """``ln(x + 3)``, 0 for a null."""
     numbers = pc.fill_null(integers, SMALLEST).to_numpy()
     return pa.array(np.log(np.maximum(numbers, SMALLEST) + 3.0).astype(np.float32))

@@ -73,6 +73,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         counts = {split: write_split(workers, spans, lookups, job.output / split) for split, spans in splits.items()}
 
     encoding = {
+        "dataset": "criteo",
         "vocabulary": settled.vocabulary,
         "out_of_vocabulary_rate": settled.out_of_vocabulary_rate,
         "raw_rows": job.raw.rows.get("impressions", read),

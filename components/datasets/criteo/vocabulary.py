@@ -83,6 +83,32 @@ def read_counts(name: str, files: Sequence[Path]) -> Counts:
 
 
 @dataclass(frozen=True)
+class Ids:
+    """Ids by value.
+
+    Attributes:
+        values: uint32, ascending.
+        ids: int32, of each of the values.
+    """
+
+    values: np.ndarray
+    ids: np.ndarray
+
+    @classmethod
+    def of(cls, by_id: np.ndarray) -> Ids:
+        """Those of uint32 values in the order of their ids."""
+        order = np.argsort(by_id)
+        return cls(by_id[order], (FIRST_ID + order).astype(np.int32))
+
+    def find(self, values: np.ndarray) -> np.ndarray:
+        """Ids of uint32 values, int32; 0 for unknown ones."""
+        if not len(self.values):
+            return np.zeros(len(values), np.int32)
+        places = np.minimum(np.searchsorted(self.values, values), len(self.values) - 1)
+        return np.where(self.values[places] == values, self.ids[places], np.int32(0))
+
+
+@dataclass(frozen=True)
 class Lookup:
     """Ids by value, in files that workers map into memory.
 
@@ -94,17 +120,9 @@ class Lookup:
     folder: Path
     name: str
 
-    @property
-    def values(self) -> np.ndarray:
-        """uint32, ascending."""
-        values: np.ndarray = np.load(self._path("values"), mmap_mode="r")
-        return values
-
-    @property
-    def ids(self) -> np.ndarray:
-        """int32, of each of the values."""
-        ids: np.ndarray = np.load(self._path("ids"), mmap_mode="r")
-        return ids
+    def read(self) -> Ids:
+        """The ids, mapped."""
+        return Ids(*(np.load(self._path(part), mmap_mode="r") for part in ("values", "ids")))
 
     def write(self, by_id: np.ndarray) -> None:
         """Writes the files.
@@ -112,17 +130,9 @@ class Lookup:
         Args:
             by_id: uint32, the values in the order of their ids.
         """
-        order = np.argsort(by_id)
-        np.save(self._path("values"), by_id[order])
-        np.save(self._path("ids"), (FIRST_ID + order).astype(np.int32))
-
-    def find(self, values: np.ndarray) -> np.ndarray:
-        """Ids of uint32 values, int32; 0 for unknown ones."""
-        known = self.values
-        if not len(known):
-            return np.zeros(len(values), np.int32)
-        places = np.minimum(np.searchsorted(known, values), len(known) - 1)
-        return np.where(known[places] == values, self.ids[places], np.int32(0))
+        made = Ids.of(by_id)
+        np.save(self._path("values"), made.values)
+        np.save(self._path("ids"), made.ids)
 
     def _path(self, part: str) -> Path:
         return self.folder / f"{self.name}.{part}.npy"
@@ -164,20 +174,35 @@ def reuse(name: str, folder: Path, lookups: Path) -> int:
     Raises:
         KfrecError: the file is not one that :func:`fit` writes.
     """
+    by_id = read_vocabulary(name, folder, "give an earlier output of this step for this data set")
+    Lookup(lookups, name).write(by_id)
+    return len(by_id)
+
+
+def read_vocabulary(name: str, folder: Path, remedy: str) -> np.ndarray:
+    """The values of vocabulary/<name>.parquet in the order of their ids, uint32.
+
+    Args:
+        name: of the column.
+        folder: of an artifact.
+        remedy: what to do about a file that is not as it should be, for messages.
+
+    Raises:
+        KfrecError: the file is not one that :func:`fit` writes.
+    """
     path = folder / FOLDER / f"{name}.parquet"
-    not_ours = "give an earlier output of this step for this data set"
     try:
         table = pq.read_table(path, columns=["id", "value"])
         texts = table["value"].cast(pa.binary()).combine_chunks().cast(pa.binary(hexadecimal.DIGITS))
     except (FileNotFoundError, pa.ArrowException, KeyError):
-        raise KfrecError(f"{path}: not a vocabulary of hexadecimal values; {not_ours}") from None
+        raise KfrecError(f"{path}: not a vocabulary of hexadecimal values; {remedy}") from None
     if not np.array_equal(table["id"].to_numpy(), np.arange(FIRST_ID, FIRST_ID + len(table))):
-        raise KfrecError(f"{path}: its ids are not consecutive from {FIRST_ID}; {not_ours}")
+        raise KfrecError(f"{path}: its ids are not consecutive from {FIRST_ID}; {remedy}")
     by_id = hexadecimal.parse(texts)
     if by_id is None or by_id.null_count or len(pc.unique(by_id)) != len(table):
-        raise KfrecError(f"{path}: a value is missing, duplicated or not hexadecimal; {not_ours}")
-    Lookup(lookups, name).write(by_id.to_numpy())
-    return len(table)
+        raise KfrecError(f"{path}: a value is missing, duplicated or not hexadecimal; {remedy}")
+    values: np.ndarray = by_id.to_numpy()
+    return values
 
 
 def unknown(name: str, files: Sequence[Path], threshold: int, lookups: Path) -> tuple[int, int]:
@@ -187,5 +212,5 @@ def unknown(name: str, files: Sequence[Path], threshold: int, lookups: Path) -> 
         That number, and the number of impressions that have any value.
     """
     found = read_counts(name, files)
-    lacking = (Lookup(lookups, name).find(found.values) == 0) & (found.counts >= threshold)
+    lacking = (Lookup(lookups, name).read().find(found.values) == 0) & (found.counts >= threshold)
     return int(found.counts[lacking].sum()), int(found.counts.sum())

@@ -15,4 +15,5 @@ DATASET = DatasetDefinition(
     generate=Lazy("components.datasets.outbrain.synthetic:write_synthetic"),
     sampling=Sampling,
     preprocess=Lazy("components.datasets.outbrain.preprocess:preprocess"),
+    no_raw_rows="a sample joins seven files",
 )

@@ -102,6 +102,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             _require_samples(train, test, files[EVENTS], parameters)
             fitted, encoding = passes.fit_or_keep(statistics, division, given, parameters.out_of_vocabulary_limit)
             passes.write(workers, joined, fitted, scratch, job.output, parameters.largest_buckets)
+    encoding["dataset"] = "outbrain"
     encoding["raw_rows"] = job.raw.rows.get("clicks", clicks.rows)
     (job.folder / FILENAME).write_text(specification(parameters.largest_buckets, encoding).to_yaml())
     return {

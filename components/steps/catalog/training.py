@@ -57,6 +57,13 @@ class TrainParameters:
         unit="threads",
         at_least=0,
     )
+    validation_share: float = param(
+        0.0,
+        "Share of the training samples, the last ones of the records, that do not train and are measured after each "
+        "epoch in place of the test split; 0 measures the test split",
+        at_least=0,
+        at_most=0.9,
+    )
     # embedding tables
     table_placement: str = param(
         AUTOMATIC_TABLES,

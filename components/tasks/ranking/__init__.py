@@ -66,7 +66,7 @@ TASK = TaskDefinition(
     name="ranking",
     summary="Which samples of a group are clicked: MAP@k, ROC AUC, log loss, accuracy.",
     metrics=(
-        Metric("map", "MAP@k"),
+        Metric("map", "MAP@k", of_groups=True),
         Metric("auc", "AUC"),
         Metric("logloss", "log loss", higher_is_better=False, is_loss=True),
         Metric("accuracy", "accuracy"),

@@ -15,7 +15,7 @@ from components.models.tables.placement import Part, sharding_of, whole_shape
 from components.scoring import translation
 from components.scoring.model import SAVED_MODEL, ExportedModel
 from components.scoring.translation import PADDING
-from components.train.checkpoints.mapped import Mapped, has_weights, map_weights
+from components.train.checkpoints.weights import Weight, has_weights, weights_of
 
 _ROWS = 1 << 18  # rows that are carried over at a time
 
@@ -47,7 +47,7 @@ def warm_start(place: str, folder: Path, model: Model, spec: FeatureSpec) -> int
         raise KfrecError(f"warm_start_path {place}: no {SAVED_MODEL} here; give the folder of a trained model")
     known = load_feature_spec(folder)
     mine = list(model.variables)
-    others = map_weights(folder, [variable.name for variable in mine])
+    others = weights_of(folder, [variable.name for variable in mine])
     tables = {table.variable.ref() for table in model.tables.values()}
     fits = len(others) == len(mine) and all(
         len(other.shape) == 2 if variable.ref() in tables else variable.shape == other.shape
@@ -63,12 +63,12 @@ def warm_start(place: str, folder: Path, model: Model, spec: FeatureSpec) -> int
         if variable.ref() in tables:
             carried += _carry_over(model, variable, other, spec, known, folder)
         else:
-            variable.assign(other.open())
+            variable.assign(other.read())
     return carried
 
 
 def _carry_over(
-    model: Model, variable: tf.Variable, other: Mapped, spec: FeatureSpec, known: FeatureSpec, folder: Path
+    model: Model, variable: tf.Variable, other: Weight, spec: FeatureSpec, known: FeatureSpec, folder: Path
 ) -> int:
     """Fills a variable with rows of its counterpart ``other``, table by table; returns how many there are."""
     tables = {table.feature or name: table for name, table in model.tables.items() if table.variable is variable}
@@ -79,7 +79,7 @@ def _carry_over(
         raise KfrecError(f"{folder}: embeds to {other.shape[1]} floats, this model to {width}; use the same")
     sharding = sharding_of(variable)
     part = sharding.mine if sharding is not None else Part(0, 1, height, 0, width)
-    theirs = other.open() if part.size else None
+    theirs = other.read() if part.size else None
     their_begin = carried = 0
     for name, table in tables.items():
         their_rows = (known.features[name].cardinality or 0) + 1

@@ -6,6 +6,7 @@ horovodrun and mpirun come from this Python's own environment, so nothing has to
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -97,6 +98,11 @@ class LocalLauncher:
                 status = run_process(self.command(workers, arguments), os.environ | self.environment(), relay.line)
         if relay.error is not None:
             raise relay.error
+        if status == -signal.SIGKILL or relay.was_killed:
+            raise WorkerCrashed(
+                "a worker was killed (SIGKILL), probably because the memory of this machine or container did not "
+                "suffice; give it more memory, or lower global_batch_size, set disable_cache, or use fewer workers"
+            )
         if status:
             lines = "\n".join(relay.last_words()[-_TAIL_LINES:])
             raise WorkerCrashed(

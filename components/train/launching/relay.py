@@ -15,6 +15,8 @@ from components.progress.events import parse
 
 # "[1,0]<stdout>:" of mpirun --tag-output, "[0]<stdout>:" of horovodrun.
 _TAG = re.compile(r"\[(?:\d+,)?(\d+)\]<(stdout|stderr)>:")
+# How horovodrun and mpirun say that a rank ended by SIGKILL.
+_KILLED = re.compile(r"Exit code: (?:-9|137)\b|exited on signal 9\b")
 _KEPT_LINES = 200
 _LAUNCHER = -1
 
@@ -28,10 +30,12 @@ class Relay:
 
     Attributes:
         error: the first error a worker reported, or None.
+        was_killed: whether the launcher said that a rank was killed.
     """
 
     def __init__(self, log: IO[str], tagged: bool) -> None:
         self.error: KfrecError | None = None
+        self.was_killed = False
         self._log, self._tagged = log, tagged
         self._bar: Bar | None = None
         self._last: dict[int, deque[str]] = defaultdict(lambda: deque(maxlen=_KEPT_LINES))
@@ -49,6 +53,7 @@ class Relay:
             return
         self._log.write(text + "\n" if not self._tagged else f"[{'launcher' if rank < 0 else rank}] {text}\n")
         self._last[rank].append(text)
+        self.was_killed = self.was_killed or (rank == _LAUNCHER and bool(_KILLED.search(text)))
         if rank == 0 and stream == "stdout" and text.strip():
             tqdm.write(text.strip())
 

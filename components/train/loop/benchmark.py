@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -13,8 +16,10 @@ import tensorflow as tf
 from components.train.loop.log import TrainingLog
 from components.train.loop.meter import latencies
 from components.train.loop.session import Session
+from components.train.loop.transfer import Transfer
 
-Batch = dict[str, tf.Tensor]
+Steps = Callable[[Iterator[Any]], Iterator[tf.Tensor]]
+"""Takes a step with each batch and yields its results."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +67,10 @@ class Benchmark:
         )
 
 
-def benchmark_training(session: Session, step: Callable[[Batch], tf.Tensor], seed: int, log: TrainingLog) -> Benchmark:
+def benchmark_training(session: Session, steps: Steps, seed: int, log: TrainingLog) -> Benchmark:
     """Measures training steps, over as many epochs as it takes; afterwards ``log`` gets the samples/s of each."""
     epochs = (session.training_batches(seed, epoch) for epoch in itertools.count())
-    return _measure(session, step, itertools.chain.from_iterable(epochs), log)
+    return _measure(session, steps, itertools.chain.from_iterable(epochs), session.data.train_transfer, log)
 
 
 def benchmark_inference(session: Session, log: TrainingLog) -> Benchmark:
@@ -73,7 +78,8 @@ def benchmark_inference(session: Session, log: TrainingLog) -> Benchmark:
     rows, size = session.data.test.rows, session.parameters.global_batch_size
     if rows < size and session.is_first:
         print(f"the {rows} samples of the test split are repeated to fill batches of {size}", flush=True)
-    return _measure(session, session.scorer.run, session.full_test_batches(), log)
+    run = partial(map, session.scorer.run)
+    return _measure(session, run, session.full_test_batches(), session.data.test_transfer, log)
 
 
 def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndarray, warmup: int = 0) -> Benchmark:
@@ -98,29 +104,44 @@ def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndar
     )
 
 
-def timed_steps(
-    step: Callable[[Batch], tf.Tensor], batches: Iterator[Batch], label: str
-) -> Iterator[tuple[int, float, float]]:
-    """Takes a step with each batch; what :func:`summarize` wants to know of it: its samples, cycle and step seconds."""
+def timed_steps(steps: Steps, batches: Iterator[Any], rows: Callable[[Any], int]) -> Iterator[tuple[int, float, float]]:
+    """Takes a step with each batch; what :func:`summarize` wants to know of it: its samples, cycle and step seconds.
+
+    Args:
+        steps: takes a step with each batch, in order, and may ask for the next batch before.
+        batches: as they are handed over.
+        rows: samples of a batch.
+    """
+    waited, sizes = 0.0, deque[int]()
+
+    def watched() -> Iterator[Any]:
+        nonlocal waited
+        while True:
+            asked = time.perf_counter()
+            batch = next(batches, None)
+            waited += time.perf_counter() - asked
+            if batch is None:
+                return
+            sizes.append(rows(batch))
+            yield batch
+
+    results = steps(watched())
     while True:
-        asked = time.perf_counter()
-        batch = next(batches, None)
-        if batch is None:
+        begun, waited = time.perf_counter(), 0.0
+        result = next(results, None)
+        if result is None:
             return
-        started = time.perf_counter()
-        step(batch).numpy()  # waits for the device
-        ended = time.perf_counter()
-        yield int(batch[label].shape[0]), ended - asked, ended - started
+        result.numpy()  # waits for the device
+        cycle = time.perf_counter() - begun
+        yield sizes.popleft(), cycle, cycle - waited
 
 
-def _measure(
-    session: Session, step: Callable[[Batch], tf.Tensor], batches: Iterator[Batch], log: TrainingLog
-) -> Benchmark:
-    warmup, steps = session.parameters.benchmark_warmup_steps, session.parameters.benchmark_steps
+def _measure(session: Session, steps: Steps, batches: Iterator[Any], handed: Transfer, log: TrainingLog) -> Benchmark:
+    warmup, wanted = session.parameters.benchmark_warmup_steps, session.parameters.benchmark_steps
     measured: list[tuple[int, float, float]] = []
     sent = session.ranks.sent_bytes()
-    with session.progress("benchmark", warmup + steps, "steps") as advance:
-        for taken in itertools.islice(timed_steps(step, batches, session.data.label), warmup + steps):
+    with session.progress("benchmark", warmup + wanted, "steps") as advance:
+        for taken in itertools.islice(timed_steps(steps, batches, handed.rows), warmup + wanted):
             measured.append(taken)
             advance(1)
     sent = session.ranks.sent_bytes() - sent

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,6 @@ from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.models.ops.choice import has_gpu
 from components.native import arrays
-from components.native.arrays import ALIGNMENT
 from components.records import Records
 from components.records.files import rows_per_file
 from components.records.lanes import needed_files
@@ -21,8 +21,9 @@ from components.steps.batch_size import require_divisible
 from components.steps.catalog import TrainParameters
 from components.train.loop.memory import cache_bytes
 from components.train.loop.ranks import Ranks
+from components.train.loop.transfer import Transfer, id_type, transfer
 
-TRAIN, TEST = "train", "test"
+TRAIN, TEST, VALIDATION = "train", "test", "validation"
 
 
 @dataclass(frozen=True)
@@ -31,17 +32,24 @@ class TrainingData:
 
     Attributes:
         spec: its feature specification.
-        train: reader of the training split.
-        test: reader of the test split.
+        train: reader of the training split, without the samples that are held out of it.
+        test: reader of the samples that are measured: of the test split, or those that are held out.
         label: name of the label feature.
+        scored: features that scoring the test split needs beside the label.
     """
 
     spec: FeatureSpec
     train: Records
     test: Records
     label: str
+    scored: tuple[str, ...]
     parameters: TrainParameters
     ranks: Ranks
+
+    @property
+    def measured(self) -> str:
+        """What is measured, in the names of metrics: "test", or "validation" for samples held out of the training."""
+        return VALIDATION if self.parameters.validation_share else TEST
 
     @property
     def passes(self) -> int:
@@ -125,39 +133,20 @@ class TrainingData:
             for name, feature in features.items()
         }
 
-    @property
-    def training_features(self) -> tuple[str, ...]:
-        """The label and every feature of a channel that models read."""
-        return (self.label, *_channel_features(self.spec))
+    @cached_property
+    def train_transfer(self) -> Transfer:
+        """How batches of the training split are handed over: the label and every feature that models read."""
+        return transfer(self.signature((self.label, *_channel_features(self.spec))))
+
+    @cached_property
+    def test_transfer(self) -> Transfer:
+        """How batches of the test split are handed over."""
+        return transfer(self.signature((self.label, *self.scored)))
 
 
 def _rows(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     out = arrays.empty((len(chosen), *values.shape[1:]), values.dtype.type)
     return np.take(values, chosen, axis=0, out=out, mode="clip")  # which writes to it at once
-
-
-def id_type() -> tf.DType:
-    """The type of ids in a batch: int64 where there is a GPU, else int32, which is half as large.
-
-    TensorFlow keeps int32 in the host's memory and computes with it there even where a GPU does the rest, so that such
-    ids would be prepared by the CPU and sent in the middle of a step.
-    """
-    return tf.int64 if tf.config.get_visible_devices("GPU") else tf.int32
-
-
-def tensors(batch: Mapping[str, np.ndarray]) -> dict[str, tf.Tensor]:
-    """A batch as the step takes it, on the device that computes; without a GPU in the memory of the arrays."""
-    ids = id_type()
-    kinds = {name: tf.float32 if values.dtype == np.float32 else ids for name, values in batch.items()}
-    return {name: tf.cast(_tensor(values, kinds[name]), kinds[name]) for name, values in batch.items()}
-
-
-def _tensor(values: np.ndarray, wanted: tf.DType) -> tf.Tensor:
-    """An array as a tensor, which shares its memory where it may stay what and where it is."""
-    shares = wanted == values.dtype and values.size and values.flags.c_contiguous and values.flags.writeable
-    if shares and values.ctypes.data % ALIGNMENT == 0:
-        return tf.experimental.dlpack.from_dlpack(values.__dlpack__())
-    return tf.constant(values)
 
 
 def open_data(folder: Path, parameters: TrainParameters, ranks: Ranks, scored: tuple[str, ...]) -> TrainingData:
@@ -177,13 +166,23 @@ def open_data(folder: Path, parameters: TrainParameters, ranks: Ranks, scored: t
     label = label_of(spec)
     cache = 0 if parameters.disable_cache else cache_bytes(ranks.local_size)
     rows = rows_per_file(spec, TRAIN)
-    files = needed_files(rows, parameters.global_batch_size, [ranks.rank], ranks.size) if rows else None
+    kept = 1 - parameters.validation_share
+    files = needed_files(rows, parameters.global_batch_size, [ranks.rank], ranks.size) if rows and kept == 1 else None
     features = (label, *_channel_features(spec))
-    train = Records(spec, TRAIN, features, cache_bytes=cache, files=files, threads=parameters.num_parallel_calls)
-    test = Records(spec, TEST, (label, *scored))
+    train = Records(
+        spec, TRAIN, features, cache_bytes=cache, files=files, threads=parameters.num_parallel_calls, part=(0, kept)
+    )
+    held_out = parameters.validation_share > 0
+    test = Records(spec, TRAIN, (label, *scored), part=(kept, 1)) if held_out else Records(spec, TEST, (label, *scored))
     _require_prebatch_size(spec, train, parameters.prebatch_train_size)
-    _require_prebatch_size(spec, test, parameters.prebatch_test_size)
-    data = TrainingData(spec, train, test, label, parameters, ranks)
+    if not held_out:
+        _require_prebatch_size(spec, test, parameters.prebatch_test_size)
+    data = TrainingData(spec, train, test, label, scored, parameters, ranks)
+    if held_out and not test.rows:
+        raise KfrecError(
+            f"parameter validation_share={parameters.validation_share:g}: holds out none of {train.rows} training "
+            "samples; raise it, or set it to 0"
+        )
     if not test.rows:
         raise KfrecError(f"{folder}: the test split has no samples; convert the data again")
     if not data.steps_per_pass:

@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-
-import tensorflow as tf
+from typing import Any
 
 from components import registry
 from components.feature_spec import load_feature_spec
@@ -16,9 +15,10 @@ from components.progress import progress
 from components.records import prefetched
 from components.steps.catalog import WorkerParameters
 from components.tasks import Kept, TaskDefinition, kept_features, missing_column
-from components.train.loop.data import TrainingData, open_data, tensors
+from components.train.loop.data import TrainingData, open_data
 from components.train.loop.ranks import Ranks
 from components.train.loop.tables import build_placed, table_memory
+from components.train.loop.transfer import Batch
 from components.train.loop.validation import Scorer
 
 AUTOMATIC_PREFETCH = 4
@@ -64,15 +64,20 @@ class Session:
         with progress(label, total, unit) as bar:
             yield bar.advance
 
-    def training_batches(self, seed: int, epoch: int, first_step: int = 0) -> Iterator[dict[str, tf.Tensor]]:
-        batches = self.data.training_batches(seed, epoch, first_step)
-        return prefetched(map(tensors, batches), _ahead(self.parameters.prefetch_train_size))
+    def training_batches(self, seed: int, epoch: int, first_step: int = 0) -> Iterator[Any]:
+        """Batches as :attr:`TrainingData.train_transfer` hands them over, some of them ahead."""
+        batches = map(self.data.train_transfer.sent, self.data.training_batches(seed, epoch, first_step))
+        return prefetched(batches, _ahead(self.parameters.prefetch_train_size))
 
-    def test_batches(self) -> Iterator[dict[str, tf.Tensor]]:
-        return prefetched(map(tensors, self.data.test_batches()), _ahead(self.parameters.prefetch_test_size))
+    def test_batches(self) -> Iterator[Any]:
+        """Batches as :attr:`TrainingData.test_transfer` hands them over, some of them ahead."""
+        return self._sent(self.data.test_batches())
 
-    def full_test_batches(self) -> Iterator[dict[str, tf.Tensor]]:
-        return prefetched(map(tensors, self.data.full_test_batches()), _ahead(self.parameters.prefetch_test_size))
+    def full_test_batches(self) -> Iterator[Any]:
+        return self._sent(self.data.full_test_batches())
+
+    def _sent(self, batches: Iterator[Batch]) -> Iterator[Any]:
+        return prefetched(map(self.data.test_transfer.sent, batches), _ahead(self.parameters.prefetch_test_size))
 
     def test_score(self) -> dict[str, float]:
         """The task's metrics of the test split; every rank takes part and gets the result."""
@@ -109,9 +114,10 @@ def open_session(
     lacking = missing_column(spec, task.kept)
     if lacking and ranks.rank == 0:
         print(f"not measured: {lacking}", flush=True)
-    signature = data.signature((data.label, *scored))
-    rows = data.one_size(data.test.rows)
-    scorer = Scorer(model, task, ranks, signature, data.label, kept, parameters, parameters.xla, rows)
+    rows, handed = data.one_size(data.test.rows), data.test_transfer
+    scorer = Scorer(
+        model, task, ranks, handed.signature, data.label, kept, parameters, parameters.xla, rows, handed.features
+    )
     return Session(parameters, ranks, data, definition, model, task, kept, scorer, checkpoint_saved)
 
 

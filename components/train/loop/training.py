@@ -26,14 +26,13 @@ from components.train.checkpoints.standing import Standing
 from components.train.checkpoints.state import shared_state_of
 from components.train.checkpoints.warm_start import fetch_earlier, warm_start
 from components.train.loop.averages import Averages
-from components.train.loop.data import tensors
 from components.train.loop.log import PARAMETER, TrainingLog
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.meter import Meter
 from components.train.loop.ranks import SharedError, together
 from components.train.loop.session import Session
 from components.train.loop.training_step import TrainingStep
-from components.train.results import CHECKPOINT
+from components.train.results import CHECKPOINT, MEASURED
 
 
 class Training:
@@ -80,13 +79,14 @@ class Training:
             session.ranks,
             self._metrics,
             self._loss_scale,
-            data.signature(data.training_features),
+            data.train_transfer.signature,
             label=data.label,
             xla=parameters.xla,
             kept=session.kept,
             averages=self._averages,
             rows=data.one_size(data.train.rows),
             fp16_allreduce=parameters.fp16_allreduce,
+            unpack=data.train_transfer.features,
         )
         self.exchange = self._choose_exchange() if self._ranks.size > 1 else {}
 
@@ -129,7 +129,9 @@ class Training:
     def _choose_exchange(self) -> dict[str, str]:
         """How the gradients of each table are exchanged, chosen by the rows of the first batch."""
         batches = self._data.training_batches(self.standing.seed, self.standing.epoch)
-        exchange = self.step.choose_exchange(tensors(together(self._ranks, lambda: next(batches))))
+        handed = self._data.train_transfer
+        first = handed.features(handed.sent(together(self._ranks, lambda: next(batches))))
+        exchange = self.step.choose_exchange(first)
         if exchange and self._session.is_first:
             rows = [name for name, how in exchange.items() if how == "rows"]
             whole = f"{len(exchange) - len(rows)} of {len(exchange)}"
@@ -172,8 +174,9 @@ class Training:
         with self._session.progress(label, self._data.rows_per_epoch, "samples") as advance:
             advance(sum(self._data.rows_of(step) for step in range(standing.step)))
             self._meter.start()
-            for batch in self._session.training_batches(standing.seed, standing.epoch, standing.step):
-                pending.append(self.step.run_in_parts(batch))
+            batches = self._session.training_batches(standing.seed, standing.epoch, standing.step)
+            for losses in self.step.steps(batches):
+                pending.append(losses)
                 standing.step += 1
                 advance(self._data.rows_of(standing.step - 1))
                 is_last = standing.step == standing.steps_per_epoch
@@ -218,7 +221,7 @@ class Training:
             "epoch": standing.epoch + 1,
             "train_loss": standing.loss_sum / standing.steps_per_epoch,
             **{f"train_{name}": value for name, value in train.items()},
-            **{f"test_{name}": value for name, value in test.items()},
+            **{f"{self._data.measured}_{name}": value for name, value in test.items()},
             "seconds": seconds,
             "training_seconds": training_seconds,
             "samples_per_second": self._meter.mean_samples_per_second,
@@ -255,7 +258,7 @@ def _told(result: dict[str, Any], epochs: int, task: TaskDefinition) -> str:
     shown = {"train loss": result["train_loss"]} | {
         f"{split} {metric.label}": result[f"{split}_{metric.name}"]
         for metric in task.metrics
-        for split in ("train", "test")
+        for split in MEASURED
         if f"{split}_{metric.name}" in result
     }
     metrics = ", ".join(f"{name} {value:.4f}" for name, value in shown.items() if value is not None)

@@ -1,15 +1,20 @@
 """One optimizer step that is the same for any number of ranks.
 
 The loss is the sum over terms of weight * total / count, with totals and counts taken over the whole global batch. So
-the counts are summed over the ranks first; each rank then differentiates its own share of the true loss, and the
-shares' gradients, summed once, are the gradient of the true loss. The exchange of rows sums those of divided tables.
+a step has to know the summed counts: each rank then differentiates its own share of the true loss, and the shares'
+gradients, summed once, are the gradient of the true loss. The exchange of rows sums those of divided tables.
+
+Counts depend on labels and masks alone, so that those of a batch can be summed along with the gradients of the batch
+before: a step waits for one reduction, that of its gradients.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice, tee, zip_longest
 from types import MappingProxyType
+from typing import Any
 
 import tensorflow as tf
 
@@ -42,13 +47,15 @@ class TrainingStep:
         ranks: who trains together.
         metrics: collects what this rank's samples say about the model while it trains.
         loss_scale: enabled under mixed precision.
-        signature: feature name (and label) to [None] or [None, length], integers.
+        signature: of a batch as ``unpack`` takes it; as it is, feature name (and label) to [None] or [None, length].
         label: name of the label feature.
         xla: compile the forward and backward pass; reductions and updates stay outside.
         kept: the task's kept columns that the data have, and their features.
         averages: of the model's trainable variables; None keeps none.
         rows: to fill this rank's batches up to, with samples that count for nothing; 0 leaves them as they are.
         fp16_allreduce: sum dense gradients over the ranks in half precision.
+        unpack: from a batch as it is handed over to its features and label
+            (:meth:`components.train.loop.transfer.Transfer.features`).
 
     Attributes:
         parts: names of the parts of the loss (:func:`components.models.loss.part_of`), known once a step was taken.
@@ -61,27 +68,31 @@ class TrainingStep:
         ranks: Ranks,
         metrics: Streaming,
         loss_scale: LossScale,
-        signature: Mapping[str, tf.TensorSpec],
+        signature: Any,
         label: str,
         xla: bool,
         kept: Mapping[Kept, str] = MappingProxyType({}),
         averages: Averages | None = None,
         rows: int = 0,
         fp16_allreduce: bool = False,
+        unpack: Callable[[Any], dict[str, tf.Tensor]] = dict,
     ) -> None:
         self._model, self._optimizer, self._ranks = model, optimizer, ranks
         self._metrics, self._loss_scale, self._label, self._kept = metrics, loss_scale, label, kept
         self._averages = averages or Averages(model.trainable_variables, 0.0)
         self._variables = list(model.trainable_variables)
         self._are_parts = [sharding_of(variable) is not None for variable in self._variables]
-        self._xla, self._rows, self._in_half = xla, rows, fp16_allreduce
+        self._xla, self._rows, self._in_half, self._unpack = xla, rows, fp16_allreduce, unpack
         self._whole = self._chosen([None] * len(self._variables))
         compiled = {"jit_compile": True} if xla else {}
         self._differentiate = tf.function(self._loss_and_gradients, autograph=False, **compiled)
         self._counts = tf.function(self._term_counts, autograph=False, **compiled)
+        counts = tf.TensorSpec([None], tf.float32)
+        self._count = tf.function(self._counts_of, input_signature=[signature], autograph=False)
+        self._run_ahead = tf.function(self._ahead, input_signature=[signature, counts, counts], autograph=False)
         self.parts: tuple[str, ...] = ()
-        self.run = tf.function(self._run, input_signature=[dict(signature)], autograph=False)
-        self.run_in_parts = tf.function(self._run_in_parts, input_signature=[dict(signature)], autograph=False)
+        self.run = tf.function(self._run, input_signature=[signature], autograph=False)
+        self.run_in_parts = tf.function(self._run_in_parts, input_signature=[signature], autograph=False)
 
     def choose_exchange(self, batch: Features) -> dict[str, str]:
         """Chooses, before the first step, how the ranks exchange the gradients of each table; all take part.
@@ -111,45 +122,88 @@ class TrainingStep:
         each = zip(self._variables, keeps, touched, strict=True)
         return [is_whole(v.shape.as_list(), sparse, rows, ranks, index_bytes, value_bytes) for v, sparse, rows in each]
 
-    def _run(self, batch: Features) -> tf.Tensor:
-        """Trains on this rank's share of a global batch and returns the loss of the whole one, float32."""
-        return self._run_in_parts(batch)[0]
+    def steps(self, batches: Iterable[Any]) -> Iterator[tf.Tensor]:
+        """Takes a step with each batch, and yields what :meth:`run_in_parts` returns; all ranks take part.
 
-    def _run_in_parts(self, batch: Features) -> tf.Tensor:
+        A batch is asked for before the step of the one before it is taken, whose reduction brings its counts.
+        """
+        if self._ranks.size == 1 or any(self._are_parts):  # no reduction; or one that goes beside the exchange of rows
+            yield from map(self.run_in_parts, batches)
+            return
+        counts: tf.Tensor | None = None
+        for batch, following in _with_next(batches):
+            if counts is None:
+                counts = self._summed(self._count(batch))
+            ahead = tf.zeros_like(counts) if following is None else self._count(following)
+            losses, counts = self._run_ahead(batch, counts, ahead)
+            yield losses
+
+    def _run(self, given: Any) -> tf.Tensor:
+        """Trains on this rank's share of a global batch and returns the loss of the whole one, float32."""
+        return self._run_in_parts(given)[0]
+
+    def _run_in_parts(self, given: Any) -> tf.Tensor:
         """As :meth:`run`, but returns the loss and then each of its parts, float32 ``[1 + parts]``."""
-        features = {name: value for name, value in batch.items() if name != self._label}
-        labels = targets = tf.cast(batch[self._label], tf.float32)
-        counted = None
-        if self._rows:
-            features, counted = filled({**features, self._label: labels}, self._rows)
-            targets = features.pop(self._label)
-        # A compiled function cannot hold a reduction, so the counts come from a pass of their own, of which the
-        # compiler keeps little more than the masks.
-        shares = self._shares(self._counts(features, targets, counted)) if self._xla else None
-        losses, logits, gradients = self._differentiate(features, targets, counted, shares)
+        (losses,) = self._step(given, None)
+        return losses
+
+    def _ahead(self, given: Any, counts: tf.Tensor, following: tf.Tensor) -> list[tf.Tensor]:
+        """As :meth:`run_in_parts`, but knows what is counted.
+
+        Args:
+            given: this rank's share of a global batch.
+            counts: of each term over all ranks, [terms].
+            following: this rank's counts of the next batch, [terms].
+
+        Returns:
+            The losses, and the next batch's counts over all ranks.
+        """
+        return self._step(given, counts, following)
+
+    def _counts_of(self, given: Any) -> tf.Tensor:
+        """What this rank counts of each term, [terms]: the graph is pruned to little more than the masks."""
+        return self._term_counts(*self._filled(self._unpack(given)))
+
+    def _step(self, given: Any, counts: tf.Tensor | None, *others: tf.Tensor) -> list[tf.Tensor]:
+        """A step; the losses, and the others summed over the ranks along with the gradients."""
+        batch = self._unpack(given)
+        features, targets, counted = self._filled(batch)
+        if counts is None and self._xla:  # a compiled function cannot hold a reduction
+            counts = self._summed(self._counts(features, targets, counted))
+        losses, logits, gradients = self._differentiate(features, targets, counted, counts)
         gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
         with training_back_end():
             with tf.name_scope("exchange"):
-                gradients, (losses,) = sum_gradients(
-                    self._ranks, gradients, [losses], self._whole, self._are_parts, self._in_half
+                gradients, summed = sum_gradients(
+                    self._ranks, gradients, [losses, *others], self._whole, self._are_parts, self._in_half
                 )
             with tf.name_scope("loss_scale"):
                 self._loss_scale.apply(gradients, partial(self._update, gradients), self._agreed)
         with tf.name_scope("metrics"):
+            labels = tf.cast(batch[self._label], tf.float32)
             self._metrics.update(labels, logits[: tf.shape(labels)[0]], kept_columns(batch, self._kept))
-        return losses
+        return summed
+
+    def _filled(self, batch: Features) -> tuple[Features, tf.Tensor, tf.Tensor | None]:
+        """Features and labels, filled up, and which samples count, [B] float32; None where all do."""
+        features = {name: value for name, value in batch.items() if name != self._label}
+        labels = tf.cast(batch[self._label], tf.float32)
+        if not self._rows:
+            return features, labels, None
+        full, counted = filled({**features, self._label: labels}, self._rows)
+        return {name: full[name] for name in features}, full[self._label], counted
 
     def _term_counts(self, features: Features, labels: tf.Tensor, counted: tf.Tensor | None) -> tf.Tensor:
         _, terms = self._model.loss_terms(features, labels, training=False)
         return _counts(terms.values(), counted)
 
-    def _shares(self, counts: tf.Tensor) -> tf.Tensor:
-        """1 / count of each term, counts summed over the ranks, [terms] float32; 0 where nothing was counted."""
+    def _summed(self, counts: tf.Tensor) -> tf.Tensor:
+        """Counts summed over the ranks by themselves."""
         (summed,) = self._ranks.sum([counts], name="counts")
-        return tf.math.divide_no_nan(1.0, summed)
+        return summed
 
     def _loss_and_gradients(
-        self, features: Features, labels: tf.Tensor, counted: tf.Tensor | None, shares: tf.Tensor | None
+        self, features: Features, labels: tf.Tensor, counted: tf.Tensor | None, counts: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
         """This rank's share of the loss and of its parts, its logits, and the gradients of its share, scaled."""
         with (
@@ -158,8 +212,9 @@ class TrainingStep:
         ):
             with masks_of(self._ranks.rank), tf.GradientTape() as tape:
                 logits, terms = self._model.loss_terms(features, labels, training=True)
-                if shares is None:
-                    shares = self._shares(_counts(terms.values(), counted))
+                if counts is None:
+                    counts = self._summed(_counts(terms.values(), counted))
+                shares = tf.math.divide_no_nan(1.0, counts)  # 0 where nothing was counted
                 weighted = tf.stack([term.weight * sum_of(term.total, counted) for term in terms.values()])
                 loss = tf.tensordot(shares, weighted, 1)
                 scaled = loss * self._loss_scale.value
@@ -190,3 +245,9 @@ def _of(variable: tf.Variable, gradient: Gradient) -> Gradient:
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(gradient.values, gradient.indices, tf.constant(variable.shape.as_list(), tf.int32))
     return gradient
+
+
+def _with_next(items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
+    """Each item with the one after it; None after the last."""
+    earlier, later = tee(items)
+    return zip_longest(earlier, islice(later, 1, None))

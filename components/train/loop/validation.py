@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -21,12 +21,15 @@ class Scorer:
         model: what to score with.
         task: what its outputs are judged by.
         ranks: who scores together.
-        signature: label, serving features and kept columns, to [None] or [None, length].
+        signature: of a batch as ``unpack`` takes it; as it is, label, serving features and kept columns, to [None] or
+            [None, length].
         label: name of the label feature.
         kept: the task's kept columns that the data have, and their features.
         parameters: the task's of the train step.
         xla: compile the forward pass.
         rows: to fill this rank's batches up to where a split is scored; 0 leaves them as they are.
+        unpack: from a batch as it is handed over to its features
+            (:meth:`components.train.loop.transfer.Transfer.features`).
 
     Attributes:
         run: takes a batch and returns its logits, [B] float32.
@@ -37,22 +40,23 @@ class Scorer:
         model: Model,
         task: TaskDefinition,
         ranks: Ranks,
-        signature: Mapping[str, tf.TensorSpec],
+        signature: Any,
         label: str,
         kept: Mapping[Kept, str],
         parameters: Any,
         xla: bool = False,
         rows: int = 0,
+        unpack: Callable[[Any], dict[str, tf.Tensor]] = dict,
     ) -> None:
         self._model, self._ranks, self._label, self._kept, self._xla = model, ranks, label, kept, xla
-        self._rows = rows
+        self._rows, self._unpack = rows, unpack
         self._metrics = task.streaming(False, parameters)
         compiled = {"jit_compile": True} if xla else {}
         self._logits = tf.function(self._forward, autograph=False, **compiled)
-        self.run = tf.function(self._run, input_signature=[dict(signature)], autograph=False)
-        self._add = tf.function(self._score_and_add, input_signature=[dict(signature)], autograph=False)
+        self.run = tf.function(self._run, input_signature=[signature], autograph=False)
+        self._add = tf.function(self._score_and_add, input_signature=[signature], autograph=False)
 
-    def score(self, batches: Iterable[Mapping[str, tf.Tensor]]) -> dict[str, float]:
+    def score(self, batches: Iterable[Any]) -> dict[str, float]:
         """The task's metrics of a split; every rank gives its share and gets the whole result."""
         self._metrics.reset()
         for batch in batches:
@@ -64,13 +68,18 @@ class Scorer:
         with training_back_end(self._xla):
             return self._model.logits(features, training=False)
 
-    def _run(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    def _run(self, given: Any) -> tf.Tensor:
+        return self._scores(self._unpack(given))
+
+    def _scores(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return self._logits({name: batch[name] for name in self._model.serving_features})
 
-    def _score_and_add(self, batch: Mapping[str, tf.Tensor]) -> None:
+    def _score_and_add(self, given: Any) -> None:
+        batch = self._unpack(given)
         labels = tf.cast(batch[self._label], tf.float32)
         scored = filled(batch, self._rows)[0] if self._rows else batch
-        self._metrics.update(labels, self._run(scored)[: tf.shape(labels)[0]], kept_columns(batch, self._kept))
+        logits = self._scores(scored)[: tf.shape(labels)[0]]
+        self._metrics.update(labels, logits, kept_columns(batch, self._kept))
 
 
 def kept_columns(batch: Mapping[str, tf.Tensor], kept: Mapping[Kept, str]) -> dict[str, tf.Tensor]:

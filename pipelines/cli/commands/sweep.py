@@ -45,6 +45,7 @@ def execute(options: argparse.Namespace) -> int:
     workdir = workdir_of(options)
     data = find_run(workdir, options.data) if options.data is not None else None
     best = sweep(plan, path, workdir, data)
-    print(f"best     trial {best.trial}, test {plan.metric.label} {best.score:.4f}")
+    scores = f"validation {plan.metric.label} {best.score:.4f}, test {plan.primary.label} {best.test:.4f}"
+    print(f"best     trial {best.trial}, {scores}")
     print(f"model    {best.model}\nrun it   {best.command}")
     return 0

@@ -38,6 +38,19 @@ def test_what_only_changes_the_shape_or_splits_the_first_axis_launches_nothing()
     assert kinds(step) == [["Mul"]]
 
 
+def test_a_part_of_a_flat_tensor_is_copied_unless_it_begins_and_ends_aligned():
+    flat = tf.TensorSpec([128], tf.int64)  # of 8 elements in 64 bytes
+    assert kinds(kernels_of(lambda x: x[8:24] + 1, flat)) == [["AddV2"]]
+    for body in (lambda x: x[4:24] + 1, lambda x: x[8:20] + 1):
+        assert kinds(kernels_of(body, flat)) == [["StridedSlice"], ["AddV2"]]
+
+
+def test_what_the_host_sends_is_kept_and_no_launch():
+    step = kernels_of(tf.add, X, tf.TensorSpec([64], tf.float32))
+    assert sorted(step.sent) == [64 * 4, BYTES] and step.kept == BYTES + 64 * 4
+    assert len(step.kernels) == 1
+
+
 def test_what_is_only_computed_with_shapes_is_not_counted():
     step = kernels_of(lambda x: tf.reshape(x, [tf.shape(x)[0] * 2, -1]) + 1.0, X)
     assert kinds(step) == [["AddV2"]]

@@ -50,6 +50,7 @@ def test_a_plan_is_read(file: Path) -> None:
         ("{epochs: 2,", "{lr: 0.1,", "search: lr: is fixed under parameters, too"),
         ("trials: 12", "trials: 0", "trials: 0 must be at least 1"),
         ("trials: 12", "trails: 12", "unknown parameter trails: did you mean trials?"),
+        ("lr:", "validation_share:", "search: validation_share: decides by which samples trials are judged"),
         ("low: 4,", "low: four,", "search: embedding_dim: low"),
     ],
 )
@@ -65,7 +66,7 @@ def test_the_experiment_searches_the_same(file: Path, capsys: pytest.CaptureFixt
     made = yaml.safe_load(capsys.readouterr().out)
     spec = made["spec"]
     assert (made["apiVersion"], made["kind"]) == ("kubeflow.org/v1beta1", "Experiment")
-    assert spec["objective"]["type"] == "maximize" and spec["objective"]["objectiveMetricName"] == "test_auc"
+    assert spec["objective"]["type"] == "maximize" and spec["objective"]["objectiveMetricName"] == "validation_auc"
     assert (spec["maxTrialCount"], spec["parallelTrialCount"]) == (12, 3)
     assert spec["parameters"] == [
         {"name": "lr", "parameterType": "double",
@@ -102,9 +103,9 @@ def test_the_collector_finds_the_metric_in_a_line_of_the_log(file: Path, capsys:
     assert main(["sweep", str(file), "--katib"]) == 0
     source = yaml.safe_load(capsys.readouterr().out)["spec"]["metricsCollectorSpec"]["source"]
     with TrainingLog(file.with_name("log.json")) as log:
-        log.write([1], {"train_loss": 0.5, "test_auc": 0.7512})
+        log.write([1], {"train_loss": 0.5, "validation_auc": 0.7512})
     (form,) = source["filter"]["metricsFormat"]
-    assert ("test_auc", "0.7512") in re.findall(form, file.with_name("log.json").read_text())
+    assert ("validation_auc", "0.7512") in re.findall(form, file.with_name("log.json").read_text())
 
 
 def test_an_experiment_needs_the_place_of_the_data(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

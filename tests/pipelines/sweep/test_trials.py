@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from components.errors import KfrecError
-from components.lifetime import start_time
+from components.lifetime import Stopped, start_time
 from components.steps.catalog import STEPS
 from components.steps.command import argument_parser
 from components.steps.parameter import build, parameters_of
@@ -19,8 +20,8 @@ from components.steps.parser import chosen
 from components.tracking import tracked_run
 from pipelines.defaults import Pipeline
 from pipelines.local import arguments_of
-from pipelines.runs.record import RunRecord
-from pipelines.sweep import trial
+from pipelines.runs.record import FAILED, FINISHED, STOPPED, RunRecord
+from pipelines.sweep import local, trial
 from pipelines.sweep.local import Best, _search, study_of
 from pipelines.sweep.plan import Plan
 from pipelines.sweep.trial import Pruned, at_a_time, run_trial, shared_out
@@ -35,9 +36,9 @@ if fails:
     say(kfrec="error", step="train", message="the loss is nan")
     sys.exit(2)
 for epoch in (1, 2, 3):
-    say(kfrec="epoch", epoch=epoch, metrics={"test_auc": score})
+    say(kfrec="epoch", epoch=epoch, metrics={"validation_auc": score})
     time.sleep(60 if sys.argv[2] == "hangs" else 0)
-say(kfrec="finished", step="train", results={"metrics": {"test_auc": score}})
+say(kfrec="finished", step="train", results={"metrics": {"validation_auc": score}})
 """
 
 
@@ -48,7 +49,12 @@ def step(monkeypatch: pytest.MonkeyPatch) -> None:
     def command(pipeline: Pipeline, arguments: Mapping[str, Any], *_: object) -> list[str]:
         return [sys.executable, "-c", _STEP, str(arguments["lr"]), arguments.get("does", "")]
 
+    def evaluate(pipeline: Pipeline, arguments: object, tfrecord: str, folder: Path, run_id: str) -> Path:
+        (folder / "metrics.json").write_text('{"test_auc": 0.6}')
+        return folder
+
     monkeypatch.setattr(trial, "_command", command)
+    monkeypatch.setattr(local, "evaluate", evaluate)
 
 
 def tried(folder: Path, is_hopeless: bool = False, **arguments: object) -> dict[str, Any]:
@@ -58,7 +64,7 @@ def tried(folder: Path, is_hopeless: bool = False, **arguments: object) -> dict[
 
 @pytest.mark.usefixtures("step")
 def test_a_trial_returns_the_results_and_keeps_its_log(tmp_path: Path) -> None:
-    assert tried(tmp_path) == {"test_auc": 0.7}
+    assert tried(tmp_path) == {"validation_auc": 0.7}
     assert (tmp_path / "trial" / "trial.log").read_text() == "ordinary output\n"
 
 
@@ -99,7 +105,7 @@ def test_a_trials_command_is_one_that_the_train_step_takes(tmp_path: Path) -> No
 def searched(plan: Plan, folder: Path, **arguments: object) -> tuple[Best, Any, Any]:
     """What a search comes to, its study, and its runs in MLflow."""
     record = RunRecord(folder, plan.pipeline, {}, "")
-    study = study_of(plan)
+    study = study_of(plan, folder)
     with tracked_run(f"sweep {folder.name}", title="sweep") as parent:
         best = _search(plan, study, record, {"workers": 1, **arguments}, "", parent)
         experiment = parent.client.get_run(parent.id).info.experiment_id
@@ -116,6 +122,7 @@ def test_the_best_trial_wins_and_the_bad_ones_are_pruned(tmp_path: Path) -> None
     best, study, runs = searched(plan, tmp_path)
     scores = {each.number: each.params["lr"] for each in study.trials}
     assert best.trial == max(scores, key=scores.__getitem__) and best.score == scores[best.trial]
+    assert best.test == 0.6
     assert best.command == f"kfrec run --model din --set epochs=3 --set lr={scores[best.trial]}"
     states = [each.state.name for each in study.trials]
     assert states[:2] == ["COMPLETE", "COMPLETE"] and "PRUNED" in states
@@ -137,6 +144,57 @@ def test_the_same_seed_proposes_the_same_values(tmp_path: Path) -> None:
 def test_a_sweep_of_which_every_trial_fails_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(KfrecError, match="every trial failed; their logs are in"):
         searched(dataclasses.replace(_PLAN, trials=2), tmp_path, does="fails")
+
+
+@pytest.mark.usefixtures("step", "store")
+def test_a_sweep_that_was_ended_repeats_no_finished_trial_and_tries_the_others_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, calls = local.run_trial, 0
+
+    def ends_the_third(*arguments: Any) -> dict[str, Any]:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise Stopped(signal.SIGTERM)
+        return real(*arguments)
+
+    plan = dataclasses.replace(_PLAN, trials=5, prune=False)
+    monkeypatch.setattr(local, "run_trial", ends_the_third)
+    with pytest.raises(Stopped):
+        searched(plan, tmp_path)
+    _, study, _ = searched(plan, tmp_path)
+    found = {each.number: (each.state.name, each.params["lr"]) for each in study.trials}
+    assert [state for state, _ in found.values()] == [
+        "COMPLETE",
+        "COMPLETE",
+        "FAIL",
+        "COMPLETE",
+        "COMPLETE",
+        "COMPLETE",
+    ]
+    assert found[3][1] == found[2][1] and len({value for _, value in found.values()}) == 5
+    calls = 3
+    best, study, _ = searched(plan, tmp_path)
+    assert calls == 3 and len(study.trials) == 6 and best.trial in found
+    searched(dataclasses.replace(plan, trials=6), tmp_path)
+    assert calls == 4
+
+
+def test_a_sweep_goes_on_only_with_the_same_plan(tmp_path: Path) -> None:
+    for name, state in (("1", STOPPED), ("2", FAILED), ("3", FINISHED)):
+        (tmp_path / name).mkdir()
+        RunRecord(tmp_path / name, _PLAN.pipeline, {}, "", state=state).write()
+        (tmp_path / name / local.PLAN).write_text(local._identity(_PLAN))
+    for plan in (_PLAN, dataclasses.replace(_PLAN, trials=99, parallel=2)):
+        found = local.ended_sweep(plan, tmp_path)
+        assert found is not None and found.name == "2"
+    assert local.ended_sweep(dataclasses.replace(_PLAN, seed=1), tmp_path) is None
+
+
+def test_groups_are_not_cut_by_the_metric_that_trials_are_judged_by() -> None:
+    plan = Plan("wide_and_deep", parameters={"validation_share": 0.3})
+    assert (plan.primary.name, plan.metric_name, plan.validation_share) == ("map", "validation_auc", 0.3)
 
 
 def test_trials_share_the_cores(monkeypatch: pytest.MonkeyPatch) -> None:

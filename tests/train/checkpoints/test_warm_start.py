@@ -19,7 +19,6 @@ from components.models import build_model
 from components.models.tables.making import PlacedTables, Survey, tables_made_by
 from components.models.tables.placement import Placement, sharding_of
 from components.steps.catalog import WorkerParameters, worker_parameters
-from components.train.checkpoints.mapped import map_weights
 from components.train.checkpoints.warm_start import warm_start
 from components.train.export import export
 from components.train.results import SAVED_MODEL
@@ -189,18 +188,6 @@ def test_a_rank_receives_its_part_of_what_a_whole_table_would(kind: str, tmp_pat
         assert sharding is not None
         part = sharding.mine
         np.testing.assert_array_equal(found.numpy(), expected[part.ids(0, part.rows), part.begin : part.end])
-
-
-def test_the_weights_of_a_model_are_mapped_and_not_read(tmp_path: Path) -> None:
-    old = table_data(tmp_path / "old", ["a", "b", "c"])
-    parameters = worker_parameters("dlrm")(model_type="dlrm", embedding_dim=3, top_mlp_dims=(3, 1))
-    model = build_model(parameters, old, seed=1)
-    export(model, registry.task("click"), {"city": tf.TensorSpec((None,), tf.int32)}, old.folder / SAVED_MODEL)
-    found = map_weights(old.folder, [])
-    for weight, variable in zip(found, model.variables, strict=True):
-        values = weight.open()
-        assert isinstance(values, np.memmap) and not values.flags.writeable
-        np.testing.assert_array_equal(values, variable.numpy())
 
 
 @pytest.mark.parametrize("file", ["variables.index", "variables.data-00000-of-00001"])

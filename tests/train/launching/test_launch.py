@@ -1,4 +1,5 @@
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -7,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from components.errors import KfrecError
+from components.errors import KfrecError, WorkerCrashed
 from components.steps.batch_size import require_divisible
 from components.steps.catalog import STEPS
 from components.train.launching.arguments import worker_arguments
@@ -93,3 +94,25 @@ def test_a_terminated_step_takes_its_workers_with_it(tmp_path: Path) -> None:
             return
         time.sleep(0.1)
     pytest.fail("the worker outlived the step")
+
+
+# The second of two ranks, or the only one, ends as the kernel would end it.
+_KILLED = """
+import os, signal, time
+if os.environ.get("HOROVOD_RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "1")) == "1":
+    os.kill(os.getpid(), signal.SIGKILL)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize(("workers", "transport"), [(1, "auto"), (2, "gloo"), (2, "mpi")])
+def test_a_worker_that_the_kernel_kills_for_memory_is_one_line(
+    workers: int, transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "killed.py").write_text(_KILLED)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(WorkerCrashed) as raised:
+        LocalLauncher(transport, module="killed").run(workers, [], tmp_path / "worker.log")
+    assert re.fullmatch(
+        r"a worker was killed \(SIGKILL\), probably because the memory .*more memory.*", str(raised.value)
+    )

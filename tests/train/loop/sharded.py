@@ -113,10 +113,11 @@ def train(
     model = built(ranks, kinds, tf.float16 if amp else tf.float32)
     step, _, _ = training(model, ranks, optimizer, amp, fp16_allreduce)
     step.choose_exchange({name: tf.constant(share(values, ranks)) for name, values in batch(0).items()})
-    losses, sent = [], ranks.sent_bytes()
-    for number in range(steps):
-        mine = {name: tf.constant(share(values, ranks)) for name, values in batch(number).items()}
-        losses.append(float(step.run(mine)))
+    sent = ranks.sent_bytes()
+    batches = (
+        {name: tf.constant(share(values, ranks)) for name, values in batch(number).items()} for number in range(steps)
+    )
+    losses = [float(each[0]) for each in step.steps(batches)]
     found = {"losses": np.array(losses), "sent": np.array(ranks.sent_bytes() - sent)}
     for number, variable in enumerate(model.trainable_variables):
         found[str(number)] = variable.numpy()

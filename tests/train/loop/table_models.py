@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Ranks
 from components.train.loop.tables import build_placed
 from components.train.loop.training_step import TrainingStep
+from components.train.loop.transfer import Shared, Transfer
 from components.train.whole import write_tables
 from tests.train.displays import CHANNELS, FEATURES, MOST_TOPICS, displays
 from tests.train.loop.sharded import share
@@ -64,11 +66,13 @@ class Trained:
         ranks: who takes part.
         model_type: of MODELS.
         folder: of its checkpoints.
+        way: in which it takes its batches.
     """
 
     ranks: Ranks
     model_type: str
     folder: Path
+    way: Callable[[Mapping[str, tf.TensorSpec]], Transfer] = Shared
     steps: int = 0
 
     def __post_init__(self) -> None:
@@ -82,9 +86,11 @@ class Trained:
         self.optimizers = Optimizers(definition.optimizers(parameters, self.model, STEPS), variables)
         scale, averages = LossScale(False), Averages(variables, 0.0)
         signature = {name: tf.TensorSpec([None, *values.shape[1:]], values.dtype) for name, values in batch(0).items()}
+        self.handed = self.way(signature)
         self.step = TrainingStep(
-            self.model, self.optimizers, self.ranks, BinaryMetrics(False), scale, signature, LABEL, False
-        )
+            self.model, self.optimizers, self.ranks, BinaryMetrics(False), scale, self.handed.signature, LABEL, False,
+            unpack=self.handed.features,
+        )  # fmt: skip
         self.checkpoints = Checkpoints(
             self.folder, self.model, self.optimizers, scale, averages, self.ranks.rank, lambda prefix: None
         )
@@ -93,8 +99,8 @@ class Trained:
         """Takes so many steps and returns their losses."""
         losses = []
         for _ in range(steps):
-            mine = {name: tf.constant(share(values, self.ranks)) for name, values in batch(self.steps).items()}
-            losses.append(float(self.step.run(mine)))
+            mine = {name: share(values, self.ranks) for name, values in batch(self.steps).items()}
+            losses.append(float(self.step.run(self.handed.sent(mine))))
             self.steps += 1
         return np.array(losses)
 

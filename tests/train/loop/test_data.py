@@ -1,5 +1,6 @@
 """What a training reads, and batches as a step takes them."""
 
+from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,9 @@ import pytest
 import tensorflow as tf
 
 from components.errors import KfrecError
+from components.models.ops.choice import as_with_gpu
 from components.steps.catalog import TrainParameters
-from components.train.loop.data import TrainingData, id_type, open_data, tensors
+from components.train.loop.data import TrainingData, open_data
 from components.train.loop.ranks import Alone, Ranks
 from tests.train.dataset import samples, write_dataset
 
@@ -78,11 +80,33 @@ def test_another_prebatch_size_than_the_records_is_refused(
         opened(folder, prebatch_train_size=64)
 
 
-@pytest.mark.parametrize(("gpus", "kind"), [([], tf.int32), (["gpu"], tf.int64)])
-def test_ids_have_the_type_that_the_computing_device_works_with(
-    monkeypatch: pytest.MonkeyPatch, gpus: list[str], kind: tf.DType
+@pytest.mark.parametrize(("on_gpu", "kind"), [(False, tf.int32), (True, tf.int64)])
+def test_ids_have_the_type_that_the_computing_device_works_with(tmp_path: Path, on_gpu: bool, kind: tf.DType) -> None:
+    with as_with_gpu() if on_gpu else nullcontext():
+        handed = opened(write_dataset(tmp_path / "data")).train_transfer
+        batch = handed.features(handed.sent({name: ids.astype(np.int32) for name, ids in samples(3, seed=1).items()}))
+    assert {values.dtype for values in batch.values()} == {kind}
+
+
+@pytest.mark.parametrize("prebatch_size", [0, 100])
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_samples_that_are_held_out_are_measured_and_train_nothing(
+    tmp_path: Path, prebatch_size: int, ranks: int
 ) -> None:
-    monkeypatch.setattr(tf.config, "get_visible_devices", lambda kind: gpus)
-    batch = tensors({"uid": np.array([1, 2], np.int32)})
-    assert id_type() == batch["uid"].dtype == kind
-    np.testing.assert_array_equal(batch["uid"], [1, 2])
+    folder = write_dataset(tmp_path / "data", train=1000, test=50, prebatch_size=prebatch_size)
+    all_ranks = [Alone()] if ranks == 1 else [OneOfTwo(0), OneOfTwo(1)]
+    given = [opened(folder, one, validation_share=0.25, global_batch_size=48) for one in all_ranks]
+    assert {(data.measured, data.train.rows, data.test.rows) for data in given} == {("validation", 750, 250)}
+    rows = samples(1000, seed=1)["item_pos"]
+
+    def read(batches: list[Any]) -> list[tuple[int, ...]]:
+        return sorted(tuple(row) for each in batches for batch in each for row in batch["item_pos"].tolist())
+
+    assert read([data.training_batches(3, 0) for data in given]) == sorted(map(tuple, rows[:750].tolist()))
+    assert read([data.test_batches() for data in given]) == sorted(map(tuple, rows[750:].tolist()))
+
+
+def test_a_share_that_holds_out_nothing_is_refused(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path / "data", train=100)
+    with pytest.raises(KfrecError, match=r"validation_share=0\.001: holds out none of 100 training samples"):
+        opened(folder, validation_share=0.001)

@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from components.native import arrays
-from components.train.loop.data import tensors
+from components.train.loop.transfer import tensors
 
 
 def _filled(rows: int, value: int) -> np.ndarray:

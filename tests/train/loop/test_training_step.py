@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone, Ranks
 from components.train.loop.training_step import TrainingStep
+from components.train.loop.transfer import Shared, Transfer
 from tests.train.dataset import LONG, samples, specification
 
 
@@ -27,7 +29,30 @@ class Second(Alone):
     rank = 1
 
 
-def make_step(tmp_path: Path, ranks: Ranks, rows: int = 0, model_type: str = "din", **given: str) -> TrainingStep:
+class Twins(Alone):
+    """Two ranks that have the same samples; notes what is summed, by name."""
+
+    size = 2
+
+    def __init__(self) -> None:
+        self.summed: list[str] = []
+
+    def sum(self, tensors: Sequence[tf.Tensor], name: str) -> list[tf.Tensor]:
+        self.summed.append(name)
+        return [2.0 * tensor for tensor in tensors]
+
+    def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
+        return tf.IndexedSlices(2.0 * slices.values, slices.indices, slices.dense_shape)
+
+
+def make_step(
+    tmp_path: Path,
+    ranks: Ranks,
+    rows: int = 0,
+    model_type: str = "din",
+    way: Callable[[Mapping[str, tf.TensorSpec]], Transfer] = Shared,
+    **given: str,
+) -> TrainingStep:
     """A step of a small model, of the one that is traced soonest where it does not matter which one it is."""
     settings = {"model_type": model_type, "embedding_dim": "4", "lr": "0", **given}
     parameters: Any = build(worker_parameters(model_type), settings)
@@ -39,7 +64,11 @@ def make_step(tmp_path: Path, ranks: Ranks, rows: int = 0, model_type: str = "di
     }
     signature = {name: tf.TensorSpec(shape, tf.int32, name=name) for name, shape in shapes.items()}
     metrics, scale = BinaryMetrics(with_loss=False), LossScale(False)
-    return TrainingStep(model, optimizer, ranks, metrics, scale, signature, "label", parameters.xla, rows=rows)
+    handed = way(signature)
+    return TrainingStep(
+        model, optimizer, ranks, metrics, scale, handed.signature, "label", parameters.xla, rows=rows,
+        unpack=handed.features,
+    )  # fmt: skip
 
 
 def batch_of(rows: int, seed: int = 3) -> dict[str, tf.Tensor]:
@@ -68,7 +97,7 @@ def test_filling_a_batch_up_changes_neither_losses_nor_metrics(tmp_path: Path, o
     results = []
     for rows in (0, 64):
         # SIM has several losses, with a count of each.
-        given = {"optimizer": optimizer, "lr": "0.01", "long_seq_length": str(LONG)}
+        given: dict[str, Any] = {"optimizer": optimizer, "lr": "0.01", "long_seq_length": str(LONG)}
         step = make_step(tmp_path, Alone(), rows, "sim", **given)
         losses = [step.run_in_parts(batch_of(count, seed=count)).numpy() for count in (64, 50, 1, 64)]
         totals = step._metrics.totals(Alone())
@@ -84,3 +113,20 @@ def test_filled_up_batches_have_one_shape(tmp_path: Path) -> None:
     assert step._differentiate.experimental_get_tracing_count() == 1
     (traced,) = step._differentiate._list_all_concrete_functions()
     assert {shape.shape[0] for shape in traced.structured_input_signature[0][0].values()} == {64}
+
+
+# SIM's auxiliary loss counts what is in the histories, so that every batch has other counts; DIN is traced sooner.
+@pytest.mark.parametrize(
+    ("model_type", "given"), [("sim", {"long_seq_length": str(LONG)}), ("din", {"xla": "true"})], ids=["sim", "xla"]
+)
+def test_counts_are_summed_along_with_the_gradients_of_the_step_before(
+    tmp_path: Path, model_type: str, given: dict[str, Any]
+) -> None:
+    sizes, ranks = (40, 50, 7, 50), Twins()
+    apart = make_step(tmp_path, Alone(), 64, model_type, lr="0.01", **given)
+    expected = [apart.run_in_parts(batch_of(rows, seed=rows)).numpy() for rows in sizes]
+    together = make_step(tmp_path, ranks, 64, model_type, lr="0.01", **given)
+    found = [losses.numpy() for losses in together.steps(batch_of(rows, seed=rows) for rows in sizes)]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    # Summed by name: once as it is, before the first step, and once while the graph of all steps is traced.
+    assert ranks.summed == ["counts", "gradients"]

@@ -1,0 +1,104 @@
+"""The weights in a model's folder, one in memory at a time."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from components.scoring.model import SAVED_MODEL, TABLES
+from components.scoring.signature import damaged
+from components.train.whole import DENSE, SPEC
+
+_VARIABLES = "variables/variables"
+_KEY = "weights/{}/.ATTRIBUTES/VARIABLE_VALUE"  # of what export saves
+_DAMAGED = (ValueError, IndexError, tf.errors.OpError)  # what TensorFlow raises; IndexError where a file is cut
+
+
+@dataclass(frozen=True)
+class Weight:
+    """A weight in a file.
+
+    Attributes:
+        shape: of the weight.
+        read: its values, whole from a SavedModel, mapped into memory from a table's own file.
+    """
+
+    shape: tuple[int, ...]
+    read: Callable[[], np.ndarray]
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether the train step wrote a model here, whole or by table."""
+    return (folder / SAVED_MODEL).is_dir() or (folder / TABLES).is_dir()
+
+
+def weights_of(folder: Path, names: Sequence[str]) -> list[Weight]:
+    """The weights of a model of which :func:`has_weights` is true, in the order of its variables.
+
+    Args:
+        folder: of the model.
+        names: of the variables, for a model that was written by table; weights of other names are left out.
+
+    Raises:
+        KfrecError: they are damaged.
+    """
+    saved = folder / SAVED_MODEL
+    return _of_saved_model(saved) if saved.is_dir() else _of_tables(folder / TABLES, names)
+
+
+def _of_saved_model(saved: Path) -> list[Weight]:
+    try:
+        reader = tf.train.load_checkpoint(str(saved / _VARIABLES))
+    except _DAMAGED as error:
+        raise damaged(saved, error) from error
+    shapes = reader.get_variable_to_shape_map()
+
+    def read(key: str) -> np.ndarray:
+        try:
+            values: np.ndarray = reader.get_tensor(key)
+        except _DAMAGED as error:
+            raise damaged(saved, error) from error
+        return values
+
+    found: list[Weight] = []
+    while (key := _KEY.format(len(found))) in shapes:
+        found.append(Weight(tuple(shapes[key]), partial(read, key)))
+    return found
+
+
+def _of_tables(folder: Path, names: Sequence[str]) -> list[Weight]:
+    try:
+        tables = json.loads((folder / SPEC).read_text())["tables"]
+        with np.load(folder / DENSE) as arrays:
+            dense = {name: arrays[name] for name in arrays.files}
+        found = {name: _held(values) for name, values in dense.items()}
+        found |= {
+            name: _table(folder, table["file"], (table["rows"], table["width"])) for name, table in tables.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise damaged(folder, error) from error
+    return [found[name] for name in names if name in found]
+
+
+def _held(values: np.ndarray) -> Weight:
+    return Weight(values.shape, lambda: values)
+
+
+def _table(folder: Path, file: str, shape: tuple[int, int]) -> Weight:
+    def read() -> np.ndarray:
+        try:
+            values: np.ndarray = np.load(folder / file, mmap_mode="r")
+        except (OSError, ValueError, EOFError) as error:
+            raise damaged(folder, error) from error
+        if values.shape != shape:
+            raise damaged(folder, ValueError(f"{file} has shape {list(values.shape)}, not {list(shape)}"))
+        return values
+
+    return Weight(shape, read)
