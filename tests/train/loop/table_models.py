@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +40,12 @@ MODELS: dict[str, dict[str, Any]] = {
         deep_warmup_epochs=1, table_placement="rows", placed_tables="platform=rank",
     ),
 }  # fmt: skip
+
+
+def options(settings: Mapping[str, Any]) -> list[str]:
+    """The settings as options of a worker."""
+    words = {name: value if isinstance(value, tuple) else (value,) for name, value in settings.items()}
+    return [f"--{name}={','.join(map(str, values))}" for name, values in words.items()]
 
 
 def batch(step: int) -> dict[str, np.ndarray]:
