@@ -102,9 +102,7 @@ class KfpLauncher:
     def _function(self, step: str) -> Callable[..., Any]:
         """The function that the compiled step carries as text."""
         container = self._spec["deploymentSpec"]["executors"][f"exec-{step}"]["container"]
-        module: dict[str, Any] = {}
-        exec(compile(container["command"][-1], step, "exec", dont_inherit=True), module)
-        return module[step]
+        return function_of(container["command"][-1], step)
 
     def _local(self, uri: str, pod: Path) -> Path:
         return pod / "gcs" / uri.removeprefix("gs://")
@@ -124,3 +122,10 @@ class KfpLauncher:
             name = key if path == local else f"{key}/{path.relative_to(local).as_posix()}"
             self._bucket.blob(name).upload_from_filename(str(path))
             copied.up[name] = path.stat().st_size
+
+
+def function_of(source: str, name: str) -> Callable[..., Any]:
+    """The function of this name that a compiled step carries as text."""
+    module: dict[str, Any] = {}
+    exec(compile(source, name, "exec", dont_inherit=True), module)
+    return module[name]

@@ -18,6 +18,7 @@ from components.artifacts import open_artifact
 from components.lifetime import start_time
 from components.steps.catalog import STEPS
 from tests.harm.place import RAW, everything, folders_of, run_here
+from tests.pipelines.in_process import steps_in_process
 
 pytestmark = pytest.mark.slow
 _MARK = "KFREC_TEST_VICTIM"
@@ -124,7 +125,7 @@ def test_a_step_that_is_ended_loses_nothing_and_leaves_nothing(
     assert [path.name for path in here.iterdir() if path.name.startswith(".")] == []
 
 
-def test_a_training_goes_on_from_what_one_that_was_ended_kept(here: Path) -> None:
+def test_a_training_goes_on_from_what_one_that_was_ended_kept(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     kept = ".trained.checkpoint"
     words = ["components.train", *folders_of("train", "trained"), *_OPTIONS["train"]]
     for number in (signal.SIGTERM, signal.SIGKILL):
@@ -140,6 +141,7 @@ def test_a_training_goes_on_from_what_one_that_was_ended_kept(here: Path) -> Non
             assert "stopped by SIGTERM" in line and f"go on with load_checkpoint_path={here / kept}" in line
             words += [f"--load_checkpoint_path={kept}"]
     assert not (here / "trained").exists()
-    done = subprocess.run([sys.executable, "-m", *words], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
+    with steps_in_process():
+        done = run_here(["train", *words[1:], "--workers=1"], capfd)
+    assert done.status == 0, done.said[-2000:]
     assert open_artifact("trained").step == "train" and not (here / kept).exists()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from pipelines.cli import main
+from tests.pipelines.in_process import steps_in_process
 
 
 @dataclass(frozen=True)
@@ -26,13 +28,15 @@ class Run:
 
 
 @pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Callable[..., Run]:
-    """``kfrec run`` in this process; each step is a process of its own."""
+def in_process(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Callable[..., Run]]:
+    """``kfrec run`` in this process, with its steps."""
     for name in ("MLFLOW_TRACKING_URI", "MLFLOW_RUN_ID"):
         monkeypatch.delenv(name, raising=False)
 
     def run(workdir: Path, *arguments: str) -> Run:
+        os.environ.pop("MLFLOW_TRACKING_URI", None)
         status = main(["run", "--workdir", str(workdir), *arguments])
         return Run(status, *capfd.readouterr())
 
-    return run
+    with steps_in_process():
+        yield run

@@ -14,30 +14,27 @@ from components.checks import PROFILE
 from components.checks.profile import read_profile
 from components.download.step import run as download
 from components.steps.catalog import STEPS
-from pipelines.cli import main
+from tests.pipelines.conftest import Run
 
 pytestmark = pytest.mark.slow
 
 SMALL = {
     "embedding_dim": 4, "epochs": 1, "shortest_sequence_for_user": 8, "max_sequence_length": 20,
     "global_batch_size": 256, "auc_floor": 0.4, "train_seed": 1, "bootstrap_samples": 100,
-    "preprocess_workers": 1,
+    "preprocess_workers": 1, "tfrecord_workers": 1,
 }  # fmt: skip
 
 
 @pytest.fixture
-def retrain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """``kfrec run`` in this process; each step is a process of its own. Returns the last line."""
-    monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
+def retrain(tmp_path: Path, in_process: Callable[..., Run]) -> Callable[..., str]:
+    """A retraining; returns the last line that it says."""
 
     def run(prefix: Path, **values: Any) -> str:
-        monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
         given = {**SMALL, "data_prefix": str(prefix), "registered_model": "nightly", **values}
         arguments = [word for name, value in given.items() for word in ("--set", f"{name}={value}")]
-        status = main(["run", "--model=din", "--pipeline=retraining", f"--workdir={tmp_path / 'runs'}", *arguments])
-        said = capsys.readouterr()
-        assert status == 0, said.err
-        return said.out.splitlines()[-1]
+        ended = in_process(tmp_path / "runs", "--model=din", "--pipeline=retraining", *arguments)
+        assert ended.status == 0, ended.err
+        return ended.out.splitlines()[-1]
 
     return run
 

@@ -1,11 +1,11 @@
-"""Real workers on a small data set: alone, and two ranks under Gloo and under MPI."""
+"""Real workers on a small data set: alone, and two ranks under MPI."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,13 @@ from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
 from components.records import Records
 from components.train import worker
-from components.train.launching.launch import LocalLauncher
 from components.train.loop import runtime
 from components.train.loop.log import read_log
+from components.train.loop.ranks import Ranks
 from components.train.worker import BAD_INPUT, UNREACHABLE, main
 from tests.train.dataset import LONG, write_dataset
 from tests.train.in_process import run_worker
+from tests.train.ranks import on_ranks
 
 pytestmark = pytest.mark.slow
 
@@ -34,16 +35,23 @@ SETTINGS = dict(**COMMON, long_seq_length=LONG, dropout_rate=-1.0)  # of SIM
 SOONEST = dict(model_type="din")
 
 
-def train(data: Path, out: Path, workers: int = 1, launcher: str = "gloo", **changed: Any) -> list[dict[str, Any]]:
-    """Runs workers to their end, a single one in this process, and returns the records of the log."""
+def arguments(data: Path, out: Path, **changed: Any) -> list[str]:
+    """Of a worker that trains on ``data`` and writes ``out``, which is made."""
     settings = {**(SETTINGS if "model_type" not in changed else COMMON), **changed}
-    arguments = [f"--dataset_dir={data}", f"--results_dir={out}", *(f"--{k}={v}" for k, v in settings.items())]
     out.mkdir(parents=True, exist_ok=True)
-    if workers == 1:
-        run_worker(arguments, out / "worker.log")
-    else:
-        LocalLauncher(launcher).run(workers, arguments, out / "worker.log")
+    return [f"--dataset_dir={data}", f"--results_dir={out}", *(f"--{k}={v}" for k, v in settings.items())]
+
+
+def train(data: Path, out: Path, **changed: Any) -> list[dict[str, Any]]:
+    """Runs a worker in this process to its end, and returns the records of the log."""
+    run_worker(arguments(data, out, **changed), out / "worker.log")
     return read_log(out / "log.json")
+
+
+def run_workers(ranks: Ranks, folder: Path, cases: Mapping[str, Sequence[str]]) -> None:
+    """What each of two ranks does: one training after another, because processes take longer to start than to train."""
+    for name, words in cases.items():
+        run_worker(words, folder / f"{name}-{ranks.rank}.log")
 
 
 def losses(records: list[dict[str, Any]]) -> np.ndarray:
@@ -62,6 +70,24 @@ def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.fixture(scope="module")
+def two_ranks(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What two ranks wrote, a folder for each of their jobs."""
+    folder = tmp_path_factory.mktemp("two")
+    dropout: dict[str, Any] = {**SOONEST, "dropout_rate": 0.5}
+    measured = dict(mode="inference", benchmark="true", benchmark_warmup_steps=1, benchmark_steps=5, seed=8)
+    cases = {
+        "curve": SETTINGS,
+        "whole": dropout | {"checkpoint_steps": 30},
+        "benchmark": SOONEST | measured | {"global_batch_size": 400},
+        # No seed: the checkpoint brings it, for the masks of both ranks, too.
+        "resumed": dropout | {"seed": -1, "load_checkpoint_path": folder / "whole" / "checkpoint" / "ckpt-30"},
+    }
+    words = {name: arguments(data, folder / name, **changed) for name, changed in cases.items()}
+    on_ranks(2, "mpi", "tests.train.test_worker:run_workers", folder, words)
+    return folder
+
+
 def test_every_step_is_logged_and_the_model_learns(alone: Path) -> None:
     records = read_log(alone / "log.json")
     assert records[0]["step"] == "PARAMETER" and records[0]["data"]["seed"] == 7
@@ -73,13 +99,13 @@ def test_every_step_is_logged_and_the_model_learns(alone: Path) -> None:
     assert json.loads((alone / "training.json").read_text())["test_auc"] > 0.9
 
 
-def test_two_ranks_follow_the_loss_curve_of_one(data: Path, alone: Path, tmp_path: Path) -> None:
-    records = train(data, tmp_path, workers=2, launcher="mpi")
+def test_two_ranks_follow_the_loss_curve_of_one(two_ranks: Path, alone: Path) -> None:
+    records = read_log(two_ranks / "curve" / "log.json")
     assert records[0]["data"]["workers"] == 2
     np.testing.assert_allclose(losses(records)[:50], losses(read_log(alone / "log.json"))[:50], atol=1e-3)
     # 1210 samples are 60 full batches and one of 10, and 301 test samples are an odd number: nobody waits, nothing
     # is lost.
-    training = json.loads((tmp_path / "training.json").read_text())
+    training = json.loads((two_ranks / "curve" / "training.json").read_text())
     assert (training["workers"], training["steps"], training["test_rows"]) == (2, 61, 301)
 
 
@@ -121,13 +147,10 @@ def test_a_parser_of_the_public_log_finds_its_names(alone: Path) -> None:
     assert records[-1]["data"]["test_auc"] == epochs[-1]["test_auc"]
 
 
-def test_two_ranks_with_dropout_go_on_at_the_exact_step(data: Path, tmp_path: Path) -> None:
-    changed: dict[str, Any] = {**SOONEST, "dropout_rate": 0.5}
-    whole = train(data, tmp_path / "whole", workers=2, checkpoint_steps=30, **changed)
-    # No seed: the checkpoint brings it, for the masks of both ranks, too.
-    changed |= dict(seed=-1, load_checkpoint_path=tmp_path / "whole" / "checkpoint" / "ckpt-30")
-    resumed = train(data, tmp_path / "resumed", workers=2, **changed)
-    np.testing.assert_allclose(losses(resumed), losses(whole)[30:], atol=1e-5)
+def test_two_ranks_with_dropout_go_on_at_the_exact_step(two_ranks: Path) -> None:
+    whole, resumed = (losses(read_log(two_ranks / name / "log.json")) for name in ("whole", "resumed"))
+    assert len(resumed) == 31
+    np.testing.assert_allclose(resumed, whole[30:], atol=1e-5)
 
 
 def test_the_exported_model_scores_the_test_split_as_the_training_did(data: Path, alone: Path) -> None:
@@ -182,15 +205,14 @@ def test_an_evaluation_without_weights_or_with_a_benchmark_is_refused(
         train(data, tmp_path, mode="eval", **changed)
 
 
-def test_two_ranks_benchmark_inference_over_as_many_samples_as_asked(data: Path, tmp_path: Path) -> None:
-    changed: dict[str, Any] = dict(mode="inference", benchmark="true", benchmark_warmup_steps=1, benchmark_steps=5)
-    records = train(data, tmp_path, workers=2, global_batch_size=400, **SOONEST, **changed)
+def test_two_ranks_benchmark_inference_over_as_many_samples_as_asked(two_ranks: Path) -> None:
+    records = read_log(two_ranks / "benchmark" / "log.json")
     assert records[-1]["data"]["samples"] == 5 * 400
     steps = records[1:-1]  # after the parameters, with those before the measured ones
     assert [record["step"] for record in steps] == [[1, step] for step in range(1, 7)]
     assert all(record["data"]["samples/s"] > 0 for record in steps)
     repeated = "the 301 samples of the test split are repeated to fill batches of 400"
-    assert repeated in (tmp_path / "worker.log").read_text()
+    assert repeated in (two_ranks / "benchmark-0.log").read_text()
 
 
 def test_a_checkpoint_of_another_model_is_one_line(data: Path, alone: Path, tmp_path: Path) -> None:

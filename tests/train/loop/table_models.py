@@ -47,6 +47,12 @@ MODELS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+def options(settings: Mapping[str, Any]) -> list[str]:
+    """The settings as options of a worker."""
+    words = {name: value if isinstance(value, tuple) else (value,) for name, value in settings.items()}
+    return [f"--{name}={','.join(map(str, values))}" for name, values in words.items()]
+
+
 def batch(step: int) -> dict[str, np.ndarray]:
     """A global batch of about 40 samples."""
     table = displays(10, 1, seed=step)
