@@ -30,7 +30,7 @@ def arguments(uri: str) -> list[str]:
 
 def weights(model: Path) -> dict[str, np.ndarray]:
     """What is exported, whose tables are whole, and what the checkpoint says of all else."""
-    found = {}
+    found: dict[str, np.ndarray] = {}
     for kept in ("saved_model/variables/variables", "checkpoint"):
         reader = tf.train.load_checkpoint(str(model / kept))
         kinds = reader.get_variable_to_dtype_map()
