@@ -30,7 +30,7 @@ _NOT_FINITE = np.uint64(0x7F800000)
 
 def varints_room(values: int) -> int:
     """Upper bound of the bytes of this many varints."""
-    return values * _LONGEST_VALUE + 4 * VARINTS  # written at a time
+    return values * _LONGEST_VALUE + 4 * VARINTS  # VARINTS are written at a time
 
 
 def packed_room(samples: int, features: int, width: int) -> int:
@@ -113,7 +113,7 @@ def pack_samples(varints, ends, order, places, out, at):  # type: ignore[no-unty
         order: int64 [n], the samples to pack.
         places: int64 [n], position of each sample, stored in front of it.
         out: uint8, with room for :func:`packed_room` from ``at`` on.
-        at: where to begin.
+        at: start offset in ``out``.
 
     Returns:
         The end offset of the packed samples.
