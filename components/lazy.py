@@ -11,7 +11,7 @@ from typing import Any
 class Lazy:
     """Calls ``module:name``, imported at the call.
 
-    A definition is read whenever kfrec starts; TensorFlow and pandas, which take seconds, are not.
+    Definitions are imported whenever kfrec starts; TensorFlow and pandas, which take seconds, are not.
 
     Example:
         >>> Lazy("math:hypot")(3.0, 4.0)

@@ -1,4 +1,4 @@
-"""The end of a process: together with its parent process, and orderly when it is asked to stop."""
+"""Process shutdown: together with the parent process, and in order on a signal."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def model(name: str) -> ModelDefinition:
     """The model of that name.
 
     Raises:
-        KfrecError: no package brings it, or the package that does cannot be imported.
+        KfrecError: no package registers it, or its package cannot be imported.
     """
     return _load(MODELS, name)
 
@@ -38,7 +38,7 @@ def dataset(name: str) -> DatasetDefinition:
     """The data set of that name.
 
     Raises:
-        KfrecError: no package brings it, or the package that does cannot be imported.
+        KfrecError: no package registers it, or its package cannot be imported.
     """
     return _load(DATASETS, name)
 
@@ -47,7 +47,7 @@ def task(name: str) -> TaskDefinition:
     """The task of that name.
 
     Raises:
-        KfrecError: no package brings it, or the package that does cannot be imported.
+        KfrecError: no package registers it, or its package cannot be imported.
     """
     return _load(TASKS, name)
 

@@ -1,11 +1,11 @@
-"""Keeps passwords out of what is recorded: manifests, MLflow, run.json, logs."""
+"""Redacts passwords in manifests, MLflow, run.json and logs."""
 
 from __future__ import annotations
 
 import re
 from typing import Any
 
-# What stands for a password that was left out.
+# Replaces a redacted password.
 HIDDEN = "***"
 _PASSWORD = re.compile(r"(://[^:/@\s]*):[^/\s]*@")
 # Signatures and keys in the query of a signed URL.
@@ -20,5 +20,5 @@ def without_password(text: str) -> str:
 
 
 def without_passwords(values: dict[str, Any]) -> dict[str, Any]:
-    """The same for the texts among some parameters."""
+    """The same for all text values."""
     return {name: without_password(value) if isinstance(value, str) else value for name, value in values.items()}

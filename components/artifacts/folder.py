@@ -17,7 +17,7 @@ from components.errors import KfrecError
 
 MANIFEST = "_manifest.json"
 FORMAT = 1
-# The step in the manifest of a folder that the user accepted; any step takes it as input.
+# The step in the manifest of an adopted folder; any step takes it as input.
 ADOPTED = "adopted"
 _BLOCK = 1 << 20
 
@@ -39,9 +39,9 @@ class Artifact:
         path: the folder.
         step: the step that wrote it.
         files: every file of it, sorted by path.
-        rows: what was counted while writing, such as {"train": 163156, "test": 10246}.
+        rows: counts by name, such as {"train": 163156, "test": 10246}.
         inputs: input name to the digest of that artifact.
-        parameters: the parameters it was made with.
+        parameters: parameters of the step.
         origins: path of a fetched file to its source and version; not part of the digest, so that equal content from
             two sources is equal data.
         lineage: step to its parameters, for the steps before this one.
@@ -69,7 +69,7 @@ class Artifact:
         """Full paths of the listed files that match, sorted; reports unlisted files that would match.
 
         Args:
-            pattern: of the path within the folder, as in a shell: ``*`` ends at a slash.
+            pattern: glob on the path within the folder; ``*`` stops at a slash.
         """
         listed = self._listed()
         for path in sorted(self.path.glob(pattern)):
@@ -78,10 +78,10 @@ class Artifact:
         return [self.path / path for path in sorted(listed) if _matches(path, pattern)]
 
     def file(self, path: str) -> Path:
-        """The full path of a file that is listed, or that does not exist, which its reader will report.
+        """The full path of a listed file; a missing file is left to its reader to report.
 
         Raises:
-            KfrecError: it is there and the manifest does not list it.
+            KfrecError: it exists and the manifest does not list it.
         """
         if path not in self._listed() and (self.path / path).exists():
             raise KfrecError(f"{self.path / path}: not listed in {MANIFEST}; {self._remedy()}")
@@ -96,7 +96,7 @@ class Artifact:
         return f"remove it, or run the {self.step} step again"
 
     def require_step(self, steps: Collection[str]) -> None:
-        """Rejects the output of other steps; accepted data of the user may replace any.
+        """Rejects the output of other steps; adopted data may replace any.
 
         Raises:
             KfrecError: another step wrote it.
@@ -109,14 +109,14 @@ class Artifact:
 
     @property
     def history(self) -> dict[str, Mapping[str, Any]]:
-        """Step to parameters, of the steps before this one and this one."""
+        """Step to parameters, for the earlier steps and this one."""
         return {**self.lineage, self.step: self.parameters}
 
     def verify(self, below: Collection[str] | None = None) -> None:
         """Reads files and compares checksums.
 
         Args:
-            below: names of files, and of folders of which everything is read; None reads everything.
+            below: names of files, and of folders to read completely; None reads everything.
 
         Raises:
             KfrecError: a file differs from the manifest.
@@ -146,7 +146,7 @@ class Artifact:
 
 
 def manifest_head(step: str) -> str:
-    """How every manifest of a step begins; it identifies a manifest that a crash truncated."""
+    """The beginning of every manifest of a step; identifies a manifest that a crash truncated."""
     return json.dumps({"format": FORMAT, "step": step}, indent=2).removesuffix("\n}") + ","
 
 
@@ -170,7 +170,7 @@ def artifact_at(folder: Path) -> Artifact | None:
     """The artifact that a folder's manifest describes, or None without a manifest: then any file in it is data.
 
     Raises:
-        KfrecError: the manifest is not one.
+        KfrecError: the manifest is invalid.
     """
     manifest = folder / MANIFEST
     return parse_manifest(manifest.read_text(errors="replace"), str(manifest), folder) if manifest.is_file() else None
@@ -183,15 +183,14 @@ def listed_paths(folder: Path, pattern: str) -> list[Path]:
 
 
 def require_listed(folder: Path, paths: Iterable[str]) -> None:
-    """Rejects files that the manifest does not list, and folders with such files; without a manifest it rejects
-    nothing.
+    """Rejects unlisted files, and folders with unlisted files; does nothing without a manifest.
 
     Args:
-        folder: of the artifact.
-        paths: within it; of a folder, every file below counts.
+        folder: artifact folder.
+        paths: files and whole folders within it.
 
     Raises:
-        KfrecError: a file is there and not listed.
+        KfrecError: a file exists and is not listed.
     """
     artifact = artifact_at(folder)
     if artifact is None:
@@ -212,8 +211,8 @@ def open_artifact(folder: Path | str, *, steps: Collection[str] = ()) -> Artifac
     """Reads the manifest of a finished artifact and checks that its files are there.
 
     Args:
-        folder: of the artifact.
-        steps: the steps whose output is wanted; empty takes any.
+        folder: artifact folder.
+        steps: accepted steps; empty takes any.
 
     Returns:
         The artifact; a reference has few files or none, see :mod:`components.artifacts.reference`.
@@ -253,11 +252,11 @@ def parse_manifest(text: str, name: str, folder: Path) -> Artifact:
 
     Args:
         text: the manifest.
-        name: of the manifest, for messages.
+        name: name of the manifest, for messages.
         folder: where the artifact's files are, or will be.
 
     Raises:
-        KfrecError: it is not a manifest, of another format, or was changed.
+        KfrecError: it is not a manifest, has another format, or was modified.
     """
     try:
         body = json.loads(text)

@@ -11,10 +11,10 @@ from components.errors import KfrecError, explain_os_error
 
 
 def output_folder(output: Path | str, step: str, reads: Iterable[Path | str] = ()) -> Path:
-    """The folder that ``output`` names, links followed, if the step ``step`` may replace what is there.
+    """Resolves ``output``, following links, if the step ``step`` may replace its content.
 
     Args:
-        output: as the user gave it.
+        output: the user's path.
         step: name of the step that will write it.
         reads: folders that the step reads.
 
@@ -68,7 +68,7 @@ def _require_replaceable(place: Path, step: str) -> None:
     text = manifest.read_text(errors="replace")
     head = manifest_head(step)
     if head.startswith(text):
-        return  # a crash of the machine cut it off
+        return  # truncated by a crash of the machine
     try:
         artifact = parse_manifest(text, str(manifest), place)
     except KfrecError:

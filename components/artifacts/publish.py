@@ -51,13 +51,13 @@ def publishing(
 ) -> Iterator[Staging]:
     """Yields a staging folder and, if the block succeeds, renames it to the artifact ``output``.
 
-    When the block raises, the staging folder is removed and an earlier artifact under ``output`` stays as it was. One
+    When the block raises, the staging folder is removed and an earlier artifact under ``output`` is unchanged. One
     process at a time writes an output. The next process cleans up after a killed one.
 
     Args:
         output: the artifact's folder; an earlier artifact of the same step is replaced, nothing else is.
         step: name of the step, recorded in the manifest.
-        inputs: input name to the artifact it was.
+        inputs: input name to artifact.
         parameters: JSON-ready parameters, recorded in the manifest.
         reads: further folders that the step reads, in addition to the inputs.
 
@@ -121,8 +121,8 @@ def _working_folder(place: Path) -> Iterator[Path]:
     replaced is restored.
 
     Raises:
-        KfrecError: another process has it, or it holds something else.
-        OSError: it cannot be made.
+        KfrecError: another process holds the lock, or the folder holds something else.
+        OSError: it cannot be created.
     """
     work = place.with_name(f".{place.name}.partial")
     lock = _locked(work, place)
@@ -144,7 +144,7 @@ def _working_folder(place: Path) -> Iterator[Path]:
 
 
 def _locked(work: Path, place: Path) -> int:
-    """A descriptor of the folder ``work``, made where it is missing, that holds the lock on it."""
+    """A descriptor that locks the folder ``work``, which is created if missing."""
     while True:
         work.mkdir(parents=True, exist_ok=True)
         lock = os.open(work, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)

@@ -26,7 +26,7 @@ SMALL, SMALL_IN_TOTAL = 64 << 10, 512 << 10
 
 
 def data_uri(uri: str) -> str:
-    """Where the data of the artifact that KFP keeps at ``uri`` go."""
+    """The location of the data of the artifact that KFP keeps at ``uri``."""
     place, mark, settings = uri.partition("?")
     parent, _, name = place.rstrip("/").rpartition("/")
     return f"{parent}/{DATA}/{name}{mark}{settings}"
@@ -36,10 +36,9 @@ def open_input(folder: Path | str, *, steps: Collection[str], reads: Collection[
     """Opens an input artifact of a step and stages the files it reads on this machine.
 
     Args:
-        folder: of the artifact. For a reference, the files are fetched into a temporary folder, which is the path of
-            the result.
-        steps: the steps whose output is wanted.
-        reads: names of files, and of folders of which everything is read; None reads everything.
+        folder: artifact folder. For a reference, the files are fetched into a temporary folder, the path of the result.
+        steps: accepted steps.
+        reads: names of files, and of folders to read completely; None reads everything.
 
     Raises:
         KfrecError: see :func:`components.artifacts.folder.open_artifact`; or the data are not where the reference says.
@@ -57,7 +56,7 @@ def open_input(folder: Path | str, *, steps: Collection[str], reads: Collection[
 
 
 def _stage() -> Path:
-    """A temporary folder that goes with the process."""
+    """A temporary folder, removed at the end of the process."""
     folder = Path(tempfile.mkdtemp(prefix="kfrec-input-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
@@ -70,7 +69,7 @@ def publishing_reference(uri: str, folder: Path) -> Iterator[Path]:
     A step may have published the data at ``data_uri(uri)`` itself and left the folder empty.
 
     Args:
-        uri: of the output.
+        uri: URI of the output.
         folder: receives the manifest and the small files.
 
     Raises:

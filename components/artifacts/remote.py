@@ -34,7 +34,7 @@ def read_remote(uri: str, name: str) -> bytes | None:
     """The content of a small object below ``uri``, or None if it does not exist.
 
     Raises:
-        KfrecError: the place may not be read, or does not answer.
+        KfrecError: access is denied, or the storage does not answer.
     """
     store, retry = open_store(uri), Retry(ATTEMPTS)
 
@@ -58,7 +58,7 @@ def open_remote(uri: str) -> Artifact:
     """Describes the finished artifact at ``uri``; its ``path`` is for messages only.
 
     Raises:
-        KfrecError: there is no finished artifact, or it may not be read.
+        KfrecError: there is no finished artifact, or access is denied.
     """
     text = read_remote(uri, MANIFEST)
     name = below(uri, MANIFEST)
@@ -71,15 +71,15 @@ def fetch_artifact(uri: str, folder: Path, wanted: Callable[[str], bool] = lambd
     """Fetches files of the artifact at ``uri`` into ``folder``; complete files are not fetched again.
 
     Args:
-        uri: of a complete artifact; a reference is resolved.
-        folder: receives the files; the manifest is not among them, since not all of them need be.
+        uri: URI of a complete artifact; a reference is resolved.
+        folder: receives the files, without the manifest, since they may be incomplete.
         wanted: selects files by path within the artifact.
 
     Returns:
         The artifact, with ``folder`` as its path.
 
     Raises:
-        KfrecError: the artifact is unfinished or damaged, a file cannot be had, or the disk is full.
+        KfrecError: the artifact is unfinished or damaged, a file is unavailable, or the disk is full.
     """
     artifact = open_remote(uri)
     store, retry = open_store(artifact.data_uri or uri), Retry(ATTEMPTS)
@@ -132,7 +132,7 @@ def begin_remote(uri: str, step: str) -> None:
 
 
 def _step_of(manifest: str) -> str:
-    """The step that a manifest names, finished or not; empty where it is none."""
+    """The step that a manifest names, finished or not; empty if it is no manifest."""
     head = re.match(r'\{\s*"format": \d+,\s*"step": "(\w+)",', manifest)
     return head[1] if head else ""
 
@@ -143,7 +143,7 @@ def publish_remote(folder: Path, uri: str) -> Artifact:
     Objects of an interrupted upload are not sent again if the service reports their CRC32C.
 
     Raises:
-        KfrecError: the folder is unfinished, or the place holds something else or cannot be written.
+        KfrecError: the folder is unfinished, or the prefix holds something else or cannot be written.
     """
     artifact = open_artifact(folder)
     require_output_prefix(uri, artifact.step)
@@ -183,10 +183,10 @@ def require_room(folder: Path, size: int) -> None:
 
 
 def _fetch(store: Store, retry: Retry, entry: FileEntry, target: Path, advance: Callable[[int], None]) -> None:
-    """Fetches one file under a temporary name, checks it, and gives it its name."""
+    """Fetches one file under a temporary name, checks it, and renames it."""
     partial = target.with_name(f".{target.name}.partial-{os.getpid()}")
     target.parent.mkdir(parents=True, exist_ok=True)
-    partial.unlink(missing_ok=True)  # the first process of a killed container had the same pid
+    partial.unlink(missing_ok=True)  # a killed container's first process has the same pid
     try:
         info = retry.call(store.url(entry.path), lambda: store.stat(entry.path))
         fetch_file(store, retry, info, partial, lambda info: _check(partial, entry), advance)

@@ -1,4 +1,4 @@
-"""What data look like: counts and histograms, as profile.json holds them. No row of the data is in it."""
+"""The profile of data: counts and histograms, as stored in profile.json, without any row of the data."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ FAILED: Verdict = "failed"
 
 @dataclass(frozen=True)
 class Values:
-    """The different values of a column, such as users.
+    """The distinct values of a column, such as users.
 
     Attributes:
-        distinct: about how many.
-        level: ``hashes`` are a share of 2 ** -level of them.
-        hashes: of values, 16 hexadecimal digits each, ascending.
-        popularity: share of the values by how often they occur, relative to the mean; see ``tables.POPULARITY``.
+        distinct: estimated number.
+        level: ``hashes`` sample a share of 2 ** -level.
+        hashes: value hashes, 16 hexadecimal digits each, ascending.
+        popularity: share of the values by frequency relative to the mean; see ``tables.POPULARITY``.
     """
 
     distinct: int
@@ -48,14 +48,14 @@ class Column:
     """A column.
 
     Attributes:
-        kind: of its values.
+        kind: value type.
         missing: share of rows without a value.
-        shares: of the values: of each bin between ``edges``, or of each of ``categories`` and, last, of all others.
-        edges: of a number's bins: deciles.
+        shares: shares of the values: per bin of ``edges``, or per category, with all others last.
+        edges: bin edges of a number: deciles.
         categories: the most frequent ones, as text, or as hashes where ``values`` were counted.
         lowest: number, or seconds since 1970.
         highest: likewise.
-        values: where they were counted.
+        values: distinct values, if counted.
     """
 
     kind: Kind
@@ -73,10 +73,10 @@ class Table:
     """Raw files of one kind.
 
     Attributes:
-        rows: good ones.
-        malformed: others.
-        duplicates: share of rows that repeat an earlier one, None where there is no key to tell.
-        columns: by name.
+        rows: valid rows.
+        malformed: malformed rows.
+        duplicates: share of rows that repeat an earlier one, None without a key.
+        columns: name to column.
     """
 
     rows: int
@@ -96,10 +96,10 @@ class Finding:
 
     Attributes:
         check: its name.
-        table: that was checked.
-        column: that was checked, or what of it; empty is the whole table.
-        value: that was found.
-        limit: above which it does not pass.
+        table: checked table.
+        column: checked column, or an aspect of it; empty is the whole table.
+        value: measured value.
+        limit: largest passing value.
         verdict: passed, warned or failed.
     """
 
@@ -117,10 +117,10 @@ class Profile:
 
     Attributes:
         dataset: its name.
-        tables: by name.
-        findings: of its checks.
+        tables: name to table.
+        findings: outcomes of its checks.
         compared: whether there was a reference.
-        format: of the file.
+        format: file format version.
     """
 
     dataset: str
@@ -154,7 +154,7 @@ def reference_profile(place: str, dataset: str, scratch: Path) -> Profile:
     """The profile to compare with.
 
     Args:
-        place: folder or URI of an output of the preprocess step, or of records or a model that carry its profile.
+        place: folder or URI of the preprocess step's output, or of records or a model with its profile.
         dataset: name of the data set that is preprocessed.
         scratch: folder for fetched files.
 

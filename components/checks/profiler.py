@@ -31,7 +31,7 @@ class Profiler:
     """Profiles the tables of a data set.
 
     Args:
-        parameters: of the preprocess step.
+        parameters: preprocess parameters.
         reference: profile to compare with, None compares with nothing.
     """
 
@@ -41,14 +41,14 @@ class Profiler:
         self._profile: Profile | None = None
 
     def table(self, name: str, columns: Sequence[Profiled], key: Sequence[str] = ()) -> TableProfiler:
-        """What profiles rows of one kind; see :class:`TableProfiler`."""
+        """The profiler of rows of one kind; see :class:`TableProfiler`."""
         return self._tables.setdefault(name, TableProfiler(columns, key, self._parameters.seed))
 
     def judge(self) -> None:
-        """Checks what was read; to be called once all of it was.
+        """Checks the profile; call it once all rows were read.
 
         Raises:
-            KfrecError: a check failed that stops the run.
+            KfrecError: a check that stops the run failed.
         """
         tables = {name: profiler.profile() for name, profiler in self._tables.items()}
         findings = tuple(finding for name in tables for finding in self._findings(name, tables[name]))

@@ -1,7 +1,7 @@
-"""Samples of a stream of rows, in bounded memory: of rows by chance, and of values with all their rows.
+"""Samples of a stream of rows, in bounded memory: random rows, and values with all their rows.
 
-Both start by keeping everything and halve their share whenever they hold too much, so that they depend on the rows and
-their order only, and not on the tables in which the rows arrive.
+Both keep everything at first and halve their sampling rate when full. So they depend only on the rows and their order,
+not on how tables batch the rows.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ _NULL = np.uint64(0x9E3779B97F4A7C15)
 
 
 class RowSample:
-    """Rows that are chosen by chance, each with the same probability.
+    """A uniform random sample of rows.
 
     Args:
-        seed: of the choice.
+        seed: seed of the sample.
         most: rows to keep; at least half as many are kept once that many were seen.
     """
 
@@ -56,7 +56,7 @@ class RowSample:
 class ValueSample:
     """Values with a small hash, and how many rows each has: all rows of a chosen value, or none.
 
-    Two samples of different data choose the same values, up to the smaller share of both, so that they can be compared.
+    Two samples of different data choose the same values, up to the lower rate of both, so that they can be compared.
 
     Args:
         most: values to keep.
@@ -96,7 +96,7 @@ class ValueSample:
 
     @property
     def distinct(self) -> int:
-        """About how many values all rows have; exact at level 0."""
+        """Estimated number of distinct values of all rows; exact at level 0."""
         return len(self.values) << self.level
 
 

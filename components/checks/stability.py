@@ -14,10 +14,10 @@ def stability_index(shares: Sequence[float] | np.ndarray, reference: Sequence[fl
     """How far a distribution has moved from another one: the population stability index (PSI).
 
     PSI = sum over bins of (p - q) ln(p / q), with p and q the shares of a bin; it is symmetric, and 0 for equal shares.
-    Below 0.1 is usually read as stable, above 0.25 as a shift that a model should be trained for.
+    Below 0.1 is usually read as stable, above 0.25 as a shift that calls for retraining.
 
     Args:
-        shares: of the bins, which sum to 1.
+        shares: shares of the bins, which sum to 1.
         reference: likewise, of the same bins.
     """
     p, q = (np.maximum(np.asarray(each, np.float64), LEAST_SHARE) for each in (shares, reference))

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from components.checks.profile import CATEGORY, NUMBER, TIME, Column, Kind, Table, Values
 from components.checks.samples import RowSample, ValueSample, hashes_of, largest_hash, row_hashes
 
-# Memory: rows of a table for its histograms, and values of a column for what is new.
+# Memory limits: sampled rows of a table for histograms, and values of a column for the share of new ones.
 SAMPLED_ROWS, SAMPLED_VALUES = 65_536, 2048
 CATEGORIES, BINS = 64, 10
 _LONGEST = 100
@@ -28,12 +28,12 @@ class Profiled:
     """A column to profile.
 
     Attributes:
-        name: in the tables that are added.
-        kind: CATEGORY, NUMBER or TIME; of a list, that of its elements.
-        counted: count its values, to tell new ones and how popular they are. Such values name users and the like, so
-            the profile holds hashes of them only.
-        absent: the number that stands for a missing one, besides null and NaN.
-        unit: seconds of a time's tick.
+        name: column name in the added tables.
+        kind: CATEGORY, NUMBER or TIME; for a list, of its elements.
+        counted: count its values, to measure new ones and popularity. Such values may name users, so the profile holds
+            only their hashes.
+        absent: number that means missing, besides null and NaN.
+        unit: seconds per tick of a time.
         epoch: seconds since 1970 of a time of 0.
     """
 
@@ -50,11 +50,11 @@ class TableProfiler:
 
     Args:
         columns: what to profile.
-        key: names of the columns in which duplicates agree, those with most values first; empty looks for none.
+        key: names of the columns that identify duplicates, those with most values first; empty looks for none.
         seed: of the sample of rows.
 
     Attributes:
-        malformed: rows that were refused; whoever reads them counts.
+        malformed: refused rows; the reader counts them.
     """
 
     def __init__(self, columns: Sequence[Profiled], key: Sequence[str], seed: int) -> None:
@@ -99,7 +99,7 @@ class TableProfiler:
             self._range[name] = min(was[0], low), max(was[1], high)
 
     def profile(self) -> Table:
-        """What the rows look like."""
+        """The profile of the rows."""
         self._keys.settle()
         rows, distinct = int(self._keys.counts.sum()), len(self._keys.values)
         duplicates = 1 - distinct / rows if rows else None
@@ -159,7 +159,7 @@ class TableProfiler:
 
 
 def new_values(ours: Values, theirs: Values) -> float | None:
-    """Share of our values that are not among theirs; None if no value can tell."""
+    """Share of our values that are not among theirs; None if too few are sampled to tell."""
     last = f"{int(largest_hash(max(ours.level, theirs.level))):016x}"
     known = set(theirs.hashes)
     told = [value for value in ours.hashes if value <= last]
@@ -184,7 +184,7 @@ def _texts(values: pa.Array) -> pa.Array:
 
 
 def _binned(numbers: np.ndarray, edges: Sequence[float] | np.ndarray) -> np.ndarray:
-    """Shares of the bins: up to the first edge, between two edges with the upper one, and above the last."""
+    """Shares of the right-closed bins: up to the first edge, between two edges, and above the last."""
     at = np.searchsorted(np.asarray(edges, np.float64), numbers, side="left")
     return np.asarray(np.bincount(at, minlength=len(edges) + 1) / len(numbers))
 

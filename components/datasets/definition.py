@@ -20,11 +20,11 @@ class RawKind:
     """One kind of raw files.
 
     Attributes:
-        name: of the kind, with which the names of its files begin.
-        pattern: regular expression of a file's whole name.
-        told: example of such a name, for messages.
+        name: name of the kind, and prefix of its file names.
+        pattern: regular expression of a whole file name.
+        told: example file name, for messages.
         rows: name of its rows in the counts, such as "reviews".
-        required: whether a version is incomplete without one.
+        required: whether a version needs such a file.
     """
 
     name: str
@@ -70,13 +70,13 @@ class PreprocessJob:
     """The inputs and the folders of a data set's preprocessing.
 
     Attributes:
-        parameters: of the preprocess step, with the data set's own.
+        parameters: preprocess parameters, with the data set's own.
         raw: the raw files.
-        folder: of the artifact; files written here belong to it.
+        folder: artifact folder; files written here belong to it.
         output: where workers write parts of the artifact; moved to ``folder`` at the end.
-        scratch: for temporary files that workers share.
+        scratch: folder for temporary files that workers share.
         scheduler: address of a Dask scheduler, empty for this machine.
-        profiler: takes the raw rows as they are read, by tables, and is to judge them once all were read.
+        profiler: takes the raw rows table by table; call its ``judge`` once all were read.
     """
 
     parameters: Any
@@ -96,19 +96,18 @@ class DatasetDefinition:
         name: value of the parameter ``dataset``.
         summary: one sentence.
         raw: its raw files.
-        generation: frozen dataclass of the parameters of its synthetic generator, which the download step has.
+        generation: frozen dataclass of the synthetic generator's parameters, part of the download step's.
         generate: writes synthetic raw files; takes the download step's parameters and a folder.
-        sampling: frozen dataclass of the parameters that the preprocess step has for it.
+        sampling: frozen dataclass of the data set's preprocess parameters.
         preprocess: writes samples in parquet, ``metadata.json`` and related files, and returns counts by name,
             including ``train`` and ``test``.
-        lengths: takes the preprocess step's parameters and returns how long the lists of a channel will be, by channel;
-            a model can reject them before the first step starts.
-        raw_rows: takes a model's feature specification and the names of the features that it reads, and returns what
-            encodes raw rows for it; None where models of the data set take encoded features only. The data set's
-            preprocessing notes its name as ``dataset`` in the metadata's section ``encoding``.
+        lengths: takes the preprocess parameters and returns each channel's list length; a model can reject it before
+            the first step starts.
+        raw_rows: takes a model's feature specification and the names of its input features, and returns its encoder of
+            raw rows; None if models of the data set take encoded features only. Preprocessing records the data set's
+            name as ``dataset`` in the metadata section ``encoding``.
         no_raw_rows: why there are no ``raw_rows``, in half a sentence.
-        local_defaults: other defaults of the preprocess step's parameters where ``kfrec run`` prepares the data on this
-            machine.
+        local_defaults: preprocess defaults that differ when ``kfrec run`` prepares the data on this machine.
     """
 
     name: str

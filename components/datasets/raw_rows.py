@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
 # Kinds of columns: text, a list of texts, or whatever a table holds (text, numbers, lists).
 TEXT, TEXTS, VALUE = "text", "texts", "value"
-# Roles of columns, by which items can be recommended to a user.
+# Column roles, used to recommend items to a user.
 USER, HISTORY, CANDIDATE = "user", "history", "candidate"
-# Between the texts of a list where a file holds plain text.
+# Separates the texts of a list in a plain-text file.
 SEPARATOR = "|"
 
 
@@ -23,7 +23,7 @@ class RawColumn:
     """A column of raw rows.
 
     Attributes:
-        name: of the column.
+        name: column name.
         kind: one of TEXT, TEXTS and VALUE.
         help: one sentence.
         role: one of USER, HISTORY and CANDIDATE, or empty.
@@ -40,9 +40,8 @@ class Encoded:
     """Encoded rows.
 
     Attributes:
-        features: name to ids or numbers, ``[n]`` or ``[n, length]``, as the model reads them.
-        unknown: column to the number of its ids in each row that the vocabulary lacks, ``[n]``; columns without a
-            vocabulary are left out.
+        features: name to ids or numbers, ``[n]`` or ``[n, length]``, the model's inputs.
+        unknown: column to its number of out-of-vocabulary ids per row, ``[n]``; only columns with a vocabulary.
     """
 
     features: Mapping[str, np.ndarray]
@@ -50,10 +49,10 @@ class Encoded:
 
 
 class RawRows(Protocol):
-    """Encodes raw rows for one model, with the vocabulary and the statistics beside it alone.
+    """Encodes raw rows for one model, with only the vocabulary and statistics stored beside it.
 
     Attributes:
-        columns: that it reads.
+        columns: input columns.
     """
 
     columns: tuple[RawColumn, ...]
@@ -62,12 +61,11 @@ class RawRows(Protocol):
         """Encodes rows.
 
         Args:
-            rows: column to values. A column of one row holds for every row.
+            rows: column to values. A one-row column is broadcast.
 
         Raises:
-            KfrecError: a column is of a type that cannot hold its values, or a value is invalid; the message names the
-                column, not the file.
+            KfrecError: a column has the wrong type, or a value is invalid; the message names the column, not the file.
         """
 
     def example(self) -> dict[str, list[Any]]:
-        """Two rows of values that the vocabulary has, by column."""
+        """Two rows of known values, by column."""

@@ -21,7 +21,7 @@ class Fetcher:
 
     Attributes:
         store: the source.
-        retry: when to try again.
+        retry: retry policy.
         shelf: where files are received; may hold complete or partial files of earlier runs.
         earlier: the output of an earlier run.
     """
@@ -35,7 +35,7 @@ class Fetcher:
         """Puts every file into the folder ``target`` and returns the origin of each by its name there.
 
         Raises:
-            KfrecError: a file is missing, damaged or cut off at the source, or the source does not answer.
+            KfrecError: a file is missing, damaged or truncated at the source, or the source does not answer.
         """
         infos = [self._stat(name) for name in names]
         found = [self._at_hand(info) for info in infos]

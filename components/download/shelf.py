@@ -39,10 +39,10 @@ def is_current(path: Path, origin: Mapping[str, Any] | None, url: str, info: Obj
 
 @dataclass(frozen=True)
 class CacheShelf:
-    """A folder of finished files, of partial ones (``*.partial``), and of what is known of each (``*.origin.json``).
+    """A folder of finished files, of partial ones (``*.partial``), and of their origins (``*.origin.json``).
 
     Attributes:
-        folder: where they are.
+        folder: the folder.
         kept: whether the folder outlives the run.
     """
 

@@ -14,10 +14,10 @@ def wanted_files(store: Store, contract: RawContract, files: str, retry: Retry) 
 
     Args:
         store: the source.
-        contract: of the data set.
+        contract: contract of the data set.
         files: names separated by commas; empty means every raw file at the source, or the data set's default names if
             the source cannot be listed.
-        retry: how often to ask for the list.
+        retry: retry policy of the listing.
 
     Raises:
         KfrecError: a kind of files would be missing, or two files have one name.

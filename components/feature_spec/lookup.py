@@ -20,7 +20,7 @@ class IdLookup:
         vocabulary: one of its vocabularies.
 
     Attributes:
-        values: of the vocabulary, in the order of ``ids``.
+        values: values of the vocabulary, in the order of ``ids``.
         ids: int32.
         unknown: the id of all other values.
     """

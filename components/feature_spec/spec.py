@@ -25,9 +25,9 @@ from components.feature_spec.vocabulary import Vocabulary, read_vocabularies
 
 FILENAME = "feature_spec.yaml"
 FLOAT = "float32"
-# What a feature may be declared as; records carry floats as float lists, and all others as int64 lists.
+# Feature dtypes; records store floats as float lists, and all others as int64 lists.
 DTYPES = ("int64", "int32", "int16", "int8", "uint8", "bool", FLOAT)
-# Ids are int32, and a table has a row for padding besides.
+# Ids are int32, and a table has an extra row for padding.
 LARGEST_ID = 2**31 - 1
 
 
@@ -37,11 +37,11 @@ class Channel:
     LABEL = "label"
     # Which samples are ranked against each other, such as the ads of one display; no model reads it.
     GROUP = "group"
-    # Of tables: ids, lists of ids and numbers. 0 is a missing or rare value, and padding in lists.
+    # Tables: ids, lists of ids and numbers. 0 is a missing or rare value, and padding in lists.
     CATEGORICAL = "categorical"
     MULTIHOT = "multihot"
     NUMERICAL = "numerical"
-    # Of histories.
+    # Histories.
     USER = "user_features"
     TARGET = "target_item_features"
     POSITIVE = "positive_history"
@@ -56,7 +56,7 @@ class Feature:
         name: key in the records.
         dtype: one of DTYPES.
         cardinality: largest id (0 is padding), None where the feature is not categorical.
-        length: values a sample holds, None for a single one; shorter lists are left-padded with 0.
+        length: values per sample, None for a single value; shorter lists are left-padded with 0.
     """
 
     name: str
@@ -79,11 +79,11 @@ class Feature:
 
 
 class ListLength(NamedTuple):
-    """How long the lists of a channel will be, before there is a specification.
+    """The list length of a channel, before there is a specification.
 
     Attributes:
-        values: a sample holds.
-        parameter: name of the one that says so, for messages.
+        values: values per sample.
+        parameter: name of the parameter that sets it, for messages.
     """
 
     values: int
@@ -144,16 +144,16 @@ class FeatureSpec:
         return self.noted_prebatch_size(split) or 0
 
     def noted_prebatch_size(self, split: str) -> int | None:
-        """As :meth:`prebatch_size`, but None where the specification does not say, as the public scripts' does not."""
+        """As :meth:`prebatch_size`, but None if the specification, such as the public scripts', does not say."""
         return (self.metadata.get(split) or {}).get("prebatch_size")
 
     @property
     def vocabularies(self) -> tuple[Vocabulary, ...]:
-        """What the ids stand for, where that is known."""
+        """The vocabularies of the features' ids, where known."""
         return read_vocabularies(self.folder / FILENAME, self.metadata.get("vocabulary"), self.features)
 
     def vocabulary_of(self, feature: str) -> Vocabulary | None:
-        """The vocabulary of a feature's ids; None where it is not known."""
+        """The vocabulary of a feature's ids; None if unknown."""
         return next((known for known in self.vocabularies if feature in known.features), None)
 
     def to_yaml(self) -> str:
@@ -215,7 +215,7 @@ def _names(path: Path, what: str, listed: Any) -> tuple[str, ...]:
 
 
 def _check_notes(path: Path, split: str, notes: Any) -> None:
-    """What kfrec notes of a split: its rows, those of each file, and how many samples a record holds."""
+    """Checks kfrec's metadata of a split: rows, rows per file, and samples per record."""
     if not isinstance(notes, dict):
         raise KfrecError(f"{path}: metadata of split {split} is {notes!r}; make it a mapping, or remove it")
     rows = notes.get("rows_per_file")
@@ -252,12 +252,12 @@ def _feature(path: Path, name: str, entry: Any) -> Feature:
 
 
 def is_count(value: Any) -> bool:
-    """Whether a value that was read is a whole number from 0 on."""
+    """Whether a parsed value is an integer of at least 0."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def is_id(value: Any) -> bool:
-    """Whether a value that was read is a whole number that an id or a cardinality can be, above padding."""
+    """Whether a parsed value is a valid id or cardinality, above padding."""
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < LARGEST_ID
 
 

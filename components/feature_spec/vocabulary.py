@@ -1,4 +1,4 @@
-"""Vocabularies: what the ids of features stand for, as the metadata of a feature specification describes them.
+"""Vocabularies: the values behind feature ids, as the metadata of a feature specification describes them.
 
     metadata:
       vocabulary:
@@ -17,7 +17,7 @@ from typing import Any
 
 from components.errors import KfrecError
 
-# The id that NVTabular's Categorify gives a value that it has not seen.
+# The id of an unseen value in NVTabular's Categorify.
 NVTABULAR_UNKNOWN = 2
 # What the positional layout appends to the name of an item feature: the target, the positive and the negative history.
 TARGET_SUFFIX, POSITIVE_SUFFIX, NEGATIVE_SUFFIX = "_trgt", "_pos", "_neg"
@@ -30,8 +30,8 @@ class Vocabulary:
     Attributes:
         name: such as "item".
         file: path of the parquet file, relative to the specification.
-        unknown: the id of a value that the vocabulary lacks; 0 where unknown values share the id of padding.
-        features: that hold these ids.
+        unknown: the id of an out-of-vocabulary value; 0 where unknown values share the id of padding.
+        features: features with these ids.
     """
 
     name: str
@@ -47,9 +47,9 @@ def positional_vocabulary(name: str, file: str, features: Collection[str]) -> Vo
     """The vocabulary of a user or item feature of the positional layout, encoded by NVTabular.
 
     Args:
-        name: of the user or item feature.
-        file: of the vocabulary.
-        features: all names in the records.
+        name: user or item feature.
+        file: vocabulary file.
+        features: feature names in the records.
     """
     names = (name, *(name + suffix for suffix in (TARGET_SUFFIX, POSITIVE_SUFFIX, NEGATIVE_SUFFIX)))
     return Vocabulary(name, file, NVTABULAR_UNKNOWN, tuple(feature for feature in names if feature in features))
@@ -58,10 +58,10 @@ def positional_vocabulary(name: str, file: str, features: Collection[str]) -> Vo
 def read_vocabularies(path: Path, listed: Any, features: Collection[str]) -> tuple[Vocabulary, ...]:
     """Parses and checks the section ``vocabulary`` of a specification's metadata.
 
-    A vocabulary given as the path of its file alone, as earlier versions wrote it, is one of the positional layout.
+    A bare file path, as earlier versions wrote it, is a vocabulary of the positional layout.
 
     Args:
-        path: of the specification, for messages.
+        path: the specification, for messages.
         listed: the section; None is empty.
         features: names of the specification's features.
 

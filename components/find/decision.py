@@ -14,8 +14,8 @@ class Known:
 
     Attributes:
         champion: version of the champion, None if there is none.
-        data_version: of the champion's data, empty where it is not known.
-        rows: of the champion's data, None where it is not known.
+        data_version: version of the champion's data, empty if unknown.
+        rows: rows of the champion's data, None if unknown.
         tried: data versions that any registered model was trained on.
     """
 
@@ -37,11 +37,11 @@ def decide(newest: str, known: Known, minimum_new: int, force: bool, count: Call
     """Decides about the newest version.
 
     Args:
-        newest: its name.
+        newest: version name.
         known: facts from the registry.
-        minimum_new: rows it must have more than the champion's data.
+        minimum_new: rows required beyond the champion's data.
         force: train in any case.
-        count: its rows, counted up to the number it is given.
+        count: counts its rows, up to a limit.
     """
     if force:
         return Verdict(True, f"Data version {newest}: training was requested with force.")

@@ -22,9 +22,9 @@ class DataVersion:
     """One version of the data.
 
     Attributes:
-        name: of its folder.
-        uri: of its folder.
-        files: those whose rows say how much data there is.
+        name: folder name.
+        uri: folder URI.
+        files: files whose rows measure the amount of data.
     """
 
     name: str
@@ -67,7 +67,7 @@ def data_versions(prefix: str, contract: RawContract) -> tuple[list[DataVersion]
 
 
 def count_rows(version: DataVersion, enough: int) -> int:
-    """Rows of a version; counting stops where ``enough`` are found. Packed files are fetched, others streamed.
+    """Rows of a version; counting stops at ``enough``. Packed files are fetched, others streamed.
 
     Raises:
         KfrecError: a file is damaged or cannot be read.
@@ -92,7 +92,7 @@ def _names(store: Store) -> list[str]:
 
 
 def _packed(store: Store, name: str) -> int:
-    """The rows of a file that has to be there as a whole."""
+    """The rows of a file that must be fetched whole."""
     with tempfile.TemporaryDirectory(prefix="kfrec-find-") as folder:
         path, info = Path(folder) / "file", _RETRY.call(store.url(name), lambda: store.stat(name))
         fetch_file(store, _RETRY, info, path, lambda info: None, lambda size: None)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 ALIGNMENT = 64
-"""Bytes; TensorFlow copies arrays that begin elsewhere."""
+"""Bytes; TensorFlow copies unaligned arrays."""
 
 
 def empty(shape: Sequence[int], dtype: type[np.generic]) -> np.ndarray:
@@ -29,7 +29,7 @@ def _roomy(size: int) -> int:
 
 class _Memory:
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # arrays may come back while one is asked for, when Python collects garbage
+        self._lock = threading.RLock()  # garbage collection may return an array during an allocation
         self._spare: dict[int, list[np.ndarray]] = {}
 
     def empty(self, shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
@@ -42,7 +42,7 @@ class _Memory:
             raw = np.empty(size + ALIGNMENT, np.uint8)
             begin = -raw.ctypes.data % ALIGNMENT
             memory = raw[begin : begin + size]
-        # Views of an array hold the array that stands directly on the memory, so that is what has to be watched.
+        # Views keep a reference to the array that wraps the buffer, so its lifetime is the one to watch.
         array = np.frombuffer(memory.data, np.uint8)
         weakref.finalize(array, self._give_back, size, memory)
         return array[:wanted].view(dtype).reshape(shape)

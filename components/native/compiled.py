@@ -1,4 +1,4 @@
-"""Numba kernels: compiled once a machine, run without the GIL."""
+"""Numba kernels: compiled once per machine, run without the GIL."""
 
 from __future__ import annotations
 
@@ -61,8 +61,7 @@ class _MachineCode(IndexDataCacheFile):
             self._unlock()
 
     def _load_index(self) -> Any:
-        # The types in an old version's index may be of a module that has moved: it is read before the versions are
-        # compared.
+        # An old index may hold types of a module that has moved, and is read before versions are compared.
         try:
             return super()._load_index()
         except (ImportError, AttributeError):

@@ -1,4 +1,4 @@
-"""What this machine's processor can do."""
+"""CPU features of this machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numba.core.codegen import get_host_cpu_features
 
 
 def found() -> frozenset[str]:
-    """What the processor can do, as LLVM names it."""
+    """The CPU's features, by their LLVM names."""
     listed = get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES
     return frozenset(word[1:] for word in listed.split(",") if word.startswith("+"))
 
@@ -16,8 +16,8 @@ _HERE = found()
 
 
 def has(*features: str) -> bool:
-    """Whether there are all of these, named as LLVM does.
+    """Whether the CPU has all these features, by their LLVM names.
 
-    Numba's own NUMBA_CPU_FEATURES names others than the machine's, such as ``+sse4.2,+avx,+avx2,+fma``.
+    NUMBA_CPU_FEATURES, if set, replaces the machine's, as in ``+sse4.2,+avx,+avx2,+fma``.
     """
     return _HERE.issuperset(features)

@@ -143,10 +143,10 @@ def compress_varints(typing_context: Any, values: Any, index: Any, count: Any, l
     Args:
         values: int32 or int64; ``values[index]`` is the first of ``count``.
         limit: the largest allowed value, below 2**28; the smallest is 0.
-        out: uint8, of which the 64 bytes from ``at`` on may be written to.
+        out: uint8; 64 bytes from ``at`` on may be overwritten.
 
     Returns:
-        The bytes they take, or -1 if one is not allowed.
+        The bytes written, or -1 if a value is out of range.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -211,12 +211,12 @@ def expand_varints(typing_context: Any, data: Any, index: Any, limit: Any, out: 
     permutes the bytes with one instruction.
 
     Args:
-        data: uint8, of which 64 bytes from ``index`` on may be read.
+        data: uint8, readable for 64 bytes from ``index`` on.
         limit: the largest allowed value.
-        out: int32; gets the values from ``at`` on, also where they are refused.
+        out: int32; receives the values from ``at`` on, even if out of range.
 
     Returns:
-        The bytes they take, or 0 where one takes more than four bytes, or is not allowed.
+        The bytes read, or 0 if a value takes more than four bytes or is out of range.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -238,7 +238,7 @@ def expand_varints(typing_context: Any, data: Any, index: Any, limit: Any, out: 
             return builder.shuffle_vector(filled, empty, repeated(lanes, 0))
 
         def by_byte(values: Any) -> Any:
-            """The lowest byte of each lane in all four of it."""
+            """Broadcasts the lowest byte of each lane to all four."""
             order = ir.Constant(ir.VectorType(_U32, width), [byte // 4 * 4 for byte in range(width)])
             read = builder.bitcast(values, many)
             return builder.shuffle_vector(read, read, order)
@@ -282,7 +282,7 @@ def expand_varints(typing_context: Any, data: Any, index: Any, limit: Any, out: 
 
 @kernel
 def copy_bytes(source, begin, end, out, at):  # type: ignore[no-untyped-def]
-    """Copies ``source[begin:end]`` to ``out[at:]``; the place behind it. May touch seven bytes more of both."""
+    """Copies ``source[begin:end]`` to ``out[at:]``; returns its end. May touch seven more bytes of both."""
     for i in range(0, end - begin, 8):
         store_u64(out, at + i, load_u64(source, begin + i))
     return at + end - begin

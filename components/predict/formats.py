@@ -44,10 +44,10 @@ class RowsFile:
         """Streams the rows.
 
         Args:
-            rows: of a batch, at most.
+            rows: largest number of rows of a batch.
 
         Raises:
-            KfrecError: it is no such file, or is damaged.
+            KfrecError: it has another format, or is damaged.
         """
         read = {PARQUET: _parquet, CSV: _csv, JSON: _json}[self.format]
         try:
@@ -63,7 +63,7 @@ class RowsFile:
 
     @property
     def rows(self) -> int | None:
-        """How many there are, None where the format does not say."""
+        """The number of rows, None if the format does not say."""
         if self.format != PARQUET:
             return None
         try:
@@ -73,17 +73,17 @@ class RowsFile:
 
 
 def rows_file(path: Path) -> RowsFile:
-    """The file at a path, whose format is that of its name.
+    """The file at a path, with the format of its suffix.
 
     Raises:
-        KfrecError: the name says none.
+        KfrecError: the suffix is unknown.
     """
     suffix = format_of(str(path))
     return RowsFile(path, _SUFFIXES[suffix], suffix.endswith(".gz"))
 
 
 def format_of(name: str) -> str:
-    """The suffix of a file's name that says its format.
+    """The format suffix of a file name.
 
     Raises:
         KfrecError: there is none.
@@ -95,7 +95,7 @@ def format_of(name: str) -> str:
 
 
 def has_format(name: str) -> bool:
-    """Whether the name of a file says a format."""
+    """Whether a file name has a format suffix."""
     return name.lower().endswith(tuple(_SUFFIXES))
 
 
@@ -124,7 +124,7 @@ def _opened(file: RowsFile) -> Iterator[Any]:
 
 
 def _csv(file: RowsFile, rows: int) -> Iterator[pa.RecordBatch]:
-    """All values as text, since the types of the first block need not be those of the last one."""
+    """All values as text, since types inferred from the first block need not fit the last."""
     parse = pa.csv.ParseOptions(newlines_in_values=True)
     with _opened(file) as stream:
         names = pa.csv.open_csv(stream, pa.csv.ReadOptions(use_threads=False), parse).schema.names
@@ -197,7 +197,7 @@ def writing(path: Path, named: RowsFile) -> Iterator[Writer]:
 
     Args:
         path: where to write.
-        named: the file that it is to become, which says the format, for messages too.
+        named: the final file; gives the format, and the name in messages.
     """
     makers: dict[str, Callable[[Path, RowsFile], Writer]]
     makers = {PARQUET: _ParquetWriter, CSV: _CsvWriter, JSON: _JsonWriter}
@@ -223,7 +223,7 @@ class _ParquetWriter:
 
 
 class _CsvWriter:
-    """Lists become text with a separator, as they are read."""
+    """Joins lists with the separator that the reader splits at."""
 
     def __init__(self, path: Path, named: RowsFile) -> None:
         self._named = named
@@ -274,7 +274,7 @@ class _JsonWriter:
 
 
 def _as_first(batch: pa.RecordBatch, schema: pa.Schema | None, path: Path) -> pa.RecordBatch:
-    """A batch with the columns and types of the first one, which a file of this format has throughout."""
+    """Casts a batch to the columns and types of the first one, which the format requires throughout."""
     if schema is None or batch.schema.equals(schema):
         return batch
     columns = []

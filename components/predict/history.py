@@ -1,4 +1,4 @@
-"""The items that a user has seen, from the records that a model was registered with."""
+"""A user's item history, from the records that a model was registered with."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _REMEDY = "give the items with --history, or other records with --data"
 
 
 def history_of(user: str, data: str) -> list[str | None]:
-    """Ids of the items of a user, oldest first: those before the held-out one, and that one.
+    """A user's item ids, oldest first, the held-out item last.
 
     Args:
         user: the user's id.
         data: folder or URI of records, whose test split has the newest history of each user.
 
     Returns:
-        Ids, None for an item that the data's vocabulary lacks.
+        Ids, None for an item outside the data's vocabulary.
 
     Raises:
         KfrecError: there are no such records, or the user is not among them.

@@ -1,4 +1,4 @@
-"""A model by what a person calls it: a version or an alias in the registry, or a folder."""
+"""Resolves a model's name: a version or an alias in the registry, or a folder."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _WANTED = "give name@alias or name/version of a registered model, or the folder 
 
 @dataclass(frozen=True)
 class NamedModel:
-    """A model that was found.
+    """A loaded model and its origin.
 
     Attributes:
         raw: the model.
-        told: which one it is, such as "kfrec-ctr version 3".
-        data: folder or URI of the records that it was registered with; empty where that is not known.
+        told: description, such as "kfrec-ctr version 3".
+        data: folder or URI of the records that it was registered with; empty if unknown.
     """
 
     raw: RawModel
@@ -43,7 +43,7 @@ class NamedModel:
 
 @contextmanager
 def named_model(named: str) -> Iterator[NamedModel]:
-    """Loads a model; its files stay for the block.
+    """Loads a model; its files exist for the block.
 
     Args:
         named: ``name@alias`` or ``name/version`` of a registered model, with or without ``models:/``, or the folder or
@@ -74,7 +74,7 @@ def named_model(named: str) -> Iterator[NamedModel]:
 
 
 def is_registered(named: str) -> bool:
-    """Whether a name is one of the registry, rather than a folder or its URI.
+    """Whether a name is in the registry's form, rather than a folder or its URI.
 
     Raises:
         KfrecError: it is neither.
@@ -89,7 +89,7 @@ def is_registered(named: str) -> bool:
 
 
 def version_of(named: str) -> ModelVersion:
-    """The version that a name of the registry stands for now.
+    """The version that a registry name resolves to now.
 
     Raises:
         KfrecError: there is none, or the registry does not answer.
@@ -117,6 +117,6 @@ def version_of(named: str) -> ModelVersion:
 
 
 def _parts(named: str) -> tuple[str, str, str] | None:
-    """Name, alias and version, of which the one that is not given is empty."""
+    """Name, alias and version; alias or version is empty."""
     found = re.fullmatch(r"([^/@:]+)(?:@([^/@:]+)|/([1-9][0-9]{0,17}))", named.removeprefix(_REGISTRY))
     return (found[1], found[2] or "", found[3] or "") if found else None

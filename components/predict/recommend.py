@@ -1,4 +1,4 @@
-"""The items that a user would most likely choose next."""
+"""Top-k recommendation for a user."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def recommend(
     """The best candidates.
 
     Args:
-        model: scores.
+        model: the scoring model.
         user: the user's id.
-        history: the user's items, oldest first; they are no candidates.
-        candidates: ids of items.
-        top: how many to return at most.
+        history: the user's items, oldest first; excluded from the candidates.
+        candidates: item ids.
+        top: largest number of items to return.
 
     Returns:
-        A table with the columns rank, the candidate's, and the model's outputs, best first; equal scores keep the order
-        of the candidates. And the number of ids of the user and the history that the model has never seen.
+        A table with rank, candidate and model outputs, best first; ties keep the order of the candidates. And the
+        number of unknown ids among the user and the history.
 
     Raises:
         KfrecError: the model's data set has no candidates, or none is left.

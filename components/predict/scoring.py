@@ -28,13 +28,13 @@ _BEGUN, _READ_AHEAD = 1, 2
 
 @dataclass
 class Counts:
-    """What was scored.
+    """Counts of scored rows.
 
     Attributes:
-        rows: of the input.
-        with_unknown: rows with an id that the vocabulary lacks.
+        rows: input rows.
+        with_unknown: rows with an out-of-vocabulary id.
         unknown: column to the number of such ids.
-        seconds: that scoring took, without loading the model.
+        seconds: scoring time, without loading the model.
     """
 
     rows: int = 0
@@ -50,7 +50,7 @@ class Counts:
             self.unknown[column] = self.unknown.get(column, 0) + int(lacking.sum())
 
     def merge(self, other: Counts) -> None:
-        """Adds those of another file."""
+        """Adds the counts of another file."""
         self.rows += other.rows
         self.with_unknown += other.with_unknown
         self.seconds += other.seconds
@@ -71,13 +71,13 @@ class Counts:
 
 
 def score_file(model: RawModel, source: RowsFile, target: Path, named: RowsFile, batch_size: int, title: str) -> Counts:
-    """Writes the rows of a file with the columns of the model's outputs beside theirs.
+    """Writes the rows of a file with the model's output columns appended.
 
     Args:
-        model: scores.
-        source: the rows.
-        target: a new file.
-        named: what it is to become.
+        model: the scoring model.
+        source: input rows.
+        target: file to write.
+        named: the final file.
         batch_size: rows scored at a time.
         title: label of the progress bar.
 
@@ -113,7 +113,7 @@ def _columns(batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
 
 
 def with_scores(batch: pa.RecordBatch, scored: Scored, outputs: tuple[str, str]) -> pa.RecordBatch:
-    """Rows with the columns of the model's outputs at the end."""
+    """Rows with the model's output columns appended."""
     added = dict(zip(outputs, (scored.values, scored.unknown_ids), strict=True))
     return pa.RecordBatch.from_arrays(
         [*batch.columns, *map(pa.array, added.values())], names=[*batch.schema.names, *added]
@@ -138,12 +138,11 @@ def _require_free(source: RowsFile, names: list[str], outputs: tuple[str, str]) 
 
 @contextmanager
 def replacing(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> Iterator[Path]:
-    """Yields a hidden file beside ``output``, which becomes it when the block succeeds.
+    """Yields a hidden file beside ``output``, renamed to it if the block succeeds.
 
     Args:
-        output: a new file, or one with the columns ``outputs`` at its end, as an earlier call wrote it; where it is a
-            link, the file that it leads to.
-        inputs: files that it must not be.
+        output: a new file, or one from an earlier call, with ``outputs`` as its last columns; links are followed.
+        inputs: files that it must not replace.
         outputs: names of columns.
 
     Raises:

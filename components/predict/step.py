@@ -68,7 +68,7 @@ def scores_name(name: str) -> str:
 
 
 def _files(rows: str) -> tuple[Store, list[str]]:
-    """Where the rows are, and the names of the files there.
+    """The store of the rows, and its file names.
 
     Raises:
         KfrecError: there are none.
@@ -96,10 +96,10 @@ def _is_input(name: str) -> bool:
 
 
 def _require_replaceable(store: Store, names: list[str], model: RawModel, scratch: Path) -> None:
-    """Checks that what is beside the rows under the name of the scores was written by kfrec.
+    """Checks that existing score files beside the rows were written by kfrec.
 
     Raises:
-        KfrecError: it was not.
+        KfrecError: one was not.
     """
     scores = [scores_name(name) for name in names]
     elsewhere = [name for name in scores if store.path(name) is None]
@@ -114,7 +114,7 @@ def _require_replaceable(store: Store, names: list[str], model: RawModel, scratc
 
 @contextmanager
 def _on_this_machine(store: Store, name: str, scratch: Path) -> Iterator[tuple[RowsFile, str]]:
-    """The file, fetched where it is elsewhere, and its version; errors name where it is."""
+    """The file, fetched if remote, and its version; errors name its source."""
     info = _RETRY.call(store.url(name), lambda: store.stat(name))
     path = store.path(name)
     if path is not None:

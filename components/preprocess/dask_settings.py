@@ -21,14 +21,14 @@ class DaskSettings:
             which only the workers of an existing scheduler on the same disk see.
         shared_volume: the volume that a DaskCluster's pods mount there, as in a pod, without its name.
         namespace: where clusters run; empty is the namespace of the step's own pod.
-        image: of scheduler and workers, the one that the step itself runs in.
+        image: image of scheduler and workers, the same as the step's own.
         image_pull_policy: as in a pod.
         image_pull_secrets: names of secrets.
-        service_account: of the pods; they need no rights in Kubernetes.
+        service_account: service account of the pods; needs no rights in Kubernetes.
         node_selector: label: value of the pods' nodes.
-        tolerations: of the pods, beside the one for GPU nodes.
-        affinity: of the pods, as in a pod.
-        priority_class: of the pods.
+        tolerations: tolerations of the pods, beside the one for GPU nodes.
+        affinity: affinity, as in a pod.
+        priority_class: priority class of the pods.
         environment: variable: value, for scheduler and workers.
         labels: more labels of the pods.
         annotations: more annotations of the pods.
@@ -40,7 +40,7 @@ class DaskSettings:
         gpu_resource: name of the GPU resource.
         temporary_size: disk of a worker at /tmp.
         start_seconds: how long scheduler and workers may take to start, nodes and images included.
-        address: of the scheduler's service.
+        address: address of the scheduler's service.
     """
 
     shared_folder: str = ""

@@ -39,10 +39,10 @@ class Place:
 
 
 def settings_of(parameters: PreprocessParameters) -> DaskSettings:
-    """The cluster's settings, as far as these parameters need any.
+    """The cluster settings that these parameters need.
 
     Raises:
-        KfrecError: the file is wrong.
+        KfrecError: the file is invalid.
     """
     if not (parameters.scheduler or parameters.dask_workers):
         return DaskSettings()

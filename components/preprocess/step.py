@@ -19,7 +19,7 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
     """Writes the parquet artifact.
 
     Returns:
-        What the data set counts, among it train and test samples.
+        The data set's counts, including train and test samples.
 
     Raises:
         KfrecError: bad input, or a data check that stops the run; an earlier ``parquet`` stays as it was.

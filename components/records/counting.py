@@ -16,7 +16,7 @@ _WINDOW = 32 << 20
 
 @kernel
 def _count_values(data, offsets, keys, key_ends, room, limit, floats, scratch, start, found, follows, counts, problem):  # type: ignore[no-untyped-def]
-    """Counts the values of the one feature in ``keys`` in each frame of ``data``; whether all have it."""
+    """Counts the values of the one feature in ``keys`` in each frame of ``data``; returns whether all have it."""
     for record in range(len(counts)):
         problem[1] = record
         begin = offsets[record] - offsets[0] + HEADER
@@ -48,7 +48,7 @@ def count_samples(path: Path, offsets: np.ndarray, layout: Layout) -> np.ndarray
     if not len(counts):
         return counts
     room = np.array([int(np.diff(offsets).max())])  # a value takes at least one byte
-    unlimited = np.full(1, 2**63 - 1)  # values are checked when they are read to be used
+    unlimited = np.full(1, 2**63 - 1)  # values are checked when decoded
     scratch = np.empty(int(room[0]), np.int32)
     start, found, follows = np.zeros(1, np.int64), np.empty(1, np.int64), np.zeros(2, np.int64)
     problem = np.zeros(5, np.int64)

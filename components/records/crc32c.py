@@ -95,6 +95,6 @@ def crc32c(data, start, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def masked_crc32c(data, start, end):  # type: ignore[no-untyped-def]
-    """The masked CRC of the TFRecord format: rotated and offset, so that a CRC of data with a CRC is no trap."""
+    """The masked CRC of the TFRecord format: rotated and offset, so that the data may contain CRCs."""
     crc = crc32c(data, start, end)
     return ((crc >> np.uint64(15) | crc << np.uint64(17)) + np.uint64(0xA282EAD8)) & _ONES

@@ -35,7 +35,7 @@ _FIRST_VARINT = np.uint64(1 << 3)
 _FIRST_FIXED32 = np.uint64(1 << 3 | 5)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
 _TWO_BYTES, _SIX_BYTES = np.uint64(0xFFFF), np.uint64(0xFFFFFFFFFFFF)
-# The exponent of a float32 that is infinite or not a number.
+# The exponent bits of an infinite or NaN float32.
 _NOT_FINITE = np.uint64(0x7F800000)
 
 
@@ -45,12 +45,12 @@ class Layout:
 
     Attributes:
         features: in the order of the output.
-        keys: their UTF-8 names, one behind the other, with words.SLACK bytes behind them.
-        key_ends: where each name ends in ``keys``; the first entry is 0.
-        lengths: values a sample has of each.
+        keys: their concatenated UTF-8 names, followed by words.SLACK bytes.
+        key_ends: end offset of each name in ``keys``, after a leading 0.
+        lengths: values of each in a sample.
         padded: whether the feature is a list, which may be shorter than its length.
         limits: largest accepted value of each.
-        floats: whether the feature is of float32.
+        floats: whether the feature is float32.
     """
 
     features: tuple[Feature, ...]
@@ -67,7 +67,7 @@ class Layout:
         return int(self.lengths.sum())
 
     def starts(self, rows: int) -> np.ndarray:
-        """Where each feature starts in the flat output of ``rows`` samples, and its end; all are multiples of GRAIN."""
+        """Start offset of each feature in the flat output of ``rows`` samples, and its end; all multiples of GRAIN."""
         starts = np.zeros(len(self.lengths) + 1, np.int64)
         np.cumsum(-(-self.lengths * rows // GRAIN) * GRAIN, out=starts[1:])
         return starts
@@ -97,19 +97,19 @@ def decode(  # type: ignore[no-untyped-def]
     """Decodes the records of ``data`` to ``out``, the first sample to ``row``.
 
     Args:
-        data: uint8, consecutive frames, with words.SLACK bytes behind them.
-        offsets: int64 [records + 1], where each frame begins, ascending; the first is that of ``data[0]``.
+        data: uint8, consecutive frames, followed by words.SLACK bytes.
+        offsets: int64 [records + 1], frame offsets, ascending; the first is that of ``data[0]``.
         samples: int64 [records], samples in each record.
         keys, key_ends, lengths, padded, limits, floats: the :class:`Layout`.
         out: int32, flat.
-        starts: where each feature starts in ``out``.
+        starts: start offset of each feature in ``out``.
         row: sample index in ``out`` of the first record.
         found: int64 [features], overwritten.
-        follows: int64 [features + 1], zeros at first; see :func:`example`.
+        follows: int64 [features + 1], initially zeros; see :func:`example`.
         problem: int64 [5], filled where the result is False: kind, record, feature, value, count.
 
     Returns:
-        Whether all records are good.
+        Whether all records are valid.
     """
     for record in range(len(samples)):
         problem[1] = record
@@ -152,10 +152,10 @@ def decode(  # type: ignore[no-untyped-def]
 
 @kernel
 def copy_samples(source, source_starts, begin, end, lengths, out, starts, row):  # type: ignore[no-untyped-def]
-    """Copies the samples from ``begin`` to before ``end`` of one flat array of decoded ones to ``row`` of another.
+    """Copies decoded samples [begin, end) from one flat array to ``row`` of another.
 
     Args:
-        source_starts, starts: where each feature starts in ``source`` and in ``out``.
+        source_starts, starts: start offset of each feature in ``source`` and ``out``.
         lengths: of the :class:`Layout`.
     """
     for feature in range(len(lengths)):
@@ -169,8 +169,8 @@ def copy_samples(source, source_starts, begin, end, lengths, out, starts, row): 
 def example(data, at, end, samples, keys, key_ends, lengths, limits, floats, out, starts, row, found, follows, problem):  # type: ignore[no-untyped-def]
     """Decodes Example { Features features = 1; }; ``found`` gets the number of values of each feature.
 
-    ``follows`` is int64 [features + 1]: the feature that followed each one in the last record, and the first one of it.
-    Records of one writer mostly have one order, so that a name is compared once instead of searched.
+    ``follows`` is int64 [features + 1]: the successor of each feature in the last record, and its first feature.
+    Records of one writer mostly share an order, so a name is compared once instead of searched.
     """
     last = len(lengths)
     while at < end:
@@ -292,7 +292,7 @@ def _int64_list(data, at, end, out, to, room, limit):  # type: ignore[no-untyped
 
 @kernel
 def _float_list(data, at, end, out, to, room):  # type: ignore[no-untyped-def]
-    """FloatList { repeated float value = 1 [packed = true]; }, packed or not; those that are not finite are outside."""
+    """FloatList { repeated float value = 1 [packed = true]; }, packed or not; non-finite values are out of range."""
     count = outside = 0
     while at < end:
         begin = at
@@ -313,7 +313,7 @@ def _float_list(data, at, end, out, to, room):  # type: ignore[no-untyped-def]
 
 @kernel
 def _packed_floats(data, at, end, out, to, room):  # type: ignore[no-untyped-def]
-    """As read_packed, of the floats of ``data[at:end]``."""
+    """As read_packed, for the floats in ``data[at:end]``."""
     outside = 0
     if (end - at) % 4:
         return MALFORMED, outside
@@ -329,10 +329,10 @@ def _packed_floats(data, at, end, out, to, room):  # type: ignore[no-untyped-def
 
 @kernel
 def _usual_values(data, at, end, keys, key_ends, feature, is_float):  # type: ignore[no-untyped-def]
-    """Where the values begin of an entry that has this feature's key, one packed list, and sizes of one byte each.
+    """Fast path: the offset of the values in an entry with this feature's key, one packed list, and one-byte sizes.
 
     Returns:
-        The place, or ABSENT of any other entry.
+        The offset, or ABSENT for any other entry.
     """
     name = at + 2
     value = name + key_ends[feature + 1] - key_ends[feature]
@@ -360,7 +360,7 @@ def _out_of_range(values, limit, outside, problem):  # type: ignore[no-untyped-d
 
 @kernel
 def _field(data, at, end):  # type: ignore[no-untyped-def]
-    """The field at ``data[at]``: its tag, where its bytes begin, where it ends (MALFORMED if not by ``end``)."""
+    """The field at ``data[at]``: its tag, the offset of its bytes, and its end (MALFORMED if beyond ``end``)."""
     tag, at = read_varint(data, at)
     if at < 0 or at >= end:
         return tag, at, MALFORMED
@@ -411,7 +411,7 @@ def _is_name(data, at, end, keys, key_ends, feature):  # type: ignore[no-untyped
 
 @kernel
 def _complete(samples, lengths, padded, out, starts, row, found, problem):  # type: ignore[no-untyped-def]
-    """Pads short lists and checks that everything is there."""
+    """Pads short lists and checks that no feature is missing."""
     for feature in range(len(lengths)):
         count = found[feature]
         room = samples * lengths[feature]

@@ -24,7 +24,7 @@ _TWO_BYTES = 1 << 7  # the smallest length whose varint has two bytes
 
 
 def records_room(layout: Layout, packed: int, samples: int, samples_per_record: int) -> int:
-    """Bytes that the records of ``samples`` samples, packed in so many bytes, may need."""
+    """Upper bound of the bytes of ``samples`` samples as records; they take ``packed`` bytes packed."""
     around_record = HEADER + FOOTER + _TAG + _LONGEST_LENGTH
     around_feature = 6 * (_TAG + _LONGEST_LENGTH)
     around = around_record + int(layout.key_ends[-1]) + len(layout.features) * around_feature
@@ -37,15 +37,15 @@ def encode_samples(
     """Encodes samples as records.
 
     Args:
-        layout: the features, in the order in which they are packed.
-        packed: uint8, samples as packing.py packs them, with places from 0 to before ``samples``; SLACK bytes behind.
-        size: bytes of these.
+        layout: the features, in packing order.
+        packed: uint8, samples packed by packing.py, at positions [0, samples), followed by SLACK bytes.
+        size: their bytes.
         samples: their number.
-        samples_per_record: 1 for plain records; the last record holds what is left.
+        samples_per_record: 1 for plain records; the last record holds the rest.
         out: uint8, with :func:`records_room`.
 
     Returns:
-        The records in the order of the places, a part of ``out``, and int64 [records] where each ends in it.
+        The records in order of position, a view of ``out``, and their end offsets, int64 [records].
     """
     features = len(layout.features)
     starts = np.empty(samples, np.int64)
@@ -65,7 +65,7 @@ def _encode(packed, starts, samples_per_record, keys, key_ends, lists, cursors, 
     for record in range(len(ends)):
         first = record * samples_per_record
         samples = starts[first : min(first + samples_per_record, len(starts))]
-        # What wraps the values begins with their size in bytes.
+        # Length prefixes precede the values, so sizes are summed first.
         payloads[:] = 0
         for i in range(len(samples)):
             cursors[i] = first_feature(samples[i], features)
@@ -104,7 +104,7 @@ def _entry_size(key, payload):  # type: ignore[no-untyped-def]
 
 @kernel
 def _short_entry_size(key, payload):  # type: ignore[no-untyped-def]
-    """Bytes of an entry all lengths of which have one byte: those of its key, value, list and packed values."""
+    """Bytes of an entry with one-byte lengths of its key, value, list and packed values."""
     return key + payload + 4 * (_TAG + 1)
 
 
@@ -117,10 +117,10 @@ def _begin(out, at, tag, size):  # type: ignore[no-untyped-def]
 
 @kernel
 def _write_wrapping(out, at, keys, key, key_end, list_tag, payload):  # type: ignore[no-untyped-def]
-    """Everything of an entry before its packed values."""
+    """Writes an entry up to its packed values."""
     short = _short_entry_size(key_end - key, payload)
     if short < _TWO_BYTES:
-        # Tables have tens of features of one value: two words hold what is around the key.
+        # Fast path for tables, with tens of single values: two words hold the bytes around the key.
         front = _FEATURES_ENTRY | short << 8 | _ENTRY_KEY << 16 | (key_end - key) << 24
         store_u64(out, at, np.uint64(front))
         at = copy_bytes(keys, key, key_end, out, at + 4)

@@ -25,8 +25,7 @@ class RecordFile:
     Attributes:
         path: the file.
         records: how many it holds.
-        offsets: int64 [records + 1], where each frame begins, and the size of the file; None where this process was
-            said not to read it.
+        offsets: int64 [records + 1], frame offsets, and the size of the file; None if this process does not read it.
         first_rows: int64 [records + 1], the number of samples before each record; None where a record is a sample.
     """
 
@@ -41,7 +40,7 @@ class RecordFile:
         return int(self.first_rows[-1]) if self.first_rows is not None else self.records
 
     def record_rows(self, begin: int, end: int) -> np.ndarray:
-        """Samples in each of the records from ``begin`` to before ``end``."""
+        """Samples in each of the records [begin, end)."""
         if self.first_rows is None:
             return np.ones(end - begin, np.int64)
         return np.diff(self.first_rows[begin : end + 1])
@@ -68,16 +67,16 @@ class RecordFile:
 
 
 def open_files(spec: FeatureSpec, split: str, wanted: Container[int] | None = None) -> list[RecordFile]:
-    """The record files of a split, with their places; foreign files without metadata are read through once.
+    """The record files of a split, with their offsets; foreign files without metadata are scanned once.
 
     Args:
         spec: the feature specification, with its folder.
         split: "train" or "test".
-        wanted: numbers of the files that will be read; None is all. Foreign files are all wanted.
+        wanted: indices of the files to read; None is all. Foreign files are always wanted.
 
     Raises:
-        KfrecError: a file is missing, damaged or no part of the artifact, or holds another number of samples than
-            feature_spec.yaml says.
+        KfrecError: a file is missing, damaged or no part of the artifact, or its number of samples differs from
+            feature_spec.yaml.
     """
     paths = spec.files(split)
     named = spec.sources[split].files
@@ -122,7 +121,7 @@ def _known(path: Path, rows: int, prebatch: int, wanted: bool) -> RecordFile:
 def _foreign(spec: FeatureSpec, split: str, path: Path) -> RecordFile:
     offsets = load_index(path)
     features = [spec.features[name] for name in spec.sources[split].features]
-    counted = min(features, key=lambda feature: feature.length or 0)  # a single value a sample counts best
+    counted = min(features, key=lambda feature: feature.length or 0)  # a single-valued feature counts best
     samples = count_samples(path, offsets, layout_of(spec, [counted.name]))
     records = len(offsets) - 1
     if (samples == 1).all():

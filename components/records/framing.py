@@ -24,7 +24,7 @@ _REMEDY = "run the tfrecord step again, or replace the file"
 
 
 def index_path(records: Path) -> Path:
-    """Where the index of a record file is kept."""
+    """The path of a record file's index."""
     return records.with_name(records.name + ".index")
 
 
@@ -39,9 +39,9 @@ def frame_size(data, at):  # type: ignore[no-untyped-def]
 
 @kernel
 def write_frame(out, at, end):  # type: ignore[no-untyped-def]
-    """Puts header and footer around the data already at ``out[at + HEADER : end]``; the place behind the frame."""
+    """Writes header and footer around the data at ``out[at + HEADER : end]``; returns the frame's end."""
     low_half = np.uint64(0xFFFFFFFF)
-    header = load_u64(out, at + HEADER)  # the CRC below is stored as a word and would reach into the data
+    header = load_u64(out, at + HEADER)  # storing the CRC below as a word overwrites data
     store_u64(out, at, np.uint64(end - at - HEADER))
     store_u64(out, at + 8, masked_crc32c(out, at, at + 8) & low_half)
     store_u64(out, at + HEADER, header)
@@ -51,7 +51,7 @@ def write_frame(out, at, end):  # type: ignore[no-untyped-def]
 
 @kernel
 def _walk(data, size, offsets):  # type: ignore[no-untyped-def]
-    """Notes where the whole frames of ``data[:size]`` begin; their number, the place behind, and the wanted size."""
+    """Stores the offsets of the whole frames in ``data[:size]``; returns their number, end, and the wanted size."""
     at = 0
     count = 0
     while size - at >= HEADER and count < len(offsets):
@@ -65,7 +65,7 @@ def _walk(data, size, offsets):  # type: ignore[no-untyped-def]
 
 
 def load_index(records: Path) -> np.ndarray:
-    """Places of the frames of a record file, int64 [records + 1].
+    """Frame offsets of a record file, int64 [records + 1].
 
     Raises:
         KfrecError: the file is missing, truncated, not made of frames, or differs from its index.
@@ -90,7 +90,7 @@ def load_index(records: Path) -> np.ndarray:
 
 
 def scan_frames(records: Path) -> np.ndarray:
-    """Walks through the frames of a record file; as :func:`load_index`, without the index."""
+    """Scans the frames of a record file; as :func:`load_index`, without the index."""
     chunks = [np.zeros(1, np.int64)]
     size = records.stat().st_size
     done = 0

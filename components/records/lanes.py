@@ -27,12 +27,12 @@ class Share:
     """A rank's part of a lane.
 
     Attributes:
-        lane: number of the lane.
+        lane: index of the lane.
         begin: first sample of the lane, in file order.
-        end: after its last one.
+        end: one past its last sample.
         width: samples that a full global batch takes from the lane.
-        low: of these, the first of the rank.
-        high: after the last of the rank.
+        low: the rank's first of these.
+        high: one past the rank's last.
     """
 
     lane: int
@@ -43,7 +43,7 @@ class Share:
     high: int
 
     def rows(self, step: int) -> tuple[int, int]:
-        """What the rank reads in a step: from and to which sample of the lane's order, counted from its beginning."""
+        """The rank's samples in a step: begin and end in the lane's order."""
         first = step * self.width
         count = min(self.width, self.end - self.begin - first)
         return first + count * self.low // self.width, first + count * self.high // self.width
@@ -55,12 +55,12 @@ def lanes_of(global_batch_size: int) -> int:
 
 
 def shares(rows: int, global_batch_size: int, rank: int, size: int, lanes: int) -> list[Share]:
-    """The parts of the lanes that a rank reads, in the order in which they stand in its share of a batch.
+    """The parts of the lanes that a rank reads, in their order within its share of a batch.
 
     Args:
         rows: samples of the split.
         global_batch_size: samples of a step over all ranks; ``lanes`` divides it.
-        rank: whose.
+        rank: index of the rank.
         size: number of ranks.
         lanes: number of lanes.
     """
@@ -77,7 +77,7 @@ def shares(rows: int, global_batch_size: int, rank: int, size: int, lanes: int) 
 def needed_files(
     rows_per_file: list[int], global_batch_size: int, ranks: Iterator[int] | list[int] | range, size: int
 ) -> frozenset[int]:
-    """Which files of a training split these ranks read, whatever the seed and the epoch.
+    """Which files of a training split these ranks read, for any seed and epoch.
 
     Args:
         rows_per_file: samples of each file, in order.

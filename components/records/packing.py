@@ -1,7 +1,7 @@
 """Samples between parquet and records: values are encoded once, as varints or floats, and then moved as bytes.
 
-A packed sample consists of its place (uint32), the size of each feature in bytes (uint32 each), and the varints of each
-feature. Only the record's framing is missing.
+A packed sample consists of its position (uint32), the size of each feature in bytes (uint32 each), and the varints of
+each feature. Only the record's framing is missing.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ _LONGEST_VALUE = 5
 _WORD = 4
 _ZEROS = np.uint64(0)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
-# The exponent of a float32 that is infinite or not a number.
+# The exponent bits of an infinite or NaN float32.
 _NOT_FINITE = np.uint64(0x7F800000)
 
 
 def varints_room(values: int) -> int:
-    """Bytes that the varints of so many values may need."""
-    return values * _LONGEST_VALUE + 4 * VARINTS  # which are written at a time
+    """Upper bound of the bytes of this many varints."""
+    return values * _LONGEST_VALUE + 4 * VARINTS  # VARINTS are written at a time
 
 
 def packed_room(samples: int, features: int, width: int) -> int:
-    """Bytes that packed samples of ``width`` values may need."""
+    """Upper bound of the bytes of packed samples of ``width`` values."""
     return samples * (_WORD * (1 + features) + width * _LONGEST_VALUE) + SLACK
 
 
@@ -43,13 +43,13 @@ def write_lists(values, offsets, limit, length, out, at, ends):  # type: ignore[
     """Writes the lists of one feature as varints, each padded with 0 on the left.
 
     Args:
-        values: int32 or int64, of all lists.
-        offsets: int64 [n + 1], where each list begins and ends in ``values``.
+        values: int32 or int64, all lists concatenated.
+        offsets: int64 [n + 1], list offsets into ``values``.
         limit: largest allowed value; the smallest is 0.
-        length: values of a padded list.
+        length: padded length.
         out: uint8, with room for :func:`varints_room` of all padded lists from ``at`` on.
-        at: where to begin.
-        ends: int64 [n + 1], gets where each list begins and ends in ``out``.
+        at: start offset in ``out``.
+        ends: int64 [n + 1], receives the list offsets into ``out``.
 
     Returns:
         Whether all values are allowed.
@@ -108,15 +108,15 @@ def pack_samples(varints, ends, order, places, out, at):  # type: ignore[no-unty
     """Joins the features of samples.
 
     Args:
-        varints: uint8, those of all features.
-        ends: int64 [features, at least samples + 1], where each list begins and ends in ``varints``.
+        varints: uint8, the varints of all features.
+        ends: int64 [features, at least samples + 1], list offsets into ``varints``.
         order: int64 [n], the samples to pack.
-        places: int64 [n], noted in front of each.
+        places: int64 [n], position of each sample, stored in front of it.
         out: uint8, with room for :func:`packed_room` from ``at`` on.
-        at: where to begin.
+        at: start offset in ``out``.
 
     Returns:
-        The place behind the packed samples.
+        The end offset of the packed samples.
     """
     for i in range(len(order)):
         sample = order[i]
@@ -132,7 +132,7 @@ def pack_samples(varints, ends, order, places, out, at):  # type: ignore[no-unty
 
 @kernel
 def find_samples(packed, size, features, starts):  # type: ignore[no-untyped-def]
-    """Notes in ``starts`` at which byte of ``packed[:size]`` the sample for each place begins."""
+    """Stores each position's byte offset in ``packed[:size]`` in ``starts``."""
     at = 0
     while at < size:
         starts[load_u64(packed, at) & _LOW_HALF] = at
@@ -150,5 +150,5 @@ def feature_size(packed, start, feature):  # type: ignore[no-untyped-def]
 
 @kernel
 def first_feature(start, features):  # type: ignore[no-untyped-def]
-    """Where the varints of the packed sample at ``start`` begin."""
+    """The offset of the varints of the packed sample at ``start``."""
     return start + _WORD * (1 + features)

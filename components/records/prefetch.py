@@ -48,7 +48,7 @@ def _fill(items: Iterable[Any], ready: queue.Queue[tuple[str, Any]], closed: thr
             if not _offer(ready, ("item", item), closed):
                 return
         _offer(ready, ("end", None), closed)
-    except BaseException as error:  # handed over to the thread that reads
+    except BaseException as error:  # re-raised in the reading thread
         _offer(ready, ("error", error), closed)
 
 

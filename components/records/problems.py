@@ -16,12 +16,12 @@ _CONVERT_AGAIN = "run the tfrecord step again, or replace the file"
 
 
 def explain(path: Path, first_record: int, layout: Layout, problem: np.ndarray) -> KfrecError:
-    """The error for ``problem`` as :func:`decoding.decode` left it.
+    """The error for a ``problem`` of :func:`decoding.decode`.
 
     Args:
         path: the record file.
-        first_record: number of the record that was decoded first, counted from 0.
-        layout: what was decoded.
+        first_record: index of the first decoded record.
+        layout: the decoded features.
         problem: int64 [5]: kind, record, feature, value, count.
     """
     kind, record, index, value, count = (int(number) for number in problem)

@@ -38,11 +38,11 @@ class _Lane:
     """A rank's part of a lane in one epoch.
 
     Attributes:
-        share: which part.
+        share: the part.
         blocks: block number of each piece, in the epoch's order.
         skipped: samples of the block before the piece; a lane may begin within a block.
-        ends: samples of the lane up to the end of each piece.
-        held: number of the decoded block that the last batch used in part, or -1; the next batch continues it.
+        ends: cumulative samples of the lane at the end of each piece.
+        held: number of the decoded block that the last batch used partly, or -1; the next batch continues it.
         space: buffer of that block, reused for all blocks, because fresh memory costs more than filling it.
     """
 
@@ -67,13 +67,13 @@ class Records:
         split: "train" or "test".
         features: names to decode, others are skipped; None is every feature of the split.
         cache_bytes: decoded samples to keep in memory for later epochs, at most this many bytes.
-        files: numbers of the files to read (see :func:`components.records.lanes.needed_files`); the others may be
+        files: indices of the files to read (see :func:`components.records.lanes.needed_files`); the others may be
             absent; None is all.
-        threads: number of threads that decode a batch, each of which takes whole lanes; 0 is one per core.
-        part: shares of the split between which its samples are read, in file order.
+        threads: number of decoding threads, each taking whole lanes; 0 is one per core.
+        part: begin and end of the samples to read, as fractions of the split in file order.
 
     Attributes:
-        threads: number of threads that decode, at most.
+        threads: largest number of decoding threads.
         rows: samples of the split, or of its part.
         count: records of the split.
         first_record_rows: samples in the first record; 0 if there is none.
@@ -136,12 +136,12 @@ class Records:
 
         Args:
             global_batch_size: samples of a step over all ranks; the last step has the rest.
-            rank: which share, below ``size``.
+            rank: index of the share, below ``size``.
             size: number of shares; a batch that it does not divide is split as evenly as possible.
-            seed: of the order of blocks; None is the order of the files.
+            seed: seed of the block order; None is file order.
             epoch: number of the epoch, part of the seed.
-            first_step: global batches to leave out at the start; nothing of them is read.
-            drop_remainder: leave out a last batch that is not full.
+            first_step: global batches to skip at the start, without reading them.
+            drop_remainder: drop a partial last batch.
 
         Yields:
             Feature name to int32 or float32 array: [n] for single values, [n, length] for lists, left-padded with 0.
@@ -154,7 +154,7 @@ class Records:
             self._lane(share, None if seed is None else np.random.default_rng([seed, epoch, share.lane]))
             for share in shares(self.rows, global_batch_size, rank, size, count)
         ]
-        # Decoding holds no GIL, and lanes share nothing but the cache.
+        # Decoding releases the GIL, and lanes share only the cache.
         threads = min(len(lanes), self.threads)
         with ThreadPoolExecutor(max(threads - 1, 1), "decode") as pool:
             for step in range(first_step, self.steps(global_batch_size, drop_remainder)):
@@ -183,7 +183,7 @@ class Records:
         return _Lane(share, blocks[order], skipped[order], np.cumsum(rows[order]))
 
     def _fill(self, parts: Iterator[tuple[_Lane, tuple[int, int], int]], out: np.ndarray, rows: int) -> None:
-        """Fills parts of a batch of ``rows``: a lane, from and to which sample of its order, and the batch's row."""
+        """Fills parts of a batch of ``rows``: a lane, begin and end in its order, and the first row in the batch."""
         for lane, (begin, end), first in parts:
             self._fill_part(lane, begin, end, out, first, rows)
 
@@ -220,7 +220,7 @@ class Records:
                 if len(lane.space) < size:
                     lane.space = arrays.empty([size], np.int32)
                 decoded = lane.space
-                lane.held = -1  # until it is whole
+                lane.held = -1  # until complete
             block.file.decode(self._layout, block.begin, block.end, decoded, self._starts(block.rows), 0)
             if keeps:
                 self._cache[number] = decoded
@@ -229,7 +229,7 @@ class Records:
         copy_samples(decoded, self._starts(block.rows), begin, end, self._layout.lengths, out, starts, row)
 
     def _reserve(self, size: int) -> bool:
-        """Whether the cache has room for so many bytes; reserves them."""
+        """Reserves cache space; returns whether there is room for ``size`` bytes."""
         with self._cache_lock:
             fits = size <= self._cache_room
             self._cache_room -= size if fits else 0

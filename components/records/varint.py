@@ -48,13 +48,13 @@ def _join_by_instruction(word, mask):  # type: ignore[no-untyped-def]
     return extract_u64(word, mask & _LOW_SEVENS)
 
 
-# Of a word and a mask over neighbouring bytes of it: their low seven bits, joined.
+# Joins the low seven bits of a word's adjacent bytes under a mask.
 _join = _join_by_instruction if HAS_BIT_MOVES else _join_by_shifts
 
 
 @kernel
 def read_varint(data, at):  # type: ignore[no-untyped-def]
-    """The unsigned 64-bit varint at ``data[at]`` and the place behind it; MALFORMED for the place if it never ends."""
+    """The unsigned 64-bit varint at ``data[at]`` and its end offset; MALFORMED for the end if it never ends."""
     word = load_u64(data, at)
     stops = ~word & _STOPS
     if stops != 0:
@@ -83,7 +83,7 @@ def read_packed(data, at, end, out, to, room, limit):  # type: ignore[no-untyped
     """Decodes the varints of ``data[at:end]`` to ``out[to:]``.
 
     Returns:
-        Their number, TOO_MANY above ``room``, or MALFORMED; and how many are not from 0 to ``limit``.
+        Their number, TOO_MANY above ``room``, or MALFORMED; and how many are outside [0, limit].
     """
     begin, first = at, to
     stop_at = to + room
@@ -112,7 +112,7 @@ def read_packed(data, at, end, out, to, room, limit):  # type: ignore[no-untyped
         to += 2
         at = behind
     if excess >> np.uint64(63):
-        at, to = begin, first  # once more, carefully
+        at, to = begin, first  # again, one at a time
     outside = 0
     while at < end:
         if to == stop_at:
@@ -149,11 +149,11 @@ _spread = _spread_by_instruction if HAS_BIT_MOVES else _spread_by_shifts
 
 @kernel
 def write_varint(out, at, value):  # type: ignore[no-untyped-def]
-    """Writes a value from 0 to 2**31 - 1 to ``out[at:]``; the place behind it. May touch seven bytes more.
+    """Writes a value from 0 to 2**31 - 1 to ``out[at:]``; returns its end. May overwrite seven more bytes.
 
-    Of any other value the low 32 bits are written.
+    Writes the low 32 bits of any other value.
     """
     word = _spread(np.uint64(value) & _EVERY_FOUR)
-    unused = leading_zeros(word | _ONE) & np.uint64(56)  # bits of the bytes that are not needed
+    unused = leading_zeros(word | _ONE) & np.uint64(56)  # bits of the unused bytes
     store_u64(out, at, word | (_STOPS >> _EIGHT) >> unused)
     return at + np.int64(_EIGHT - (unused >> _THREE))

@@ -36,7 +36,7 @@ def param(
     """Declares a parameter as a dataclass field.
 
     Args:
-        default: value when nothing is given; its type is the field's annotation.
+        default: default value, of the annotated type.
         help: one sentence, shown on the command line and in the KFP UI.
         unit: what the number counts ("samples", "seconds", "bytes"), empty for a pure number.
         at_least: smallest accepted value.
@@ -135,7 +135,7 @@ def check_quantity(place: str, value: str) -> None:
     """Rejects text that is not a quantity.
 
     Raises:
-        KfrecError: it is not; ``place`` begins the line.
+        KfrecError: it is not; the message begins with ``place``.
     """
     if not re.fullmatch(QUANTITY, value):
         raise KfrecError(f"{place}={value!r} is not a Kubernetes quantity; write one such as 500m, 8 or 32Gi")

@@ -18,7 +18,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that reports a mistake in one line instead of its usage, and accepts no abbreviations.
 
     Args:
-        told_as: what the line names as the place of the mistake, such as a step's name; empty names none.
+        told_as: location of the mistake in the message, such as a step's name; empty names none.
         options: of argparse.
     """
 

@@ -49,7 +49,7 @@ def parse_yaml(place: str, text: str) -> dict[str, Any]:
     """The mapping in the text of a YAML file; an empty one is an empty mapping.
 
     Raises:
-        KfrecError: the text is not YAML or holds something else; ``place`` (the file) begins the line.
+        KfrecError: the text is not YAML or holds something else; the message begins with ``place`` (the file).
     """
     try:
         body = yaml.safe_load(text)
@@ -73,10 +73,10 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 
 def require_mapping(place: str, body: Any, names: Collection[str] | None = None) -> dict[str, Any]:
-    """``body`` if it is a mapping that has no other keys than ``names``.
+    """``body``, if it is a mapping whose keys are all in ``names``.
 
     Raises:
-        KfrecError: it is not, or it does; ``place`` (file and key) begins the line.
+        KfrecError: it is not; the message begins with ``place`` (file and key).
     """
     if not isinstance(body, dict):
         raise KfrecError(f"{place}: {body!r} is not a mapping; write name: value")
@@ -91,7 +91,7 @@ def checked(place: str, values: Any, kind: type) -> dict[str, Any]:
 
     Args:
         place: file and key, for messages.
-        values: what YAML gave.
+        values: parsed YAML.
         kind: a dataclass whose fields have the types of this module, or others that pydantic validates.
 
     Raises:
@@ -108,7 +108,7 @@ def checked(place: str, values: Any, kind: type) -> dict[str, Any]:
 
 
 def _line(place: str, error: Mapping[str, Any]) -> str:
-    """A mistake that pydantic found, as a line."""
+    """A pydantic error, as one line."""
     keys = [f"entry {key + 1}" if isinstance(key, int) else str(key) for key in error["loc"] if key != "[key]"]
     context = {name: str(value).replace("'", "").replace(" or ", ", ") for name, value in error.get("ctx", {}).items()}
     if error["type"] == "union_tag_invalid":
@@ -135,10 +135,10 @@ def load_settings_file(path: Path, kind: type[S]) -> S:
 
 
 def with_additions(file: PurePath, present: Iterable[str]) -> list[str]:
-    """Those of the given names that belong to the file or its additions, in the order of merging.
+    """The names in ``present`` of the file and its additions, in merge order.
 
-    An addition's name is longer by a part, such as mpijob.kueue.yaml beside mpijob.yaml: several parts of an
-    installation may each add theirs.
+    An addition's name has an extra part, such as mpijob.kueue.yaml beside mpijob.yaml: each part of an installation may
+    add its own.
     """
     names = set(present)
     return [
@@ -150,11 +150,11 @@ def merge(bodies: Mapping[str, Mapping[str, Any]], kind: type[S]) -> S:
     """The dataclass ``kind`` merged from several mappings; later ones override earlier ones, setting by setting.
 
     Args:
-        bodies: place, for messages, to the mapping in it; the first is the file that the others add to.
+        bodies: file, for messages, to the mapping in it; the first is the base that the others add to.
         kind: see :func:`checked`.
 
     Raises:
-        KfrecError: see :func:`checked`; or the settings do not go together, for which ``kind`` raises ValueError.
+        KfrecError: see :func:`checked`; or ``kind`` raises ValueError because the settings are inconsistent.
     """
     values: dict[str, Any] = {}
     for place, body in bodies.items():

@@ -20,7 +20,7 @@ from components.storage.store import Changed, ObjectInfo, Store, Unavailable
 
 _BLOCK = 8 << 20
 _UPLOAD_BLOCK = 64 << 20
-# Of one upload, whose blocks the client sends again by itself: only the client can take up an upload in the middle.
+# For one upload; the client retries its blocks, since only the client can resume an upload.
 _PATIENCE = DEFAULT_RETRY.with_timeout(30.0)
 
 
@@ -56,7 +56,7 @@ class GcsStore(Store):
             found = self.client.list_blobs(
                 self.bucket, prefix=self.prefix, delimiter="/", timeout=self.timeout, retry=None
             )
-            for _ in found:  # the prefixes are known when the pages have been read
+            for _ in found:  # the prefixes are known once all pages were read
                 pass
             return sorted(prefix[len(self.prefix) :].strip("/") for prefix in found.prefixes)
 

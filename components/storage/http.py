@@ -20,7 +20,7 @@ from components.storage.store import BLOCK, Changed, ObjectInfo, Store, Unavaila
 
 _RETRIED = {408, 425, 429, 500, 502, 503, 504}
 _NO_HEAD = {400, 403, 405, 501}
-# A server that compresses on the fly would send other bytes than the file's, without a length to verify.
+# Compression on the fly would change the bytes and leave no length to verify.
 _AS_STORED = {"Accept-Encoding": "identity"}
 
 
@@ -34,13 +34,13 @@ class HttpStore(Store):
 
     def __init__(self, uri: str, timeout: float = 60.0) -> None:
         parts = urlsplit(uri)
-        # Messages and manifests get the place without the account.
+        # Messages and manifests get the URL without the account.
         place = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
         super().__init__(without_password(place))
         self._place = place
         self.timeout = timeout
         self.session = session()
-        # A record of the run has no password: then ~/.netrc has it.
+        # Run records redact the password: then ~/.netrc supplies it.
         if parts.password is not None and parts.password != HIDDEN:
             self.session.auth = unquote(parts.username or ""), unquote(parts.password)
 

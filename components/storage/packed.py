@@ -1,4 +1,4 @@
-"""How many rows a file has whose lines cannot be counted as a stream: a .zip of text files, or a .parquet file."""
+"""Counts rows of files that cannot be counted as a stream: a .zip of text files, or a .parquet file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Addresses that no data are read from: a cloud's metadata service, which gives credentials to whoever asks it."""
+"""Blocked addresses: a cloud's metadata service, which gives credentials to every client."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def require_no_metadata(place: str, host: str) -> None:
     """Refuses link-local addresses (169.254.0.0/16, fe80::/10) and the metadata services of clouds.
 
     Args:
-        place: what the user gave, for the message.
-        host: name or address that is to be connected to.
+        place: the user's input, for the message.
+        host: name or address to connect to.
 
     Raises:
         KfrecError: it is one of them.
@@ -43,7 +43,7 @@ def require_no_metadata(place: str, host: str) -> None:
 
 
 def require_no_file_uri(uri: str) -> None:
-    """Refuses file:// in a pod: its file system has no data of the user but what is mounted, which has a plain path.
+    """Refuses file:// in a pod: the user's data there are on mounted volumes, which have plain paths.
 
     Raises:
         KfrecError: it is such a URI, in a cluster.
@@ -56,7 +56,7 @@ def require_no_file_uri(uri: str) -> None:
 
 
 def session() -> requests.Session:
-    """A session that connects to no metadata service, also where a redirect or a name leads there."""
+    """A session that connects to no metadata service, not even by a redirect or a host name."""
     made = requests.Session()
     made.mount("http://", _Adapter())
     made.mount("https://", _Adapter())
@@ -77,7 +77,7 @@ def _checked(connect: Any, host: str) -> socket.socket:
     require_no_metadata(host, host)
     made: socket.socket = connect()
     try:
-        require_no_metadata(host, str(made.getpeername()[0]))  # what the name stands for at this moment
+        require_no_metadata(host, str(made.getpeername()[0]))  # the address that the name resolved to
     except KfrecError:
         made.close()
         raise

@@ -171,7 +171,7 @@ def _explained(url: str, code: str, status: int) -> Exception:
 def _checksum(head: dict[str, Any]) -> Checksum | None:
     """CRC32C of the whole object where S3 keeps one, else the ETag where it is a plain MD5.
 
-    The ETag of an object uploaded in parts (with a dash) or encrypted with a key of KMS or the customer is not one.
+    The ETag of a multipart upload (with a dash) or of an object encrypted with a KMS or customer key is no MD5.
     """
     crc32c = head.get("ChecksumCRC32C", "")
     if crc32c and "-" not in crc32c:

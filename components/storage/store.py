@@ -41,7 +41,7 @@ class ObjectInfo:
         name: name within the store.
         size: length in bytes, or None where the service does not say.
         version: differs when the content does (ETag, generation, modification time); empty where unknown.
-        checksum: of the content, where the service states one.
+        checksum: checksum of the content, where the service states one.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Store(ABC):
     """The objects below one URI, as a folder holds files and folders.
 
     Attributes:
-        uri: as the user gave it, for messages.
+        uri: the user's URI, for messages.
     """
 
     def __init__(self, uri: str) -> None:
@@ -74,7 +74,7 @@ class Store(ABC):
         """Describes the object ``name`` as it is now.
 
         Raises:
-            KfrecError: there is no such object, or it may not be read.
+            KfrecError: there is no such object, or access is denied.
             Unavailable: worth another try.
         """
 
@@ -84,7 +84,7 @@ class Store(ABC):
 
         Raises:
             Changed: the object is no longer that version.
-            KfrecError: there is no such object, or it may not be read.
+            KfrecError: there is no such object, or access is denied.
             Unavailable: worth another try, from the byte where this one ended.
         """
 

@@ -48,13 +48,13 @@ def convert_split(
 
     Args:
         groups: all row groups of the split.
-        columns: what their columns mean.
-        lengths: values a sample has in each history channel.
+        columns: descriptions of their columns.
+        lengths: list length of each history channel.
         layout: the same columns as features of the records.
         plan: maps positions to shards and buckets.
         permutation: the position of each row.
-        files: to write, in order.
-        workers: threads.
+        files: files to write, in order.
+        workers: number of threads.
 
     Raises:
         KfrecError: samples that break metadata.json.
@@ -106,12 +106,12 @@ class _Space(NamedTuple):
     """The buffers of a batch in pass one.
 
     Attributes:
-        varints: uint8, its values, column after column.
-        ends: int64 [columns, rows + 1], where each row's begin and end among them.
+        varints: uint8, its values, column by column.
+        ends: int64 [columns, rows + 1], offsets of each row's values in ``varints``.
         order: int64 [rows], its rows by bucket.
         places: int64 [rows], in the same order, the position of each in its bucket.
         run: uint8, the packed samples in the same order.
-        bucket_ends: int64 [buckets], where each bucket ends in ``run``.
+        bucket_ends: int64 [buckets], end offset of each bucket in ``run``.
     """
 
     varints: np.ndarray
@@ -136,7 +136,7 @@ class _Space(NamedTuple):
 
 @kernel
 def _sort(positions, shard_rows, bucket_rows, varints, ends, order, places, run, bucket_ends):  # type: ignore[no-untyped-def]
-    """Packs the rows of a batch sorted by bucket (a counting sort); the bytes they take."""
+    """Packs the rows of a batch sorted by bucket (a counting sort); returns their size in bytes."""
     per_shard = -(-shard_rows // bucket_rows)
     bucket_ends[:] = 0
     for i in range(len(positions)):

@@ -28,7 +28,7 @@ def length_by_footers(groups: Sequence[RowGroup], columns: Sequence[Column]) -> 
 
 
 def length_by_reading(groups: Sequence[RowGroup], columns: Sequence[Column], workers: int) -> dict[str, int]:
-    """The lengths, by looking at every list of one feature of each group.
+    """The lengths, from every list of one feature of each group.
 
     Raises:
         KfrecError: a list is empty in every row.

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 def in_order(function: Callable[[T], R], items: Iterable[T], workers: int) -> Generator[R, None, None]:
-    """Yields ``function(item)`` for every item, in order, with at most ``workers + 1`` of them under way or waiting.
+    """Yields ``function(item)`` for every item, in order, with at most ``workers + 1`` of them in flight.
 
     Threads suffice because kernels and I/O release the GIL; they share memory and compiled code. The first exception
     ends the iteration and cancels the items that have not started.
@@ -36,7 +36,7 @@ class Spares(Generic[T]):
     """A pool of reusable arrays: allocating fresh memory costs more than the computation in it.
 
     Args:
-        make: called when all are in use.
+        make: allocates an array when all are in use.
     """
 
     def __init__(self, make: Callable[[], T]) -> None:

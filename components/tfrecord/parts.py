@@ -28,7 +28,7 @@ class RowGroup:
         names: names of its columns, as in the file.
         index: number of the row group in the file.
         first_row: rows of the split before it.
-        rows: its rows.
+        rows: number of its rows.
         values: leaf values of each column, as the footer counts them.
     """
 
@@ -48,10 +48,10 @@ class RowGroup:
         left, names = self.rows, list(columns or self.names)
         try:
             with pq.ParquetFile(self.path, buffer_size=_READ_BUFFER, pre_buffer=False) as file:
-                # Without threads of Arrow's own: each of the step's threads reads a row group.
+                # Without Arrow's own threads: each of the step's threads reads a row group.
                 for batch in file.iter_batches(rows, [self.index], names, use_threads=False):
                     left -= batch.num_rows
-                    # They come in the order of the file.
+                    # Columns come in file order.
                     yield batch if batch.schema.names == names else batch.select(names)
             if left:
                 raise pa.ArrowInvalid(f"row group {self.index} does not hold the {self.rows} rows of its footer")
@@ -60,7 +60,7 @@ class RowGroup:
 
 
 def row_groups(parquet: Artifact, split: str, columns: Sequence[Column]) -> list[RowGroup]:
-    """The row groups of a split; part files count in the order of the numbers in their names.
+    """The row groups of a split; part files are in the order of the numbers in their names.
 
     Raises:
         KfrecError: no part files, no rows, a corrupt file, or columns that do not fit their description.
@@ -94,7 +94,7 @@ def _numeric(path: Path) -> list[tuple[int, str]]:
 
 
 def _check(path: Path, schema: pa.Schema, columns: Sequence[Column], earlier: Sequence[str] | None) -> tuple[str, ...]:
-    """The names of the columns in a file, in the order of ``columns``, which they fit."""
+    """Checks a file's columns; returns their names in the order of ``columns``."""
     by_name = columns[0].described_in != METADATA
     if by_name:
         names = tuple(column.feature for column in columns)

@@ -15,10 +15,10 @@ _ROUNDS = 6
 
 
 class Permutation:
-    """Where each of ``rows`` rows goes.
+    """Maps rows to shuffled positions.
 
     Args:
-        rows: size of the set that is permuted.
+        rows: number of rows.
         seed: words that choose the permutation.
     """
 
@@ -28,7 +28,7 @@ class Permutation:
         self._keys = np.random.SeedSequence(seed).generate_state(_ROUNDS, np.uint64)
 
     def positions(self, first: int, count: int) -> np.ndarray:
-        """New places of the rows from ``first`` to before ``first + count``, int64 [count]."""
+        """Positions of the rows [first, first + count), int64 [count]."""
         positions = np.empty(count, np.int64)
         _positions(first, np.uint64(self.rows), self._half_bits, self._keys, positions)
         return positions

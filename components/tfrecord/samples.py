@@ -31,11 +31,11 @@ def write_varints(
 
     Args:
         batch: rows of ``group``.
-        columns: what its columns mean.
-        lengths: values a sample has in each group of lists.
+        columns: descriptions of its columns.
+        lengths: list length of each group of lists.
         group: named in errors.
         varints: uint8, with room for all values.
-        ends: int64 [columns, at least rows + 1], gets where the values of each row begin and end in ``varints``.
+        ends: int64 [columns, at least rows + 1], receives the offsets of each row's values in ``varints``.
 
     Raises:
         KfrecError: a null, an id out of range (0, which is padding, in lists only), a label that is not 0 or 1, a float
@@ -77,7 +77,7 @@ def longest_list(group: RowGroup, columns: Sequence[Column]) -> dict[str, int]:
 
 
 def _values_and_offsets(array: pa.Array, column: Column, name: str, group: RowGroup) -> tuple[np.ndarray, np.ndarray]:
-    """Integers, or the bits of floats, and where each row's values begin and end."""
+    """Integers, or the bits of floats, and the offsets of each row's values."""
     nulls = array.null_count
     if column.is_list:
         offsets = _offsets(array)
@@ -99,12 +99,12 @@ def _values_and_offsets(array: pa.Array, column: Column, name: str, group: RowGr
     values = leaves.to_numpy(zero_copy_only=True)
     if values.dtype not in (np.int32, np.int64):
         values = values.astype(np.int64)
-    values.flags.writeable = False  # like arrays that share memory with parquet; kernels are compiled for one kind only
+    values.flags.writeable = False  # like zero-copy arrays; kernels are compiled for one kind only
     return values, offsets
 
 
 def _offsets(array: pa.Array) -> np.ndarray:
-    """Where each list begins and ends among ``array.values``, int64 [n + 1]."""
+    """The list offsets into ``array.values``, int64 [n + 1]."""
     if pa.types.is_fixed_size_list(array.type):
         return (array.offset + np.arange(len(array) + 1)) * array.type.list_size
     return array.offsets.to_numpy(zero_copy_only=True).astype(np.int64)
@@ -123,7 +123,7 @@ def _check_sizes(
 
 
 def _outside(group: RowGroup, column: Column, name: str) -> KfrecError:
-    """Counts what is wrong with a column of a row group."""
+    """Counts the invalid values in a column of a row group."""
     if column.is_float:
         batches = (_values_and_offsets(batch.column(0), column, name, group)[0] for batch in group.batches([name]))
         wrong = sum(int((~np.isfinite(values.view(np.float32))).sum()) for values in batches)

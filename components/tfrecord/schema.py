@@ -32,14 +32,14 @@ class Column:
     """One column.
 
     Attributes:
-        index: place among the columns.
-        feature: name in the records, and of the column where it goes by name.
-        channel: what it is used for.
-        cardinality: largest id, 1 for a label; None where any whole number or any float may stand.
-        is_list: whether it holds a list a row, which is padded to the longest of its group.
-        group: lists of one group are equally long in each row; the channel, where the layout is positional.
-        dtype: of the feature in the records.
-        described_in: the file that says so.
+        index: column index.
+        feature: name in the records, and in the file unless the layout is positional.
+        channel: model channel.
+        cardinality: largest id, 1 for a label; None accepts any integer or float.
+        is_list: whether it holds lists, padded to the longest of the group.
+        group: lists of one group are equally long in each row; the channel, if the layout is positional.
+        dtype: dtype of the feature in the records.
+        described_in: the file that describes it.
     """
 
     index: int
@@ -57,7 +57,7 @@ class Column:
 
     @property
     def has_zeros(self) -> bool:
-        """Whether 0 may stand in it: in lists it is padding, and in a table's columns a missing or rare value.
+        """Whether 0 is valid: padding in lists, a missing or rare value in a table's columns.
 
         Users and target items are never missing.
         """
@@ -70,10 +70,10 @@ class Column:
 
 
 def read_columns(folder: Path, number_of_user_features: int) -> tuple[Column, ...]:
-    """The columns that feature_spec.yaml describes, where there is one, or else metadata.json.
+    """The columns that feature_spec.yaml describes, or else metadata.json.
 
     Raises:
-        KfrecError: neither is there, or it is malformed.
+        KfrecError: neither exists, or one is malformed.
     """
     return _by_name(folder) if (folder / FILENAME).is_file() else _by_position(folder, number_of_user_features)
 
@@ -91,7 +91,7 @@ def _by_name(folder: Path) -> tuple[Column, ...]:
         channel = next((name for name, listed in spec.channels.items() if feature.name in listed), "")
         is_label = channel == Channel.LABEL
         limit = 1 if is_label and not feature.is_float else feature.cardinality
-        # Lists of one channel need not be equally long: only histories, read side by side, are.
+        # Only histories are read side by side, so lists of other channels may differ in length.
         side_by_side = channel in (Channel.POSITIVE, Channel.NEGATIVE)
         group = channel if side_by_side else feature.name
         dtype = "bool" if is_label and not feature.is_float else feature.dtype
@@ -154,13 +154,13 @@ def _by_position(folder: Path, number_of_user_features: int) -> tuple[Column, ..
 
 
 def read_vocabularies(folder: Path, files: Sequence[str], features: Collection[str]) -> tuple[Vocabulary, ...]:
-    """The vocabularies of a parquet folder, which records and models carry on.
+    """The vocabularies of a parquet folder, copied to records and models.
 
     Args:
         folder: with feature_spec.yaml, which describes them, or with the positional layout, where a file is named after
             its user or item feature.
-        files: of the folder vocabulary, relative to ``folder``.
-        features: all names in the records.
+        files: files in vocabulary/, relative to ``folder``.
+        features: feature names in the records.
 
     Raises:
         KfrecError: a file that is described is missing.
@@ -178,7 +178,7 @@ def read_vocabularies(folder: Path, files: Sequence[str], features: Collection[s
 
 
 def read_encoding(folder: Path) -> Mapping[str, Any]:
-    """What preprocessing noted about the vocabulary; empty in data that was made elsewhere."""
+    """Preprocessing's metadata about the vocabulary; empty for data made elsewhere."""
     if is_by_name(folder):
         noted = load_feature_spec(folder).metadata.get("encoding")
     else:

@@ -1,4 +1,4 @@
-"""Which shuffled position goes to which file, record and bucket."""
+"""Maps shuffled positions to files, records and buckets."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def plan_shards(split: str, rows: int, samples_per_shard: int, prebatch_size: in
         return max(samples // samples_per_record, 1) * samples_per_record
 
     shard_rows = whole_records(samples_per_shard)
-    # The spill indexes, and reads one by one, the pieces of every batch in every bucket: with a fixed size of batches
-    # and buckets their number would grow with the square of the rows.
+    # The spill indexes and reads one piece per batch and bucket: with fixed sizes their number would grow with the
+    # square of the rows.
     row_bytes = 4 * width
 
     def size(few: int, largest: int) -> int:

@@ -19,7 +19,7 @@ class Spill:
     """A temporary file.
 
     Args:
-        folder: on the disk to use.
+        folder: folder on the disk to use.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -51,7 +51,7 @@ class Spill:
             done += os.pwrite(self._file.fileno(), run.data[done:], begin + done)
 
     def read(self, bucket: int, into: np.ndarray) -> int:
-        """Puts the bytes of a bucket, its runs in no particular order, into ``into``; their number. Thread-safe."""
+        """Reads a bucket, its runs in no particular order, into ``into``; returns its size in bytes. Thread-safe."""
         at = 0
         for begin, starts in self._runs:
             first, end = int(starts[bucket]), int(starts[bucket + 1])

@@ -120,7 +120,7 @@ def _specification(
 def _copy_vocabularies(parquet: Artifact, features: Sequence[str], folder: Path) -> tuple[Vocabulary, ...]:
     """Copies the vocabularies, so that a model can be served without the parquet data.
 
-    Other files beside them, such as statistics of numbers, go with them.
+    Other files beside them, such as statistics of numbers, are copied, too.
     """
     files = [f"{_VOCABULARY}/{path.name}" for path in parquet.paths(f"{_VOCABULARY}/*")]
     vocabularies = read_vocabularies(parquet.path, files, features)

@@ -1,1 +1,1 @@
-"""What data sets make their samples with: NVTabular workflows on local or Dask workers, and text files in blocks."""
+"""Shared preprocessing: NVTabular workflows on local or Dask workers, and text files in blocks."""

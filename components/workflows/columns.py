@@ -25,7 +25,7 @@ def flat_lists(column: Any) -> tuple[Any, Any]:
     """Values and offsets of a list column.
 
     Returns:
-        values: all lists after one another.
+        values: all lists concatenated.
         offsets: int64 [rows + 1]; list i is values[offsets[i]:offsets[i + 1]].
     """
     xp = array_module(column)
@@ -41,9 +41,9 @@ def flat_lists(column: Any) -> tuple[Any, Any]:
 
 
 def list_column(matrix: Any) -> Any:
-    """A list column with a row for each row of a matrix.
+    """A list column of the rows of a matrix.
 
-    On the CPU the lists stay one Arrow array inside pandas: a Python object a row would cost more than all the rest.
+    On the CPU the lists stay one Arrow array inside pandas: a Python object per row would cost more than all the rest.
     """
     rows, length = matrix.shape
     if isinstance(matrix, np.ndarray):

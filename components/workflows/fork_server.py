@@ -1,4 +1,4 @@
-"""The process that workers on this machine are forked from: one pays the seconds of imports for all."""
+"""The fork server of the workers on this machine: it imports once for all of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ def cores() -> int:
 
 @cache
 def start() -> None:
-    """Starts it, unless it runs; its imports go on while this process does other work."""
+    """Starts the fork server, unless it runs; it imports in the background."""
     forkserver.set_forkserver_preload(["distributed", "components.workflows.nvtabular_quiet"])
     forkserver.ensure_running()
 
 
 def start_early(workers: int, scheduler: str) -> None:
-    """Starts it if these parameters of the step will need it: not beside a scheduler, nor where a GPU may be in use."""
+    """Starts the fork server if the step will need it: no scheduler, and no GPU that may be in use."""
     if not scheduler and (workers or cores()) > 1 and find_spec("cudf") is None:
         start()

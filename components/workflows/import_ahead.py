@@ -1,4 +1,4 @@
-"""Imports that go on while a step does other work."""
+"""Imports in the background of a step's work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from threading import Thread
 
 
 def import_ahead(module: str) -> None:
-    """Begins to import a module; an import statement waits for the rest and raises what went wrong.
+    """Begins to import a module; an import statement waits for its end and raises its error.
 
     A step that is told to stop does not wait for it, since the end of a run leaves half a second to delete a cluster.
     """

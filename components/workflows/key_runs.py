@@ -45,9 +45,9 @@ class KeyRuns:
     """Writes runs; a context manager that waits for pending writes.
 
     Args:
-        folder: for the files.
-        name: of the key's column, and prefix of the files.
-        schema: of the rows, without the key.
+        folder: output folder.
+        name: key column, and prefix of the files.
+        schema: schema of the rows, without the key.
         keys: returns the keys of a table's rows, int64.
         run_rows: rows of a run.
     """
@@ -84,14 +84,14 @@ class KeyRuns:
             self._end_run()
 
     def partitions(self, count: int) -> list[KeyRange]:
-        """Ends the writing and divides all keys into so many ranges."""
+        """Finishes writing and divides all keys into ``count`` ranges."""
         self._end_run()
         self._wait()
         bounds = [-(2**63) + index * 2**64 // count for index in range(count + 1)]
         return [KeyRange(self._schema, tuple(self._runs), bounds[i], bounds[i + 1] - 1) for i in range(count)]
 
     def partitions_of(self, rows: int) -> list[KeyRange]:
-        """As :meth:`partitions`, into ranges of about that many rows."""
+        """As :meth:`partitions`, into ranges of about ``rows`` rows."""
         return self.partitions(max(1, math.ceil(self.rows / rows)))
 
     def _end_run(self) -> None:

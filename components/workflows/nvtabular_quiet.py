@@ -1,4 +1,4 @@
-"""NVTabular and Merlin without what they say and load besides: import them from here, never directly.
+"""NVTabular and Merlin without their warnings and needless imports: import them from here, never directly.
 
 Importing NVTabular imports TensorFlow where it is installed, which costs every worker seconds and some 300 MB and is
 of no use here; it warns that there is no PyTorch and no Triton, and, for every data set, that there is no GPU.

@@ -1,4 +1,4 @@
-"""Lines that are not what their file should hold: counted, kept in a side file, and refused when there are many."""
+"""Malformed lines: counted, kept in a side file, and refused above a limit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class BadLine:
     """A line that was left out.
 
     Attributes:
-        number: of the line in its file, from 1.
+        number: line number in its file, from 1.
         reason: what is wrong with it.
         text: the line itself.
     """

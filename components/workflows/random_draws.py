@@ -1,8 +1,8 @@
-"""Random numbers that are a function of what they are for, not of when they are drawn.
+"""Counter-based random numbers: a function of their purpose, not of the order of draws.
 
 The draws of a user are a SplitMix64 sequence (Steele, Lea and Flood, "Fast splittable pseudorandom number generators",
-OOPSLA 2014) that starts at a hash of the seed and the user; a draw is its element at the place (position, number).
-So samples do not depend on partitions, on workers or on the order of the work. Works with numpy and cupy alike.
+OOPSLA 2014) that starts at a hash of the seed and the user; a draw is its element at (position, number). So samples do
+not depend on partitions, on workers or on the order of the work. Works with numpy and cupy alike.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def draws(xp: Any, seed: int, stream: int, users: Any, positions: Any, first: An
     Args:
         xp: numpy or cupy.
         seed: any integer from 0 to 2**63 - 1.
-        stream: sets apart draws for different ends; from 0 to 255.
+        stream: separates draws by purpose; from 0 to 255.
         users: int64 [n], a key of each user.
         positions: int [n], at least 0 and below 2**32.
         first: int [n], number of the first draw of each row at its position.
-        count: draws a row.
+        count: draws per row.
 
     Returns:
         uint64 [n, count].

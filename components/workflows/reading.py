@@ -28,7 +28,7 @@ class RawReader:
         quarantine: folder for the side files of bad lines.
         malformed_limit: largest accepted share of bad lines in a file.
         malformed_lines: bad lines so far.
-        share: how much of the bytes of the files was read, from 0 to 1.
+        share: fraction of the files' bytes read, from 0 to 1.
     """
 
     quarantine: Path
@@ -39,14 +39,14 @@ class RawReader:
     def tables(
         self, files: Sequence[Path], parse: Parse, what: str, label: str, profiler: TableProfiler | None = None
     ) -> Iterator[pa.Table]:
-        """The tables that ``parse`` makes of the blocks of ``files``.
+        """Yields the tables of ``parse`` for the blocks of ``files``.
 
         Args:
             files: raw files, in the order to read them in.
             parse: converts a block to one row per line, and returns the malformed lines.
             what: what a line should be, for messages.
             label: of the progress bar.
-            profiler: takes the tables, too.
+            profiler: also takes the tables.
 
         Raises:
             KfrecError: a damaged gzip file, a file that ends in the middle of a line, or more bad lines in a file than

@@ -21,7 +21,7 @@ _MARKS = (
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
-# Where the zeros are when a text begins with two ASCII characters, as JSON does (RFC 4627, section 3).
+# Positions of zero bytes in a text that begins with two ASCII characters, as JSON does (RFC 4627, section 3).
 _ZEROS: dict[tuple[bool, ...], str] = {
     (False, True, True, True): "UTF-32LE",
     (True, True, True, False): "UTF-32BE",

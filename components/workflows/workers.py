@@ -30,12 +30,12 @@ class Workers(Protocol):
     """Runs tasks."""
 
     def run(self, tasks: Sequence[Delayed]) -> Iterator[tuple[int, Any]]:
-        """The place of a task in ``tasks`` and its result, for each one, in the order in which they end."""
+        """Yields each task's index in ``tasks`` and its result, in order of completion."""
         ...
 
 
 class ThisProcess:
-    """Runs one task after the other here."""
+    """Runs the tasks one after the other in this process."""
 
     def run(self, tasks: Sequence[Delayed]) -> Iterator[tuple[int, Any]]:
         for place, task in enumerate(tasks):
@@ -71,13 +71,13 @@ class Cluster:
 
 @contextmanager
 def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Workers]:
-    """Workers for a data set of so many partitions; NVTabular uses the same ones.
+    """Workers for a data set; NVTabular uses the same ones.
 
     Args:
         workers: processes on this machine; 0 means one for each core, or a single one where there is a GPU, since
             processes would share it (for several GPUs, give the address of a cluster with one worker for each).
         scheduler: address of a running scheduler, used instead; see :func:`check_workers`.
-        partitions: more workers than that would idle.
+        partitions: number of partitions; more workers would idle.
 
     Raises:
         KfrecError: no scheduler answers at the address.
@@ -137,7 +137,7 @@ class _Answer:
     """A worker's description of itself.
 
     Attributes:
-        file: that it wrote.
+        file: the file it wrote.
         kfrec: its version.
         gpu: whether it works on a GPU.
     """

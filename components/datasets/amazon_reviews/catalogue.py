@@ -1,4 +1,4 @@
-"""The category of each item, by id: vocabulary/catalogue.parquet, with which raw rows are encoded at serving time."""
+"""Item id to category: vocabulary/catalogue.parquet, used to encode raw rows at serving time."""
 
 from __future__ import annotations
 
@@ -13,19 +13,18 @@ from components.datasets.amazon_reviews.popularity import Popularity
 from components.errors import KfrecError
 
 CATALOGUE = "vocabulary/catalogue.parquet"
-# Items that no review had, which only a vocabulary of earlier data has.
+# Category of items without reviews, which only an earlier vocabulary has.
 NONE = 0
 
 
 def write_catalogue(popularity: Popularity, earlier: np.ndarray | None, largest: int, folder: Path) -> None:
-    """Writes columns item and cat (int32), one row for each item whose category is known.
+    """Writes columns item and cat (int32), one row per item of known category.
 
     Args:
-        popularity: the pairs of this data.
-        earlier: what :func:`read_catalogue` gave of the data that the vocabulary comes from, for items that this data
-            lacks.
-        largest: id of an item.
-        folder: of the artifact.
+        popularity: (item, category) pairs of this data.
+        earlier: catalogue of the vocabulary's own data, see :func:`read_catalogue`; covers items that this data lacks.
+        largest: largest item id.
+        folder: artifact folder.
     """
     categories = np.full(largest + 1, NONE, np.int32)
     if earlier is not None:
@@ -37,7 +36,7 @@ def write_catalogue(popularity: Popularity, earlier: np.ndarray | None, largest:
 
 
 def read_catalogue(folder: Path) -> np.ndarray | None:
-    """Item to category, int32; NONE where it is not known. None where there is no catalogue.
+    """Category by item id, int32, NONE where unknown; None without a catalogue.
 
     Raises:
         KfrecError: the file is damaged.

@@ -59,9 +59,9 @@ class Encoder:
 
     Attributes:
         workflow: maps names to ids.
-        tables: folder of its tables, which must exist while it is used.
-        catalogue: item to category in the data that it comes from; None where it was fitted on this data, or an
-            earlier kfrec wrote it.
+        tables: folder of its tables; must outlive the workflow.
+        catalogue: category by item id in the vocabulary's own data; None if fitted on this data, or written by an
+            earlier kfrec.
     """
 
     workflow: Workflow
@@ -82,7 +82,7 @@ def fit(workers: Workers, histories: Sequence[Path], folder: Path) -> Encoder:
         histories: files of the schema ``histories.HISTORY``.
         folder: where the workflow keeps its tables.
     """
-    # Workflow.fit would also encode a whole partition, only to infer the types, which are known.
+    # Workflow.fit would also encode a whole partition to infer types that are known.
     library = dispatch.get_lib()
     meta = library.DataFrame({name: library.Series([], dtype="object") for name in NAMES})
     categorify = _categorify(folder)
@@ -119,11 +119,11 @@ def earlier_encoder(place: str, scratch: Path) -> Encoder:
     """The workflow of an earlier output, rebuilt from its vocabulary.
 
     Args:
-        place: folder or URI of an output of this step, or of records or a model that carry its vocabulary.
+        place: folder or URI of this step's output, or of records or a model with its vocabulary.
         scratch: folder for fetched and generated files.
 
     Raises:
-        KfrecError: there is no vocabulary, or it is not one that this step writes.
+        KfrecError: the vocabulary is missing, or was not written by this step.
     """
     folder = Path(place)
     if is_uri(place):
@@ -169,14 +169,14 @@ def _check_description(path: Path) -> None:
 
 
 def _from_vocabulary(folder: Path, scratch: Path) -> Encoder:
-    """The workflow that gives the ids of a vocabulary, as :func:`write_vocabulary` wrote it.
+    """Rebuilds the workflow from the vocabulary of :func:`write_vocabulary`.
 
     Args:
-        folder: with vocabulary/<name>.parquet for users, items and categories.
+        folder: holds vocabulary/<name>.parquet for users, items and categories.
         scratch: where the workflow keeps its tables.
 
     Raises:
-        KfrecError: a file is missing, or it does not hold each value once, with the ids that this step gives.
+        KfrecError: a file is missing, repeats a value, or has other ids than this step assigns.
     """
     vocabularies = {}
     for name in NAMES:
@@ -213,11 +213,11 @@ def write_encoded(histories: Path, workflow: Workflow, output: Path) -> PairCoun
 
     Args:
         histories: file of the schema ``histories.HISTORY``.
-        workflow: gives the ids.
+        workflow: assigns the ids.
         output: parquet file to write, with columns user_key, uid, item_list and cat_list, one row a user.
 
     Returns:
-        How often each item occurs.
+        Reviews per (item, category) pair.
     """
     ids = dispatch.to_arrow(workflow.transform(_read(str(histories))))
     uids, items, cats = (ids[name].to_numpy().astype(np.int32, copy=False) for name in NAMES)
@@ -242,7 +242,7 @@ def write_vocabulary(encoder: Encoder, output: Path) -> dict[str, int]:
         output: the artifact's folder.
 
     Returns:
-        The largest id of each.
+        The largest id of each column.
     """
     (output / VOCABULARY).mkdir()
     cardinalities = {}

@@ -30,10 +30,10 @@ class Histories:
     """The result for a partition.
 
     Attributes:
-        path: a parquet file of the schema ``HISTORY``, sorted by user and position; None where no user is left.
-        users: users that were kept.
-        reviews: reviews of theirs.
-        with_category: those among them whose item has a category.
+        path: a parquet file of the schema ``HISTORY``, sorted by user and position; None if no user is left.
+        users: users kept.
+        reviews: their reviews.
+        with_category: of these, reviews of items with a category.
         longest: reviews of the most active user, kept or not.
     """
 
@@ -49,12 +49,12 @@ def write_histories(users: KeyRange, items: Path, shortest: int, output: Path) -
 
     Args:
         users: the partition.
-        items: Arrow file of the schema ``items.ITEM``; the first row of an item counts.
-        shortest: reviews a user needs.
+        items: Arrow file of the schema ``items.ITEM``; the first row of an item wins.
+        shortest: fewest reviews of a user.
         output: parquet file to write.
 
     Raises:
-        KfrecError: two users have the same key.
+        KfrecError: two users share a key.
     """
     reviews = users.read().combine_chunks()
     names = reviews["reviewerID"].combine_chunks().dictionary_encode().indices.to_numpy()
@@ -83,7 +83,7 @@ def write_histories(users: KeyRange, items: Path, shortest: int, output: Path) -
 
 
 def _one_key(reviews: pa.Table) -> KfrecError:
-    """Names two users of the same key."""
+    """The error that names two users with one key."""
     users = reviews.group_by(["user_key", "reviewerID"]).aggregate([]).sort_by("user_key")
     keys = users["user_key"].to_numpy()
     first = int(np.flatnonzero(keys[1:] == keys[:-1])[0])

@@ -24,10 +24,10 @@ def write_items(tables: Iterable[pa.Table], output: Path) -> None:
 
 
 def parse_items(block: Block) -> tuple[pa.Table, list[BadLine]]:
-    """Asin and category of the items of a block, and the lines that are no item.
+    """Asin and category of each item in a block, and the malformed lines.
 
-    The category is the last entry of the first path of ``categories``, null if there is none. Both are names as
-    ``names`` has them.
+    The category is the last entry of the first path of ``categories``, null if there is none. Both are valid names; see
+    ``names``.
     """
     asins: list[str] = []
     categories: list[str | None] = []

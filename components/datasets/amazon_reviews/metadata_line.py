@@ -1,4 +1,4 @@
-"""One line of item metadata: a JSON object, or the Python literal of a dictionary, as the 2014 Amazon files have it.
+"""One line of item metadata: a JSON object, or the Python literal of a dictionary, as in the 2014 Amazon files.
 
 ``ast.literal_eval`` is slow. Nearly all lines have a simple form, which one regular expression parses ten times as
 fast. Its grammar is a subset of Python's literals, so both agree on a line that matches; other lines (unusual spacing,

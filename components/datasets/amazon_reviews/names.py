@@ -1,7 +1,7 @@
 """Names of users, items and categories, which identify them and so must be exact.
 
-A valid name survives every library byte for byte. Replacing invalid UTF-8 would merge several users into one; so does
-pandas, which compares text only up to the first NUL.
+A valid name survives every library byte for byte. Replacing invalid UTF-8 would merge distinct users; so would pandas,
+which compares text only up to the first NUL.
 """
 
 from __future__ import annotations

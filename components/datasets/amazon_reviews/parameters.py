@@ -27,7 +27,7 @@ class Generation:
     )
 
     def check(self) -> None:
-        """Every synthetic category has an item."""
+        """Requires an item per synthetic category."""
         if self.synthetic_items < self.synthetic_categories:
             raise KfrecError(
                 f"parameter synthetic_items={self.synthetic_items} is below "
@@ -52,7 +52,7 @@ class Sampling:
     )
 
     def check(self) -> None:
-        """The negative history is aligned with the newest items of the positive one."""
+        """The negative history aligns with the newest items of the positive one, so is no longer."""
         if self.negative_sequence_length > self.max_sequence_length:
             raise KfrecError(
                 f"parameter negative_sequence_length={self.negative_sequence_length} is above "

@@ -30,12 +30,12 @@ class EncodedData:
     """All histories as ids.
 
     Attributes:
-        histories: one file a partition.
-        reviews: in each of them.
-        popularity: folder of the distribution that negatives are drawn from.
+        histories: one file per partition.
+        reviews: reviews in each file.
+        popularity: folder of the sampling distribution of negatives.
         cardinalities: the largest id of uid, item and cat, in that order.
         vocabulary: "fitted", "kept", or "refitted" if too many values were out of vocabulary.
-        out_of_vocabulary_rate: share of the reviews whose item is not in the given vocabulary.
+        out_of_vocabulary_rate: share of reviews of items outside the given vocabulary.
     """
 
     histories: tuple[Path, ...]
@@ -57,7 +57,7 @@ def select_histories(
     """The histories of users with enough reviews; one file for each partition that has any.
 
     Raises:
-        KfrecError: no user is left, no training sample would be, or no item has a category.
+        KfrecError: no user or training sample is left, or no item has a category.
     """
     task = delayed(write_histories, pure=False)
     shortest = parameters.shortest_sequence_for_user
@@ -100,7 +100,7 @@ def encode_histories(
         workers: run the tasks.
         histories: one for each partition.
         given: a fitted workflow to encode with; None fits a new one.
-        limit: share of reviews of unknown items above which a new one is fitted.
+        limit: out-of-vocabulary rate above which a new workflow is fitted.
         output: the artifact's folder.
         scratch: folder for the encoded histories.
     """
@@ -145,7 +145,7 @@ def write_splits(workers: Workers, encoded: EncodedData, parameters: PreprocessR
     """Writes train/part.N.parquet and test/part.N.parquet below ``output``, N being the partition.
 
     Returns:
-        Samples of each split.
+        Samples per split.
     """
     counts = {}
     with progress("writing samples", 2 * sum(encoded.reviews), "reviews") as bar:

@@ -12,14 +12,14 @@ _MERGE_AT = 1 << 22
 
 @dataclass(frozen=True)
 class Popularity:
-    """The (item, category) pairs of all kept reviews, a draw from which is a draw from the reviews.
+    """The (item, category) pairs of all kept reviews; drawing a review draws a pair by popularity.
 
     An item can occur with two categories: out-of-vocabulary items share an id.
 
     Attributes:
         items: int32 [pairs].
         categories: int32 [pairs].
-        reviews: int32 [reviews], the pair of each review; equal ones stand together.
+        reviews: int32 [reviews], the pair of each review; equal pairs are adjacent.
     """
 
     items: np.ndarray
@@ -33,7 +33,7 @@ class Popularity:
 
 
 def load_popularity(folder: Path) -> Popularity:
-    """Memory-maps the files of ``save``, which the processes of a machine share.
+    """Memory-maps the files of ``save``; the processes of a machine share the pages.
 
     Release it early: a network file system cannot remove a folder with a mapped file.
     """

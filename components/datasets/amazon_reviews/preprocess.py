@@ -41,7 +41,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     """Writes the samples of both splits.
 
     Returns:
-        Counts: train and test samples, the users and reviews that were kept, and the lines that were left out.
+        Counts: train and test samples, users and reviews kept, and lines dropped.
 
     Raises:
         KfrecError: bad input.
@@ -93,7 +93,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
 
 
 def _given(parameters: Any, scratch: Path) -> Encoder | None:
-    """The workflow to encode with, if one is named; opened before the long work, so that errors show early."""
+    """The workflow to reuse, if any; opened before the long work, so that errors show early."""
     if not parameters.workflow:
         return None
     from components.datasets.amazon_reviews.encoding import earlier_encoder

@@ -26,7 +26,7 @@ def find_raw_files(raw: Artifact) -> RawFiles:
     """The reviews and metadata files of a raw artifact.
 
     Raises:
-        KfrecError: a kind is missing, or the same file is there plain and compressed.
+        KfrecError: a kind is missing, or a file exists both plain and compressed.
     """
     return RawFiles(_find(raw, REVIEWS), _find(raw, META))
 

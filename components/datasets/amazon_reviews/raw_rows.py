@@ -1,4 +1,4 @@
-"""Raw rows of reviews: a user, the items before, and a candidate item. Categories come from the catalogue."""
+"""Raw rows of reviews: a user, the history, and a candidate item. Categories come from the catalogue."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class ReviewRows:
 
     Args:
         spec: the model's feature specification.
-        inputs: features that it reads.
+        inputs: names of the model's input features.
 
     Raises:
         KfrecError: a vocabulary or the catalogue is missing.
     """
 
     def __init__(self, spec: FeatureSpec, inputs: Collection[str]) -> None:
-        # Feature: its column, its vocabulary, and its length, None for a single value.
+        # Feature to column, vocabulary and length; None is a single value.
         self._features: dict[str, tuple[str, str, int | None]] = {}
         vocabularies: dict[str, Vocabulary] = {}
         for channel, column in _COLUMN_OF.items():
@@ -75,7 +75,7 @@ class ReviewRows:
         categories = np.full(max(int(lookup.ids.max(initial=0)), lookup.unknown) + 1, unknown, np.int32)
         known = np.flatnonzero(catalogue[: len(categories)] != NONE)
         categories[known] = catalogue[known]
-        # Unknown items share an id, whose category in the data is that of one of them.
+        # Unknown items share an id; the catalogue has the category of only one of them.
         categories[lookup.unknown] = unknown
         categories[0] = 0
         return categories
@@ -101,7 +101,7 @@ class ReviewRows:
         return ids, (~known).astype(np.int32)
 
     def _history(self, column: str, values: pa.Array, lookup: IdLookup, length: int) -> tuple[np.ndarray, np.ndarray]:
-        """The newest items, padded on the left."""
+        """The newest items, left-padded."""
         lists = _lists(column, values)
         sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         ids, known = lookup.encode(lists.flatten())
@@ -123,7 +123,7 @@ class ReviewRows:
 
 
 def _texts(column: str, values: pa.Array, wanted: str) -> pa.Array:
-    """A column of ids as text; whole numbers are ids too."""
+    """A column of ids as text; integers are accepted."""
     if pa.types.is_dictionary(values.type):
         values = values.dictionary_decode()
     kind = values.type

@@ -1,4 +1,4 @@
-"""Samples to parquet."""
+"""Writes samples as parquet."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _row_groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 def _chunks(histories: pa.Table) -> Iterator[pa.Table]:
-    """Slices of whole users with about as many reviews as make a row group of training samples."""
+    """Slices of whole users, each about a row group of training samples."""
     ends = np.cumsum(pc.list_value_length(histories["item_list"]).to_numpy())
     chunk = ends // (ROW_GROUP // 2)
     starts = np.flatnonzero(np.r_[True, chunk[1:] != chunk[:-1]])

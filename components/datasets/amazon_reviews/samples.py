@@ -42,15 +42,15 @@ def test_samples(parameters: PreprocessReviews, popularity: Path) -> Workflow:
 
 
 class SlidingWindows(ops.Operator):
-    """One row for each target in a user's history, with the window of items before it, twice in succession.
+    """Two adjacent rows per target in a user's history, with the window of items before it.
 
     In: user_key, uid, item_list, cat_list. Out: user_key, uid, position (of the target in the list), copy (0 for the
-    row that stays as it is, 1 for the one that becomes a negative), item, cat (the target), item_sequence,
-    cat_sequence (exactly ``length`` ids, oldest first, 0 where the history is shorter).
+    positive, 1 for the row that becomes a negative), item, cat (the target), item_sequence, cat_sequence (exactly
+    ``length`` ids, oldest first, 0 where the history is shorter).
 
     Args:
-        length: of a window, in items.
-        shortest_history: targets with fewer items before them are left out.
+        length: window length in items.
+        shortest_history: targets with a shorter history are dropped.
         last_only: take the last item of a list as its only target; otherwise take all but the last.
     """
 
@@ -71,7 +71,7 @@ class SlidingWindows(ops.Operator):
         out["position"] = positions
         out["copy"] = copies
         out["item"], out["cat"] = items[places], cats[places]
-        # Before each user's items come zeros, which fill the windows at the start of a history.
+        # Zeros before each user's items pad the windows at the start of a history.
         owner = xp.searchsorted(offsets[1:], xp.arange(len(items)), side="right")
         spread = xp.arange(len(items)) + self.length * (owner + 1)
         for name, values in (("item_sequence", items), ("cat_sequence", cats)):
@@ -81,7 +81,7 @@ class SlidingWindows(ops.Operator):
         return out
 
     def _targets(self, xp: Any, lengths: Any) -> tuple[Any, Any, Any]:
-        """Row of the user, position in the list and number of the copy, for each row of the output."""
+        """User row, list position and copy number of each output row."""
         if self.last_only:
             first, count = lengths - 1, xp.minimum(lengths, 1)
         else:
@@ -110,14 +110,14 @@ class SlidingWindows(ops.Operator):
 class SampleNegatives(ops.Operator):
     """Makes every second copy of a window a negative sample and gives each sample a negative history.
 
-    In: what :class:`SlidingWindows` gives. Out: label, uid, item, cat, item_sequence, cat_sequence, neg_item_sequence,
-    neg_cat_sequence. Random items are drawn from all kept reviews, so by popularity, each with the category it has
-    there.
+    In: the output of :class:`SlidingWindows`. Out: label, uid, item, cat, item_sequence, cat_sequence,
+    neg_item_sequence, neg_cat_sequence. Negatives are drawn from all kept reviews, thus by popularity, each with its
+    category there.
 
     Args:
         popularity: folder that ``Popularity.save`` wrote.
-        length: of a negative history, in items.
-        seed: of the draws.
+        length: length of a negative history in items.
+        seed: seed of the draws.
         stream: separates the random draws of the two splits.
     """
 

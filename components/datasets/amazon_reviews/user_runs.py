@@ -21,9 +21,9 @@ def user_runs(folder: Path) -> KeyRuns:
 
 
 def user_keys(users: pa.ChunkedArray) -> np.ndarray:
-    """A 64-bit hash of each user's name (SipHash, as pandas has it): int64, the same on every machine.
+    """A 64-bit hash of each user's name (pandas' SipHash): int64, the same on every machine.
 
-    Two of ten million users share one with a probability of 3 in a million; ``histories`` rejects them.
+    Ten million users collide with probability 3e-6; ``histories`` rejects collisions.
     """
     encoded = users.combine_chunks().dictionary_encode()
     names = encoded.dictionary.to_numpy(zero_copy_only=False)

@@ -8,8 +8,7 @@ LABEL = "label"
 NUMERICAL = tuple(f"int_{number}" for number in range(1, 14))
 CATEGORICAL = tuple(f"cat_{number}" for number in range(1, 27))
 
-# Of the lines of a raw file: ln(x + 3) of the integers, 0 where they are missing; the hexadecimal values as numbers,
-# null where they are missing.
+# Raw lines: ln(x + 3) of the integers, 0 if missing; hexadecimal values as numbers, null if missing.
 LINE = pa.schema(
     [
         pa.field(LABEL, pa.int8()),
@@ -17,7 +16,7 @@ LINE = pa.schema(
         *(pa.field(name, pa.uint32()) for name in CATEGORICAL),
     ]
 )
-# Of a sample: ids in place of the values.
+# Samples: ids in place of the values.
 SAMPLE = pa.schema(
     [
         pa.field(LABEL, pa.int8(), nullable=False),

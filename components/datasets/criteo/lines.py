@@ -1,4 +1,4 @@
-"""Lines of a raw file to columns with Arrow's CSV reader, without the malformed ones."""
+"""Parses lines of a raw file to columns with Arrow's CSV reader; drops malformed lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERIC
 from components.workflows.quarantine import BadLine
 from components.workflows.text_blocks import Block
 
-# Smaller integers count as this one, whose logarithm is 0, as that of a missing one is.
+# Smaller integers are clipped to this one, whose logarithm is 0, as for missing ones.
 SMALLEST = -2
 _FIELDS = 1 + len(NUMERICAL) + len(CATEGORICAL)
 _INTEGER, _HEX = re.compile(rb"-?\d{1,18}"), re.compile(rb"[0-9a-fA-F]{8}")
@@ -30,7 +30,7 @@ _CONVERT = pv.ConvertOptions(
     null_values=[""],
     strings_can_be_null=True,
 )
-# Characters that Arrow accepts around or in an integer, and the NUL, which stands for a null here.
+# Characters that Arrow accepts around or in an integer, and NUL, which marks a null here.
 _ODD = (b" ", b"x", b"X", b"\0")
 
 
@@ -76,7 +76,7 @@ def logarithms(integers: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def _sorted_out(block: Block) -> tuple[bytes, list[BadLine]]:
-    """The text of the well-formed lines, and the other lines."""
+    """The text of the well-formed lines, and the malformed lines."""
     good, bad = [], []
     for number, line in enumerate(io.BytesIO(block.text), start=block.first_line):
         content = line.rstrip(b"\r\n")

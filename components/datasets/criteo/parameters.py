@@ -43,7 +43,7 @@ class Generation:
     )
 
     def check(self) -> None:
-        """Every day has an impression."""
+        """Requires an impression per day."""
         if self.synthetic_impressions < self.synthetic_days:
             raise KfrecError(
                 f"parameter synthetic_impressions={self.synthetic_impressions} is below "

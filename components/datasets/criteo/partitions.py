@@ -1,4 +1,4 @@
-"""Raw files to partitions: files of a fixed number of impressions, whose values are numbers but not yet ids."""
+"""Raw files to partitions: files of a fixed number of parsed impressions, not yet encoded as ids."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 
 @dataclass(frozen=True)
 class Partition:
-    """Impressions of one raw file that follow one another.
+    """Consecutive impressions of one raw file.
 
     Attributes:
         path: Arrow file of the schema ``LINE``.
-        first: place of the first one in its raw file, from 0.
-        rows: how many there are.
+        first: row of the first one in its raw file, from 0.
+        rows: number of impressions.
     """
 
     path: Path
@@ -28,7 +28,7 @@ class Partition:
     rows: int
 
     def read(self, begin: int, end: int, columns: list[str] | None = None) -> pa.Table:
-        """The impressions from place ``begin`` to ``end`` of the raw file that are in this partition."""
+        """This partition's impressions among rows ``begin`` to ``end`` of the raw file."""
         options = pa.ipc.IpcReadOptions(included_fields=[LINE.get_field_index(name) for name in columns or LINE.names])
         with pa.OSFile(str(self.path)) as file:
             table = pa.ipc.open_file(file, options=options).read_all()
@@ -40,10 +40,10 @@ def write_partitions(tables: Iterable[pa.Table], rows: int, folder: Path, name: 
     """Writes the impressions of one raw file to ``folder``, ``rows`` at a time.
 
     Args:
-        tables: of the schema ``LINE``.
-        rows: in every partition but the last one.
-        folder: where to write.
-        name: with which the names of the files begin.
+        tables: impressions, of the schema ``LINE``.
+        rows: rows of every partition but the last one.
+        folder: output folder.
+        name: prefix of the file names.
     """
     written: list[Partition] = []
     writer, held = None, 0

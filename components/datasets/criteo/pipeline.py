@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Span:
-    """The impressions of one partition that one split gets: places in their raw file, from ``begin`` to ``end``."""
+    """One split's impressions in one partition: rows ``begin`` to ``end`` of their raw file."""
 
     partition: Partition
     begin: int
@@ -41,7 +41,7 @@ class Settled:
     """The vocabulary to encode with.
 
     Attributes:
-        sizes: of each column.
+        sizes: vocabulary size of each column.
         vocabulary: "fitted", "kept", or "refitted" if too many values were unknown.
         out_of_vocabulary_rate: see :func:`vocabulary.unknown`; over all columns.
     """
@@ -66,10 +66,10 @@ def settle_vocabulary(
         workers: run the tasks.
         train: the training split.
         given: folder with the vocabulary to reuse; None fits a new one.
-        parameters: of the step.
+        parameters: step parameters.
         lookups: folder for the columns' lookups.
         output: the artifact's folder, with an empty folder vocabulary.
-        scratch: for the counts.
+        scratch: folder for the counts.
     """
     files = [scratch / f"counts-{number}.npz" for number in range(len(train))]
     with progress("counting values", sum(span.rows for span in train), "impressions") as bar:
@@ -96,7 +96,7 @@ def settle_vocabulary(
 
 
 def write_split(workers: Workers, spans: Sequence[Span], lookups: Path, folder: Path) -> int:
-    """Writes part.N.parquet for each of the spans to ``folder``, which is made; returns the samples."""
+    """Creates ``folder`` with part.N.parquet for each span; returns the number of samples."""
     folder.mkdir()
     with progress(f"writing {folder.name} samples", sum(span.rows for span in spans), "impressions") as bar:
         write = delayed(write_samples, pure=False)
@@ -108,7 +108,7 @@ def write_split(workers: Workers, spans: Sequence[Span], lookups: Path, folder: 
 
 
 def in_order(workers: Workers, tasks: Sequence[Delayed], ended: Callable[[int], Any] = lambda place: None) -> list[Any]:
-    """The results of ``tasks``, in their order; calls ``ended`` with the place of each as it completes."""
+    """The results of ``tasks``, in their order; calls ``ended`` with the index of each as it completes."""
     results: list[Any] = [None] * len(tasks)
     for place, result in workers.run(tasks):
         results[place] = result

@@ -22,13 +22,13 @@ from components.storage import is_uri
 from components.workflows import fork_server
 from components.workflows.reading import RawReader
 
-# A number that is missing has the logarithm 0, as the smallest ones have.
+# Missing integers have the logarithm 0, as the smallest ones do.
 _COLUMNS = (
     Profiled(LABEL, CATEGORY),
     *(Profiled(name, NUMBER, absent=0.0) for name in NUMERICAL),
     *(Profiled(name, CATEGORY) for name in CATEGORICAL),
 )
-# Those with most values in the public logs first.
+# Columns with most values in the public logs first.
 _KEY = tuple(dict.fromkeys(("cat_3", "cat_12", "cat_21", "cat_16", *LINE.names)))
 
 
@@ -36,7 +36,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     """Writes the samples of both splits.
 
     Returns:
-        Counts: train and test samples, the impressions that were read, and the lines that were left out.
+        Counts: train and test samples, impressions read, and lines dropped.
 
     Raises:
         KfrecError: bad input.
@@ -85,9 +85,9 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
 def _splits(
     files: Sequence[Path], days: Sequence[Sequence[Partition]], parameters: Any
 ) -> dict[str, list[tuple[Partition, int, int]]]:
-    """The partitions of each split, and which of their impressions, by place in their raw file.
+    """The partitions of each split, with begin and end row in their raw file.
 
-    The last file is tested in part: if it is the only one, at its end.
+    Only part of the last file is the test split: its end, if it is the only file.
 
     Raises:
         KfrecError: the only file has too few impressions.
@@ -107,7 +107,7 @@ def _splits(
 
 
 def _given(place: str, scratch: Path) -> Path | None:
-    """The folder of the vocabulary to encode with, if one is named; opened before the long work.
+    """The folder of the vocabulary to reuse, if any; opened before the long work.
 
     Raises:
         KfrecError: there is no vocabulary.

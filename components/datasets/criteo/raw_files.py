@@ -18,11 +18,10 @@ _ONLY_FILE = "train.txt"
 
 
 def find_days(raw: Artifact, parameters: Sampling) -> list[Path]:
-    """The files to read: those of the training days in order, then that of the test day; or the only file.
+    """The files to read: the training days in order, then the test day; or the only file.
 
     Raises:
-        KfrecError: there is no file, a day is there twice, the files are of both kinds, or the test day or the days
-            before it are missing.
+        KfrecError: no file, a duplicate day, files of both kinds, or a missing test day or earlier day.
     """
     found = [path for path in raw.paths("*") if DAYS.matches(path.name)]
     if not found:

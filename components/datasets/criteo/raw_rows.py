@@ -18,7 +18,7 @@ from components.datasets.raw_rows import VALUE, Encoded, RawColumn
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 
-# What pandas writes of integers with gaps has a fraction of 0.
+# pandas writes integers with gaps with a fraction of 0.
 _INTEGER, _FRACTION = r"^-?\d{1,18}(\.0*)?$", r"\.0*$"
 _HEX = rf"^[0-9a-fA-F]{{{hexadecimal.DIGITS}}}$"
 # Whole numbers up to this one are exact as floats.
@@ -30,7 +30,7 @@ class ImpressionRows:
 
     Args:
         spec: the model's feature specification.
-        inputs: features that it reads.
+        inputs: names of the model's input features.
 
     Raises:
         KfrecError: the vocabulary of a column is missing or damaged.
@@ -74,7 +74,7 @@ class ImpressionRows:
 
 
 def _integers(name: str, column: pa.Array) -> pa.Array:
-    """A column of text or of numbers as int64, null where an integer is missing."""
+    """A column of text or numbers as int64, null where missing."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     kind = column.type
@@ -104,7 +104,7 @@ def _integers(name: str, column: pa.Array) -> pa.Array:
 
 
 def _values(name: str, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-    """A column of hexadecimal text as uint32, and where there is a value, bool."""
+    """A column of hexadecimal text as uint32, and its validity mask, bool."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if _is_empty(column):
@@ -133,16 +133,16 @@ def _is_empty(column: pa.Array) -> bool:
 
 
 def _text(column: pa.Array) -> pa.Array:
-    """Text without blanks around it, null where it is empty."""
+    """Stripped text, null where empty."""
     trimmed = pc.utf8_trim_whitespace(column.cast(pa.string()))
     return pc.if_else(pc.equal(trimmed, ""), None, trimmed)
 
 
 def _require(fits: np.ndarray, name: str, column: pa.Array, wanted: str) -> None:
-    """Refuses a column with a value that does not fit.
+    """Rejects a column with an invalid value.
 
     Raises:
-        KfrecError: there is one.
+        KfrecError: a value is invalid.
     """
     if not fits.all():
         value = column[int(np.flatnonzero(~fits)[0])].as_py()

@@ -17,13 +17,13 @@ _ROW_GROUP = 65_536
 
 
 def write_samples(partition: Partition, begin: int, end: int, lookups: Path, output: Path) -> int:
-    """Writes the samples of a partition's impressions from place ``begin`` to ``end`` of their raw file.
+    """Writes the samples of a partition's impressions, rows ``begin`` to ``end`` of their raw file.
 
     Args:
         partition: the impressions.
-        begin, end: of those to write.
+        begin, end: rows of the raw file.
         lookups: folder with each column's :class:`Lookup`.
-        output: the file.
+        output: file to write.
 
     Returns:
         Samples written.

@@ -8,22 +8,22 @@ from typing import Any
 from components.datasets.criteo.columns import CATEGORICAL, LABEL, NUMERICAL
 from components.feature_spec import Channel, Feature, FeatureSpec, Vocabulary
 
-# Folder of the columns' values.
+# Folder of the vocabularies.
 VOCABULARY = "vocabulary"
 MISSING_OR_RARE = 0
 
 
 def specification(sizes: Mapping[str, int], encoding: Mapping[str, Any]) -> FeatureSpec:
-    """Makes it.
+    """Builds the specification.
 
     Args:
-        sizes: kept values by column.
-        encoding: what is noted of how the values were encoded.
+        sizes: vocabulary size by column.
+        encoding: metadata section ``encoding``.
     """
     features = [
         Feature(LABEL, "bool"),
         *(Feature(name, "float32") for name in NUMERICAL),
-        # A column without a frequent value has a table all the same: of 0 and an id that does not occur.
+        # A column without frequent values still has a table: for 0 and an unused id.
         *(Feature(name, "int64", max(sizes[name], 1)) for name in CATEGORICAL),
     ]
     channels = {Channel.LABEL: (LABEL,), Channel.NUMERICAL: NUMERICAL, Channel.CATEGORICAL: CATEGORICAL}

@@ -1,10 +1,10 @@
 """Vocabularies: which values of a column have an id.
 
-Ids start at 1, by falling number of occurrences in the training days, ties by value. 0 stands for a missing value and
-for one that is rare or unknown. The values are counted partition by partition; the sorted counts are merged column by
-column, so that memory grows with the distinct values of a column and not with the impressions.
+Ids start at 1, by falling number of occurrences in the training days, ties by value. 0 stands for missing, rare and
+unknown values. The values are counted partition by partition; the sorted counts are merged column by column, so that
+memory grows with the distinct values of a column and not with the impressions.
 
-Every operation sorts or merges arrays of NumPy. The whole step takes a sixth of the processor time of NVTabular's
+Every operation sorts or merges NumPy arrays. The whole step takes a sixth of the processor time of NVTabular's
 Categorify on pandas data frames: 5.3 and 31 s for a million impressions, each with reading and writing. The stage
 criteo of the benchmarks measures both.
 """
@@ -44,14 +44,14 @@ class Counts:
 
     def __add__(self, other: Counts) -> Counts:
         values = np.concatenate([self.values, other.values])
-        order = np.argsort(values, kind="stable")  # which merges sorted runs
+        order = np.argsort(values, kind="stable")  # merges sorted runs
         values, counts = values[order], np.concatenate([self.counts, other.counts])[order]
         starts = np.flatnonzero(np.r_[True, values[1:] != values[:-1]]) if len(values) else order
         return Counts(values[starts], np.add.reduceat(counts, starts) if len(values) else counts)
 
 
 def write_counts(partition: Partition, begin: int, end: int, output: Path) -> None:
-    """Counts the values of a partition's impressions from place ``begin`` to ``end``, for :func:`read_counts`."""
+    """Counts the values of a partition's impressions, rows ``begin`` to ``end``, for :func:`read_counts`."""
     arrays: dict[str, np.ndarray] = {}
     table = partition.read(begin, end, list(CATEGORICAL))
     for name in CATEGORICAL:
@@ -88,7 +88,7 @@ class Ids:
 
     Attributes:
         values: uint32, ascending.
-        ids: int32, of each of the values.
+        ids: int32, one per value.
     """
 
     values: np.ndarray
@@ -96,7 +96,7 @@ class Ids:
 
     @classmethod
     def of(cls, by_id: np.ndarray) -> Ids:
-        """Those of uint32 values in the order of their ids."""
+        """Builds from uint32 values in the order of their ids."""
         order = np.argsort(by_id)
         return cls(by_id[order], (FIRST_ID + order).astype(np.int32))
 
@@ -113,8 +113,8 @@ class Lookup:
     """Ids by value, in files that workers map into memory.
 
     Attributes:
-        folder: of the files.
-        name: of the column.
+        folder: folder of the files.
+        name: column name.
     """
 
     folder: Path
@@ -142,14 +142,14 @@ def fit(name: str, files: Sequence[Path], threshold: int, lookups: Path, output:
     """Makes the vocabulary of a column.
 
     Args:
-        name: of the column.
-        files: counts that :func:`write_counts` wrote.
+        name: column name.
+        files: counts of :func:`write_counts`.
         threshold: values that occur less often get no id.
         lookups: folder for the column's :class:`Lookup`.
         output: the artifact's folder, which gets vocabulary/<name>.parquet (id int32, value string).
 
     Returns:
-        How many values have an id.
+        Number of values with an id.
     """
     found = read_counts(name, files)
     kept = found.counts >= threshold
@@ -169,10 +169,10 @@ def reuse(name: str, folder: Path, lookups: Path) -> int:
     """Reads vocabulary/<name>.parquet of an earlier output and writes the column's :class:`Lookup`.
 
     Returns:
-        How many values have an id.
+        Number of values with an id.
 
     Raises:
-        KfrecError: the file is not one that :func:`fit` writes.
+        KfrecError: the file was not written by :func:`fit`.
     """
     by_id = read_vocabulary(name, folder, "give an earlier output of this step for this data set")
     Lookup(lookups, name).write(by_id)
@@ -183,12 +183,12 @@ def read_vocabulary(name: str, folder: Path, remedy: str) -> np.ndarray:
     """The values of vocabulary/<name>.parquet in the order of their ids, uint32.
 
     Args:
-        name: of the column.
+        name: column name.
         folder: of an artifact.
-        remedy: what to do about a file that is not as it should be, for messages.
+        remedy: remedy for an invalid file, for messages.
 
     Raises:
-        KfrecError: the file is not one that :func:`fit` writes.
+        KfrecError: the file was not written by :func:`fit`.
     """
     path = folder / FOLDER / f"{name}.parquet"
     try:
@@ -206,10 +206,10 @@ def read_vocabulary(name: str, folder: Path, remedy: str) -> np.ndarray:
 
 
 def unknown(name: str, files: Sequence[Path], threshold: int, lookups: Path) -> tuple[int, int]:
-    """How many impressions have a value of the column that a new vocabulary would have and the given one lacks.
+    """Counts impressions whose value a new vocabulary would have and the reused one lacks.
 
     Returns:
-        That number, and the number of impressions that have any value.
+        That count, and the number of impressions with any value.
     """
     found = read_counts(name, files)
     lacking = (Lookup(lookups, name).read().find(found.values) == 0) & (found.counts >= threshold)

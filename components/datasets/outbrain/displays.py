@@ -1,4 +1,4 @@
-"""Displays: the ads that a user saw on a page, of which exactly one was clicked. Clicks are joined with their events.
+"""Displays: the ads that a user saw on a page; exactly one was clicked. Clicks are joined with their events.
 
 A display is left out, with a reason, unless it has one event, one click, and no ad twice: without its event there is no
 page and no time, and without exactly one click there is no ranking to learn or to judge.
@@ -57,10 +57,10 @@ class Joined:
         path: Arrow file with the training rows, then the test rows; columns as :func:`join_displays` says.
         train: training rows.
         test: test rows.
-        displays: in the raw files.
-        left_out: int64 [n, 2], display and place of the reason in REASONS, by ascending display.
-        unknown_ads: rows whose ad promoted_content does not describe.
-        statistics: of the training rows.
+        displays: number in the raw files.
+        left_out: int64 [n, 2], display and index into REASONS, by ascending display.
+        unknown_ads: rows whose ad is missing in promoted_content.
+        statistics: sums over the training rows.
     """
 
     path: Path
@@ -75,8 +75,8 @@ class Joined:
 def join_displays(clicks: KeyRange, events: KeyRange, documents: Path, division: Division, output: Path) -> Joined:
     """Joins the clicks of a partition with events, ads and documents, by ascending display and ad.
 
-    The file has int64 columns of raw ids, MISSING where unknown: display_id, clicked, fold (the number of folds for
-    rows whose rates leave out nothing), document_row and document_promo_row (places among the documents), the ids of
+    The file has int64 columns of raw ids, MISSING where unknown: display_id, clicked, fold (the number of folds if
+    rates exclude none), document_row and document_promo_row (indices into the documents), the ids of
     ``features.BUCKETS``, and in float64 ``days_since_published`` of both documents, NaN where unknown.
     """
     rows, left_out, displays = _clean(clicks, events)
@@ -111,7 +111,7 @@ def join_displays(clicks: KeyRange, events: KeyRange, documents: Path, division:
 
 
 def _clean(clicks: KeyRange, events: KeyRange) -> tuple[dict[str, np.ndarray], np.ndarray, int]:
-    """The clicks of good displays with their events, the displays that are left out, and the number of all."""
+    """The clicks of valid displays with their events, the dropped displays, and the number of all."""
     click, event = _columns(clicks.read()), _columns(events.read())
     order = np.lexsort((click["ad_id"], click["display_id"]))
     click = {name: values[order] for name, values in click.items()}
@@ -142,7 +142,7 @@ def _columns(table: pa.Table) -> dict[str, np.ndarray]:
 
 
 def _taken(values: np.ndarray, places: np.ndarray, missing: int) -> np.ndarray:
-    """The values at places, ``missing`` where a place is -1."""
+    """Gathers values at indices; ``missing`` at index -1."""
     if not len(values):
         return np.full(len(places), missing, np.int64)
     return np.where(places < 0, missing, values[np.maximum(places, 0)])

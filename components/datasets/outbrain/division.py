@@ -1,4 +1,4 @@
-"""Which displays are test samples, their folds, and the partitions that they are worked on in."""
+"""Assigns displays to splits, folds and partitions."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Division:
     """Which displays are test samples, and the folds of the others; a function of a display's id and day alone.
 
     Attributes:
-        seed: of the draws.
+        seed: seed of the draws.
         last_training_day: displays of later days are test samples.
-        test_share: share of the other displays that are, too.
-        folds: of training displays; 1 if rates leave out nothing.
+        test_share: share of the other displays that are test samples, too.
+        folds: number of training folds; with 1, rates exclude none.
     """
 
     seed: int

@@ -1,4 +1,4 @@
-"""What is known of documents and ads: tables in memory while they are built, memory-mapped where they are used.
+"""Tables of documents and ads: built in memory, memory-mapped by readers.
 
 A document has a source, a publisher and a time of publication, and terms of three kinds - categories, topics and
 entities - with confidences. Its vector of a kind has the weight ``confidence * ln(N / df)`` for each term, where ``df``
@@ -30,9 +30,9 @@ class Vectors:
 
     Attributes:
         start: int64 [documents + 1].
-        terms: int64, number of the term.
+        terms: int64, term numbers.
         weights: float64.
-        listed: int32 [documents, LISTED], buckets of the document's first terms in the file, 0 behind them.
+        listed: int32 [documents, LISTED], buckets of the document's first terms in the file, right-padded with 0.
     """
 
     start: Any
@@ -73,7 +73,7 @@ def write_documents(
     """Writes all tables into ``folder``. A document or an ad that a file lists twice keeps its first line.
 
     Args:
-        folder: which is created.
+        folder: output folder, created here.
         meta: lines of documents_meta.
         ads: lines of promoted_content.
         terms: kind of term to a table of the schema ``TERM``.
@@ -120,7 +120,7 @@ def term_table(tables: Iterable[pa.Table], name: str) -> pa.Table:
 
     Args:
         tables: the lines, block by block.
-        name: of the column of the term.
+        name: term column.
     """
     found = [TERM.empty_table()]
     for table in tables:
@@ -166,8 +166,8 @@ def similarities(xp: Any, vectors: Vectors, left: Any, right: Any) -> Any:
 
     Args:
         xp: numpy or cupy.
-        vectors: of one kind.
-        left: int64 [n], places among the documents, -1 where there is none.
+        vectors: vectors of one kind.
+        left: int64 [n], indices into the documents, -1 for none.
         right: likewise.
 
     Returns:
@@ -187,12 +187,12 @@ def similarities(xp: Any, vectors: Vectors, left: Any, right: Any) -> Any:
 
 
 def _entries(xp: Any, vectors: Vectors, places: Any) -> tuple[Any, Any]:
-    """For each entry of the vectors at ``places``: its row, ascending, and where it is among all entries."""
+    """For each entry of the vectors at ``places``: its row, ascending, and its index among all entries."""
     known = xp.where(places < 0, 0, places)
     start = vectors.start[known] if len(vectors.start) > 1 else xp.zeros(len(places), xp.int64)
     lengths = xp.where(places < 0, 0, vectors.start[known + 1] - start) if len(vectors.start) > 1 else start
     ends = xp.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
-    # How many rows begin at or before an entry, less one; rows without entries begin where the next one does.
+    # Rows that begin at or before an entry, less one; an empty row begins where the next one does.
     rows = xp.cumsum(xp.bincount(ends - lengths, minlength=total + 1)[:total]) - 1
     return rows, start[rows] + xp.arange(total) - (ends - lengths)[rows]

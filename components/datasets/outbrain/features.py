@@ -1,7 +1,7 @@
-"""The features of a sample, and the NVTabular workflow that makes them of joined clicks.
+"""The features of a sample, and the NVTabular workflow that computes them from joined clicks.
 
-The 13 numbers, the categorical features and the lists are those of NVIDIA's public Wide & Deep example, with its
-numbers of hash buckets.
+The 13 numbers, the categorical features and the lists are those of NVIDIA's public Wide & Deep example, with its bucket
+counts.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _JOINED = Schema(
 
 
 def bucket_numbers(published: Mapping[str, int], largest: int) -> dict[str, int]:
-    """The published numbers of buckets, none above ``largest``."""
+    """The published bucket counts, capped at ``largest``."""
     return {name: min(number, largest) for name, number in published.items()}
 
 
@@ -87,9 +87,9 @@ def samples_workflow(fitted: Fitted, counts: Path, documents: Path, largest_buck
 
     Args:
         fitted: medians, means and deviations.
-        counts: folder with the files that ``kept`` wrote.
-        documents: folder that ``documents`` wrote.
-        largest_buckets: the largest number of buckets.
+        counts: folder with the files of ``kept``.
+        documents: folder of ``documents``.
+        largest_buckets: cap of the bucket counts.
     """
     folds = fitted.division.folds
     plain = ColumnSelector([LABEL, GROUP])
@@ -110,15 +110,14 @@ def _standardised(fitted: Fitted) -> ops.Normalize:
 
 
 class Computed(ops.Operator):
-    """Columns that a function computes of others.
+    """Columns computed by a function of other columns.
 
-    NVTabular's own HashBucket gives other buckets on a GPU than on a CPU, and a missing value one of them. Its
-    TargetEncoding draws folds anew for each partition and row, so that ads of one display, of which one is clicked, are
-    in several folds; and it has no threshold.
+    NVTabular's HashBucket differs between GPU and CPU, and hashes missing values, too. Its TargetEncoding draws folds
+    per partition and row, so the ads of one display fall into several folds; and it has no threshold.
 
     Args:
         compute: takes numpy or cupy and a data frame, and returns the columns by name; sent to workers.
-        columns: what they are.
+        columns: schemas of the output columns.
     """
 
     def __init__(self, compute: Callable[[Any, Any], Mapping[str, Any]], columns: Sequence[ColumnSchema]) -> None:
@@ -136,7 +135,7 @@ class Computed(ops.Operator):
 
 
 def hash_buckets(numbers: Mapping[str, int]) -> Computed:
-    """Raw ids to so many buckets of each column, from 1 on, 0 for a missing one."""
+    """Hashes each column's raw ids into buckets from 1 on, 0 for a missing id."""
     columns = [ColumnSchema(name, dtype=np.int32) for name in numbers]
     return Computed(partial(_buckets, dict(numbers)), columns)
 
@@ -146,11 +145,11 @@ def _buckets(numbers: Mapping[str, int], xp: Any, df: Any) -> dict[str, Any]:
 
 
 def click_rates(counts: Path, folds: int) -> Computed:
-    """Clicks per show of the ad and what it belongs to, outside the fold of the row.
+    """Clicks per show of the ad and its groups, excluding the row's fold.
 
     Args:
-        counts: folder with the files that ``kept`` wrote.
-        folds: of the counts.
+        counts: folder with the files of ``kept``.
+        folds: number of folds of the counts.
     """
     columns = [ColumnSchema(f"{name}_ctr", dtype=np.float32) for name in RATED]
     return Computed(partial(_rates, counts, folds), columns)
@@ -173,7 +172,7 @@ def _shows(counts: Path, folds: int, xp: Any, df: Any) -> dict[str, Any]:
     found = {}
     for name in COUNTED:
         positions, shown, _ = load_counts(xp, counts, name, folds)
-        total = xp.append(shown[:, folds], xp.zeros(1, shown.dtype))  # -1, an unknown id, is the 0 at the end
+        total = xp.append(shown[:, folds], xp.zeros(1, shown.dtype))  # index -1, an unknown id, reads the trailing 0
         found[f"{name}_count"] = total[positions.of(df[name].values)]
     return found
 
@@ -182,7 +181,7 @@ def term_similarities(documents: Path) -> Computed:
     """Similarities of the viewed and the promoted document, by kind of term.
 
     Args:
-        documents: folder that ``documents`` wrote.
+        documents: folder of ``documents``.
     """
     columns = [ColumnSchema(f"{kind}_similarity", dtype=np.float32) for kind in TERMS]
     return Computed(partial(_similarities, documents), columns)
@@ -196,10 +195,10 @@ def _similarities(documents: Path, xp: Any, df: Any) -> dict[str, Any]:
 
 
 def first_terms(documents: Path) -> Computed:
-    """Lists of the buckets of the viewed document's first terms of each kind, 0 behind them.
+    """Lists of the buckets of the viewed document's first terms of each kind, right-padded with 0.
 
     Args:
-        documents: folder that ``documents`` wrote.
+        documents: folder of ``documents``.
     """
     columns = [ColumnSchema(name, dtype=np.int32, dims=(None, LISTED)) for name in LISTS.values()]
     return Computed(partial(_terms, documents), columns)

@@ -1,7 +1,7 @@
 """Values to buckets: 1 to the number of buckets, 0 for a missing value.
 
-A whole number is its own hash, so ids that are dense, as those of topics are, do not collide. Text is hashed with
-SipHash, which is the same on every machine.
+An integer is its own hash, so dense ids, such as topics, do not collide. Text is hashed with SipHash, which is the same
+on every machine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-# Stands for a missing value among ids, which are 0 or larger.
+# A missing id; valid ids are 0 or larger.
 MISSING = -1
 _63_BITS = np.uint64(2**63 - 1)
 
@@ -23,8 +23,8 @@ def to_buckets(xp: Any, ids: Any, buckets: int) -> Any:
 
     Args:
         xp: numpy or cupy.
-        ids: int64 [n], MISSING where there is none.
-        buckets: how many.
+        ids: int64 [n], or MISSING.
+        buckets: number of buckets.
 
     Returns:
         int32 [n].
@@ -41,8 +41,8 @@ def text_hashes(column: pa.ChunkedArray, first: int = 0) -> np.ndarray:
     """Hashes of texts.
 
     Args:
-        column: of strings.
-        first: characters to hash; 0 is all.
+        column: strings.
+        first: leading characters to hash; 0 is all.
 
     Returns:
         int64 [n], 0 or larger, MISSING in place of nulls.

@@ -55,11 +55,11 @@ def read_fitted(place: str, scratch: Path) -> Fitted:
     """The statistics of an earlier output.
 
     Args:
-        place: folder or URI of an output of this step, or of records or a model that carry its files.
+        place: folder or URI of this step's output, or of records or a model with its files.
         scratch: folder for fetched files.
 
     Raises:
-        KfrecError: there are none, or not those that this step writes.
+        KfrecError: files are missing, or were not written by this step.
     """
     folder = Path(place)
     if is_uri(place):
@@ -116,7 +116,7 @@ def _not_ours(path: Path) -> KfrecError:
 
 
 def load_counts(xp: Any, folder: Path, name: str, folds: int) -> tuple[Positions, Any, Any]:
-    """The places of ids, and shows and clicks of each outside each fold and in all, as arrays of ``xp``."""
+    """The positions of ids, and each id's shows and clicks outside each fold and in total, as arrays of ``xp``."""
     counts = _counts(folder / _file(name), folds)
     shown, clicked = (xp.asarray(outside(values)) for values in (counts.shown, counts.clicked))
     return Positions(xp, xp.asarray(counts.ids)), shown, clicked

@@ -34,7 +34,7 @@ class LineParser:
     """Parses one file block by block, columns in the order of its header.
 
     Args:
-        path: of the file, for messages.
+        path: the file, for messages.
         fields: the columns to read; others are ignored.
     """
 

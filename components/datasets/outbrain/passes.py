@@ -42,13 +42,13 @@ def join(
 def fit_or_keep(
     total: Statistics, division: Division, given: Fitted | None, limit: float
 ) -> tuple[Fitted, dict[str, Any]]:
-    """The statistics to make samples with, and a note about them.
+    """The statistics to encode with, and metadata about them.
 
     Args:
-        total: of the training samples.
-        division: of the displays.
-        given: earlier statistics, if they are to be kept.
-        limit: share of training samples of unknown ads above which they are fitted anew.
+        total: sums over the training samples.
+        division: split and folds of the displays.
+        given: earlier statistics to reuse, if any.
+        limit: share of training samples with unknown ads above which they are refitted.
     """
     if given is None:
         return fit(total, division), {"vocabulary": "fitted", "out_of_vocabulary_rate": 0.0}

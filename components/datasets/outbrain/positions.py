@@ -1,10 +1,10 @@
-"""Where ids stand in a sorted array."""
+"""Positions of ids in a sorted array."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# A table over all ids up to the largest is faster than a binary search, while it is not much larger than the ids.
+# A dense table beats binary search, unless the ids are sparser than this.
 _SPARSEST = 16
 _SMALL = 1 << 20
 
@@ -14,7 +14,7 @@ class Positions:
 
     Args:
         xp: numpy or cupy.
-        ids: int64 [n], sorted, each once, 0 or larger.
+        ids: int64 [n], sorted, unique, 0 or larger.
     """
 
     def __init__(self, xp: Any, ids: Any) -> None:
@@ -25,7 +25,7 @@ class Positions:
             self._table[ids] = xp.arange(len(ids), dtype=xp.int32)
 
     def of(self, values: Any) -> Any:
-        """The place of each value among the ids, -1 where it is not there: int64 [n]."""
+        """The position of each value among the ids, -1 if absent: int64 [n]."""
         xp = self._xp
         if not len(self._ids):
             return xp.full(len(values), -1, xp.int64)
@@ -37,7 +37,7 @@ class Positions:
 
 
 def first_of_each(xp: Any, ids: Any) -> tuple[Any, Any]:
-    """The ids of a column, sorted, each once, and the row where each occurs first.
+    """The sorted unique ids of a column, and the first row of each.
 
     Args:
         xp: numpy or cupy.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from components.datasets.outbrain.displays import Joined
     from components.datasets.outbrain.statistics import Fitted
 
-# The columns of each raw file that are profiled, and those in which duplicates agree.
+# The profiled columns of each raw file, and its key for duplicates.
 _PROFILED = {
     CLICKS: (
         (Profiled("display_id", CATEGORY), Profiled("ad_id", CATEGORY, counted=True), Profiled("clicked", CATEGORY)),
@@ -62,7 +62,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     """Writes the samples of both splits.
 
     Returns:
-        Counts: train and test samples, displays, and the displays and lines that were left out.
+        Counts: train and test samples, displays, and displays and lines dropped.
 
     Raises:
         KfrecError: bad input.
@@ -115,7 +115,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
 
 
 def _given(place: str, division: Division, scratch: Path) -> Fitted | None:
-    """The statistics to keep, if any are named; opened before the long work, so that errors show early.
+    """The statistics to reuse, if any; opened before the long work, so that errors show early.
 
     Raises:
         KfrecError: there are none, or they were fitted on displays that are test samples here.
@@ -142,7 +142,7 @@ def _given(place: str, division: Division, scratch: Path) -> Fitted | None:
 
 
 def _profiler(job: PreprocessJob, kind: str) -> TableProfiler | None:
-    """What profiles the lines of a raw file; None for terms of documents."""
+    """The profiler of a raw file's lines; None for terms of documents."""
     return job.profiler.table(kind, *_PROFILED[kind]) if kind in _PROFILED else None
 
 
@@ -154,7 +154,7 @@ def _lines(reader: RawReader, path: Path, kind: str, profiler: TableProfiler | N
 
 
 def _require_small(lines: pa.Table, path: Path) -> None:
-    """Raises KfrecError for a display whose id is no int32, which records hold."""
+    """Raises KfrecError for a display id above int32, the dtype in records."""
     largest = pc.max(lines["display_id"]).as_py() or 0
     if largest > LARGEST_ID:
         raise KfrecError(
@@ -179,7 +179,7 @@ def _read_documents(job: PreprocessJob, reader: RawReader, files: Mapping[str, P
 
 
 def _judge(joined: Sequence[Joined], clicks: Path, limit: float, quarantine: Path) -> tuple[int, int]:
-    """The displays, and how many of them are left out, which ``quarantine/displays.csv`` lists.
+    """The number of displays, and of those dropped, which ``quarantine/displays.csv`` lists.
 
     Raises:
         KfrecError: their share is above the limit.

@@ -21,11 +21,11 @@ TIME, TEXT = "a time such as 2016-06-13 08:00:00", "text"
 
 @dataclass(frozen=True)
 class Field:
-    """A column that is read.
+    """A column to read.
 
     Attributes:
-        name: in the header.
-        kind: of its values: ID, FLAG, NUMBER, TIME or TEXT.
+        name: name in the header.
+        kind: value type: ID, FLAG, NUMBER, TIME or TEXT.
         required: whether every line must have a value; otherwise empty and \\N are missing values.
     """
 
@@ -39,7 +39,7 @@ def _terms(name: str, kind: str = ID) -> tuple[Field, ...]:
 
 
 CLICKS, EVENTS, ADS, META = "clicks_train", "events", "promoted_content", "documents_meta"
-# What documents are about: file of each kind of term, and the number that it has in names of features.
+# Kind of document term, as in feature names, to raw file.
 TERMS = {"categories": "documents_categories", "topics": "documents_topics", "entities": "documents_entities"}
 FIELDS: dict[str, tuple[Field, ...]] = {
     CLICKS: (Field("display_id"), Field("ad_id"), Field("clicked", FLAG)),
@@ -79,7 +79,7 @@ def find_raw_files(raw: Artifact) -> dict[str, Path]:
     """The seven files of a raw artifact, by kind.
 
     Raises:
-        KfrecError: one is missing, or there plain and compressed.
+        KfrecError: one is missing, or exists both plain and compressed.
     """
     files = {}
     for kind in CONTRACT.kinds:

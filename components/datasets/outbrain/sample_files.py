@@ -1,4 +1,4 @@
-"""Samples to parquet."""
+"""Writes samples as parquet."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def write_samples(joined: Joined, workflow: Workflow, part: str, output: Path) -
 
     Args:
         joined: the partition.
-        workflow: makes samples of joined clicks.
-        part: name of the files.
+        workflow: converts joined clicks to samples.
+        part: file name.
         output: folder with the folders train and test.
     """
     clicks = pa.ipc.open_file(pa.memory_map(str(joined.path))).read_all()

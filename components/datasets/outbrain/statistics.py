@@ -1,8 +1,7 @@
-"""What is fitted on training samples: shows and clicks of ads and what they belong to, and ages of documents.
+"""Statistics of training samples: shows and clicks of ads and their groups, and ages of documents.
 
-Shows and clicks are counted by fold of displays, so that a training sample's rates can leave out its own fold, also
-when statistics are kept and the new data contains displays that they were fitted on: a display's fold depends on its id
-and the seed only.
+Shows and clicks are counted per fold, so that a training sample's rates exclude its own fold. A display's fold depends
+only on its id and the seed, so this also holds when statistics are reused on displays that they were fitted on.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import numpy as np
 from components.datasets.outbrain.division import Division
 from components.datasets.outbrain.positions import Positions
 
-# What has a click-through rate, with the shows from which on it is clicks / shows, and 0 below.
+# Features with a click-through rate, and their fewest shows; the rate is 0 below.
 RATED = {
     "ad_id": 5,
     "document_id_promo": 5,
@@ -50,8 +49,8 @@ class Statistics:
 
     Attributes:
         rows: samples.
-        counts: of each feature of RATED.
-        ages: of each feature of AGES, int64 [days], samples of each age.
+        counts: feature of RATED to its counts.
+        ages: feature of AGES to int64 [days], samples of each age.
     """
 
     rows: int
@@ -65,7 +64,7 @@ def count_clicks(rows: Mapping[str, np.ndarray], folds: np.ndarray, number: int)
     Args:
         rows: columns of raw ids and ages; ids below 0 are missing and not counted.
         folds: int64 [n], from 0 to ``number - 1``.
-        number: of folds.
+        number: number of folds.
     """
     counts = {}
     for name in RATED:
@@ -119,15 +118,15 @@ def _sum_counts(parts: Sequence[Counts]) -> Counts:
 
 @dataclass(frozen=True)
 class Fitted:
-    """What samples are made with.
+    """The statistics to encode samples with.
 
     Attributes:
-        division: of the displays that it was fitted on.
+        division: split and folds of the displays that it was fitted on.
         rows: training samples among them.
-        counts: of each feature of RATED.
-        medians: of each feature of AGES.
-        means: of ln(1 + shows), for each feature of COUNTED, over training samples.
-        deviations: its standard deviations.
+        counts: feature of RATED to its counts.
+        medians: median of each feature of AGES.
+        means: mean of ln(1 + shows) over training samples, for each feature of COUNTED.
+        deviations: likewise, standard deviation.
     """
 
     division: Division
@@ -138,7 +137,7 @@ class Fitted:
     deviations: Mapping[str, float]
 
     def share_of_unknown_ads(self, other: Statistics) -> float:
-        """Share of the samples of ``other`` whose ad it does not know."""
+        """Share of the samples of ``other`` with an unknown ad."""
         theirs = other.counts["ad_id"]
         unknown = Positions(np, self.counts["ad_id"].ids).of(theirs.ids) < 0
         return float(theirs.shown[unknown].sum() / other.rows) if other.rows else 0.0
@@ -159,7 +158,7 @@ def fit(total: Statistics, division: Division) -> Fitted:
 
 
 def _median(histogram: np.ndarray) -> float:
-    """The median of whole numbers, given how often each occurs; 0 if there are none."""
+    """The median of a histogram over 0, 1, 2, ...; 0 if it is empty."""
     below = np.cumsum(histogram)
     if not len(below) or not below[-1]:
         return 0.0
@@ -172,11 +171,11 @@ def rates(xp: Any, shown: Any, clicked: Any, threshold: int, at: Any, fold: Any)
 
     Args:
         xp: numpy or cupy.
-        shown: int64 [ids, folds + 1], outside each fold, and in all.
+        shown: int64 [ids, folds + 1], shows outside each fold, and in total.
         clicked: likewise.
         threshold: fewest shows; the rate is 0 below.
-        at: int64 [n], places among the ids, -1 where unknown.
-        fold: int64 [n], the fold to leave out; the number of folds leaves out none.
+        at: int64 [n], indices of ids, -1 where unknown.
+        fold: int64 [n], the fold to exclude; the number of folds excludes none.
 
     Returns:
         float32 [n].
@@ -189,6 +188,6 @@ def rates(xp: Any, shown: Any, clicked: Any, threshold: int, at: Any, fold: Any)
 
 
 def outside(counts: np.ndarray) -> np.ndarray:
-    """Counts by fold to counts outside each fold, and of all in the last column: [n, folds + 1]."""
+    """Counts by fold to counts outside each fold, with the total in the last column: [n, folds + 1]."""
     total = counts.sum(axis=1, keepdims=True)
     return np.concatenate([total - counts, total], axis=1)

@@ -1,4 +1,4 @@
-"""Anyone's table: CSV or parquet with a label, described by a schema file."""
+"""A user's table: CSV or parquet with a label, described by a schema file."""
 
 from __future__ import annotations
 

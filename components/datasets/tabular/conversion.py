@@ -1,4 +1,4 @@
-"""From the columns of a table to labels, numbers, texts and hashed ids; rows that do not fit are refused."""
+"""From the columns of a table to labels, numbers, texts and hashed ids; malformed rows are refused."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Refusals:
     """The rows of a batch that do not fit the schema; the first reason counts.
 
     Args:
-        rows: of the batch.
-        lines: int64, their numbers in the file.
+        rows: the batch.
+        lines: int64, row numbers in the file.
     """
 
     def __init__(self, rows: pa.RecordBatch, lines: np.ndarray) -> None:
@@ -28,7 +28,7 @@ class Refusals:
         self.lines: list[BadLine] = []
 
     def add(self, where: np.ndarray, column: str, what: str) -> None:
-        """Refuses rows because of a column, which is ``what`` there."""
+        """Refuses the rows ``where``, because ``column`` is ``what``."""
         for row in np.flatnonzero(where & ~self.refused).tolist():
             values = [str(value) for value in self._rows.slice(row, 1).to_pylist()[0].values()]
             reason = f"column {column} is {self._rows.column(column)[row].as_py()!r}: {what}"
@@ -40,14 +40,14 @@ def labels(column: pa.Array, label: Label, missing: Sequence[str], refusals: Ref
     """The labels, int8.
 
     Args:
-        column: of the label.
+        column: label column.
         label: which values are positive.
         missing: texts that stand for a missing value.
-        refusals: get rows whose label is missing or neither 0 nor 1.
+        refusals: collect rows whose label is missing or neither 0 nor 1.
 
     Returns:
-        labels: int8, 0 where there is none.
-        dropped: bool, rows without a label that the schema drops.
+        labels: int8, 0 where missing.
+        dropped: bool, mask of unlabelled rows that the schema drops.
     """
     absent = pc.is_null(texts(column, missing)).to_numpy(zero_copy_only=False)
     if label.missing == "refuse":
@@ -68,22 +68,22 @@ def labels(column: pa.Array, label: Label, missing: Sequence[str], refusals: Ref
 
 
 def number(column: pa.Array, name: str, missing: Sequence[str], refusals: Refusals) -> pa.Array:
-    """A column of numbers, NaN where one is missing."""
+    """A column of numbers, NaN where missing."""
     found, wrong = numbers(column, missing)
     refusals.add(wrong, name, "not a finite number (list it under missing, or make the column categorical)")
     return pa.array(found)
 
 
 def ids(column: pa.Array, treatment: Categorical, missing: Sequence[str]) -> tuple[pa.Array, pa.Array]:
-    """A categorical column: the text of every value, and the text or the hashed id to go on with."""
+    """A categorical column: the text of every value, and its text or hashed id for encoding."""
     text = texts(column, missing)
     return text, hashed(text, treatment.buckets) if treatment.buckets else text
 
 
 def lists(column: pa.Array, treatment: Multihot, missing: Sequence[str]) -> tuple[pa.Array, pa.Array]:
-    """A multi-hot column: the text of every value, and lists of text or of hashed ids to go on with.
+    """A multi-hot column: the text of every value, and lists of text or hashed ids for encoding.
 
-    Missing values within a list are left out, and so are those after the longest length.
+    Drops missing values within a list, and values beyond the maximum length.
     """
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
         column = pc.split_pattern(texts(column, missing), treatment.separator)

@@ -1,4 +1,4 @@
-"""From typed columns to samples: the NVTabular workflow, which is built from what was fitted."""
+"""From typed columns to samples: the NVTabular workflow, built from the fitted statistics."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, S
 from components.workflows.workers import Workers
 
 ROW_GROUP = 32_768
-# Categorify keeps 0 for padding, 1 for null and 2 for what is not in the vocabulary; in tables all three are 0.
+# Categorify reserves 0 for padding, 1 for null and 2 for unknown values; tables map all three to 0.
 _RESERVED = 2
 
 
 def fit_vocabularies(
     workers: Workers, partitions: Sequence[Partition], sources: Sequence[Source], scratch: Path
 ) -> dict[str, pa.Array]:
-    """The values of every column with a vocabulary in the training rows, most frequent first; ties in order of text.
+    """The vocabularies of the training rows, by column, most frequent value first; ties alphabetical.
 
     Args:
         workers: run the tasks.
-        partitions: with the columns as text.
+        partitions: hold the columns as text.
         sources: the columns.
         scratch: folder for NVTabular's tables.
     """
@@ -63,12 +63,12 @@ def _vocabulary(path: Path, name: str) -> pa.Array:
 
 
 def build_workflow(fitted: Fitted, sources: Sequence[Source], scratch: Path) -> Workflow:
-    """The workflow that makes features of a frame of :func:`_frame`.
+    """The workflow from a frame of :func:`_frame` to features.
 
     Args:
-        fitted: on the training rows.
+        fitted: statistics of the training rows.
         sources: the columns.
-        scratch: where the workflow keeps its tables, as long as it is used.
+        scratch: folder of the workflow's tables; must outlive it.
     """
     inputs, nodes = [], []
     if fitted.vocabularies:
@@ -90,7 +90,7 @@ def build_workflow(fitted: Fitted, sources: Sequence[Source], scratch: Path) -> 
 
 
 def _number(name: str, number: FittedNumber) -> list[Any]:
-    """The number, and an indicator of where it was missing if it was in training."""
+    """The number, and a missing indicator if training rows lack it."""
     fill = ops.FillMedian(add_binary_cols=number.indicator)
     fill.medians = {name: number.fill}
     scale = ops.Normalize(out_dtype=np.float32)
@@ -100,7 +100,7 @@ def _number(name: str, number: FittedNumber) -> list[Any]:
 
 
 def _bins(name: str, number: FittedNumber) -> Any:
-    """The id of the number's bin; np.digitize gives 0 below the first boundary, where missing values are put."""
+    """The id of the number's bin; np.digitize gives 0 below the first boundary, where missing values go."""
     boundaries = [-np.finfo(np.float64).max, *number.edges]
     return _logarithm([name], number) >> ops.FillMissing(-np.inf) >> ops.Bucketize({name: boundaries})
 
@@ -113,8 +113,8 @@ def features(fitted: Fitted, schema: TableSchema) -> tuple[dict[str, Feature], d
     """The features of the samples, and their channels.
 
     Args:
-        fitted: on the training rows.
-        schema: of the table.
+        fitted: statistics of the training rows.
+        schema: table schema.
     """
     label = Feature(feature_name(schema.label.column), "bool")
     by_channel: dict[str, list[Feature]] = {Channel.LABEL: [label]}
@@ -126,7 +126,7 @@ def features(fitted: Fitted, schema: TableSchema) -> tuple[dict[str, Feature], d
 
 
 def _features_of(source: Source, fitted: Fitted) -> Iterator[tuple[str, Feature]]:
-    """The features of a column, each with its channel."""
+    """Yields the features of a column, each with its channel."""
     treatment = source.treatment
     if isinstance(treatment, Group):
         yield Channel.GROUP, Feature(source.name, "int64")
@@ -148,13 +148,13 @@ def _features_of(source: Source, fitted: Fitted) -> Iterator[tuple[str, Feature]
 
 @dataclass(frozen=True)
 class Encoder:
-    """Makes the samples of partitions.
+    """Converts partitions to samples.
 
     Attributes:
-        schema: of the table.
-        features: of the samples, in order.
-        workflow: built from what was fitted; None where every column is hashed.
-        groups: file with the keys of all groups, int64, ascending; a group's id is its place there, from 1.
+        schema: table schema.
+        features: sample features, in order.
+        workflow: converts frames to features; None if every column is hashed.
+        groups: file with the keys of all groups, int64, ascending; a group's id is its position, from 1.
     """
 
     schema: TableSchema
@@ -163,10 +163,10 @@ class Encoder:
     groups: Path
 
     def write(self, partition: Partition, number: int, output: Path) -> tuple[int, int]:
-        """Writes train/part.<number>.parquet and test/part.<number>.parquet, each where it has rows.
+        """Writes train/part.<number>.parquet and test/part.<number>.parquet, each unless empty.
 
         Returns:
-            The rows of each.
+            The rows of each split.
         """
         rows = pq.read_table(partition.path)
         samples = self._samples(rows)
@@ -200,7 +200,7 @@ class Encoder:
 
 
 def _frame(rows: pa.Table, sources: Sequence[Source]) -> pd.DataFrame:
-    """The columns that the workflow reads; a number with bins is there twice."""
+    """The columns that the workflow reads; a number with bins appears twice."""
     columns = {}
     for source in sources:
         if source.vocabulary:

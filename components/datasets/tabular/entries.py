@@ -31,7 +31,7 @@ class Label:
     """Which samples are positive: a column that is 0 or 1, or one of four comparisons of a column.
 
     Attributes:
-        column: of the table.
+        column: column name.
         above: positive where the number is larger.
         below: positive where the number is smaller.
         equals: the positive value.
@@ -54,7 +54,7 @@ class Label:
 
     @property
     def comparisons(self) -> list[str]:
-        """Those that are given; at most one may be."""
+        """The comparisons given; at most one is allowed."""
         given = {"above": self.above, "below": self.below, "equals": self.equals, "in": self.in_}
         return [name for name, value in given.items() if value is not None]
 
@@ -106,10 +106,10 @@ class Numeric:
 
     Attributes:
         number: whether the number itself is a feature.
-        scale: subtract the mean and divide by the standard deviation of the training rows, or not.
+        scale: whether to standardise by the training rows' mean and standard deviation.
         log: take sign(x) ln(1 + |x|) first.
         bins: quantile bins of a categorical feature beside the number; 0 is none.
-        fill: what stands for a missing number.
+        fill: replacement of missing numbers.
     """
 
     __pydantic_config__ = _PART
@@ -127,7 +127,7 @@ class Categorical:
 
     Attributes:
         at_least: rarer values share id 0 with missing ones.
-        buckets: hash into so many instead; 0 is a vocabulary.
+        buckets: number of hash buckets instead; 0 is a vocabulary.
     """
 
     __pydantic_config__ = _PART
@@ -138,11 +138,11 @@ class Categorical:
 
 @dataclass(frozen=True)
 class Multihot:
-    """A list of ids; rare and unknown values are left out by the models, as padding is.
+    """A list of ids; models mask rare and unknown values like padding.
 
     Attributes:
-        longest: values after the first so many are ignored.
-        separator: between the values, where the column is text.
+        longest: maximum length; later values are ignored.
+        separator: separator of the values in a text column.
         at_least: as in :class:`Categorical`.
         buckets: as in :class:`Categorical`.
     """
@@ -157,7 +157,7 @@ class Multihot:
 
 @dataclass(frozen=True)
 class Group:
-    """Which samples are ranked against each other; a group lies in one split and, unless told otherwise, in one file.
+    """Which samples are ranked against each other; a group lies in one split and, by default, in one file.
 
     Attributes:
         across_files: whether a group may continue in another file of its split.

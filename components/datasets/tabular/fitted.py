@@ -1,7 +1,7 @@
-"""What is fitted on the training rows, as plain data: vocabularies and the statistics of numbers.
+"""Plain data fitted on the training rows: vocabularies and the statistics of numbers.
 
-Runs exchange only this: the same rows give the same bytes, and nothing is unpickled. It lies in the folder vocabulary/,
-which records and models carry on.
+Runs exchange only this: the same rows give the same bytes, and nothing is unpickled. It is stored in the folder
+vocabulary/, which is copied to records and models.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ class FittedNumber:
 
     Attributes:
         log: whether its logarithm is taken first.
-        fill: what stands for a missing value.
-        mean: subtracted.
-        deviation: divided by; 0 leaves a constant at 0.
-        indicator: whether a feature tells where it was missing.
-        edges: ascending; values from the i-th on belong to bin i + 2 or a later one. Empty where there are no bins.
+        fill: replacement of missing values.
+        mean: subtrahend.
+        deviation: divisor; 0 maps a constant to 0.
+        indicator: whether a missing indicator is a feature.
+        edges: ascending; values from edge i on belong to bin i + 2 or a later one. Empty without bins.
     """
 
     log: bool
@@ -89,14 +89,14 @@ def fit_number(treatment: Numeric, statistics: NumberStatistics) -> FittedNumber
 
 
 def bin_edges(sample: np.ndarray, bins: int) -> tuple[float, ...]:
-    """Where the second and every later bin begins.
+    """The lower edges of the second and later bins.
 
-    A value that fills a bin alone, as the many zeros of a count do, has one; the others share the rest of the bins
-    equally. Where there are no more distinct values than bins, each has its own.
+    A value that fills a bin, such as the zeros of a count, gets its own; the others share the remaining bins equally.
+    With no more distinct values than bins, each gets its own.
 
     Args:
         sample: values.
-        bins: how many; heavy values may add a few.
+        bins: number of bins; heavy values may add a few.
     """
     distinct, counts = np.unique(sample, return_counts=True)
     if len(distinct) <= bins:
@@ -110,7 +110,7 @@ def bin_edges(sample: np.ndarray, bins: int) -> tuple[float, ...]:
 
 
 def vocabulary_file(name: str) -> str:
-    """Where the vocabulary of a feature lies in an artifact."""
+    """The path of a feature's vocabulary in an artifact."""
     return f"{VOCABULARY}/{name}.parquet"
 
 
@@ -118,7 +118,7 @@ def write_fitted(fitted: Fitted, sources: Sequence[Source], folder: Path) -> str
     """Writes vocabulary/<feature>.parquet (id int32, value string) and vocabulary/numbers.json.
 
     Returns:
-        A digest of the statistics of numbers, by which models are told apart that cannot be compared on the same data.
+        A digest of the number statistics; models whose digests differ cannot be compared on the same data.
     """
     (folder / VOCABULARY).mkdir()
     for name, values in fitted.vocabularies.items():
@@ -131,20 +131,20 @@ def write_fitted(fitted: Fitted, sources: Sequence[Source], folder: Path) -> str
 
 
 def _described(sources: Sequence[Source]) -> list[dict[str, Any]]:
-    """The columns and their treatment, as JSON gives them back."""
+    """The columns and their treatment, as JSON values."""
     return [{"name": source.name, "column": source.column, **asdict(source.treatment)} for source in sources]
 
 
 def read_fitted(place: str, sources: Sequence[Source], scratch: Path) -> Fitted:
-    """What an earlier run fitted.
+    """Reads the statistics of an earlier run.
 
     Args:
-        place: folder or URI of an output of this step, or of records or a model that carry its vocabulary.
+        place: folder or URI of this step's output, or of records or a model with its vocabulary.
         sources: the columns, and their treatment in the schema.
         scratch: folder for fetched files.
 
     Raises:
-        KfrecError: there is nothing of the kind, or it was fitted for another schema.
+        KfrecError: there are none, or they were fitted for another schema.
     """
     folder = Path(place)
     if is_uri(place):

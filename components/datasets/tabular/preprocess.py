@@ -43,10 +43,10 @@ if TYPE_CHECKING:
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
-    """Writes the samples of both splits, their specification, the schema and what was fitted.
+    """Writes the samples of both splits, their specification, the schema and the fitted statistics.
 
     Returns:
-        Counts: train and test samples, rows read, rows without a label that were dropped, and malformed rows.
+        Counts: train and test samples, rows read, unlabelled rows dropped, and malformed rows.
 
     Raises:
         KfrecError: bad input.
@@ -100,7 +100,7 @@ def _vocabularies(fitted: Fitted) -> dict[str, Any]:
 
 
 def _partitions(schema: TableSchema, rows: Rows, place: str) -> list[Partition]:
-    """The partitions, with what tells their splits apart."""
+    """The partitions, with the time threshold of a split by time."""
     if not rows.partitions:
         raise KfrecError(f"{place}: label: no row is left after those without a label were dropped; correct the label")
     since = threshold(schema.split, rows.partitions, place) if isinstance(schema.split, ByTime) else None
@@ -125,7 +125,7 @@ def _check(found: Survey, schema: TableSchema, partitions: Sequence[Partition], 
     """Checks that both splits have rows, that both labels occur, and that no group is cut.
 
     Raises:
-        KfrecError: they do not, or one is.
+        KfrecError: one of these fails.
     """
     for split, rows, positive in zip(("train", "test"), found.rows.tolist(), found.positive.tolist(), strict=True):
         if not rows:
@@ -154,7 +154,7 @@ def _fitted(
     scratch: Path,
     place: str,
 ) -> tuple[Fitted, dict[str, Any]]:
-    """What to encode with, and notes about it: fitted, kept, or refitted if too many values are unknown."""
+    """The statistics to encode with, and metadata: fitted, kept, or refitted if too many values are unknown."""
     notes: dict[str, Any] = {"vocabulary": "fitted", "out_of_vocabulary_rate": 0.0}
     if given is not None:
         rate, limit = _unknown(partitions, schema.sources, given), parameters.out_of_vocabulary_limit
@@ -180,7 +180,7 @@ def _fitted(
 
 
 def _unknown(partitions: Sequence[Partition], sources: Sequence[Source], given: Fitted) -> float:
-    """Share of the training rows' values, over all columns with a vocabulary, that are not in it."""
+    """The out-of-vocabulary share of the training rows' values, over all columns with a vocabulary."""
     values = unknown = 0
     for partition in partitions:
         for source in sources:

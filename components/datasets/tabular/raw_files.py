@@ -31,9 +31,9 @@ class TableFile:
     """A table.
 
     Attributes:
-        path: of the file.
-        number: place among the tables, from 0.
-        split: that the schema puts it in: "train", "test", or empty where rows decide.
+        path: the file.
+        number: index among the tables.
+        split: split by file: "train", "test", or empty where rows decide.
     """
 
     path: Path
@@ -42,10 +42,10 @@ class TableFile:
 
 
 def find_schema(raw: Artifact, named: str) -> tuple[str, str]:
-    """The schema's place and text: the file or URI ``named``, or else the one beside the tables.
+    """The schema's location and text: the file or URI ``named``, or else the one beside the tables.
 
     Raises:
-        KfrecError: it is nowhere, or cannot be read.
+        KfrecError: it is missing or unreadable.
     """
     if is_uri(named):
         uri, _, name = named.rpartition("/")
@@ -71,7 +71,7 @@ def read_schema(place: str, text: str) -> TableSchema:
     """The schema in the text of a YAML file.
 
     Raises:
-        KfrecError: it is wrong; ``place`` begins the line.
+        KfrecError: it is invalid; the message begins with ``place``.
     """
     return parse_schema(place, parse_yaml(place, text))
 
@@ -80,7 +80,7 @@ def find_tables(raw: Artifact, schema: TableSchema, place: str) -> list[TableFil
     """The tables that a schema reads, sorted by name.
 
     Raises:
-        KfrecError: a pattern of the schema fits no file, a file is there twice, or belongs to no split or to two.
+        KfrecError: a pattern matches no file, a file is duplicated, or belongs to no split or to two.
     """
     paths = [path for path in raw.paths("*") if TABLES.matches(path.name)]
     _require_each(raw, schema.files, paths, f"{place}: files")

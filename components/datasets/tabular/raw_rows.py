@@ -1,7 +1,7 @@
-"""Raw rows of tables: the columns of the schema, encoded with what was fitted.
+"""Raw rows of tables: the columns of the schema, encoded with the fitted statistics.
 
-The NVTabular workflow of preprocessing takes seconds to import, and images that serve lack it. So the same
-arithmetic is here in NumPy; a test compares both on the same rows.
+NVTabular takes seconds to import, and serving images lack it. So this repeats the workflow's arithmetic in NumPy; a
+test compares both on the same rows.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class TableRows:
 
     Args:
         spec: the model's feature specification.
-        inputs: features that it reads.
+        inputs: names of the model's input features.
 
     Raises:
-        KfrecError: the schema or something fitted is missing.
+        KfrecError: the schema or a fitted file is missing.
     """
 
     def __init__(self, spec: FeatureSpec, inputs: Collection[str]) -> None:
@@ -107,7 +107,7 @@ class TableRows:
         return found, (text.is_valid().to_numpy(zero_copy_only=False) & ~known).astype(np.int32)
 
     def _multihot(self, source: Source, treatment: Multihot, column: pa.Array) -> tuple[np.ndarray, np.ndarray]:
-        """Lists padded with 0 on the left, as records are."""
+        """Lists left-padded with 0, as in records."""
         text, values = lists(column, treatment, self._schema.missing)
         sizes = np.diff(values.offsets.to_numpy()).astype(np.int64)
         found, lacking = values.values.to_numpy(zero_copy_only=False), np.zeros(len(sizes), np.int32)
@@ -140,9 +140,9 @@ def encode_number(name: str, number: FittedNumber, values: np.ndarray) -> dict[s
     """The features of a number, as the workflow of preprocessing makes them.
 
     Args:
-        name: of the number's feature.
-        number: what was fitted.
-        values: float64, NaN where one is missing.
+        name: feature name.
+        number: fitted statistics.
+        values: float64, NaN where missing.
     """
     taken = logarithm(values) if number.log else values
     missing = np.isnan(taken)
@@ -154,7 +154,7 @@ def encode_number(name: str, number: FittedNumber, values: np.ndarray) -> dict[s
 
 
 def _features_of(source: Source) -> set[str]:
-    """Names of the features that may be made of a column for a model; none of a group."""
+    """Names of the possible features of a column; none for a group."""
     if isinstance(source.treatment, Group):
         return set()
     if isinstance(source.treatment, Numeric):

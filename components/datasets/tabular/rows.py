@@ -33,14 +33,14 @@ LABEL, GROUP = ".label", ".group"
 
 @dataclass
 class Rows:
-    """What was read.
+    """The result of the first pass.
 
     Attributes:
-        partitions: parquet files: LABEL, what tells the splits apart, GROUP, and a column for each feature: float64
-            numbers (NaN where one is missing), text (null), hashed ids (0), and lists of the last two.
+        partitions: parquet files: LABEL, the split column, GROUP, and a column for each feature: float64 numbers (NaN
+            where missing), text (null), hashed ids (0), and lists of the last two.
         read: rows of the tables.
-        unlabelled: rows without a label that were dropped.
-        malformed: rows that were refused.
+        unlabelled: rows dropped for want of a label.
+        malformed: rows refused.
     """
 
     partitions: list[Path] = field(default_factory=list)
@@ -51,18 +51,18 @@ class Rows:
 
 @dataclass(frozen=True)
 class Reading:
-    """How to read.
+    """The options of the first pass.
 
     Attributes:
-        schema: of the tables.
-        place: of the schema, for messages.
-        seed: of a random split.
-        malformed_limit: largest accepted share of rows that do not fit.
-        quarantine: folder for those rows.
+        schema: table schema.
+        place: location of the schema, for messages.
+        seed: seed of a random split.
+        malformed_limit: largest accepted share of malformed rows.
+        quarantine: folder for malformed rows.
         rows_per_partition: rows of a partition.
         workers: processes that will work on the partitions.
-        scheduler: address of a Dask scheduler that will instead.
-        profiler: takes the rows, too, as the table ``rows``.
+        scheduler: address of a Dask scheduler, used instead.
+        profiler: also takes the rows, as the table ``rows``.
     """
 
     schema: TableSchema
@@ -112,13 +112,13 @@ def read_tables(tables: Sequence[TableFile], reading: Reading, scratch: Path) ->
 
 
 def _shown(schema: TableSchema) -> dict[str, str]:
-    """The names that columns of a partition have in the profile, where they differ."""
+    """Partition column to its name in the profile, where they differ."""
     shown = {LABEL: feature_name(schema.label.column), TIME: "time of the split"}
     return shown | ({GROUP: schema.group.name} if schema.group else {})
 
 
 def _profiler(reading: Reading, shown: Mapping[str, str]) -> TableProfiler:
-    """What profiles the rows: the label, all features, and the time where rows are split by it."""
+    """The profiler of the label, all features, and the time of a split by time."""
     schema, columns = reading.schema, [Profiled(shown[LABEL], CATEGORY)]
     for source in schema.sources:
         if isinstance(source.treatment, Numeric):
@@ -134,7 +134,7 @@ def _profiler(reading: Reading, shown: Mapping[str, str]) -> TableProfiler:
 
 
 class _Reader:
-    """Converts batches, and remembers what only shows over all of them."""
+    """Converts batches, and keeps the state of checks over all of them."""
 
     def __init__(self, reading: Reading) -> None:
         self._schema, self._place = reading.schema, reading.place
@@ -144,7 +144,7 @@ class _Reader:
         self._earlier: list[tuple[TableFile, np.ndarray]] = []
 
     def convert(self, batch: Batch, table: TableFile, first_row: int) -> tuple[pa.RecordBatch, Refusals, np.ndarray]:
-        """The columns of a partition, what was refused, and bool where a row has no label and is dropped."""
+        """The partition columns, the refusals, and the mask of dropped unlabelled rows."""
         schema, rows = self._schema, batch.rows
         refusals = Refusals(rows, batch.lines)
         label, dropped = labels(rows.column(schema.label.column), schema.label, schema.missing, refusals)
@@ -192,7 +192,7 @@ class _Reader:
         self._earlier.append((table, found))
 
     def finish(self) -> None:
-        """What shows once all tables were read.
+        """Runs the checks over all tables.
 
         Raises:
             KfrecError: a column of ids holds numbers with a fraction, or a value of the test split never occurred.
@@ -207,7 +207,7 @@ class _Reader:
 
 
 class _Partitions:
-    """Cuts what was read into files of equally many rows."""
+    """Writes rows to files of equal size."""
 
     def __init__(self, scratch: Path, reading: Reading, rows: Rows) -> None:
         self._scratch, self._reading, self._rows = scratch, reading, rows

@@ -1,4 +1,4 @@
-"""The schema of a table: schema.yaml, as typed data; docs/bring-your-own-data.md describes it to its writer."""
+"""The schema of a table: schema.yaml, as typed data; see docs/bring-your-own-data.md."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from components.steps.settings_file import Several, merge
 
 @dataclass(frozen=True)
 class Source:
-    """A column, and the feature that is made of it.
+    """A column and its feature.
 
     Attributes:
-        name: of the feature: that of the column, with ``_`` for what is no letter, digit or underscore.
-        column: of the table.
-        treatment: how.
+        name: feature name: the column's, with ``_`` for all but letters, digits and underscores.
+        column: column name.
+        treatment: how to encode it.
     """
 
     name: str
@@ -42,7 +42,7 @@ class Source:
 
     @property
     def vocabulary(self) -> Categorical | Multihot | None:
-        """The treatment, where the ids are of a vocabulary rather than hashed; None for all others."""
+        """The treatment, if its ids come from a vocabulary; else None."""
         if isinstance(self.treatment, Categorical | Multihot) and not self.treatment.buckets:
             return self.treatment
         return None
@@ -50,17 +50,17 @@ class Source:
 
 @dataclass(frozen=True)
 class TableSchema:
-    """A table, as its file describes it.
+    """The schema of a table.
 
     Attributes:
         label: which samples are positive.
-        split: which rows are for the test.
+        split: which rows are test rows.
         columns: column to role and treatment.
         drop: columns that are not read; ``*`` is every other one.
-        files: patterns of the tables' names.
-        format: of the files; "auto" goes by the name.
-        delimiter: between the values of a CSV file.
-        names: of the columns, for CSV files without a header.
+        files: patterns of file names.
+        format: file format; "auto" goes by the name.
+        delimiter: CSV delimiter.
+        names: column names of CSV files without a header.
         missing: texts that stand for a missing value.
     """
 
@@ -78,7 +78,7 @@ class TableSchema:
         """Checks the entries against each other.
 
         Raises:
-            ValueError: they do not go together.
+            ValueError: they are inconsistent.
         """
         if len(self.label.comparisons) > 1:
             raise ValueError(f"label: {' and '.join(self.label.comparisons)} are given; give one of them")
@@ -111,7 +111,7 @@ class TableSchema:
 
     @property
     def group(self) -> Source | None:
-        """The column of the groups."""
+        """The group column."""
         return next((source for source in self.sources if isinstance(source.treatment, Group)), None)
 
     @property
@@ -121,7 +121,7 @@ class TableSchema:
         return tuple(dict.fromkeys((self.label.column, *split, *self.columns)))
 
     def _features(self) -> Iterator[tuple[str, str]]:
-        """Names of all features that may come to be, each with its column."""
+        """Names of all possible features, each with its column."""
         yield feature_name(self.label.column), self.label.column
         for source in self.sources:
             if not isinstance(source.treatment, Numeric) or source.treatment.number:
@@ -133,7 +133,7 @@ class TableSchema:
 
 
 def feature_name(column: str) -> str:
-    """The name of a feature: of the signature of an exported model, and of a file of its vocabulary."""
+    """The feature name, used in exported signatures and vocabulary file names."""
     return re.sub(r"\W", "_", column, flags=re.ASCII).lstrip("_") or "column"
 
 
@@ -143,7 +143,7 @@ def bin_name(name: str) -> str:
 
 
 def missing_name(name: str) -> str:
-    """The feature that tells where a number was missing; NVTabular's name for it."""
+    """The missing indicator of a number, by NVTabular's name."""
     return f"{name}_filled"
 
 
@@ -152,10 +152,10 @@ def parse_schema(place: str, body: Mapping[str, Any]) -> TableSchema:
 
     Args:
         place: the file, for messages.
-        body: what YAML gave.
+        body: parsed YAML.
 
     Raises:
-        KfrecError: an entry is missing, unknown or wrong, or two do not go together.
+        KfrecError: an entry is missing, unknown or wrong, or two are inconsistent.
     """
     known = [entry.name for entry in fields(TableSchema)]
     for name in body:

@@ -1,4 +1,4 @@
-"""Which rows are for the test: known when a row is read or, where the newest are, once all rows were read."""
+"""Marks test rows: as they are read or, for a split by time, once all rows were read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from components.workflows.random_draws import draws
 
 # Columns of a partition beside the features; no feature's name has a dot.
 TEST, TIME = ".test", ".time"
-# The draws that split rows and groups.
+# The random stream that splits rows and groups.
 _STREAM = 3
 
 
@@ -27,9 +27,9 @@ class Splitter:
     """Marks rows as they are read.
 
     Args:
-        schema: with the split.
-        place: of the schema, for messages.
-        seed: of a random split.
+        schema: defines the split.
+        place: location of the schema, for messages.
+        seed: seed of a random split.
     """
 
     def __init__(self, schema: TableSchema, place: str, seed: int) -> None:
@@ -37,13 +37,13 @@ class Splitter:
         self._unseen = list(self._split.test) if isinstance(self._split, ByColumn) else []
 
     def mark(self, rows: pa.RecordBatch, file_split: str, keys: np.ndarray, refusals: Refusals) -> tuple[str, pa.Array]:
-        """The column that tells the splits apart, and its name.
+        """The name of the split column, and the column.
 
         Args:
-            rows: of one table.
-            file_split: of that table, where files decide.
-            keys: int64, of the rows, or of their groups; a random split never cuts equal ones.
-            refusals: get the rows whose split is not known.
+            rows: rows of one table.
+            file_split: split of that table, where files decide.
+            keys: int64, of rows or their groups; a random split keeps equal keys together.
+            refusals: collect the rows of unknown split.
 
         Raises:
             KfrecError: a value is in neither list of the schema.
@@ -80,7 +80,7 @@ class Splitter:
         """Checks, once all rows were read, that every value of the test split occurred.
 
         Raises:
-            KfrecError: one did not.
+            KfrecError: one is absent.
         """
         if self._unseen and isinstance(self._split, ByColumn):
             raise KfrecError(
@@ -89,15 +89,15 @@ class Splitter:
 
 
 def threshold(split: ByTime, partitions: Sequence[Path], place: str) -> float:
-    """The time from which on rows are for the test.
+    """The time from which rows are test rows.
 
     Args:
-        split: by time.
+        split: the split by time.
         partitions: files with the column TIME; 8 bytes of memory a row.
-        place: of the schema, for messages.
+        place: location of the schema, for messages.
 
     Raises:
-        KfrecError: the time of the schema is none, or all rows have the same.
+        KfrecError: the schema's time is not a time, or all rows have the same time.
     """
     if split.since is not None:
         since, wrong = times(pa.array([str(split.since)]), ())

@@ -1,4 +1,4 @@
-"""The second pass: what is known of the training rows, partition by partition, and merged in their order."""
+"""The second pass: statistics of the training rows by partition, merged in order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from components.datasets.tabular.schema import Source
 from components.datasets.tabular.splits import TEST, TIME
 from components.workflows.random_draws import draws
 
-# Medians and quantiles are exact up to so many training rows, and those of a random sample of so many beyond.
+# Medians and quantiles are exact up to this many training rows; beyond, a random sample of this size estimates them.
 SAMPLE = 262_144
 _STREAM = 4
 
@@ -28,9 +28,9 @@ class Partition:
     """A partition file.
 
     Attributes:
-        path: of the file.
+        path: the file.
         first_row: its first row's number among those of all partitions.
-        since: the time from which on rows are for the test; None where the file itself marks them.
+        since: the time from which rows are test rows; None if the file itself marks them.
     """
 
     path: Path
@@ -38,7 +38,7 @@ class Partition:
     since: float | None = None
 
     def test_rows(self) -> np.ndarray:
-        """Where a row is for the test, bool."""
+        """The mask of the test rows, bool."""
         name = TEST if self.since is None else TIME
         column = pq.read_table(self.path, columns=[name])[name].to_numpy()
         return column if self.since is None else column >= self.since
@@ -50,12 +50,12 @@ class Partition:
 
 @dataclass
 class NumberStatistics:
-    """Of the training rows' numbers in a column, after the logarithm if that is asked for.
+    """Statistics of the training rows' numbers in a column, after the logarithm if enabled.
 
     Attributes:
-        known: how many are not missing.
-        missing: how many are.
-        mean: of those known.
+        known: number of known values.
+        missing: number of missing values.
+        mean: mean of the known values.
         squares: sum of their squared deviations from the mean.
         values: a sample, in ascending order of the rows' draws, NaN where missing.
     """
@@ -79,14 +79,14 @@ class NumberStatistics:
 
 @dataclass
 class Survey:
-    """Of a partition, or of several.
+    """Statistics of one partition, or of several.
 
     Attributes:
-        rows: of each split, train and test.
-        positive: of those, with label 1.
+        rows: rows of each split, train and test.
+        positive: of these, rows with label 1.
         groups: keys of the groups of each split, int64, sorted.
         draws: uint64, one for each sampled row, ascending.
-        numbers: by feature.
+        numbers: feature to statistics.
     """
 
     rows: np.ndarray
@@ -134,7 +134,7 @@ def survey(partition: Partition, sources: Sequence[Source], seed: int) -> Survey
 
 
 def merge(first: Survey, second: Survey) -> Survey:
-    """The survey of both; the moments are merged as Chan, Golub and LeVeque do (1979)."""
+    """Merges two surveys; moments as in Chan, Golub and LeVeque (1979)."""
     drawn = np.concatenate([first.draws, second.draws])
     chosen = np.argsort(drawn, kind="stable")[:SAMPLE]
     numbers = {}

@@ -32,8 +32,8 @@ drop: [comment]
 def write_synthetic(parameters: Any, folder: Path) -> None:
     """Generates visits.csv and schema.yaml in ``folder``; the same parameters give the same bytes.
 
-    The log-odds of a purchase add up effects of the city, of each tag, of the age, and of the price, where they peak in
-    the middle. One age of ten is missing, and one label of ten, at random, is another one than drawn.
+    The log-odds of a purchase add effects of the city, each tag, the age and the price, with a peak at medium prices.
+    One age in ten is missing, and one label in ten is flipped at random.
     """
     effects = np.random.default_rng([parameters.seed, 0])
     city_effect = effects.normal(0, 0.8, _CITIES)

@@ -34,7 +34,7 @@ class Batch:
     Attributes:
         rows: the columns that the schema reads.
         lines: int64, the number of each row from 1, counting the header and rows in quotes as one each.
-        bad: those before the last row that have too many or too few values.
+        bad: rows before the last one with too many or too few values.
         consumed: bytes of the file read since the last batch.
     """
 
@@ -50,7 +50,7 @@ def batches(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
     Args:
         path: of the table.
         schema: how to read it.
-        place: of the schema, for messages.
+        place: location of the schema, for messages.
 
     Raises:
         KfrecError: it is damaged, not UTF-8, or its columns are not those of the schema.
@@ -87,7 +87,7 @@ def _parquet(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
 def _csv(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
     for _, open_text in _texts(path):
         with open_text() as (stream, _):
-            # Arrow reports text that is no UTF-8 only after it has parsed a block of it.
+            # Arrow reports invalid UTF-8 only after parsing a block.
             codecs.getincrementaldecoder("utf-8")().decode(stream.read(_START))
         with open_text() as (stream, _):
             header = list(schema.names) or _header(stream, schema)
@@ -103,7 +103,7 @@ def _csv(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
         with open_text() as (stream, tell):
             reader = pa.csv.open_csv(
                 stream,
-                # Arrow numbers the lines in order on one thread alone.
+                # Arrow numbers lines in order on a single thread only.
                 pa.csv.ReadOptions(use_threads=False, block_size=_BLOCK, column_names=list(schema.names) or None),
                 _parse_options(schema, refuse),
                 pa.csv.ConvertOptions(
@@ -132,7 +132,7 @@ def _nothing(names: Iterable[str]) -> pa.RecordBatch:
 
 
 def _up_to(end: int, invalid: list[Any]) -> list[Any]:
-    """Takes the invalid rows before row ``end``, which each of them moves on by one; the others are of later blocks."""
+    """Takes the invalid rows before row ``end``; each moves ``end`` on by one. The others belong to later blocks."""
     taken: list[Any] = []
     while invalid and invalid[0].number < end + len(taken):
         taken.append(invalid.pop(0))
@@ -155,7 +155,7 @@ def _header(stream: Any, schema: TableSchema) -> list[str]:
 
 
 def _texts(path: Path) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """The CSV files in a file, each with what opens it as a stream and a function that tells the bytes read."""
+    """The CSV files in a file, each with a function that opens a stream and a counter of the bytes read."""
     if path.suffix != ".zip":
         yield path.name, lambda: _plain(path)
         return
@@ -185,7 +185,7 @@ def _check_names(path: Path, names: Sequence[str], schema: TableSchema, place: s
     """Compares the columns of a table with those of the schema.
 
     Raises:
-        KfrecError: a name is there twice, is missing, or has no role.
+        KfrecError: a name is duplicated, missing, or has no role.
     """
     has = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     for name in names:

@@ -1,4 +1,4 @@
-"""Columns of a table as text or as numbers, whatever the file holds them as."""
+"""Columns of a table as text or as numbers, whatever their type in the file."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import pyarrow.compute as pc
 
 from components.datasets.tabular.entries import Scalar
 
-# What Arrow's and Python's parsers both read.
+# Numbers that Arrow and Python both parse.
 _NUMBER = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$"
 _FRACTION = r"^[+-]?\d*\.\d*[1-9]\d*$"
 
 
 def texts(column: pa.Array, missing: Sequence[str]) -> pa.Array:
-    """A column as text without blanks around it, null where a value is missing.
+    """A column as stripped text, null where missing.
 
-    A float column of whole numbers, as pandas makes of integers with gaps, gives them without a fraction.
+    A float column of whole numbers, as pandas stores integers with gaps, becomes text without fractions.
     """
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
@@ -32,7 +32,7 @@ def texts(column: pa.Array, missing: Sequence[str]) -> pa.Array:
 
 
 def is_whole(values: np.ndarray) -> bool:
-    """Whether all numbers that are not missing are whole, and exact as floats."""
+    """Whether all known numbers are whole, and exact as floats."""
     known = values[~np.isnan(values)]
     return bool(np.all((np.abs(known) < 2.0**53) & (known == np.floor(known))))
 
@@ -61,7 +61,7 @@ def numbers(column: pa.Array, missing: Sequence[str]) -> tuple[np.ndarray, np.nd
 
 
 def _floats(column: pa.Array) -> np.ndarray:
-    """The values as float64, NaN where they are null or no numbers, as dates and lists are."""
+    """The values as float64, NaN where null or not a number, such as a date or a list."""
     try:
         return column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     except pa.ArrowException:
@@ -73,7 +73,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def times(column: pa.Array, missing: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """A column of times as numbers that sort as they do: the numbers themselves, or seconds of dates and times (UTC).
+    """A column of times as sortable numbers: the numbers themselves, or seconds since 1970 of dates and times (UTC).
 
     Returns:
         values: float64, NaN where a value is missing or wrong.
@@ -95,7 +95,7 @@ def times(column: pa.Array, missing: Sequence[str]) -> tuple[np.ndarray, np.ndar
 
 
 def is_among(column: pa.Array, values: Sequence[Scalar], missing: Sequence[str]) -> np.ndarray:
-    """Where a column has one of some values: as numbers if all of these are, and as text otherwise."""
+    """The mask of rows with one of ``values``: compared as numbers if all are numbers, else as text."""
     if all(isinstance(value, int | float) and not isinstance(value, bool) for value in values):
         return np.isin(numbers(column, missing)[0], np.array(values, np.float64))
     if all(isinstance(value, bool) for value in values):
@@ -108,7 +108,7 @@ def is_among(column: pa.Array, values: Sequence[Scalar], missing: Sequence[str])
 
 
 class IdCheck:
-    """Watches the values of a column of ids: numbers with a fraction among whole numbers are no ids.
+    """Checks the values of an id column: numbers with a fraction among whole numbers are no ids.
 
     Text may hold such numbers, as versions do.
     """
@@ -118,7 +118,7 @@ class IdCheck:
         self._fraction = ""
 
     def add(self, values: pa.Array) -> None:
-        """Looks at text values."""
+        """Takes text values."""
         if self._has_text:
             return
         distinct = pc.drop_null(pc.unique(values))

@@ -46,12 +46,12 @@ def dask_cluster(
     """The object to create.
 
     Args:
-        name: of the cluster; names of pods and of the service begin with it.
+        name: cluster name, the prefix of the names of pods and service.
         namespace: where it runs.
         workers: pods, each with one process.
-        settings: of the cluster.
-        owner: what it belongs to, if anything.
-        pod: of the step.
+        settings: cluster settings.
+        owner: owner reference, if any.
+        pod: the step's pod.
     """
     annotations = {"sidecar.istio.io/inject": "false", **settings.annotations}
     metadata: dict[str, Any] = {

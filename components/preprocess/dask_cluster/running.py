@@ -49,8 +49,8 @@ def running_cluster(
     """Yields the address of the scheduler of a new DaskCluster once all its workers have connected.
 
     Args:
-        workers: how many.
-        settings: of the cluster.
+        workers: number of workers.
+        settings: cluster settings.
         pace: polling interval and timeouts.
         tell: called with a line for the user.
 

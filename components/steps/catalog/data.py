@@ -128,7 +128,7 @@ class PreprocessParameters:
     seed: int = SEED
 
     def check(self) -> None:
-        """One place to run, and known checks."""
+        """Allows one cluster and known checks only."""
         failing(self.failing_checks)
         if self.scheduler and self.dask_workers:
             raise KfrecError(

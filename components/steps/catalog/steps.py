@@ -23,7 +23,7 @@ from components.steps.parameter import joined
 
 
 class Brought(NamedTuple):
-    """What a data set, model or task brings to a step.
+    """The parameters that a data set, model or task adds to a step.
 
     Attributes:
         parameters: dataclasses of its own parameters.
@@ -35,7 +35,7 @@ class Brought(NamedTuple):
 
 
 def _brought_by_model(name: str, judge: str) -> Brought:
-    """The model's parameters, and those that the task has for the train step; an empty one is the model's own."""
+    """The model's parameters, and those that the task has for the train step; an empty task is the model's own."""
     definition = model(name)
     return Brought((definition.parameters, task(judge or definition.task).training), definition.defaults)
 
@@ -74,8 +74,8 @@ class Step:
         shown: outputs of its KFP component that the UI draws, name to KFP's type; its module ``visualise`` fills them.
         chosen_by: the parameters that select a data set, model or task with its own parameters, such as model_type.
         brought: takes their values and returns these parameters.
-        varying: patterns of output files that hold times, places, run ids, versions or names of a graph, which differ
-            between two runs that are otherwise equal; a star matches slashes, too.
+        varying: patterns of output files that differ between otherwise equal runs (times, paths, run ids, versions,
+            graph names); a star matches slashes, too.
     """
 
     name: str
@@ -106,7 +106,7 @@ class Step:
         return _joined_by(names, self.brought, self.own)
 
     def of(self, **values: Any) -> Any:
-        """Its parameters with these values, which are not checked."""
+        """Its parameters with these values, unchecked."""
         return self.parameters(values)(**values)
 
 

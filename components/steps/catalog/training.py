@@ -118,10 +118,10 @@ class TrainParameters:
     )
 
     def check(self) -> None:
-        """Placements are readable, XLA compiles no exchange between ranks, and half precision has a loss scale.
+        """Requires valid placements, no collectives under XLA, and a loss scale for half precision.
 
         Raises:
-            KfrecError: they are not, or it would have to; or it has none.
+            KfrecError: one of these does not hold.
         """
         if self.fp16_allreduce and not self.amp:
             raise KfrecError(
@@ -159,7 +159,7 @@ class WorkerParameters(TrainParameters):
     )
 
     def check(self) -> None:
-        """Only what trained weights score is worth evaluating, and speed is measured in the other modes.
+        """Allows mode=eval only with trained weights and without a benchmark.
 
         Raises:
             KfrecError: mode=eval without weights, or with a benchmark.
@@ -184,7 +184,7 @@ class LaunchParameters(TrainParameters):
         "Gloo on this machine and MPI in an MPIJob, which supports no other",
         choices=(AUTO, GLOO, MPI),
     )
-    # of an MPIJob; the cluster's settings for all jobs are in the file job_settings
+    # MPIJob; the cluster's settings for all jobs are in the file job_settings
     workers_per_pod: int = param(1, "Processes in one pod of an MPIJob", unit="processes", at_least=1)
     gpus_per_worker: int = param(1, "GPUs of a process of an MPIJob", unit="GPUs", at_least=0, at_most=1)
     pod_cpu: str = param("8", "CPU of a worker pod of an MPIJob, a Kubernetes quantity", is_quantity=True)
@@ -214,10 +214,10 @@ class LaunchParameters(TrainParameters):
     run_id: str = RUN_ID
 
     def check(self) -> None:
-        """The workers share every batch evenly, and an MPIJob's communicate over MPI.
+        """Requires a batch divisible by the workers, and MPI for an MPIJob.
 
         Raises:
-            KfrecError: they do not.
+            KfrecError: one of these does not hold.
         """
         require_divisible(self.global_batch_size, self.workers)
         if (self.launcher, self.transport) == (MPIJOB, GLOO):

@@ -17,10 +17,10 @@ class Catalogue:
 
     Attributes:
         category: int32 [items], the category of each item.
-        cumulative: float64 [items], the popularity of each item and all before it; the last one is 1.
+        cumulative: float64 [items], cumulative popularity; the last one is 1.
         category_start: float64 [categories], the popularity of all items before the category.
         category_share: float64 [categories], the popularity of the category; sums to 1.
-        number: int64 [items], the number in each item's public name, which tells nothing about its popularity.
+        number: int64 [items], the number in each item's public name, independent of its popularity.
         has_metadata: bool [items], whether the item has a line of metadata.
     """
 
@@ -36,7 +36,7 @@ class Catalogue:
         return self._at(rng.random(count))
 
     def items_of(self, categories: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draws one item of each given category by popularity within it: int64, as long as ``categories``."""
+        """Draws one item per category by popularity within it: int64, shaped like ``categories``."""
         within = rng.random(len(categories)) * self.category_share[categories]
         return self._at(self.category_start[categories] + within)
 
@@ -54,7 +54,7 @@ def make_catalogue(items: int, categories: int, rng: np.random.Generator) -> Cat
     Args:
         items: number of items, at least ``categories``.
         categories: number of categories.
-        rng: source of all that is random here.
+        rng: source of randomness.
     """
     share = 1.0 / np.arange(1, categories + 1) ** _CATEGORY_EXPONENT
     share /= share.sum()

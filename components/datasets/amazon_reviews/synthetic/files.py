@@ -75,6 +75,6 @@ def _write_meta(catalogue: Catalogue, path: Path) -> None:
 
 @contextmanager
 def _gzip(path: Path) -> Iterator[gzip.GzipFile]:
-    """A .gz file whose bytes depend on its content alone: its header has neither name nor time."""
+    """A reproducible .gz file: its header has neither name nor time."""
     with path.open("wb") as raw, gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
         yield file

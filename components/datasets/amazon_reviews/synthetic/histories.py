@@ -60,11 +60,11 @@ def draw_reviews(
 
     Args:
         first_user: number of the first user.
-        users: how many users.
-        mean: mean number of reviews a user.
-        shuffled: draw items without regard to the user's interests (the control).
+        users: number of users.
+        mean: mean number of reviews per user.
+        shuffled: ignore the user's interests (the control).
         catalogue: the items.
-        rng: source of all that is random here.
+        rng: source of randomness.
     """
     lengths = _lengths(users, mean, rng)
     owner = np.repeat(np.arange(users), lengths)
@@ -82,7 +82,7 @@ def draw_reviews(
 
 
 def _lengths(users: int, mean: int, rng: np.random.Generator) -> np.ndarray:
-    """Reviews of each user: most have a little more than the fewest, a few very many, and one in twenty only some."""
+    """Reviews per user: most a little above a minimum, a few very many, and one in twenty below it."""
     short = rng.random(users) < _SHORT_USERS
     few = 1 + np.floor(rng.random(users) * max(1.0, _SHORT_SHARE * mean)).astype(np.int64)
     fewest = np.ceil(_FEWEST_SHARE * mean)
@@ -109,7 +109,7 @@ def _categories(
 
 
 def _times(lengths: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """When each review was written: days apart, a user's always later than the one before."""
+    """The time of each review: days apart, strictly ascending within a user."""
     longest_gap = np.minimum(30.0, (_DAYS / 2) / lengths)
     start = _OPENING + np.floor(rng.random(len(lengths)) * _DAYS / 2).astype(np.int64)
     gap = 1 + np.floor(rng.random(len(owner)) * longest_gap[owner]).astype(np.int64)

@@ -4,8 +4,8 @@ Ids follow a power law as in the public generator, with K - 1 values and g = 1 -
 
     id = floor((u (K^g - 1) + 1)^(1/g)) - 1,  u uniform in [0, 1)
 
-so that 0 is the most frequent one. A fixed bijection turns the id of a column into a value of 32 bits. Integers are
-such that ln(x + 3) is uniform in ln(3) to ln(3) + 4 before rounding. One in twenty of both is missing.
+so that 0 is the most frequent id. A fixed bijection turns the id of a column into a value of 32 bits. Integers are such
+that ln(x + 3) is uniform in ln(3) to ln(3) + 4 before rounding. One in twenty of both is missing.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _MIX_1, _MIX_2 = np.uint32(0x7FEB352D), np.uint32(0x846CA68B)
 
 @dataclass(frozen=True)
 class Impressions:
-    """Impressions, one row of each array.
+    """Impressions, one per array row.
 
     Attributes:
         labels: int8 ``[n]``.
-        integers: int64 ``[n, 13]``; those below 0 are missing.
+        integers: int64 ``[n, 13]``; negative is missing.
         ids: int64 ``[n, 26]``; -1 is missing.
         probabilities: float64 ``[n]``, of a click, given the features.
     """
@@ -55,7 +55,7 @@ def cardinalities(most: int) -> list[int]:
 
 
 def truth_of(parameters: Any) -> Truth:
-    """What the labels of a data set depend on."""
+    """The label model of a data set."""
     return Truth(cardinalities(parameters.synthetic_values), parameters.seed)
 
 

@@ -4,7 +4,7 @@
 
 z_i is ln(x + 3) of four of the integers, centred, 0 where it is missing. c runs over four columns with an effect of
 their own, and (c, d) over three pairs of columns whose vectors of four entries interact. These have at most 104
-values, so that some hundred thousand impressions tell them; the other columns are noise.
+values, so that some hundred thousand impressions suffice to learn them; the other columns are noise.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Truth:
 
     Args:
         sizes: distinct values of each column.
-        seed: of the data set.
+        seed: seed of the data set.
     """
 
     def __init__(self, sizes: Sequence[int], seed: int) -> None:
@@ -62,12 +62,12 @@ class Truth:
 def best_auc(parameters: Any, impressions: int = 1_000_000) -> float:
     """The AUC of the true probabilities, which no model surpasses but by chance.
 
-    It is the probability that a random click has a higher probability than a random impression without one: an
-    expectation over the labels, of so many of the generator's impressions. A data set with shuffled labels has 0.5.
+    The probability that a random click outranks a random non-click: an expectation over the labels of generated
+    impressions; 0.5 with shuffled labels.
 
     Args:
-        parameters: of the download step.
-        impressions: to average over.
+        parameters: download step parameters.
+        impressions: number to average over.
     """
     from components.datasets.criteo.synthetic.impressions import BLOCK, draw, truth_of
 

@@ -19,9 +19,8 @@ MOST_RANKED = 12
 def best_scores(generation: Any, sampling: Any) -> dict[str, float]:
     """MAP@12 and AUC of the true utilities.
 
-    Their order within a display is the best, since the odds of two of its ads depend on their utilities alone. Over all
-    rows another score of single rows may be better by 0.0003, since a place or a page also tells a little about the
-    other ads of a display.
+    Their order within a display is optimal, since the odds of two of its ads depend on their utilities alone. Over all
+    rows another score may gain 0.0003 AUC, since a place or page also says a little about a display's other ads.
 
     They are computed from the labels of the test samples, as a model's are. The displays are drawn again, so nothing is
     read, and memory does not grow with their number.
@@ -31,7 +30,7 @@ def best_scores(generation: Any, sampling: Any) -> dict[str, float]:
         sampling: parameters of the preprocess step.
 
     Returns:
-        ``map_at_12``, ``auc``, and how many ``displays`` and ``rows`` are test samples.
+        ``map_at_12``, ``auc``, and the number of test ``displays`` and ``rows``.
     """
     division = Division(sampling.seed, sampling.last_training_day, sampling.test_share, sampling.rate_folds)
     histogram = np.zeros((2, _BINS), np.int64)

@@ -14,7 +14,7 @@ from components.datasets.outbrain.synthetic.world import PLACES, World
 DAYS = 13
 AT_A_TIME = 16_384
 MOST_ADS = 12
-_SIZES = np.array([0, 0, 6, 14, 22, 16, 16, 6, 7, 4, 4, 2, 3]) / 100  # of displays with so many ads; 5.2 on average
+_SIZES = np.array([0, 0, 6, 14, 22, 16, 16, 6, 7, 4, 4, 2, 3]) / 100  # share by number of ads; mean 5.2
 _DISPLAYS_OF_USER = 3
 _UNKNOWN_PLACE = 0.02
 
@@ -29,9 +29,9 @@ class Displays:
         page: int64 [n], document that the user reads.
         time: int64 [n], milliseconds since the first day began.
         platform: int64 [n], 1 to 3.
-        place: int64 [n], of the user; PLACES where unknown.
-        ads: int64 [n, MOST_ADS], each once in a display.
-        shown: bool [n, MOST_ADS], the first ones of a row are shown, the others do not exist.
+        place: int64 [n], the user's place; PLACES where unknown.
+        ads: int64 [n, MOST_ADS], unique within a display.
+        shown: bool [n, MOST_ADS], mask of the ads; the rest of a row is padding.
         utility: float64 [n, MOST_ADS], 0 where labels are shuffled.
         clicked: int64 [n], column of the clicked ad.
     """
@@ -64,21 +64,21 @@ def _draw(
 ) -> Displays:
     user = rng.integers(0, users, count)
     page = np.searchsorted(world.page_popularity, rng.random(count), side="right")
-    # A user is always at one place, and nothing has to be kept of users: both are functions of the user's number.
+    # Place and platform are functions of the user's number, so users need no state.
     place = np.where(_share_of(user, 1) < _UNKNOWN_PLACE, PLACES, _share_of(user, 2) * PLACES).astype(np.int64)
     platform = 1 + np.searchsorted([0.4, 0.85], _share_of(user, 3), side="right")
     sizes = rng.choice(len(_SIZES), count, p=_SIZES)
     shown = np.arange(MOST_ADS) < sizes[:, None]
     ads = _distinct(world.ad_popularity, count, rng)
     utility = np.zeros(ads.shape) if shuffled else world.utility(ads, page, place)
-    # The largest of utilities with Gumbel noise has the probabilities of a softmax.
+    # Gumbel-max trick: samples from the softmax of the utilities.
     clicked = np.where(shown, utility + rng.gumbel(size=ads.shape), -np.inf).argmax(axis=1)
     time = np.floor((first + np.sort(rng.random(count)) * count) / total * DAYS * DAY).astype(np.int64)
     return Displays(first + 1 + np.arange(count), user, page, time, platform, place, ads, shown, utility, clicked)
 
 
 def _share_of(user: np.ndarray, stream: int) -> np.ndarray:
-    """A number from 0 to below 1 for each user, spread evenly."""
+    """A uniform number in [0, 1) for each user."""
     return (user + 1) * (0.6180339887498949 + stream * 0.17320508) % 1.0
 
 

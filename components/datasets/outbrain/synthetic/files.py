@@ -108,7 +108,7 @@ def _write_documents(world: World, rng: np.random.Generator, folder: Path) -> No
 
 
 def _or_not_known(column: Any, unknown: np.ndarray) -> pa.Array:
-    """A column as text, ``\\N`` where it is not known."""
+    """A column as text, ``\\N`` where unknown."""
     texts = pa.array(column).cast(pa.string())
     return pc.if_else(pa.array(unknown), _NOT_KNOWN, texts)
 
@@ -122,7 +122,7 @@ def _lines(columns: list[Any]) -> memoryview:
 
 @contextmanager
 def _file(folder: Path, name: str, header: tuple[str, ...]) -> Iterator[gzip.GzipFile]:
-    """A .csv.gz file whose bytes depend on its content alone: its header has neither name nor time."""
+    """A reproducible .csv.gz file: its header has neither name nor time."""
     with (folder / f"{name}.csv.gz").open("wb") as raw, gzip.GzipFile("", "wb", _LEVEL, raw, mtime=0) as file:
         file.write(f"{','.join(header)}\n".encode())
         yield file

@@ -1,11 +1,11 @@
 """The pages, ads and places of the synthetic data set, and what makes a user click.
 
-Of the ads in a display exactly one is clicked, ad ``j`` with probability ``exp(u_j) / sum(exp(u))``. The utility ``u``
-of an ad is its quality, plus MATCH if the page that the user reads has the ad's topic, plus LIKING if people in the
-user's place like that topic. A model sees the topic of a page, and an ad's through its advertiser.
+Exactly one ad of a display is clicked: ad ``j`` with probability ``exp(u_j) / sum(exp(u))``. The utility ``u`` of an ad
+is its quality, plus MATCH if the page that the user reads has the ad's topic, plus LIKING if people in the user's place
+like that topic. A model sees the topic of a page, and an ad's through its advertiser.
 
-Topics are equally frequent among pages and ads, and every place likes as many, so a row tells next to nothing about the
-other ads of its display: the utility also is the best order of single rows, which is all that a model sees.
+Topics are equally frequent among pages and ads, and every place likes as many, so a row says next to nothing about the
+other ads of its display: the utility is also the optimal score of single rows, which are all that a model sees.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class World:
         ad_popularity: float64 [ads], cumulative; the last one is 1.
         advertiser: int64 [ads].
         campaign: int64 [ads].
-        ad_number: int64 [ads], the public id, which tells nothing about the ad.
+        ad_number: int64 [ads], the public id, independent of the ad.
         page_topic: int64 [pages], -1 for a page without known topics.
         page_popularity: float64 [pages], cumulative.
         source: int64 [documents].
