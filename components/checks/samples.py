@@ -11,8 +11,10 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from components.workflows.random_draws import GAMMA, mixed
+
 _PENDING = 1 << 16
-_NULL = np.uint64(0x9E3779B97F4A7C15)
+_NULL = GAMMA  # hash of a null
 
 
 class RowSample:
@@ -121,10 +123,10 @@ def hashes_of(column: pa.ChunkedArray) -> np.ndarray:
 
 def row_hashes(columns: list[np.ndarray]) -> np.ndarray:
     """Hashes of rows from those of their columns."""
-    mixed = columns[0]
+    hashed = columns[0]
     for column in columns[1:]:
-        mixed = _mixed(mixed * np.uint64(31) + column)
-    return mixed
+        hashed = _mixed(hashed * np.uint64(31) + column)
+    return hashed
 
 
 def _is_float(column: pa.ChunkedArray) -> bool:
@@ -132,8 +134,4 @@ def _is_float(column: pa.ChunkedArray) -> bool:
 
 
 def _mixed(numbers: np.ndarray) -> np.ndarray:
-    """The finalizer of SplitMix64 (Steele, Lea and Flood, 2014), which spreads near numbers over all 64 bits."""
-    word = numbers.view(np.uint64) + _NULL
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return np.asarray(word ^ (word >> np.uint64(31)))
+    return np.asarray(mixed(numbers.view(np.uint64) + GAMMA))

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-_GAMMA = np.uint64(0x9E3779B97F4A7C15)
+GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1 = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2 = np.uint64(0x94D049BB133111EB)
 
@@ -31,14 +31,15 @@ def draws(xp: Any, seed: int, stream: int, users: Any, positions: Any, first: An
     Returns:
         uint64 [n, count].
     """
-    start = _mixed(xp.full(1, np.uint64((seed << 8 | stream) % 2**64)))
-    start = _mixed(users.astype(xp.uint64) ^ start)
+    start = mixed(xp.full(1, np.uint64((seed << 8 | stream) % 2**64)))
+    start = mixed(users.astype(xp.uint64) ^ start)
     numbers = first.astype(xp.uint64)[:, None] + xp.arange(count, dtype=xp.uint64)
     places = (positions.astype(xp.uint64) << np.uint64(32))[:, None] + numbers
-    return _mixed(start[:, None] + (places + np.uint64(1)) * _GAMMA)
+    return mixed(start[:, None] + (places + np.uint64(1)) * GAMMA)
 
 
-def _mixed(x: Any) -> Any:
+def mixed(x: Any) -> Any:
+    """The finalizer of SplitMix64, which spreads near uint64 numbers over all 64 bits."""
     x = (x ^ (x >> np.uint64(30))) * _MIX_1
     x = (x ^ (x >> np.uint64(27))) * _MIX_2
     return x ^ (x >> np.uint64(31))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,6 +32,17 @@ class Workers(Protocol):
     def run(self, tasks: Sequence[Delayed]) -> Iterator[tuple[int, Any]]:
         """Yields each task's index in ``tasks`` and its result, in order of completion."""
         ...
+
+
+def in_order(
+    workers: Workers, tasks: Sequence[Delayed], ended: Callable[[int, Any], Any] = lambda place, result: None
+) -> list[Any]:
+    """The results of ``tasks``, in their order; calls ``ended`` with the index and result of each as it completes."""
+    results: list[Any] = [None] * len(tasks)
+    for place, result in workers.run(tasks):
+        results[place] = result
+        ended(place, result)
+    return results
 
 
 class ThisProcess:

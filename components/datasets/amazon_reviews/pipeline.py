@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dask import delayed
-from dask.delayed import Delayed
 
 from components.datasets.amazon_reviews import encoding, samples
 from components.datasets.amazon_reviews.catalogue import write_catalogue
@@ -19,7 +18,7 @@ from components.datasets.amazon_reviews.sample_files import write_samples
 from components.errors import KfrecError
 from components.progress import progress
 from components.workflows.key_runs import KeyRange
-from components.workflows.workers import Workers
+from components.workflows.workers import Workers, in_order
 
 if TYPE_CHECKING:
     from components.datasets.amazon_reviews.parameters import PreprocessReviews
@@ -65,7 +64,7 @@ def select_histories(
         task(users, items, shortest, scratch / f"histories-{index}.parquet") for index, users in enumerate(partitions)
     ]
     with progress("sorting histories", len(partitions), "partitions") as bar:
-        found = _in_order(workers, tasks, lambda place, histories: bar.advance())
+        found = in_order(workers, tasks, lambda place, histories: bar.advance())
     folder, longest = files.reviews[0].parent, max(histories.longest for histories in found)
     if longest < shortest:
         raise KfrecError(
@@ -127,7 +126,7 @@ def encode_histories(
 
         task = delayed(encoding.write_encoded, pure=False)
         tasks = [task(path, encoder.workflow, to) for path, to in zip(files, outputs, strict=True)]
-        _in_order(workers, tasks, ended)
+        in_order(workers, tasks, ended)
     popularity = counter.popularity()
     popularity.save(scratch / "popularity")
     write_catalogue(popularity, encoder.catalogue, cardinalities["item"], output)
@@ -159,14 +158,5 @@ def write_splits(workers: Workers, encoded: EncodedData, parameters: PreprocessR
                 task(path, workflow, output / split / f"part.{index}.parquet")
                 for index, path in enumerate(encoded.histories)
             ]
-            counts[split] = sum(_in_order(workers, tasks, lambda place, _: bar.advance(encoded.reviews[place])))
+            counts[split] = sum(in_order(workers, tasks, lambda place, _: bar.advance(encoded.reviews[place])))
     return counts
-
-
-def _in_order(workers: Workers, tasks: Sequence[Delayed], ended: Callable[[int, Any], None]) -> list[Any]:
-    """The results of ``tasks``, in their order; calls ``ended`` for each as it completes."""
-    results: list[Any] = [None] * len(tasks)
-    for place, result in workers.run(tasks):
-        results[place] = result
-        ended(place, result)
-    return results

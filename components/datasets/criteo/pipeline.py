@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dask import delayed
-from dask.delayed import Delayed
 
 from components.datasets.criteo import vocabulary
 from components.datasets.criteo.columns import CATEGORICAL
 from components.datasets.criteo.partitions import Partition
 from components.datasets.criteo.samples import write_samples
 from components.progress import progress
-from components.workflows.workers import Workers
+from components.workflows.workers import Workers, in_order
 
 if TYPE_CHECKING:
     from components.datasets.criteo.parameters import PreprocessImpressions
@@ -75,7 +74,7 @@ def settle_vocabulary(
     with progress("counting values", sum(span.rows for span in train), "impressions") as bar:
         count = delayed(vocabulary.write_counts, pure=False)
         tasks = [count(span.partition, span.begin, span.end, path) for span, path in zip(train, files, strict=True)]
-        in_order(workers, tasks, lambda place: bar.advance(train[place].rows))
+        in_order(workers, tasks, lambda place, _: bar.advance(train[place].rows))
     threshold, kind, rate = parameters.frequency_threshold, "fitted", 0.0
     with progress("settling the vocabulary", len(CATEGORICAL), "columns") as bar:
         if given is not None:
@@ -91,7 +90,7 @@ def settle_vocabulary(
         if kind != "kept":
             fit = delayed(vocabulary.fit, pure=False)
             tasks = [fit(name, files, threshold, lookups, output) for name in CATEGORICAL]
-            sizes = in_order(workers, tasks, lambda _: bar.advance(1))
+            sizes = in_order(workers, tasks, lambda *_: bar.advance(1))
     return Settled(dict(zip(CATEGORICAL, sizes, strict=True)), kind, rate)
 
 
@@ -104,13 +103,4 @@ def write_split(workers: Workers, spans: Sequence[Span], lookups: Path, folder: 
             write(span.partition, span.begin, span.end, lookups, folder / f"part.{number}.parquet")
             for number, span in enumerate(spans)
         ]
-        return sum(in_order(workers, tasks, lambda place: bar.advance(spans[place].rows)))
-
-
-def in_order(workers: Workers, tasks: Sequence[Delayed], ended: Callable[[int], Any] = lambda place: None) -> list[Any]:
-    """The results of ``tasks``, in their order; calls ``ended`` with the index of each as it completes."""
-    results: list[Any] = [None] * len(tasks)
-    for place, result in workers.run(tasks):
-        results[place] = result
-        ended(place)
-    return results
+        return sum(in_order(workers, tasks, lambda place, _: bar.advance(spans[place].rows)))
