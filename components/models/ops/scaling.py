@@ -52,9 +52,7 @@ def all_finite(gradients: Sequence[tf.Tensor | tf.IndexedSlices]) -> tf.Tensor:
     """Whether all gradients are finite, scalar bool; reads each value once."""
     slices = [gradient.values for gradient in gradients if isinstance(gradient, tf.IndexedSlices)]
     dense = [gradient for gradient in gradients if not isinstance(gradient, tf.IndexedSlices)]
-    verdicts = [
-        tf.reduce_all(tf.math.is_finite(values)) for values in slices
-    ]  # dynamic number of rows
+    verdicts = [tf.reduce_all(tf.math.is_finite(values)) for values in slices]  # dynamic number of rows
     return tf.reduce_all([*verdicts, _all_finite(dense)] if dense else verdicts)
 
 
