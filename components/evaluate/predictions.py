@@ -15,12 +15,12 @@ _LABEL, _SCORE = "label", "score"
 
 
 def write_predictions(path: Path, scores: Scores) -> None:
-    """Writes columns label and score (float32), and those that the task keeps."""
+    """Writes columns label and score (float32), and the task's kept columns."""
     pq.write_table(pa.table({_LABEL: scores.labels, _SCORE: scores.values, **scores.kept}), path)
 
 
 def read_predictions(path: Path) -> Scores:
-    """What :func:`write_predictions` wrote.
+    """Reads the file of :func:`write_predictions`.
 
     Raises:
         KfrecError: the file cannot be read.

@@ -45,10 +45,10 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
     """Scores the test split in ``tfrecord`` with ``model`` and writes the ``evaluation`` folder.
 
     Returns:
-        Samples scored, as ``test``, and the main metrics in a line, as ``told``.
+        ``test``: samples scored; ``told``: the main metrics in a line.
 
     Raises:
-        KfrecError: an input is unfinished, they do not fit each other, or the test split lacks a class.
+        KfrecError: an input is unfinished, the inputs do not match, or the test split lacks a class.
     """
     inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
     deliver_kept(inputs["model"])

@@ -13,7 +13,7 @@ def log_to_kfp(evaluation_folder: Path | str, metrics: Any, classification_metri
     """Fills the visual outputs of the KFP component from a finished evaluation folder.
 
     Args:
-        evaluation_folder: what the evaluate step wrote.
+        evaluation_folder: output of the evaluate step.
         metrics: an ``Output[Metrics]``.
         classification_metrics: an ``Output[ClassificationMetrics]``; its curve has at most 200 points and finite
             thresholds, because it travels inside the artifact's metadata.
@@ -34,7 +34,7 @@ def log_to_kfp(evaluation_folder: Path | str, metrics: Any, classification_metri
 
 
 def show(folders: Mapping[str, Path], arguments: Mapping[str, Any]) -> None:
-    """Fills the outputs that the UI draws.
+    """Fills the outputs that the KFP UI renders.
 
     Args:
         folders: of the step, by name.

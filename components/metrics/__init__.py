@@ -1,6 +1,6 @@
-"""How good scores are: ranking, calibration, and confidence intervals of differences, over numpy arrays.
+"""Metrics over NumPy arrays: ranking, calibration, and confidence intervals of differences.
 
-Throughout, ``labels`` are 0 or 1, ``scores`` grow with the belief in 1, and both have one entry a sample.
+Throughout, ``labels`` are 0 or 1, higher ``scores`` mean a more likely 1, and both have one entry per sample.
 """
 
 from components.metrics.band import RocBands, roc_bands

@@ -13,7 +13,7 @@ POINTS = 101
 
 @dataclass(frozen=True)
 class Band:
-    """A curve with its pointwise confidence band; each has an entry for every false positive rate.
+    """A curve with its pointwise confidence band, with an entry per false positive rate.
 
     Attributes:
         estimate: on all samples.
@@ -31,10 +31,10 @@ class RocBands:
     """Two models' ROC curves on the same samples.
 
     Attributes:
-        false_positive_rate: from 0 to 1, evenly.
-        model: true positive rates of the model that is judged.
-        rival: of the other.
-        difference: of the first minus the second.
+        false_positive_rate: evenly spaced from 0 to 1.
+        model: true positive rates of the evaluated model.
+        rival: true positive rates of the other model.
+        difference: model minus rival.
     """
 
     false_positive_rate: np.ndarray
@@ -53,17 +53,17 @@ def roc_bands(
     confidence: float = CONFIDENCE,
     seed: int = 0,
 ) -> RocBands:
-    """True positive rates at even false positive rates, with percentile bootstrap bands.
+    """True positive rates at evenly spaced false positive rates, with percentile bootstrap bands.
 
-    A resample draws samples, or clusters, with replacement; both curves are of the same draw. The sort is done once.
+    A resample draws samples, or clusters, with replacement; both curves use the same draw. Scores are sorted once.
 
     Args:
         labels: 0 or 1, both present.
-        scores: of the model that is judged.
+        scores: of the evaluated model.
         rival_scores: of the other model, for the same samples.
-        clusters: samples of the same one are drawn together; None draws single samples.
+        clusters: samples of a cluster are drawn together; None draws single samples.
         samples: number of resamples.
-        confidence: level of the bands, each point by itself.
+        confidence: pointwise level of the bands.
         seed: of the draws.
     """
     rates = np.linspace(0, 1, POINTS)
@@ -91,7 +91,7 @@ def roc_bands(
 
 
 class _Curve:
-    """A ROC curve whose samples can be weighted."""
+    """A ROC curve with sample weights."""
 
     def __init__(self, labels: np.ndarray, scores: np.ndarray, rates: np.ndarray) -> None:
         self._rates, self._order = rates, np.argsort(-scores, kind="stable")
@@ -100,7 +100,7 @@ class _Curve:
         self._last_of_ties = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)
 
     def at(self, weights: np.ndarray) -> np.ndarray:
-        """The true positive rates; NaN where a class has no weight."""
+        """The true positive rates; NaN if a class has no weight."""
         weights = weights[self._order]
         positives = np.cumsum(np.where(self._positive, weights, 0.0))[self._last_of_ties]
         negatives = np.cumsum(np.where(self._positive, 0.0, weights))[self._last_of_ties]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-# Level of the intervals that are reported.
+# Level of the reported intervals.
 CONFIDENCE = 0.95
 _DRAWN_AT_ONCE = 1 << 20
 
@@ -51,26 +51,26 @@ def auc_difference_interval(
 ) -> Interval:
     """Percentile bootstrap interval of AUC(scores) - AUC(rival_scores) on the same samples.
 
-    Each resample draws samples with replacement and measures both on the same draw, so what makes a sample hard for
-    both cancels. The sort is done once; a resample only reweights it: with w the number of times that each sample
-    was drawn,
+    Each resample draws samples with replacement and evaluates both models on the same draw, which cancels the common
+    variance of the samples. Scores are sorted once; a resample is a reweighting: with w_i the number of draws of
+    sample i,
 
         AUC_w = sum_{i+} w_i * (W-(s_i) + W-[s_i]) / 2 / (W+ * W-)
 
-    where W-(s) and W-[s] are the weights of the negatives below s and at or below s. That is exact, ties included,
+    where W-(s) and W-[s] are the weights of the negatives below s and at or below s. This is exact, ties included,
     and linear in the number of samples.
 
     Source: Efron and Tibshirani, "An Introduction to the Bootstrap", 1993, chapters 13 and 8 (clusters).
 
     Args:
         labels: 0 or 1, both present.
-        scores: scores of the model that is judged.
+        scores: scores of the evaluated model.
         rival_scores: scores of the other model, for the same samples.
         samples: number of resamples.
         confidence: level of the interval, such as 0.95.
         seed: seed of the draws.
-        clusters: the user of each sample; whole users are drawn then, because a user's samples are not independent.
-            None draws single samples.
+        clusters: the user of each sample, to draw whole users, because a user's samples are not independent. None
+            draws single samples.
     """
     return _interval(labels, (scores, rival_scores), samples, confidence, seed, clusters)
 
@@ -78,10 +78,10 @@ def auc_difference_interval(
 def mean_interval(
     values: np.ndarray, *, samples: int = 1000, confidence: float = CONFIDENCE, seed: int = 0
 ) -> Interval:
-    """Percentile bootstrap interval of a mean, such as that of a metric of each group, or of two models' difference.
+    """Percentile bootstrap interval of a mean, such as of a per-group metric or of two models' difference.
 
-    A resample draws as many values as there are, with replacement. How often it draws each distinct value is
-    multinomial, and the mean needs no more; so millions of groups with few distinct values cost next to nothing.
+    A resample draws n of n values with replacement. The counts of the distinct values are multinomial and suffice for
+    the mean, so millions of groups with few distinct values are cheap.
 
     Args:
         values: at least one.
@@ -104,7 +104,7 @@ def mean_interval(
 class _RankedPairs:
     """The part of an AUC that does not depend on the weights.
 
-    Works in arrays of its own: memory fresh from the system costs more here than the arithmetic.
+    Reuses its buffers: allocating fresh memory costs more than the arithmetic.
     """
 
     def __init__(self, labels: np.ndarray, scores: np.ndarray) -> None:
@@ -119,7 +119,7 @@ class _RankedPairs:
         self._drawn, self._up_to = np.empty(len(negative)), np.zeros(len(negative) + 1)
 
     def auc(self, weights: np.ndarray) -> float:
-        """AUC with sample i counted ``weights[i]`` times; nan where a class has no weight."""
+        """AUC with sample i counted ``weights[i]`` times; nan if a class has no weight."""
         own, up_to = weights.take(self.positive, out=self._own, mode="clip"), self._up_to
         np.cumsum(weights.take(self.negative, out=self._drawn, mode="clip"), out=up_to[1:])
         pairs = own.sum() * up_to[-1]

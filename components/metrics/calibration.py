@@ -1,4 +1,4 @@
-"""Whether a predicted 10 % happens one time in ten."""
+"""Calibration of probabilities: predicted against observed rates."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class Calibration:
 
     Attributes:
         error: expected calibration error, in units of probability.
-        ratio: observed positives over predicted positives; 1 is right on average, below 1 predicts too much.
-        predicted: mean probability of each bin that has samples.
-        observed: share of positives of the same bin.
-        rows: samples of the same bin.
+        ratio: observed over predicted positives; 1 is unbiased, below 1 overestimates.
+        predicted: mean probability per non-empty bin.
+        observed: share of positives per bin.
+        rows: samples per bin.
     """
 
     error: float
@@ -37,7 +37,7 @@ def calibration(labels: np.ndarray, probabilities: np.ndarray, bins: int = 20, b
     Args:
         labels: 0 or 1, at least one sample.
         probabilities: predictions in [0, 1].
-        bins: number of bins; fewer come out where predictions tie, as equal ones share a bin.
+        bins: number of bins; fewer if predictions tie, because ties share a bin.
         by: "quantile" for bins of equal mass, "width" for bins of equal width.
     """
     p, y = np.asarray(probabilities, np.float64), np.asarray(labels) > 0

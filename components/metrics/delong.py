@@ -1,4 +1,4 @@
-"""Confidence interval of an AUC by its analytic variance: one sort, where the bootstrap needs hundreds of draws."""
+"""Confidence interval of an AUC by its analytic variance: one sort instead of hundreds of bootstrap draws."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ def delong_interval(
     """Interval of one AUC from its structural components, on the logit scale, which keeps it within 0 and 1.
 
     The component of a positive is the share of negatives below it, that of a negative the share of positives above it,
-    ties counted half. With a_c and b_c the sums of (component - AUC) over the P positives and N negatives of cluster c,
-    and C+, C- and C clusters that have positives, negatives and either,
+    ties counted half. With P positives and N negatives, a_c and b_c the sums of (component - AUC) over the positives
+    and the negatives of cluster c, and C+, C- and C the numbers of clusters with positives, negatives and either,
 
         var = C+ / (C+ - 1) sum a_c^2 / P^2 + C- / (C- - 1) sum b_c^2 / N^2 + 2 C / (C - 1) sum a_c b_c / (P N)
 
-    Where the variance is 0, as where every pair is ordered rightly, the exact binomial bound of the smaller class
-    stands in.
+    If the variance is 0, for example with perfectly ordered pairs, the exact binomial bound of the smaller class is
+    used.
 
     Source: Obuchowski, "Nonparametric analysis of clustered ROC curve data", Biometrics 53, 1997; with a cluster a
     sample it is DeLong, DeLong and Clarke-Pearson, Biometrics 44, 1988. The logit scale: Pepe, "The Statistical
@@ -31,7 +31,7 @@ def delong_interval(
     Args:
         labels: 0 or 1.
         scores: scores.
-        clusters: samples that are not independent, such as a user's, have the same; None where all are. At least two
+        clusters: cluster of each sample, such as its user; None for independent samples. At least two clusters must
             have positives, and two negatives.
         confidence: level of the interval.
     """
@@ -42,7 +42,7 @@ def delong_interval(
 def delong_interval_of_units(
     positive: np.ndarray, scores: np.ndarray, units: np.ndarray, confidence: float = CONFIDENCE
 ) -> Interval:
-    """:func:`delong_interval` with clusters that are small whole numbers, of which some may have no sample."""
+    """:func:`delong_interval` with clusters numbered by small integers, possibly with gaps."""
     above, below = scores[positive], scores[~positive]
     of_positives = _share_below(below, above)
     of_negatives = 1.0 - _share_below(above, below)
@@ -70,7 +70,7 @@ def _share_below(others: np.ndarray, scores: np.ndarray) -> np.ndarray:
 
 
 def units_in(units: np.ndarray) -> int:
-    """How many different small whole numbers there are."""
+    """The number of distinct small integers."""
     return int(np.count_nonzero(np.bincount(units)))
 
 
@@ -80,5 +80,5 @@ def _corrected(units: np.ndarray) -> float:
 
 
 def _logistic(value: float) -> float:
-    """Without overflow at either end."""
+    """The logistic function without overflow."""
     return 0.5 * (1 + math.tanh(value / 2))

@@ -11,7 +11,7 @@ import numpy as np
 from components.metrics.delong import delong_interval_of_units, units_in
 from components.metrics.roc import roc_auc
 
-# Users, or samples, of each class that an interval of a group's AUC takes; with fewer the variance is a guess.
+# Minimum number of users, or samples, per class for an interval of a group's AUC.
 FEWEST = 10
 
 
@@ -20,10 +20,10 @@ class GroupedAuc:
     """AUC averaged over groups.
 
     Attributes:
-        auc: the mean, weighted by samples; nan where no group has both classes.
-        groups: groups that count.
-        left_out: groups with samples of one class only, which have no AUC.
-        samples: samples of the groups that count.
+        auc: the mean, weighted by samples; nan if no group has both classes.
+        groups: number of groups with both classes.
+        left_out: number of groups with one class, which have no AUC.
+        samples: samples of the groups with both classes.
     """
 
     auc: float
@@ -33,11 +33,11 @@ class GroupedAuc:
 
 
 def grouped_auc(labels: np.ndarray, scores: np.ndarray, groups: np.ndarray) -> GroupedAuc:
-    """Mean AUC of each user's own samples, weighted by the number of them (impressions):
+    """Mean of the users' AUCs, weighted by their samples (impressions):
 
         GAUC = sum_u n_u * AUC_u / sum_u n_u     over users u with both classes
 
-    It judges the order within a user's own list, which is what is shown, and ignores differences between users.
+    It measures the order within each user's list and ignores differences between users.
 
     Source: Zhou et al., "Deep Interest Network for Click-Through Rate Prediction", KDD 2018, section 6.2.
 
@@ -55,7 +55,7 @@ def grouped_auc(labels: np.ndarray, scores: np.ndarray, groups: np.ndarray) -> G
     starts, ties = np.flatnonzero(new_group), np.flatnonzero(new_tie)
     size = np.diff(np.append(starts, len(group)))
     positives = np.add.reduceat(positive, starts, dtype=np.int64)
-    # Mann-Whitney: the AUC follows from the sum of the positives' ranks, ties having the mean of their ranks.
+    # Mann-Whitney: the AUC follows from the sum of the positives' ranks, with mean ranks for ties.
     tie_end = np.append(ties[1:], len(group))
     mean_rank = (ties + tie_end + 1) / 2
     rank = mean_rank[np.cumsum(new_tie) - 1] - np.repeat(starts, size)
@@ -75,18 +75,18 @@ def auc_by_bucket(
     bounds: Sequence[int],
     clusters: np.ndarray | None = None,
 ) -> list[dict[str, Any]]:
-    """AUC of the samples whose value falls into each bucket.
+    """AUC of the samples in each bucket of values.
 
     Args:
         labels: 0 or 1.
         scores: scores.
-        values: a whole number a sample, such as the length of its history.
-        bounds: rising upper bounds, included, of all buckets but the last, which is open.
-        clusters: samples that are not independent have the same; None where all are.
+        values: an integer per sample, such as the length of its history.
+        bounds: ascending inclusive upper bounds of all buckets but the last, which is open.
+        clusters: cluster of each sample; None for independent samples.
 
     Returns:
-        For each bucket that has samples: ``from`` and ``to``, the smallest and largest value found in it, and what
-        :func:`auc_by_group` tells.
+        For each non-empty bucket: ``from`` and ``to``, its smallest and largest value, and the entries of
+        :func:`auc_by_group`.
     """
     bucket = np.searchsorted(np.asarray(bounds), values, side="left")
     groups = auc_by_group(labels, scores, bucket, clusters)
@@ -97,18 +97,18 @@ def auc_by_bucket(
 def auc_by_group(
     labels: np.ndarray, scores: np.ndarray, groups: np.ndarray, clusters: np.ndarray | None = None
 ) -> list[dict[str, Any]]:
-    """AUC within each group, that is of its own positives over its own negatives.
+    """AUC within each group, of its positives over its negatives.
 
     Args:
         labels: 0 or 1.
         scores: scores.
-        groups: a whole number a sample.
-        clusters: samples that are not independent have the same; None where all are.
+        groups: an integer per sample.
+        clusters: cluster of each sample; None for independent samples.
 
     Returns:
-        For each group that has samples, in ascending order: ``rows``; ``clicked``, those of label 1; ``auc``, None
-        where a class is missing; ``low`` and ``high``, its interval at CONFIDENCE, None where fewer than FEWEST
-        clusters have a sample of either class.
+        For each non-empty group, in ascending order: ``rows``; ``clicked``, those of label 1; ``auc``, None if a class
+        is missing; ``low`` and ``high``, its interval at CONFIDENCE, None if fewer than FEWEST clusters have a sample
+        of either class.
     """
     positive = np.asarray(labels) > 0
     units = np.arange(len(positive)) if clusters is None else np.unique(clusters, return_inverse=True)[1]

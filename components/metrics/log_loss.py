@@ -12,7 +12,7 @@ def log_loss(labels: np.ndarray, probabilities: np.ndarray) -> float:
 
         -mean(y * log(p) + (1 - y) * log(1 - p))
 
-    Probabilities are kept 1e-7 away from 0 and 1, about the resolution of float32 near 1, so that one saturated
+    Probabilities are clipped to 1e-7 from 0 and 1, about the resolution of float32 near 1, so that one saturated
     sample does not make the mean infinite.
     """
     p = np.clip(np.asarray(probabilities, np.float64), SMALLEST_PROBABILITY, 1 - SMALLEST_PROBABILITY)

@@ -1,4 +1,4 @@
-"""How high the positive samples of each group stand among the group's samples."""
+"""Average precision within groups of samples."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ import numpy as np
 class RankedGroups:
     """Samples ranked within their groups, from the highest score down.
 
-    Ties: samples of equal score stand in random order, and a metric is its mean over those orders, as in the AUC. It
-    depends on labels, scores and groups alone, never on the order of the samples. A model that gives every sample the
-    same score gets what guessing gets.
+    Ties: a metric is its mean over all orders of samples of equal score, as in the AUC. It therefore does not depend on
+    the order of the samples, and a constant score gets the metric of random order.
 
     Args:
         labels: ``[n]``, above 0 is positive.
@@ -18,7 +17,7 @@ class RankedGroups:
         groups: ``[n]`` integers, such as the display of each sample.
 
     Attributes:
-        groups: the groups with a positive sample, rising. Those without one have no average precision.
+        groups: the groups with a positive sample, ascending. Others have no average precision.
         sizes: samples of each of these groups.
         left_out: number of groups without a positive sample.
     """
@@ -35,7 +34,7 @@ class RankedGroups:
         counted = positives > 0
         self.groups, self.sizes, self.left_out = group[first][counted], size[counted], int((~counted).sum())
         self._positives = positives[counted]
-        # Of each block of ties in these groups: its group, how many samples and positives stand above it, and in it.
+        # Per block of ties in these groups: its group, and the numbers of samples and positives above and in it.
         of = (np.cumsum(new_group) - 1)[tie]
         tied = np.diff(np.append(tie, len(group)))
         kept = counted[of]
@@ -59,7 +58,7 @@ class RankedGroups:
         of tied scores", ECIR 2008.
 
         Args:
-            k: positions that count, at least 1.
+            k: number of positions, at least 1.
         """
         harmonic = np.append(0.0, np.cumsum(1.0 / np.arange(1, k + 1)))
         a, t, r = self._above, self._tied, self._positives_tied
@@ -71,5 +70,5 @@ class RankedGroups:
         return sums / np.minimum(self._positives, k)
 
     def mean(self, k: int) -> float:
-        """MAP@k: the mean of :meth:`average_precision`, nan without a group that has a positive sample."""
+        """MAP@k: the mean of :meth:`average_precision`, nan without a group with a positive sample."""
         return float(self.average_precision(k).mean()) if len(self.groups) else float("nan")

@@ -12,12 +12,12 @@ def average_precision(labels: np.ndarray, scores: np.ndarray) -> float:
 
         AP = sum_n (R_n - R_{n-1}) * P_n
 
-    Steps, not trapezoids: straight lines between points of this curve are too optimistic.
+    Steps, not trapezoids: linear interpolation of this curve is too optimistic.
 
     Source: Davis and Goadrich, "The relationship between precision-recall and ROC curves", ICML 2006.
 
     Returns:
-        The area, nan where there is no positive sample.
+        The area, nan without a positive sample.
     """
     if not np.any(np.asarray(labels) > 0):
         return float("nan")

@@ -6,16 +6,16 @@ import numpy as np
 
 
 def roc_auc(labels: np.ndarray, scores: np.ndarray) -> float:
-    """Area under the ROC curve: the share of (positive, negative) pairs that the scores order rightly.
+    """Area under the ROC curve: the share of correctly ordered (positive, negative) pairs.
 
         AUC = (#{s+ > s-} + #{s+ = s-} / 2) / (P * N)
 
-    Counted in whole numbers after sorting each class, so it is exact, ties included, in O(n log n).
+    Integer counts after sorting each class: exact, ties included, in O(n log n).
 
     Source: Hanley and McNeil, "The meaning and use of the area under a ROC curve", Radiology 143, 1982.
 
     Returns:
-        The area, nan where a class is missing.
+        The area, nan if a class is missing.
     """
     positive = np.asarray(labels) > 0
     above, below = np.sort(scores[positive]), np.sort(scores[~positive])
@@ -27,20 +27,20 @@ def roc_auc(labels: np.ndarray, scores: np.ndarray) -> float:
 
 
 def auc_of_histograms(positives: np.ndarray, negatives: np.ndarray) -> tuple[float, float]:
-    """AUC of scores of which only the bin is known, and how far off it may be.
+    """AUC of binned scores, and its error bound.
 
-    Pairs within a bin count one half, and each of them is truly worth between 0 and 1:
+    Pairs within a bin count one half; their exact value is between 0 and 1:
 
         AUC = sum_b P_b * (N_1 + ... + N_{b-1} + N_b / 2) / (P * N),   |error| <= sum_b P_b * N_b / (2 * P * N)
 
-    Histograms of parts of the data may be added up before, so that workers exchange only the bins.
+    Histograms of parts of the data can be summed first, so workers exchange only the bins.
 
     Args:
-        positives: number of positive samples a bin, lowest scores first.
-        negatives: number of negative samples a bin.
+        positives: positive samples per bin, lowest scores first.
+        negatives: negative samples per bin.
 
     Returns:
-        The area and the bound of its error, both nan where a class is missing.
+        The area and its error bound, both nan if a class is missing.
     """
     positives, negatives = np.asarray(positives, np.float64), np.asarray(negatives, np.float64)
     pairs = positives.sum() * negatives.sum()
@@ -79,7 +79,7 @@ def roc_curve(labels: np.ndarray, scores: np.ndarray, points: int = 200) -> dict
 
 
 def cumulated(labels: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct scores from high to low, and how many positives and negatives score at least that much (float64)."""
+    """Distinct scores, descending, and the numbers of positives and negatives at or above each (float64)."""
     order = np.argsort(-np.asarray(scores, np.float64), kind="stable")
     ranked, positive = np.asarray(scores, np.float64)[order], np.asarray(labels)[order] > 0
     last_of_ties = np.append(np.flatnonzero(np.diff(ranked)), len(ranked) - 1)
@@ -88,7 +88,7 @@ def cumulated(labels: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def thinned(position: np.ndarray, points: int) -> np.ndarray:
-    """Indices of at most ``points`` entries of a rising array, spread evenly over its range, both ends included."""
+    """Indices of at most ``points`` entries of an ascending array, spread evenly over its range, both ends included."""
     if len(position) <= points:
         return np.arange(len(position))
     grid = np.linspace(position[0], position[-1], points)

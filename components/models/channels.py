@@ -1,4 +1,4 @@
-"""What a sequential model reads of a feature specification: users, target items and their histories."""
+"""The channels of a sequential model: users, target items and their histories."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from components.feature_spec.spec import FILENAME
 
 @dataclass(frozen=True)
 class SequenceChannels:
-    """The channels of a specification, checked against each other.
+    """The validated channels of a specification.
 
-    The i-th target feature, the i-th of the positive and the i-th of the negative history describe the same property of
-    an item and share one embedding table.
+    The i-th feature of the target, the positive history and the negative history describe the same property of an item
+    and share one embedding table.
 
     Attributes:
         user: features of the user.
         target: features of the item to score.
         positive: features of the items the user chose, left-padded with 0, oldest first.
-        negative: features of items the user did not choose, beside the newest positive ones; empty where not needed.
+        negative: features of items the user did not choose, aligned with the newest positive ones; may be empty.
         length: items in a positive history.
     """
 
@@ -42,14 +42,14 @@ class SequenceChannels:
 
 
 def read_channels(spec: FeatureSpec, *, negatives: bool) -> SequenceChannels:
-    """Takes a model's channels from a specification.
+    """Reads a model's channels from a specification.
 
     Args:
         spec: the specification.
         negatives: whether the model learns from a negative history.
 
     Raises:
-        KfrecError: the channels disagree in the number, the lengths or the cardinalities of their features.
+        KfrecError: the channels differ in the number, the lengths or the cardinalities of their features.
     """
     path = spec.folder / FILENAME
     user, target = (spec.channel(name) for name in (Channel.USER, Channel.TARGET))
@@ -74,7 +74,7 @@ def read_channels(spec: FeatureSpec, *, negatives: bool) -> SequenceChannels:
 
 
 def _check_pairs(where: str, history: tuple[Feature, ...], target: tuple[Feature, ...]) -> None:
-    """The i-th feature of a history must describe what the i-th target feature describes."""
+    """Checks that a history has the target's features, in number and cardinality."""
     if len(history) != len(target):
         raise KfrecError(
             f"{where} has {len(history)} features ({_names(history)}), but {Channel.TARGET} has {len(target)} "
@@ -104,10 +104,10 @@ def _names(features: tuple[Feature, ...]) -> str:
 
 
 def short_length(spec: FeatureSpec, channels: SequenceChannels, long_length: int) -> int:
-    """How many of the newest items form the short history.
+    """Length of the short history, the newest items.
 
     Raises:
-        KfrecError: nothing is left of the history, or the negative history is shorter than the short one.
+        KfrecError: the short history is empty, or longer than the negative history.
     """
     path = spec.folder / FILENAME
     short = channels.length - long_length

@@ -1,4 +1,4 @@
-"""What a package brings that brings a model; see docs/adding-a-model.md."""
+"""The definition of a model, the interface of a model package; see docs/adding-a-model.md."""
 
 from __future__ import annotations
 
@@ -16,25 +16,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ModelDefinition:
-    """A model by name, registered under the entry points ``kfrec.models``.
+    """A model, registered under the entry points ``kfrec.models``.
 
     Attributes:
-        name: what ``model_type`` and ``kfrec run --model`` call it.
-        title: what people call it, such as "DIN".
+        name: value of ``model_type`` and ``kfrec run --model``.
+        title: display name, such as "DIN".
         summary: one sentence.
         parameters: frozen dataclass of its own parameters, declared with :func:`components.steps.parameter.param`.
         build: takes those, the features of the records, the seed of the weights and whether to compute in float16, and
-            returns the model with fresh weights. TensorFlow is imported within.
-        optimizers: takes the parameters, the model and the steps of an epoch, and returns the optimizer groups, which
-            together have every trainable variable.
-        dataset: name of the data set that it trains on by default.
-        task: name of the task that judges it.
-        check: takes the train step's parameters and how long the lists of each channel will be, and raises KfrecError
-            if they do not fit together; asked before the first step of a run starts.
-        serving: makes the context within which the exported signature is traced, such as one in which histories are
-            trimmed.
-        defaults: other defaults of the train step's parameters, such as the published epochs and batch size.
-        local_defaults: the same where ``kfrec run`` trains on the built-in data, by pipeline parameter.
+            returns the model with fresh weights. Imports TensorFlow inside.
+        optimizers: takes the parameters, the model and the steps per epoch, and returns the optimizer groups, which
+            cover every trainable variable.
+        dataset: name of its default data set.
+        task: name of its default task.
+        check: takes the train step's parameters and the list length of each channel, and raises KfrecError if they are
+            incompatible; called before the first step of a run starts.
+        serving: returns the context in which the exported signature is traced, such as one that trims histories.
+        defaults: defaults that override the train step's, such as the published epochs and batch size.
+        local_defaults: the same for ``kfrec run`` on the built-in data, by pipeline parameter.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""From the features of a batch to embeddings."""
+"""Embeds the features of a batch."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from components.models.sequences import trims_histories
 
 
 class EmbeddedBatch(NamedTuple):
-    """A batch of B samples; D is the width of an item, all its F features side by side.
+    """A batch of B samples; D is the width of an item, its F feature embeddings concatenated.
 
     Attributes:
         target: ``[B, D]``.
         user: ``[B, width of a user]``.
-        long: the oldest items as rows of the embedding tables, ``[B, L, F]``; L is unknown where histories are trimmed.
+        long: the oldest items as table row indices, ``[B, L, F]``; L is None if histories are trimmed.
         long_mask: bool ``[B, L]``, false at padding.
-        short: the newest items, ``[S, B, D]``. Time comes before the batch, so that a step of a recurrence is a
-            contiguous block.
+        short: the newest items, time-major ``[S, B, D]``, so that a recurrence step reads a contiguous block.
         short_mask: bool ``[B, S]``, false at padding.
-        candidates: what may come after each of the newest items but the last, ``[1 or 2, S - 1, B, D]``: the item that
-            did and, where negatives are asked for, the one in the negative history.
+        candidates: for each of the newest items but the last, the next item and, with negatives, the sampled negative:
+            ``[1 or 2, S - 1, B, D]``.
     """
 
     target: tf.Tensor
@@ -39,19 +38,19 @@ class EmbeddedBatch(NamedTuple):
 
 
 class SequenceInputs(tf.Module):
-    """Splits the history into a long and a short one and embeds all but the long one, which is by far the largest.
+    """Splits the history into a long and a short one and embeds all but the long one, by far the largest.
 
     Args:
         weights: source of fresh weights.
         channels: the features to read.
-        short_length: newest items that form the short history; the rest is the long one. 0 makes all of it long.
+        short_length: number of newest items in the short history; the rest is the long one. May be 0.
         embedding_dim: width of one feature's embedding.
         dtype: of the embeddings.
 
     Attributes:
         item_width: D.
         user_width: width of a user.
-        tables: name of the feature to the rows that embed its ids.
+        tables: feature name to the rows that embed its ids.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class SequenceInputs(tf.Module):
 
         Args:
             features: ids by name, ``[B]`` or ``[B, length]``, all of one integer type.
-            negatives: whether the negative history is wanted.
+            negatives: whether to embed the negative history.
         """
         channels = self._channels
         history = self._trimmed(features) if trims_histories() else features
@@ -109,9 +108,9 @@ class SequenceInputs(tf.Module):
         )
 
     def _trimmed(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        """The positive history without the first positions, where they are padding in every sample.
+        """The positive history without leading positions that are padding in every sample.
 
-        The short history stays, and one position of the long one.
+        Keeps the short history and at least one position of the long one.
         """
         names = [feature.name for feature in self._channels.positive]
         used = tf.cast(tf.reduce_any(features[names[0]] > 0, 0), tf.int64)
@@ -128,5 +127,5 @@ class SequenceInputs(tf.Module):
         time_first: bool = False,
         first_table: int = 0,
     ) -> tf.Tensor:
-        """See :meth:`FusedEmbedding.rows`; items have the first tables."""
+        """See :meth:`FusedEmbedding.rows`; item features use the first tables."""
         return self.embedding.rows([features[feature.name] for feature in channel], first_table, positions, time_first)

@@ -1,4 +1,4 @@
-"""Losses as sums, so that any number of ranks adds up to exactly the loss of one."""
+"""Losses as sums and counts, so that the loss does not depend on the number of ranks."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Name of the term that a model learns from beside what it predicts.
+# Name of the auxiliary loss term.
 AUXILIARY = "auxiliary"
 
 
 class LossTerm(NamedTuple):
-    """One term of a loss on one rank's part of a batch, sample by sample.
+    """One term of a loss on one rank's share of a batch, per sample.
 
-    The loss of the whole batch is ``sum_t weight_t * total_t / count_t``, with the totals and the counts of the samples
-    of all ranks added up first.
+    The loss of the global batch is ``sum_t weight_t * total_t / count_t``, with totals and counts summed over the
+    samples of all ranks.
 
     Attributes:
-        total: float32 ``[B]``, of each sample the sum over what is counted.
-        count: float32 ``[B]``, how many were summed; 0 where there was nothing.
-        weight: the term's share of the loss.
+        total: float32 ``[B]``, sum of each sample's losses.
+        count: float32 ``[B]``, number of losses in each sum; may be 0.
+        weight: factor of the term.
     """
 
     total: tf.Tensor
@@ -30,12 +30,12 @@ class LossTerm(NamedTuple):
 
 
 def part_of(term: str) -> str:
-    """Which part of the loss a term is logged as, by the term's name; the public SIM's log has these two."""
+    """The name under which a term is logged; the public SIM's log has these two."""
     return "dien_aux_loss" if term == AUXILIARY else "classification_loss"
 
 
 def loss_of(terms: Iterable[LossTerm]) -> tf.Tensor:
-    """The loss where one process holds the whole batch: ``sum_t weight_t * total_t / count_t``, 0 for an empty term."""
+    """The loss of a single process: ``sum_t weight_t * total_t / count_t``; a term with count 0 is 0."""
     import tensorflow as tf
 
     return tf.add_n([term.weight * tf.math.divide_no_nan(sum_of(term.total), sum_of(term.count)) for term in terms])
@@ -46,10 +46,10 @@ def sum_of(values: tf.Tensor, counted: tf.Tensor | None = None) -> tf.Tensor:
 
     Args:
         values: float32 ``[B]``.
-        counted: float32 ``[B]``, 0 for samples that only fill a batch up and 1 for all others; None counts all.
+        counted: float32 mask ``[B]``, 0 for padding samples; None for no mask.
 
     Raises:
-        ValueError: there is not one value a sample.
+        ValueError: ``values`` does not have rank 1.
     """
     import tensorflow as tf
 
@@ -64,13 +64,13 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0) -> 
     Args:
         labels: float32 ``[B]``, 0 or 1.
         logits: float32 ``[B]``.
-        weight: the term's share of the loss.
+        weight: factor of the term.
     """
     import tensorflow as tf
 
     from components.models.ops.losses import log_loss
 
-    # Counted from the labels, which are there when a step begins: the ranks add up their counts while they compute.
+    # The count depends only on the labels, so its reduction overlaps the forward pass.
     return LossTerm(log_loss(labels, logits), tf.ones_like(labels, tf.float32), weight)
 
 
@@ -82,12 +82,11 @@ def next_item_loss(
     ``(-log(sigmoid(clicked)) - log(1 - sigmoid(unclicked))) / 2``
 
     Args:
-        clicked: float32 ``[..., B]``, logits of the items that came next.
-        unclicked: float32 ``[..., B]``, logits of the sampled items that did not.
-        mask: bool ``[..., B]``, where the next item is not padding.
-        weight: the term's share of the loss.
-        padding: count all positions, of which padding adds nothing to the sum; with a weight of 2 this is the public
-            SIM's loss.
+        clicked: float32 ``[..., B]``, logits of the next items.
+        unclicked: float32 ``[..., B]``, logits of the sampled negatives.
+        mask: bool ``[..., B]``, false where the next item is padding.
+        weight: factor of the term.
+        padding: divide by all positions, padding included; with a weight of 2 this is the public SIM's loss.
     """
     import tensorflow as tf
 

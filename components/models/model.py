@@ -15,10 +15,10 @@ class Table(NamedTuple):
     """The rows of a variable that embed the ids of one feature.
 
     Attributes:
-        variable: float32 ``[R, width]``, which may hold tables of other features too.
+        variable: float32 ``[R, width]``, possibly shared with tables of other features.
         begin: the row of id 0.
-        rows: the largest id, and 1.
-        feature: whose ids; empty where the table goes by the feature's name.
+        rows: number of rows, the largest id + 1.
+        feature: name of the feature; empty if it is the table's name.
     """
 
     variable: tf.Variable
@@ -28,16 +28,16 @@ class Table(NamedTuple):
 
 
 class Model(Protocol):
-    """What the trainer, the evaluation and the export know of a model.
+    """The interface of a model to training, evaluation and export.
 
-    Every model is a ``tf.Module``: its variables exist as soon as it is built.
+    Every model is a ``tf.Module`` whose variables exist once it is built.
 
     Attributes:
         serving_features: names of the features that :meth:`logits` reads.
-        tables: embedding tables, which a warm start translates and ranks may share; a feature's first table goes by the
-            name of the feature.
-        trainable_variables: what an optimizer updates, in an order that never changes.
-        variables: all of them, the same.
+        tables: embedding tables, which warm starts translate and ranks may shard; the key of a feature's first table is
+            the feature's name.
+        trainable_variables: updated by optimizers, in a fixed order.
+        variables: all variables, in a fixed order.
     """
 
     serving_features: tuple[str, ...]
@@ -53,22 +53,22 @@ class Model(Protocol):
         """Scores samples.
 
         Args:
-            features: integer ids by feature name, ``[B]`` or ``[B, length]``; B may be 0. An id outside 0..cardinality
-                reads as 0, the padding.
+            features: integer ids by feature name, ``[B]`` or ``[B, length]``; B may be 0. Ids outside 0..cardinality
+                are treated as 0, the padding.
             training: whether dropout is on.
 
         Returns:
-            float32 ``[B]``, which the task judges and turns into what is served.
+            float32 ``[B]``, which the task evaluates and converts to the served output.
         """
 
     def loss_terms(
         self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
     ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-        """Scores samples and adds up their losses.
+        """Scores samples and computes their losses.
 
         Args:
-            features: as for :meth:`logits`, with the negative history where the model learns from one.
-            labels: float32 ``[B]``, the feature of the channel label.
+            features: as for :meth:`logits`, plus the negative history if the model uses one.
+            labels: float32 ``[B]``, the label feature.
             training: whether dropout is on.
 
         Returns:
@@ -78,18 +78,18 @@ class Model(Protocol):
 
 @runtime_checkable
 class Searching(Protocol):
-    """A model that searches a history for what fits the target, and can say what it found.
+    """A model that searches a history for items related to the target, and can return them.
 
-    The export then has a signature for it beside the one that scores, and the evaluation's report shows examples.
+    The export adds a signature for the search, and the evaluation's report shows examples.
     """
 
     def searched(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """What the search finds in the positive history of each sample.
+        """The search result for each sample's positive history.
 
         Args:
             features: as for :meth:`Model.logits`.
 
         Returns:
-            float32 ``[B, length]``, an entry for each position of the positive history: the weight by which an item was
-            found, above 0; 0 of an item that was searched and not found; -1 of padding and items that are not searched.
+            float32 ``[B, length]``, per position of the positive history: the weight of a found item, above 0; 0 for an
+            item not found; -1 for padding and items outside the searched part.
         """

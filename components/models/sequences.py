@@ -1,4 +1,4 @@
-"""What the definitions of SIM, DIN and DIEN share."""
+"""Shared parts of the definitions of SIM, DIN and DIEN."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _trims = ContextVar("trims_histories", default=False)
 
 
 class DividedHistory(Protocol):
-    """Parameters of a model that divides a history into a long and a short one."""
+    """Parameters of a model that splits a history into a long and a short one."""
 
     @property
     def long_seq_length(self) -> int: ...
@@ -22,9 +22,9 @@ class DividedHistory(Protocol):
 
 @contextmanager
 def trimmed_histories() -> Iterator[None]:
-    """Functions traced within read of the long history only what some sample of a batch has; the rest is padding.
+    """Functions traced within trim leading padding that all samples of a batch share from the long history.
 
-    Its length then depends on values, so that XLA cannot compile them.
+    Its length is then dynamic, so XLA cannot compile them.
     """
     token = _trims.set(True)
     try:
@@ -34,15 +34,15 @@ def trimmed_histories() -> Iterator[None]:
 
 
 def trims_histories() -> bool:
-    """Whether what is traced now is within :func:`trimmed_histories`."""
+    """Whether the current trace is within :func:`trimmed_histories`."""
     return _trims.get()
 
 
 def check_histories(parameters: DividedHistory, lengths: Mapping[str, ListLength]) -> None:
-    """Checks that something is left for the short history, and that the negative history covers it.
+    """Checks that the short history is not empty and not longer than the negative history.
 
     Raises:
-        KfrecError: it does not; :func:`components.models.channels.short_length` checks the records in the same way.
+        KfrecError: it is; :func:`components.models.channels.short_length` checks the records in the same way.
     """
     if Channel.POSITIVE not in lengths or Channel.NEGATIVE not in lengths:
         return

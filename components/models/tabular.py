@@ -1,4 +1,4 @@
-"""What a model of tables reads of a feature specification: ids, lists of ids and numbers."""
+"""The channels of a tabular model: ids, lists of ids and numbers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from components.feature_spec.spec import FILENAME
 
 @dataclass(frozen=True)
 class TabularChannels:
-    """The channels of a specification; each may be empty, but not all.
+    """The channels of a specification, not all of them empty.
 
     Attributes:
-        categorical: one id a sample, 0 for a missing or rare value.
-        multihot: a list of ids a sample, padded with 0.
-        numerical: one float a sample.
+        categorical: one id per sample, 0 for a missing or rare value.
+        multihot: a list of ids per sample, padded with 0.
+        numerical: one float per sample.
     """
 
     categorical: tuple[Feature, ...]
@@ -30,10 +30,10 @@ class TabularChannels:
 
 
 def read_tabular(spec: FeatureSpec) -> TabularChannels:
-    """Takes the channels of a table from a specification.
+    """Reads the tabular channels of a specification.
 
     Raises:
-        KfrecError: there is no feature, or one does not fit its channel.
+        KfrecError: there is no feature, or a feature is invalid in its channel.
     """
     path = spec.folder / FILENAME
     names = (Channel.CATEGORICAL, Channel.MULTIHOT, Channel.NUMERICAL)

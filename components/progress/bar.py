@@ -1,4 +1,4 @@
-"""A bar with rate and remaining time: on a terminal, as plain lines in a log, or as events."""
+"""Progress with rate and remaining time: a bar on a terminal, lines in a log, or events."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Shown(Protocol):
 
 
 class _Terminal(tqdm):
-    """A bar that is redrawn. Rate and forecast leave out the first update, which a job's start-up delays."""
+    """A redrawn bar. Rate and remaining time exclude the first update, which includes a job's start-up."""
 
     _steady = False
 
@@ -51,7 +51,7 @@ class _Terminal(tqdm):
 
 
 class _Lines:
-    """A line every ten seconds and one at the end, for logs and redirected output, where nothing can be overwritten."""
+    """A line every ten seconds and one at the end, for logs and redirected output."""
 
     def __init__(self, **options: Any) -> None:
         self.n, self.desc = 0.0, options.pop("desc")
@@ -71,12 +71,12 @@ class _Lines:
     def close(self) -> None:
         if self.n == self._shown:
             return
-        # A job of one update has no other rate than that of its start-up.
+        # A job of one update has only the rate that includes its start-up.
         first = self._steady_from
         self._tell(*(first if first and first[1] < self.n else (self._began, 0.0)))
 
     def _tell(self, began: float, initial: float) -> None:
-        """Prints a line with the rate since ``began``, when ``initial`` units were done."""
+        """Prints a line with the rate since ``began``, at which ``initial`` units were done."""
         self._told, self._shown = time.monotonic(), self.n
         elapsed = self._told - began
         line = tqdm.format_meter(self.n, elapsed=elapsed, initial=initial, prefix=self.desc, **self._options)
@@ -87,9 +87,9 @@ def shown(label: str, total: int | None, unit: str) -> Shown:
     """A bar on a terminal, lines elsewhere.
 
     Args:
-        label: what is going on.
-        total: units of work, or None where unknown.
-        unit: what is counted, in the plural.
+        label: of the job.
+        total: units of work, or None if unknown.
+        unit: name of the units, plural.
     """
     options: dict[str, Any] = dict(
         desc=label,
@@ -134,9 +134,9 @@ def progress(label: str, total: int | None = None, unit: str = "rows") -> Iterat
     """Shows a bar while the block runs.
 
     Args:
-        label: what is going on, such as "reading reviews".
-        total: units of work, or None where unknown.
-        unit: what is counted, in the plural.
+        label: of the job, such as "reading reviews".
+        total: units of work, or None if unknown.
+        unit: name of the units, plural.
     """
     bar = Bar(label, total, unit)
     try:

@@ -1,6 +1,6 @@
-"""One JSON object a line on stdout, for ``kfrec run``, which shows all steps on one screen.
+"""One JSON object per line on stdout, for ``kfrec run``, which shows all steps on one screen.
 
-A step emits events only when KFREC_EVENTS is set; run by hand it draws its own bars. The events:
+A step emits events only if KFREC_EVENTS is set; otherwise it draws its own bars. The events:
 
     {"kfrec": "started", "step": ..., "run_id": the pipeline run}
     {"kfrec": "progress", "label": ..., "unit": ..., "done": n, "total": n or null}
@@ -33,7 +33,7 @@ def emit(kind: str, **fields: Any) -> None:
 
 
 def parse(line: str) -> dict[str, Any] | None:
-    """The event on a line of a step's output, or None where the line is ordinary output."""
+    """The event in a line of a step's output, or None for ordinary output."""
     start = line.find(_MARK)
     if start < 0:
         return None

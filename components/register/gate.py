@@ -1,4 +1,4 @@
-"""The promotion gate: which alias a newly registered model gets, and why, in one sentence."""
+"""The promotion gate: the alias of a newly registered model, and the reason in one sentence."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Decision:
         reason: one sentence with the numbers.
         metric: name of the primary metric on the test split.
         score: the model's.
-        champion_version: version of the champion that it was compared with, None without a champion.
+        champion_version: of the compared champion, None without a champion.
         champion_score: the champion's on the same test set, None if it could not be measured.
         difference: score - champion_score.
         confidence_interval: of the difference, low and high.
@@ -75,10 +75,10 @@ def against_champion(
     margin: float,
     confidence: float,
 ) -> Decision:
-    """Decides about a model that was measured on the same samples as the champion.
+    """Decides about a model evaluated on the same samples as the champion.
 
-    It must be better by ``margin``, and significantly better: the confidence interval of the difference must lie on the
-    better side of zero.
+    It must be better by ``margin``, and significantly: the confidence interval of the difference must exclude zero on
+    the better side.
     """
     numbers = (
         f"Test {metric.label} {score:.4f} against {champion_score:.4f} of champion version {champion_version} on the "

@@ -1,4 +1,4 @@
-"""What mlflow keeps of a model: code, signature, example and description."""
+"""A model as logged to MLflow: code, signature, example and description."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ class Logged:
     """How a model is logged.
 
     Attributes:
-        code: file that mlflow runs to load the model.
+        code: file that MLflow runs to load the model.
         signature: of its inputs and outputs.
         example: of its inputs.
-        description: of both, for people.
+        description: of inputs and outputs, for users.
     """
 
     code: Path
@@ -36,11 +36,11 @@ class Logged:
 
 
 def logged(model: ExportedModel, example: Example) -> Logged:
-    """A model that takes raw rows, where its data set encodes them, else one that takes encoded features.
+    """A model of raw rows if its data set can encode them, else one of encoded features.
 
     Args:
-        model: what to log.
-        example: returns samples by feature; called only for a model of the second kind.
+        model: to log.
+        example: returns samples by feature; called only for a model of encoded features.
     """
     try:
         return _of_rows(raw_model(model))
@@ -94,7 +94,7 @@ def _type_of(model: ExportedModel, name: str) -> type:
 def requirements() -> list[str]:
     """The requirements of a server that loads the model: the versions that wrote it.
 
-    kfrec itself is not among them: it comes with the image, from no package index.
+    kfrec is excluded: the image provides it, not a package index.
     """
     wanted = [f"{name}=={version(name)}" for name in ("mlflow", "numpy")]
     for tensorflow in ("tensorflow-cpu", "tensorflow"):

@@ -25,11 +25,11 @@ def decision_page(
 
     Args:
         name: of the registered model.
-        version: that was decided about.
-        decision: about it.
-        sections: of the task, where it was compared with a champion in this step.
+        version: of the model.
+        decision: about the version.
+        sections: of the task, if this step compared the model with a champion.
         metrics: of the task.
-        noted: what the registry notes of data and occasion.
+        noted: the registry's facts about data and trigger.
         inputs: of the step, by name.
     """
     label = metrics[0].label

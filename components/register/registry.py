@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 MODEL_DIGEST = "kfrec.model_digest"
 DECISION = "kfrec.decision"
-# What the version takes and returns, for people.
+# Inputs and outputs of the version, for users.
 DESCRIPTION = "kfrec.takes"
 
 
 class _Unloaded:
-    """The flavor ``mlflow.pyfunc``, saved without a trial.
+    """The flavor ``mlflow.pyfunc``, saved without a test prediction.
 
-    ``mlflow.pyfunc.log_model`` also loads the model with TensorFlow and scores the example, and logs a failure as a
-    warning, nothing else. The evaluate step has scored the whole test split with the model already.
+    ``mlflow.pyfunc.log_model`` also loads the model with TensorFlow and scores the example, and logs a failure only as
+    a warning. The evaluate step has already scored the whole test split with the model.
     """
 
     @staticmethod
@@ -39,7 +39,7 @@ class _Unloaded:
 
 
 class Registry:
-    """One registered model, seen from one MLflow run."""
+    """One registered model, accessed within one MLflow run."""
 
     def __init__(self, name: str, run: TrackedRun) -> None:
         self.name, self.run, self.client = name, run, run.client
@@ -86,7 +86,7 @@ class Registry:
         )
 
     def champion(self) -> ModelVersion | None:
-        """The version that has the alias champion, if any."""
+        """The version with the alias champion, if any."""
         return champion_of(self.client, self.name)
 
     def download(self, held: ModelVersion, folder: Path) -> Path:
@@ -101,19 +101,19 @@ class Registry:
             raise NotComparable(str(error)) from error
 
     def decision(self, held: ModelVersion) -> Decision | None:
-        """The decision about a version, if there is one."""
+        """The stored decision about a version, if any."""
         noted = held.tags.get(DECISION)
         return Decision.from_dict(json.loads(noted)) if noted else None
 
     def note(self, held: ModelVersion, facts: Mapping[str, Any]) -> None:
-        """Stores facts about a version as tags ``kfrec.<name>``, which a later retraining reads."""
+        """Stores facts about a version as tags ``kfrec.<name>``, for later retrainings."""
         for name, value in facts.items():
             self.client.set_model_version_tag(self.name, held.version, f"kfrec.{name}", str(value))
 
     def apply(self, held: ModelVersion, decision: Decision) -> None:
-        """Stores the decision with the version and sets its alias, in this order, as the last action.
+        """Stores the decision with the version, then sets its alias, as the last action.
 
-        An earlier failure leaves a version without an alias, and the previous champion unchanged.
+        An earlier failure leaves a version without an alias, and the previous champion in place.
         """
         described = "\n\n".join(filter(None, (decision.reason, held.tags.get(DESCRIPTION))))
         self.client.update_model_version(self.name, held.version, description=described)

@@ -1,6 +1,6 @@
-"""The registered model as mlflow serves it, if its data set encodes raw rows.
+"""The registered model as served by MLflow, if its data set encodes raw rows.
 
-mlflow copies this file into the model and runs it wherever the model is loaded; kfrec has to be installed there.
+MLflow copies this file into the model and runs it wherever the model is loaded; kfrec must be installed there.
 """
 
 from pathlib import Path
@@ -10,7 +10,7 @@ from mlflow.pyfunc import PythonModel
 
 
 class ServedModel(PythonModel):
-    """Raw rows in, the score of each and the number of its unknown ids out."""
+    """Maps raw rows to scores and numbers of unknown ids."""
 
     def load_context(self, context):  # type: ignore[no-untyped-def]
         from components.scoring import load_raw_model

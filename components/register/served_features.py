@@ -1,6 +1,6 @@
-"""The registered model as mlflow serves it, if its data set encodes no raw rows.
+"""The registered model as served by MLflow, if its data set encodes no raw rows.
 
-mlflow copies this file into the model and runs it wherever the model is loaded, so it imports nothing of kfrec.
+MLflow copies this file into the model and runs it wherever the model is loaded, so it imports nothing of kfrec.
 """
 
 import mlflow
@@ -9,7 +9,7 @@ from mlflow.pyfunc import PythonModel
 
 
 class ServedModel(PythonModel):
-    """Feature name to values in, the score of each sample out."""
+    """Maps feature values by name to scores."""
 
     def load_context(self, context):  # type: ignore[no-untyped-def]
         import tensorflow as tf

@@ -47,10 +47,10 @@ def run(
 ) -> Mapping[str, Any]:
     """Registers ``model``, sets its alias and writes the ``registration`` folder.
 
-    A second call with the same model finds the version that the first one made.
+    A second call with the same model finds the version of the first call.
 
     Returns:
-        1 as ``models``, and the verdict in a sentence as ``told``.
+        ``models``: 1; ``told``: the decision in a sentence.
 
     Raises:
         KfrecError: an input is unfinished, or the evaluation is of another model or test set.
@@ -70,13 +70,13 @@ def run(
         digest = inputs["model"].digest
         version = registry.registered(digest)
         if version is None:
-            inputs["model"].verify(MODEL_FILES)  # it is not loaded here, which would show damage
+            inputs["model"].verify(MODEL_FILES)  # this step does not load it, which would detect damage
             version = registry.register(exported, digest, lambda: _example(spec, exported))
         champion = registry.champion()
         decision = registry.decision(version)
         sections: Sequence[Section] = ()
         standing = int(champion.version) if champion else None
-        # A decision is valid until another model becomes champion; then the model is compared with that one.
+        # A decision is valid until another model becomes champion; then it is made again.
         if decision is None or standing not in (decision.champion_version, int(version.version)):
             decision, sections = _decide(parameters, task, registry, spec, evaluated, score)
         origin = _origin(parameters, spec)
@@ -102,7 +102,7 @@ def run(
 
 
 def _origin(parameters: RegisterParameters, spec: FeatureSpec) -> dict[str, Any]:
-    """The model's origin: its data, their encoding, and the reason for the training."""
+    """The model's origin: its data, their encoding, and the trigger of the training."""
     encoding = spec.metadata.get("encoding") or {}
     known = {
         "data_version": parameters.data_version,

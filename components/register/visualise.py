@@ -9,7 +9,7 @@ from typing import Any
 
 
 def show(folders: Mapping[str, Path], arguments: Mapping[str, Any]) -> None:
-    """Fills the output that the UI draws.
+    """Fills the output that the KFP UI renders.
 
     Args:
         folders: of the step, by name.

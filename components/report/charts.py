@@ -21,7 +21,7 @@ class Line:
 
     Attributes:
         name: shown in the legend; empty shows none.
-        x: positions, rising.
+        x: positions, ascending.
         y: values.
         style: CSS class, "one", "two" or "rule" (thin and dashed, for a reference).
         area: fill the space below the line.
@@ -40,7 +40,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """A linear axis: what it shows, its range, and where its ticks are (chosen where none are given)."""
+    """A linear axis: title, range and ticks (automatic if omitted)."""
 
     title: str
     low: float
@@ -55,7 +55,7 @@ class Axis:
 
 
 def spanning(title: str, values: Sequence[float], *, ticks: tuple[float, ...] = ()) -> Axis:
-    """An axis with a little room around the values."""
+    """An axis that spans the values with a margin."""
     low, high = min(values), max(values)
     room = (high - low) * 0.12 or abs(high) * 0.05 or 0.5
     return Axis(title, low - room, high + room, ticks)
@@ -100,11 +100,11 @@ def bar_chart(
 
     Args:
         names: of the bars.
-        values: None leaves the bar out, not its name.
+        values: None omits the bar but not its name.
         notes: a few words each.
-        x: what the bars are.
-        y: what the values are.
-        bands: lower and upper end of each value's interval, drawn as a line across the bar's end; empty draws none.
+        x: title of the bars.
+        y: title of the values.
+        bands: each value's interval, drawn as a line across the bar's end; empty draws none.
     """
     body = [_grid(None, y)]
     slot = (WIDTH - LEFT - RIGHT) / max(len(names), 1)
@@ -138,7 +138,7 @@ def _bar(
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Texts in columns, the first of which says what a row is about."""
+    """A table of texts; the first column is the row header."""
     cells = [("th", header), *(("td", row) for row in rows)]
     lines = ["".join(f"<{tag}>{escape(text)}</{tag}>" for text in row) for tag, row in cells]
     return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
@@ -181,7 +181,7 @@ def _number(value: float) -> str:
 
 
 def _round_numbers(low: float, high: float) -> list[float]:
-    """Multiples of 1, 2 or 5 times a power of ten, about five of them between two values."""
+    """About five ticks between two values, at multiples of 1, 2 or 5 times a power of ten."""
     raw = (high - low) / _TICKS or 1.0
     power = 10.0 ** math.floor(math.log10(raw))
     step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw * 0.999)

@@ -1,4 +1,4 @@
-"""The section of the report about the raw data: what was read, and how it compares with the reference."""
+"""The report's section about the raw data: its size, and its comparison with the reference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SHOWN = 12
 
 
 def data_checks(profile: Profile) -> Section:
-    """What was read, and the findings nearest to their limits or above."""
+    """The size of the data, and the findings closest to or above their limits."""
     warned = sum(finding.verdict != PASSED for finding in profile.findings)
     if profile.compared:
         told = f"{len(profile.findings)} checks against the reference, {warned} above their limits."

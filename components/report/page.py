@@ -28,14 +28,14 @@ class Facts:
     Attributes:
         title: the model, such as "SIM".
         run: id of the pipeline run or MLflow run.
-        parameters: how it was trained.
-        training: content of the model's training.json; empty where it has none.
-        data: lines of the table about the data.
-        origins: artifact name to its digest.
-        profile: of the raw data, None where it is not known.
-        searched: what the model found in histories, None where it does not search.
-        about: what the page is, before the title.
-        written: the last line, empty is that of an evaluation.
+        parameters: of the training.
+        training: content of the model's training.json; empty if there is none.
+        data: rows of the table about the data.
+        origins: artifact name to digest.
+        profile: of the raw data, None if unknown.
+        searched: search results in histories, None if the model does not search.
+        about: kind of page, before the title.
+        written: the last line; empty is that of an evaluation.
     """
 
     title: str

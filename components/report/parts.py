@@ -11,10 +11,10 @@ class Card:
     """A number at the top.
 
     Attributes:
-        name: what it is.
+        name: of the number.
         value: the number; None shows a dash.
         hint: a few words below.
-        main: the one that counts.
+        main: whether it is the primary metric.
     """
 
     name: str
@@ -34,7 +34,7 @@ class Figure:
 
 @dataclass(frozen=True)
 class Section:
-    """Figures under a heading; one without figures is left out."""
+    """Figures under a heading; omitted without figures."""
 
     title: str
     text: str
@@ -47,10 +47,10 @@ class Story:
 
     Attributes:
         headline: the primary metric.
-        lead: what it means, in a sentence or two.
+        lead: its meaning, in a sentence or two.
         cards: numbers, the primary metric first.
         sections: charts.
-        data: lines of the table about the data.
+        data: rows of the table about the data.
     """
 
     headline: str

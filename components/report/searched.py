@@ -1,4 +1,4 @@
-"""The section of the report about what a model that searches found in the histories of a few users."""
+"""The report's section about search results in the histories of a few users."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from components.scoring.searched import Example, Searched
 
 
 def searched_section(searched: Searched) -> Section:
-    """Ids are those of the records and of predictions.parquet; names of users and items are not in the report."""
+    """Shows ids of the records and of predictions.parquet; the report has no names of users or items."""
     text = (
         f"What the search over histories finds, in {searched.samples:,} clicked test samples; those with the longest "
         "histories are below. The weight is the attention by which an item was found. Users and items are shown by "

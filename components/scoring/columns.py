@@ -1,4 +1,4 @@
-"""The columns that a task keeps with each score, collected batch by batch."""
+"""Collects a task's kept columns batch by batch."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class KeptColumns:
 
     Args:
         spec: the data.
-        keep: columns to collect, if the data have them.
+        keep: columns to collect, if present in the data.
 
     Attributes:
-        features: to read.
+        features: features to read.
     """
 
     def __init__(self, spec: FeatureSpec, keep: Sequence[Kept]) -> None:
@@ -33,7 +33,7 @@ class KeptColumns:
         self.features = (*self._columns.values(), *(each.lists for each in self._occurrences.values()))
 
     def add(self, batch: Mapping[str, np.ndarray]) -> None:
-        """Takes a batch that has the features."""
+        """Adds a batch with these features."""
         for column, feature in self._columns.items():
             values = batch[feature]
             self._parts[column].append(np.count_nonzero(values, axis=1).astype(np.int32) if column.counted else values)
@@ -41,11 +41,11 @@ class KeptColumns:
             counts.add(batch[counts.lists])
 
     def newest_count(self) -> np.ndarray | None:
-        """The first counted column of the batch added last; None where there is none."""
+        """The first counted column of the last batch; None if there is none."""
         return next((parts[-1] for column, parts in self._parts.items() if column.counted), None)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """All of each column, by name."""
+        """The complete columns, by name."""
         found = {column: np.concatenate(parts) for column, parts in self._parts.items()}
         return {
             column.name: self._occurrences[column].of(values) if column in self._occurrences else values
@@ -56,7 +56,7 @@ class KeptColumns:
         """The values of the named columns' ids.
 
         Args:
-            columns: those of :meth:`arrays`.
+            columns: result of :meth:`arrays`.
 
         Raises:
             KfrecError: a vocabulary is missing or damaged.
@@ -69,7 +69,7 @@ class KeptColumns:
 
 
 class _Occurrences:
-    """How often each id occurs in lists; ids outside 1..largest are padding and occur never."""
+    """Frequencies of ids in lists; ids outside 1..largest are padding, with frequency 0."""
 
     def __init__(self, lists: str, largest: int) -> None:
         self.lists, self._largest = lists, largest

@@ -23,14 +23,14 @@ from components.feature_spec.spec import FILENAME
 from components.scoring.signature import damaged, read_signature
 
 SAVED_MODEL = "saved_model"
-# What the train step writes instead, where tables that are divided among ranks are too large for one.
+# Written by the train step instead if sharded tables are too large for a SavedModel.
 TABLES = "tables"
 SIGNATURE = "serving_default"
-# The signature, and its output, that says what a model found in a history; models that do not search have none.
+# Name of the search signature and of its output; only models that search a history have it.
 SEARCH = "search"
 # The files of a model's folder used for scoring and uploaded to the registry; all must be listed in the manifest.
 MODEL_FILES = (SAVED_MODEL, FILENAME, "vocabulary", "parameters.json", "training.json", PROFILE)
-# Samples that a thread scores at a time: intermediate results then stay in a core's cache.
+# Samples per chunk of a thread, so that intermediate results stay in a core's cache.
 _PART = 2048
 
 
@@ -40,12 +40,12 @@ class ExportedModel:
 
     Attributes:
         folder: where it was exported.
-        spec: the feature specification that it was trained with.
-        parameters: what it was trained with; empty where the folder does not say.
+        spec: the feature specification of its training.
+        parameters: of its training; empty if unknown.
         inputs: names of the features that it reads.
-        output: name of what it returns.
-        signature: the TensorFlow function behind it.
-        search: the function behind the signature ``search``; None where the model has none, or is not loaded.
+        output: name of its output.
+        signature: its TensorFlow function.
+        search: the function of the signature ``search``; None if there is none, or the model is not loaded.
     """
 
     folder: Path
@@ -90,10 +90,10 @@ class ExportedModel:
         return probabilities
 
     def searched(self, batch: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        """What the model found in the history of each sample; None where it does not search.
+        """The search result for the history of each sample; None if the model does not search.
 
         Args:
-            batch: as for :meth:`begin`, of a few thousand samples at most.
+            batch: as for :meth:`begin`, at most a few thousand samples.
 
         Returns:
             float32 [n, length], as :class:`components.models.model.Searching` describes it.
@@ -110,7 +110,7 @@ class ExportedModel:
 
 
 def load_model(folder: Path | str) -> ExportedModel:
-    """Loads the model of a folder that the train step wrote.
+    """Loads a model from a folder of the train step.
 
     Raises:
         KfrecError: the folder has no model, one with another signature, or files that its manifest does not list.
@@ -120,7 +120,7 @@ def load_model(folder: Path | str) -> ExportedModel:
     import tensorflow as tf
 
     if not tf.config.get_visible_devices("GPU"):
-        # Chunks are scored in parallel instead; a caller that has used TensorFlow before keeps its thread settings.
+        # Chunks run in parallel instead; TensorFlow's thread settings are fixed once a caller has used it.
         with suppress(RuntimeError):
             tf.config.threading.set_intra_op_parallelism_threads(1)
     # Only the loaded object keeps the signature's variables alive.
@@ -131,7 +131,7 @@ def load_model(folder: Path | str) -> ExportedModel:
 
     search = loaded.signatures.get(SEARCH)
     if search is not None and SEARCH not in search.structured_outputs:
-        search = None  # somebody's signature of another meaning
+        search = None  # another package's signature of the same name
     return replace(described, signature=call, search=search)
 
 
@@ -139,7 +139,7 @@ def describe_model(folder: Path | str) -> ExportedModel:
     """As :func:`load_model`, but without TensorFlow: the model is loaded only when its signature is called.
 
     Raises:
-        KfrecError: as of :func:`load_model`; damaged weights are not noticed.
+        KfrecError: as of :func:`load_model`; damaged weights are not detected.
     """
     folder = Path(folder)
     require_listed(folder, MODEL_FILES)
@@ -180,10 +180,10 @@ def load_saved_model(saved: Path) -> Any:
 
 @cache
 def _threads() -> ThreadPoolExecutor:
-    """A thread for each core, all of them started.
+    """A pool with one started thread per core.
 
-    Another thread starts them: the exception of a signal, which is raised in the main thread, could leave a worker
-    that runs and is not registered, for which the process would wait forever at its end.
+    Another thread starts them: a signal's exception, raised in the main thread, could leave a running but unregistered
+    worker, and the process would hang at exit.
     """
     cores = len(os.sched_getaffinity(0))
     pool, started = ThreadPoolExecutor(cores, "score"), Barrier(cores)

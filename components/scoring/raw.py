@@ -15,7 +15,7 @@ from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.scoring.model import ExportedModel, load_model
 
-# The column beside the model's output: ids of a row that the vocabulary lacks.
+# Output column: the number of a row's ids that are not in the vocabulary.
 UNKNOWN = "unknown_ids"
 
 
@@ -25,7 +25,7 @@ class Scored:
 
     Attributes:
         values: float32 ``[n]``.
-        unknown: column to the number of its ids in each row that the vocabulary lacks, ``[n]``.
+        unknown: column to the number of its ids outside the vocabulary, per row ``[n]``.
     """
 
     values: np.ndarray
@@ -46,9 +46,9 @@ class RawModel:
     """A model that takes raw rows.
 
     Attributes:
-        model: what scores.
-        rows: what encodes.
-        dataset: name of the data set whose rows it takes.
+        model: scores encoded samples.
+        rows: encodes raw rows.
+        dataset: name of the rows' data set.
     """
 
     model: ExportedModel
@@ -62,18 +62,18 @@ class RawModel:
 
     @property
     def outputs(self) -> tuple[str, str]:
-        """The columns that it gives: the score and the number of unknown ids."""
+        """The output columns: the score and the number of unknown ids."""
         return self.model.output, UNKNOWN
 
     def column_of(self, role: str) -> RawColumn | None:
-        """The column of a role, None where the data set has none."""
+        """The column of a role; None if the data set has none."""
         return next((column for column in self.columns if column.role == role), None)
 
     def require(self, names: Iterable[str]) -> None:
         """Checks the names of columns.
 
         Raises:
-            KfrecError: one that the model reads is missing.
+            KfrecError: a column that the model reads is missing.
         """
         has = list(names)
         for column in self.columns:
@@ -90,7 +90,7 @@ class RawModel:
             rows: column to values; see :meth:`components.datasets.raw_rows.RawRows.encode`.
 
         Raises:
-            KfrecError: a column is missing or does not fit.
+            KfrecError: a column is missing or invalid.
         """
         self.require(rows)
         read: Encoded = self.rows.encode({column.name: rows[column.name] for column in self.columns})
@@ -104,7 +104,7 @@ class RawModel:
 
 
 def load_raw_model(folder: Path | str) -> RawModel:
-    """Loads the model of a folder with what encodes raw rows for it.
+    """Loads a folder's model with its encoder of raw rows.
 
     Raises:
         KfrecError: there is no model, or its data set encodes no raw rows.
@@ -113,10 +113,10 @@ def load_raw_model(folder: Path | str) -> RawModel:
 
 
 def raw_model(model: ExportedModel) -> RawModel:
-    """A loaded model with what encodes raw rows for it.
+    """A loaded model with its encoder of raw rows.
 
     Raises:
-        KfrecError: its data set encodes no raw rows, or files that it needs for that are missing.
+        KfrecError: its data set encodes no raw rows, or files for encoding are missing.
     """
     name = dataset_of(model.spec)
     make = registry.dataset(name).raw_rows if name else None
@@ -126,7 +126,7 @@ def raw_model(model: ExportedModel) -> RawModel:
 
 
 def refusal_of_rows(spec: FeatureSpec) -> str:
-    """Why models of these samples take encoded features only, and what to do; empty where they take raw rows."""
+    """Why models of these samples take only encoded features, and the remedy; empty if they take raw rows."""
     name = dataset_of(spec)
     if not name:
         told = "its feature_spec.yaml names no data set that encodes raw rows, as that of an earlier kfrec"
@@ -142,6 +142,6 @@ def refusal_of_rows(spec: FeatureSpec) -> str:
 
 
 def dataset_of(spec: FeatureSpec) -> str:
-    """The data set that the samples are of, as its preprocessing noted; empty where it did not."""
+    """The samples' data set, as recorded by preprocessing; empty if unknown."""
     noted = spec.metadata.get("encoding")
     return str(noted.get("dataset") or "") if isinstance(noted, dict) else ""

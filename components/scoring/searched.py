@@ -1,4 +1,4 @@
-"""What a model that searches histories found in those of a few test samples."""
+"""Search results of a model in the histories of a few test samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from components.feature_spec.values import names_of
 from components.scoring.model import ExportedModel
 from components.scoring.split import translated
 
-# Samples that are searched: enough for shares to be told to two digits, and less than a batch of an evaluation.
+# Searched samples: enough for two digits of the shares, and fewer than an evaluation batch.
 SAMPLES = 1024
 _EXAMPLES, _ITEMS = 3, 8
 
@@ -23,9 +23,9 @@ class FoundItem:
 
     Attributes:
         item: its id in the data.
-        category: by name, or by id where it has none; empty where items have no category.
-        ago: items between it and the candidate, and 1.
-        weight: by which it was found.
+        category: name, or id without a name; empty if items have no category.
+        ago: distance to the candidate, 1 for the newest item.
+        weight: of the search.
     """
 
     item: int
@@ -39,12 +39,12 @@ class Example:
     """A clicked sample.
 
     Attributes:
-        user: id in the data, None where it has none.
+        user: id in the data, None without users.
         item: the candidate's id.
         category: of the candidate, as in :class:`FoundItem`.
-        searched: items that were searched.
-        found: of these.
-        best: those of the largest weight, the largest first.
+        searched: number of searched items.
+        found: number of found items.
+        best: found items of largest weight, descending.
     """
 
     user: int | None
@@ -57,14 +57,14 @@ class Example:
 
 @dataclass(frozen=True)
 class Searched:
-    """What the search found.
+    """Search results.
 
     Attributes:
-        samples: clicked ones with something to search, among the first SAMPLES of the split.
-        examples: those of them with the longest histories, each of another user.
-        alike: share of the searched items that have the candidate's category, mean over the samples; None where items
-            have no category.
-        alike_weight: share of the weight of the found items that falls on such items.
+        samples: number of clicked samples with a searchable history, among the first SAMPLES of the split.
+        examples: those with the longest histories, of distinct users.
+        alike: share of the searched items in the candidate's category, mean over the samples; None if items have no
+            category.
+        alike_weight: the same share of the found items' weight.
     """
 
     samples: int
@@ -76,7 +76,7 @@ class Searched:
 def search_examples(
     spec: FeatureSpec, model: ExportedModel, lookups: Mapping[str, np.ndarray], *, split: str = "test"
 ) -> Searched | None:
-    """Searches the first samples of a split; None where the model does not search, or nothing was to be searched.
+    """Searches the first samples of a split; None if the model does not search, or no history is searchable.
 
     Args:
         spec: the data.
@@ -122,7 +122,7 @@ class _Reading:
             self._names = names_of(spec, target[1], ids)
 
     def tell(self, rows: np.ndarray) -> Searched:
-        """What was found in these samples."""
+        """The search results in these samples."""
         counts = (self._weights[rows] >= 0).sum(1)
         longest = rows[np.argsort(-counts, kind="stable")]
         if self._users is not None:

@@ -11,9 +11,9 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message, message_fa
 
 from components.errors import KfrecError
 
-# The fields that are read of TensorFlow's saved_model.proto and meta_graph.proto: name, number, and the message that
-# it holds, or none for text. All are repeated: on the wire, a map is a list of entries with key 1 and value 2, and a
-# single message is a list of one.
+# The required fields of TensorFlow's saved_model.proto and meta_graph.proto: name, number, and message type, or none
+# for strings. All are repeated: on the wire, a map is a list of entries with key 1 and value 2, and a single message is
+# a list of one.
 _PACKAGE = "kfrec.saved_model"
 _FIELDS = {
     "SavedModel": [("graphs", 2, "Graph")],
@@ -31,7 +31,7 @@ def damaged(saved: Path, error: Exception) -> KfrecError:
 
 
 def read_signature(saved: Path, name: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the inputs and of the outputs of a signature, sorted; empty where the model has no such signature.
+    """The sorted input and output names of a signature; empty if the model has no such signature.
 
     Args:
         saved: folder of the SavedModel.
@@ -58,7 +58,7 @@ def _names(tensors: Iterable[Any]) -> tuple[str, ...]:
 
 @cache
 def _saved_model() -> Any:
-    """The class of the message."""
+    """The message class."""
     file = descriptor_pb2.FileDescriptorProto(name="kfrec/saved_model.proto", package=_PACKAGE, syntax="proto3")
     kinds = descriptor_pb2.FieldDescriptorProto
     for name, fields in _FIELDS.items():

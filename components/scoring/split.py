@@ -34,7 +34,7 @@ def score_split(
     Args:
         spec: the data.
         model: the model.
-        keep: columns to return with the scores, if the data have them.
+        keep: columns to return with the scores, if present in the data.
         split: "train" or "test".
         batch_size: samples scored at a time.
         lookups: feature to an array that maps the data's ids to the model's; see
@@ -44,7 +44,7 @@ def score_split(
     Raises:
         KfrecError: the split has no samples, or a record is corrupt.
     """
-    from components.records import Records, prefetched  # with Numba, which a step that scores nothing does not need
+    from components.records import Records, prefetched  # lazy: imports Numba
 
     label = spec.channel(Channel.LABEL)[0].name
     columns = KeptColumns(spec, keep)
@@ -66,8 +66,8 @@ def score_split(
         for batch in prefetched(records.batches(batch_size), _READ_AHEAD):
             labels.append(batch[label] if spec.features[label].is_float else batch[label].astype(np.int8))
             columns.add(batch)
-            # Samples of similar length are scored together, because a model trims padding common to a chunk; the
-            # longest first, so that no core waits for them at the end.
+            # Sorted by length, because a model trims padding common to a chunk; longest first, so that no core waits
+            # for them at the end.
             lengths = columns.newest_count()
             order = slice(None) if lengths is None else np.argsort(-lengths, kind="stable")
             read = {name: batch[name][order] for name in model.inputs}
@@ -81,5 +81,5 @@ def score_split(
 
 
 def translated(batch: Mapping[str, np.ndarray], lookups: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """The ids of a batch as those of the model."""
+    """A batch with ids translated to the model's."""
     return {name: lookups[name][ids] if name in lookups else ids for name, ids in batch.items()}

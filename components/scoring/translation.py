@@ -1,7 +1,7 @@
-"""Translates the ids of one data set to another's, so that a model can be scored on data it was not trained on.
+"""Translates ids between data sets, to score a model on data that it was not trained on.
 
-Preprocessing may renumber ids; the string of an id (a user's or item's name) is stable, and the vocabulary files of
-both sides contain it.
+Preprocessing may renumber ids; an id's string (a user's or item's name) is stable, and is in the vocabularies of both
+data sets.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class NotComparable(KfrecError):
 
 
 def scoring_translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
-    """As :func:`translation`, to score the data; a training that starts from the model adapts to other numbers.
+    """As :func:`translation`, for scoring: unlike a warm start, it requires equal scaling of numbers.
 
     Raises:
-        NotComparable: also where numbers of the data were scaled otherwise than those that the model was trained with.
+        NotComparable: also if numbers were scaled differently in the model's training data.
     """
     _require_equal_statistics(data, model)
     return translation(data, model)
@@ -35,13 +35,12 @@ def scoring_translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np
 def translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
     """Arrays that map the data's ids to the model's: feature name to int32 [largest id + 1].
 
-    An id is translated through its string. A string that the model has never seen becomes the unknown id of the model's
-    vocabulary; reserved ids, such as 0 (padding), stay as they are. Features with equal vocabularies on both sides have
-    no array; nor do features without a vocabulary on either side and with equal cardinalities.
+    Ids are translated through their strings. Strings outside the model's vocabulary map to its unknown id; reserved
+    ids, such as 0 (padding), are unchanged. Features with equal vocabularies, or with equal cardinalities and no
+    vocabularies, have no array.
 
     Raises:
-        NotComparable: the model reads a feature that the data lacks or has in another shape, or whose ids cannot be
-            matched.
+        NotComparable: a feature of the model is missing in the data or has another shape, or its ids cannot be matched.
     """
     pairs = {name: _pair(name, data, model) for name in model.inputs}
     found: dict[str, np.ndarray | None] = {}
@@ -60,7 +59,7 @@ def translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray
 
 
 def _require_equal_statistics(data: FeatureSpec, model: ExportedModel) -> None:
-    """Checks that numbers were scaled and binned alike, where both sides note a digest of their statistics."""
+    """Checks that numbers were scaled and binned alike, if both sides have a digest of their statistics."""
     ours, theirs = (_statistics(spec) for spec in (data, model.spec))
     if ours and theirs and ours != theirs:
         raise NotComparable(
@@ -75,7 +74,7 @@ def _statistics(spec: FeatureSpec) -> str:
 
 
 def _pair(name: str, data: FeatureSpec, model: ExportedModel) -> tuple[Feature, Feature]:
-    """A feature that the model reads, as the data and as the model describe it."""
+    """A feature's descriptions in the data and in the model."""
     feature, known = data.features.get(name), model.spec.features.get(name)
     if feature is None or known is None:
         raise NotComparable(f"the model in {model.folder} reads {name}, which the data in {data.folder} lacks")
@@ -88,7 +87,7 @@ def _pair(name: str, data: FeatureSpec, model: ExportedModel) -> tuple[Feature, 
 
 
 def _require_equal_ids(name: str, feature: Feature, known: Feature, data: FeatureSpec, model: ExportedModel) -> None:
-    """Checks that a feature without a vocabulary has none on either side, and as many ids."""
+    """Checks that a feature has a vocabulary on neither side, and equal cardinalities."""
     for one, other in ((data, model.spec), (model.spec, data)):
         if one.vocabulary_of(name) is not None:
             raise NotComparable(f"{other.folder} has no vocabulary of {name} to match its ids by")

@@ -1,4 +1,4 @@
-"""The parameters of an earlier evaluation, so that another model is measured alike."""
+"""The parameters of an earlier evaluation, to evaluate another model in the same way."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def measured_with(task: TaskDefinition, given: Mapping[str, Any]) -> Any:
     """The task's evaluation parameters.
 
     Args:
-        task: that evaluated.
-        given: the parameters of the evaluate step, as its manifest has them.
+        task: of the evaluation.
+        given: the evaluate step's parameters, from its manifest.
     """
     known = {parameter.name for parameter in parameters_of(task.evaluation)}
     return build(task.evaluation, {name: value for name, value in given.items() if name in known})

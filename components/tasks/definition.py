@@ -24,7 +24,7 @@ class Metric:
         label: display name, such as "AUC".
         higher_is_better: the direction of the metric.
         is_loss: whether training minimises it; it is then drawn with the training loss.
-        of_groups: whether it needs whole groups of samples, which a share of shuffled samples does not have.
+        of_groups: whether it needs whole groups of samples, which a rank's share of shuffled samples lacks.
     """
 
     name: str
@@ -36,18 +36,18 @@ class Metric:
 
 @dataclass(frozen=True)
 class Kept:
-    """A column that stays with each sample's score: in batches, for streaming metrics, and in predictions.parquet.
+    """A column kept with each sample's score: in batches, for streaming metrics, and in predictions.parquet.
 
     Attributes:
         name: of the column.
-        channel: of the feature specification; a feature of it is the column, and data without it have no column.
-        place: of the feature in the channel.
-        counted: keep the number of ids of a history that are not padding, rather than a value.
-        occurring_in: channel of lists; keep how often the id occurs in all lists of the split that its feature in the
-            same place has, rather than the id itself. Empty keeps the id.
-        named: whether the values of the ids are wanted too, where the data have a vocabulary of them.
-        exact_only: only exact metrics and the report read the column; streaming metrics do without.
-        needed_for: what cannot be evaluated without the column, such as "MAP"; empty where it only adds to the results.
+        channel: of the feature specification with the column's feature; data without the channel lack the column.
+        place: index of the feature in the channel.
+        counted: store a history's length without padding instead of a value.
+        occurring_in: channel of lists; store the id's frequency in the split's lists of the feature with the same
+            index, instead of the id. Empty stores the id.
+        named: whether to look up the ids' values, if the data have a vocabulary.
+        exact_only: only exact metrics and the report read the column, not streaming metrics.
+        needed_for: the metric that requires the column, such as "MAP"; empty for an optional column.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Kept:
 
 @dataclass(frozen=True)
 class NoParameters:
-    """A task's parameters for a step that needs none."""
+    """Parameters of a task without parameters for a step."""
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class Scores:
 
     Attributes:
         labels: of the samples.
-        values: what the model's signature returns, float32.
-        kept: the task's kept columns that the data have, by name.
-        names: of those that are named, id to value; an id that the vocabulary lacks is left out.
+        values: output of the model's signature, float32.
+        kept: the task's kept columns present in the data, by name.
+        names: id to value for named columns, without ids outside the vocabulary.
     """
 
     labels: np.ndarray
@@ -88,8 +88,8 @@ class Measured:
 
     Attributes:
         metrics: the content of metrics.json; the scalars among them go to MLflow and KFP.
-        curves: file name without .json to the curve it holds; ``roc`` is drawn by KFP.
-        series: name to points of a step and a value, which MLflow draws; it groups names by what precedes a slash.
+        curves: file name without .json to curve; KFP draws ``roc``.
+        series: name to (step, value) points, drawn by MLflow, which groups names by their prefix before a slash.
     """
 
     metrics: dict[str, Any]
@@ -98,22 +98,22 @@ class Measured:
 
 
 class Exchange(Protocol):
-    """How the ranks, each with its share of a split, bring together what belongs together."""
+    """Regroups samples over the ranks by key."""
 
     def exchange(self, keys: np.ndarray, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Sends each row to the rank that its key chooses; all ranks call it at the same time.
+        """Sends each row to the rank of its key; a collective operation.
 
         Args:
             keys: int64 ``[n]``.
             columns: of the rows, ``[n]`` each.
 
         Returns:
-            The columns of the rows that this rank received, among them all rows of a key or none.
+            The columns of the received rows; all rows of a key are on one rank.
         """
 
 
 class Streaming(Protocol):
-    """Metrics that add up over batches and ranks; a ``tf.Module`` on the device."""
+    """Metrics accumulated over batches and ranks; a ``tf.Module`` on the device."""
 
     def update(self, labels: tf.Tensor, outputs: tf.Tensor, kept: Mapping[str, tf.Tensor]) -> None:
         """Adds the samples of a batch; runs inside ``tf.function``.
@@ -121,44 +121,44 @@ class Streaming(Protocol):
         Args:
             labels: float32 ``[B]``.
             outputs: of the model, float32 ``[B]``.
-            kept: the task's kept columns, by name, ``[B]`` each. A training batch has only those that models read.
+            kept: the task's kept columns, by name, ``[B]`` each. Training batches have only those that models read.
         """
 
     def reset(self) -> None:
-        """Forgets all samples."""
+        """Resets the totals."""
 
     def totals(self, ranks: Exchange) -> list[tf.Tensor]:
-        """The sums to reduce over the ranks, float64 each; all ranks call it at the same time."""
+        """The sums to reduce over the ranks, float64 each; a collective operation."""
 
     def load(self, totals: Sequence[np.ndarray]) -> None:
         """Restores these totals."""
 
     def result(self, totals: Sequence[np.ndarray]) -> dict[str, float]:
-        """Metrics by name, from the totals of all ranks; NaN where the samples do not define one."""
+        """Metrics by name, from the totals of all ranks; NaN for an undefined metric."""
 
 
 @dataclass(frozen=True)
 class TaskDefinition:
-    """A task by name, registered under the entry points ``kfrec.tasks``.
+    """A task, registered under the entry points ``kfrec.tasks``.
 
     Attributes:
         name: value of the parameter ``task`` of evaluate and register.
         summary: one sentence.
-        metrics: the primary one first, by which models are compared.
-        training: frozen dataclass of the parameters that the train step has for it.
-        evaluation: frozen dataclass of the parameters that the evaluate step has for it.
-        decision: frozen dataclass of the parameters that the register step has for it.
-        kept: columns that stay with each sample's score.
-        output: name of what the exported signature returns.
-        serve: takes the model's outputs and returns what the signature does, ``[B]`` float32.
-        streaming: takes whether it is for training, which only computes cheap metrics, and the training parameters, and
-            returns metrics.
-        require: raises a KfrecError for scores that cannot be evaluated; takes the scores and their origin.
+        metrics: the primary metric, by which models are compared, first.
+        training: frozen dataclass of its parameters in the train step.
+        evaluation: frozen dataclass of its parameters in the evaluate step.
+        decision: frozen dataclass of its parameters in the register step.
+        kept: columns kept with each sample's score.
+        output: output name of the exported signature.
+        serve: maps the model's outputs to those of the signature, ``[B]`` float32.
+        streaming: takes whether it is for training, with cheap metrics only, and the training parameters; returns
+            metrics.
+        require: takes the scores and their origin; raises a KfrecError for scores that cannot be evaluated.
         measure: takes scores and the evaluation parameters.
         story: takes the results and returns the report.
         value: the primary metric; takes scores and the evaluation parameters.
-        difference: confidence interval of the primary metric of scores minus that of rival values on the same samples;
-            takes those two, the evaluation parameters, the number of resamples, the confidence and the seed.
+        difference: confidence interval of the primary metric's difference between scores and rival values on the same
+            samples; takes both, the evaluation parameters, the number of resamples, the confidence and the seed.
         floor: takes the decision parameters and returns the threshold for a first model's primary metric.
         compared: takes scores and rival values on the same samples, and returns sections with the curves of both.
     """

@@ -1,4 +1,4 @@
-"""The columns that a task keeps with each score, among the features of a data set."""
+"""Finds a task's kept columns among the features of a data set."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from components.tasks.definition import Kept
 
 
 def kept_features(spec: FeatureSpec, kept: Sequence[Kept]) -> dict[Kept, str]:
-    """The feature of each column that the data have."""
+    """The features of the columns present in the data."""
     found = {column: _feature(spec, column.channel, column.place) for column in kept}
     return {column: feature for column, feature in found.items() if feature and _serves(spec, column, feature)}
 
 
 def lists_of(spec: FeatureSpec, column: Kept) -> str:
-    """The feature in whose lists the ids of a column are counted; empty where there is none."""
+    """The list feature that counts a column's ids; empty if there is none."""
     lists = _feature(spec, column.occurring_in, column.place)
     return lists if lists and spec.features[lists].length else ""
 
@@ -26,7 +26,7 @@ def _feature(spec: FeatureSpec, channel: str, place: int) -> str:
 
 
 def _serves(spec: FeatureSpec, column: Kept, feature: str) -> bool:
-    """Whether a feature has what is kept of it: one id a sample, and lists where it is counted in them."""
+    """Whether a feature can supply the column: one id per sample, and lists if occurrences are counted."""
     described = spec.features[feature]
     if not column.named and not column.occurring_in:
         return True
@@ -35,7 +35,7 @@ def _serves(spec: FeatureSpec, column: Kept, feature: str) -> bool:
 
 
 def missing_column(spec: FeatureSpec, kept: Sequence[Kept]) -> str:
-    """Which column the data lack and a metric needs, in one line; empty where they lack none."""
+    """One line about a required column that the data lack; empty if there is none."""
     found = kept_features(spec, kept)
     lacking = [column for column in kept if column.needed_for and column not in found]
     return "; ".join(

@@ -1,8 +1,8 @@
-"""The final failure of a training, kept beside its output in object storage.
+"""The final failure of a training, recorded beside its output in object storage.
 
 Argo retries a failed step whatever its exit status: KFP's launcher exits with 1 for every failure, and pipelines cannot
-set a condition. So a training that failed for good leaves a note, and the retries of its step end at once instead of
-taking nodes and GPUs again.
+set a condition. A permanently failed training therefore writes a note; retries of its step exit at once instead of
+occupying nodes and GPUs again.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ def failing_once(uri: str, run_id: str, say: Callable[[str], None]) -> Iterator[
 
     Args:
         uri: of the training's output.
-        run_id: the pipeline run; nothing is kept of a training outside of one, which nobody retries.
+        run_id: the pipeline run; empty outside a pipeline, where there are no retries and no note is written.
         say: called with a line for the user.
 
     Raises:
-        KfrecError: an earlier try of this run failed for good.
+        KfrecError: an earlier attempt of this run failed permanently.
     """
     if run_id and (message := _noted(uri, run_id)):
         raise KfrecError(
@@ -50,12 +50,12 @@ def failing_once(uri: str, run_id: str, say: Callable[[str], None]) -> Iterator[
 
 
 def _noted(uri: str, run_id: str) -> str:
-    """Why an earlier try of the run failed for good, or an empty text."""
+    """The permanent failure of an earlier attempt of the run, or an empty string."""
     try:
         kept = json.loads(read_remote(uri, NOTE) or b"{}")
         return str(kept["message"]) if kept.get("run_id") == run_id else ""
     except (ValueError, AttributeError, KeyError):
-        return ""  # somebody else's file
+        return ""  # not a note of this module
 
 
 def _note(uri: str, run_id: str, message: str) -> None:

@@ -45,7 +45,7 @@ def run_training(
     ranks: Ranks,
     checkpoint_saved: Callable[[str], None] = lambda prefix: None,
 ) -> None:
-    """Trains, and on the first rank exports the model; with ``benchmark`` only measures training steps.
+    """Trains and exports the model from the first rank; with ``benchmark`` only measures training steps.
 
     Args:
         folder: the data set.
@@ -113,7 +113,7 @@ def _tell(session: Session, log: TrainingLog, measured: Benchmark) -> None:
 
 
 def _find_weights(session: Session) -> tuple[str, Standing] | None:
-    """The checkpoint to score with, on the first rank, and where its training stood."""
+    """The checkpoint to score with and its training's progress, on the first rank."""
     path = session.parameters.load_checkpoint_path
     if not session.is_first:
         return None
@@ -127,7 +127,7 @@ def _find_weights(session: Session) -> tuple[str, Standing] | None:
 
 
 def _write_results(session: Session, seed: int, results: Mapping[str, Any]) -> None:
-    """Writes the results on the first rank; the others give their parts of divided tables."""
+    """Writes the results on the first rank; the others send their shards of the tables."""
     parameters, data = session.parameters, session.data
     out = Path(parameters.results_dir)
     limit, size = bytes_of(parameters.largest_export), divided_bytes(session.model)

@@ -24,7 +24,7 @@ TRAINING = "training.json"
 VOCABULARY = "vocabulary"
 CHECKPOINT = "checkpoint"
 LOG = "log.json"
-# What metrics are of, in their names; of the last two a training has one.
+# Prefixes of metric names; a training has either test or validation metrics.
 MEASURED = ("train", "test", "validation")
 SAVED_MODEL = "saved_model"
 
@@ -36,12 +36,11 @@ def training_results(standing: Standing, workers: int, train_rows: int, measured
         standing: of a finished training.
         workers: ranks that trained.
         train_rows: samples of an epoch.
-        measured: "test" or "validation", to the samples that were measured after each epoch.
+        measured: "test" or "validation" to the number of samples evaluated after each epoch.
 
     Returns:
-        ``epochs`` and the scores of the last one; train_samples_per_second without evaluation, checkpoints and the
-        compilation of the graph; time_to_train in seconds, of all epochs without evaluation, as the public examples
-        take it.
+        ``epochs`` and the scores of the last one; train_samples_per_second excluding evaluation, checkpoints and graph
+        compilation; time_to_train in seconds, over all epochs excluding evaluation, as in the public examples.
     """
     speeds = [epoch["samples_per_second"] for epoch in standing.epochs]
     return {
@@ -58,22 +57,22 @@ def training_results(standing: Standing, workers: int, train_rows: int, measured
 
 
 def scores_of(epoch: Mapping[str, Any]) -> dict[str, float | None]:
-    """The task's metrics among the results of an epoch, such as train_auc and test_auc."""
+    """The task's metrics in an epoch's results, such as train_auc and test_auc."""
     prefixes = tuple(f"{split}_" for split in MEASURED)
     return {name: epoch[name] for name in epoch if name.startswith(prefixes) and name != "train_loss"}
 
 
 def trained_rows(results: Mapping[str, Any]) -> dict[str, int]:
-    """Samples trained on, over all epochs, and samples that were measured, from the content of training.json."""
+    """Samples trained on, over all epochs, and samples evaluated, from the content of training.json."""
     rows = {split: results[f"{split}_rows"] for split in MEASURED if f"{split}_rows" in results}
     return rows | {"train": results["train_rows"] * len(results["epochs"])}
 
 
 def require_own_results(folder: Path, log_filename: str) -> None:
-    """Rejects a results folder in which results would overwrite files that no training wrote; other files are allowed.
+    """Rejects a results folder whose files the results would overwrite, unless a training wrote them.
 
     Raises:
-        KfrecError: it has something of the name of a result, and no training's log.
+        KfrecError: the folder has a file with the name of a result, and no training log.
     """
     log = folder / log_filename
     if log.is_file() and is_training_log(log):
@@ -93,10 +92,10 @@ def write_json(path: Path, body: Mapping[str, Any]) -> None:
 
 
 def copy_data_description(spec: FeatureSpec, feature_spec: str, folder: Path) -> None:
-    """Copies the feature specification, and the vocabulary and the data's profile if there are any, next to the model.
+    """Copies the feature specification and, if present, the vocabulary and the data profile next to the model.
 
     Args:
-        spec: of the data that was trained on.
+        spec: of the training data.
         feature_spec: name of its file.
         folder: the results folder.
     """

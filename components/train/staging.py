@@ -42,20 +42,20 @@ from components.train.loop.ranks import Ranks, together
 from components.train.results import CHECKPOINT, TRAINING, trained_rows
 
 STEP = "train"
-# The locations that a run reads and writes do not affect its result.
+# Input and output locations do not affect a run's result.
 _PLACES = ("results_dir", "stage_dir", "save_checkpoint_path", "load_checkpoint_path")
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a worker works.
+    """The local folders of a worker.
 
     Attributes:
         data: folder of the records.
         parameters: with local folders.
-        checkpoint_saved: to be called on the first rank with each complete checkpoint, and on the others with each of
-            which they wrote parts.
-        is_finished: the results are there already.
+        checkpoint_saved: called with each checkpoint, on the first rank when it is complete, on the others when their
+            table shards are written.
+        is_finished: the results already exist.
     """
 
     data: Path
@@ -66,7 +66,7 @@ class Place:
 
 @contextmanager
 def staged(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> Iterator[Place]:
-    """Yields local folders for a run; if the block succeeds, uploads the results to the requested place.
+    """Yields local folders for a run; if the block succeeds, uploads the results to results_dir.
 
     Args:
         dataset: folder or URI of the records.
@@ -131,7 +131,7 @@ def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, rank
 
 
 def _copy_checkpoints(stored: str, checkpoints: Path, folder: Path) -> None:
-    """Copies the checkpoints of this node; with parts of tables, of which other nodes have the rest, the newest one."""
+    """Copies this node's checkpoints; if tables are sharded over nodes, fetches the newest complete one instead."""
     if not any(is_part(path.name) for path in checkpoints.iterdir()):
         shutil.copytree(checkpoints, folder)
         return
@@ -140,19 +140,19 @@ def _copy_checkpoints(stored: str, checkpoints: Path, folder: Path) -> None:
 
 
 def _claim(uri: str, dataset: str) -> bool:
-    """Claims the prefix for this step before the first checkpoint; an earlier model stays until then."""
+    """Claims the prefix for this step before the first checkpoint; an earlier model is kept until then."""
     require_output_prefix(uri, STEP, [dataset])
     begin_remote(uri, STEP)
     return True
 
 
 def _first(ranks: Ranks, question: Callable[[], bool]) -> bool:
-    """The first rank's answer, on every rank; its error ends every rank."""
+    """The first rank's answer, broadcast to every rank; its error ends every rank."""
     return ranks.from_first(together(ranks, lambda: question() if ranks.rank == 0 else False))
 
 
 def _stage_data(uri: str, stage: Path, parameters: WorkerParameters, ranks: Ranks) -> Path:
-    """Fetches the files that this node's ranks read, on one of them; the others wait."""
+    """Fetches the files that this node's ranks read, on the node's first rank; the others wait."""
     node = _node(ranks)
     folder = stage / f"data-{_digest(uri)}"
     together(ranks, lambda: stage_records(uri, folder, parameters, node, ranks.size) if ranks.rank == node[0] else None)
@@ -166,7 +166,7 @@ def _node(ranks: Ranks) -> list[int]:
 
 
 def stage_records(uri: str, folder: Path, parameters: WorkerParameters, node: Sequence[int], size: int) -> None:
-    """Fetches the specification, the test split, and of the training split the files that some ranks read.
+    """Fetches the specification, the test split, and the training files that the node's ranks read.
 
     Args:
         uri: of the tfrecord artifact.
@@ -183,7 +183,7 @@ def stage_records(uri: str, folder: Path, parameters: WorkerParameters, node: Se
     spec = load_feature_spec(folder, parameters.feature_spec)
     rows = rows_per_file(spec, TRAIN)
     files = spec.files(TRAIN)
-    if rows is None or parameters.validation_share:  # what is held out is dealt to the ranks in other parts
+    if rows is None or parameters.validation_share:  # held-out samples are split differently
         needed: Container[int] = range(len(files))
     else:
         needed = needed_files(rows, parameters.global_batch_size, list(node), size)
@@ -193,7 +193,7 @@ def stage_records(uri: str, folder: Path, parameters: WorkerParameters, node: Se
 
 
 def _is_there(uri: str, source: Artifact, parameters: dict[str, object]) -> bool:
-    """Whether the finished results of the same run are at ``uri``."""
+    """Whether ``uri`` already holds the finished results of the same run."""
     try:
         found = open_remote(uri)
     except KfrecError:
@@ -202,7 +202,7 @@ def _is_there(uri: str, source: Artifact, parameters: dict[str, object]) -> bool
 
 
 def _resume(uri: str, folder: Path, checkpoints: Path, log: Path) -> bool:
-    """Fetches the newest checkpoint of an earlier try, with the log up to it, if there is one."""
+    """Fetches the newest checkpoint of an earlier attempt and the log up to it, if there is one."""
     shutil.rmtree(folder, ignore_errors=True)
     log.parent.mkdir(parents=True)
     if read_remote(uri, LIST) is None:
@@ -214,7 +214,7 @@ def _resume(uri: str, folder: Path, checkpoints: Path, log: Path) -> bool:
 
 
 def _prepare(uri: str, checkpoints: Path, resumed: bool) -> None:
-    """Fetches what the first node resumes from on another node, whose ranks may need parts of tables."""
+    """Fetches the first node's checkpoint on another node, whose ranks may need table shards."""
     shutil.rmtree(checkpoints, ignore_errors=True)
     if resumed:
         fetch_checkpoint(uri, checkpoints)

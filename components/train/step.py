@@ -41,15 +41,15 @@ def run(
     Args:
         parameters: of the training and of the launch.
         tfrecord: record files with their feature specification.
-        model: receives the model; an earlier one stays until the new one is complete.
+        model: receives the model; an earlier one is kept until the new one is complete.
         launcher: where the workers run; this machine by default.
 
     Returns:
-        Samples trained on, over all epochs, and samples of the test split, as ``train`` and ``test``; where the model
-        is, as ``trained_model``; and what came of the last epoch, as ``metrics``.
+        ``train`` and ``test``: samples trained on, over all epochs, and samples of the test split; ``trained_model``:
+        the model's location; ``metrics``: results of the last epoch.
 
     Raises:
-        KfrecError: bad input; where training had begun, its checkpoints are kept and the line names their folder.
+        KfrecError: bad input; if training had begun, its checkpoints are kept and the message names their folder.
     """
     in_storage = parameters.launcher == MPIJOB
     data = open_input(tfrecord, steps=("tfrecord",), reads=(parameters.feature_spec,) if in_storage else None)
@@ -64,7 +64,7 @@ def run(
         kept_on_failure(model) as kept,
         publishing(model, step="train", inputs={"tfrecord": data}, parameters=as_plain(parameters)) as staging,
     ):
-        kept.clear(parameters.load_checkpoint_path)  # only now: no other process is writing this output
+        kept.clear(parameters.load_checkpoint_path)  # within publishing: no other process writes this output
         folders = str(tfrecord.absolute()), str(staging.path), str(kept.checkpoints)
         arguments = worker_arguments(parameters, *folders)
         launcher.run(parameters.workers, arguments, kept.log)
@@ -101,7 +101,7 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
 
 @contextmanager
 def _tracked(parameters: LaunchParameters, data: Artifact, model: Path, uri: str = "") -> Iterator[Tracked]:
-    """The MLflow run of a training, with its initial facts and the system metrics of the machine."""
+    """The MLflow run of a training, with its parameters, lineage and system metrics."""
     title = f"{parameters.model_type} {data_name(data)}"
     which = parameters.experiment, parameters.run_id, title
     with kept_run(*which, model, uri) as tracked, system_metrics(tracked):
@@ -124,11 +124,10 @@ def _returned(
 
 
 def launcher_of(parameters: LaunchParameters) -> Launcher:
-    """Where the workers run, by the parameter launcher.
+    """The launcher that the parameter ``launcher`` selects.
 
     Raises:
-        KfrecError: an MPIJob is asked for and its pods could not see the data, there is no cluster, or its settings are
-            wrong.
+        KfrecError: for an MPIJob, the data is not in object storage, there is no cluster, or its settings are invalid.
     """
     if parameters.launcher == LOCAL:
         return LocalLauncher(parameters.transport)

@@ -18,19 +18,19 @@ from components.train.results import LOG, TRAINING, scores_of
 _SPEED = ("train_samples_per_second", "time_to_train")
 # Names in the log, and their names as a series in MLflow.
 _STEP_METRICS = {"loss": "loss", "samples/s": "samples_per_second", "step_time": "step_seconds"}
-# Files of the results that are read here.
+# Result files that this module reads.
 LOGGED = (LOG, TRAINING)
-# The run that it belongs to is not a parameter of the training.
+# These identify the run and are not training parameters.
 _NOT_LOGGED = ("experiment", "run_id", "tfrecord_uri", "model_uri")
 
 
 def track_start(run: Tracked, parameters: LaunchParameters, data: Artifact) -> None:
-    """Logs the facts known before the workers start, so that a killed training has them too.
+    """Logs parameters and lineage before the workers start, so that a killed training has them too.
 
     Args:
         run: an open run.
-        parameters: of the step; a seed that is yet to be drawn is left out.
-        data: the records that are trained on.
+        parameters: of the step; a random seed is logged by :func:`track`.
+        data: the training records.
     """
     given = {p.pipeline_name: plain(getattr(parameters, p.name)) for p in parameters_of(type(parameters))
              if p.name not in _NOT_LOGGED}  # fmt: skip
@@ -42,7 +42,7 @@ def track_start(run: Tracked, parameters: LaunchParameters, data: Artifact) -> N
 
 
 def track(run: Tracked, parameters: LaunchParameters, folder: Path) -> None:
-    """Logs the seed as it was drawn, curves and results.
+    """Logs the actual seed, curves and results.
 
     Args:
         run: an open run.
@@ -62,12 +62,12 @@ def track(run: Tracked, parameters: LaunchParameters, folder: Path) -> None:
 
 
 def came_to(results: Mapping[str, Any]) -> dict[str, float | None]:
-    """The results of a training, from the content of training.json: scores of the last epoch, and the overall speed."""
+    """Scores of the last epoch and the overall speed, from the content of training.json."""
     return scores_of(results["epochs"][-1]) | {name: results[name] for name in _SPEED}
 
 
 def _step_series(log: Path, steps_per_epoch: int, log_steps: int) -> list[tuple[int, dict[str, float]]]:
-    """One point for each read of the loss."""
+    """One point per logged loss."""
     series = []
     for record in read_log(log):
         if len(record["step"]) == 2 and not isinstance(record["step"], str):

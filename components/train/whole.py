@@ -1,4 +1,4 @@
-"""Whole tables on the first rank, from the parts of all ranks."""
+"""Collects sharded tables on the first rank."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from components.models.tables.placement import Sharding, sharding_of, whole_shap
 from components.train.checkpoints.state import state_of
 from components.train.loop.ranks import Ranks
 
-# The first rank receives so many rows of each rank at a time.
+# Rows of a chunk that the first rank receives from each rank.
 _ROWS = 1 << 16
 SPEC, DENSE = "tables.json", "dense.npz"
 
 
 def divided_bytes(model: Model) -> int:
-    """Bytes of the whole tables that are divided among ranks."""
+    """Total bytes of the sharded tables, over all ranks."""
     divided = [variable for variable in model.variables if sharding_of(variable) is not None]
     return sum(4 * int(np.prod(whole_shape(variable), dtype=np.int64)) for variable in divided)
 
 
 def copy_whole(trained: Model, model: Model | None, ranks: Ranks) -> None:
-    """Gives a model of whole tables the weights of one whose tables may be divided.
+    """Copies the weights of a model with sharded tables to one with whole tables; a collective operation.
 
     Args:
         trained: on every rank.
-        model: receives them; on the first rank alone.
-        ranks: of the training, of which every one takes part.
+        model: receives the weights on the first rank; None on the others.
+        ranks: of the training.
     """
     receivers = state_of(model) if model is not None else [None] * len(state_of(trained))
     for variable, receiver in zip(state_of(trained), receivers, strict=True):
@@ -46,14 +46,14 @@ def copy_whole(trained: Model, model: Model | None, ranks: Ranks) -> None:
 
 
 def write_tables(model: Model, folder: Path, ranks: Ranks) -> None:
-    """Writes the model on the first rank, a table at a time, so that no rank has to hold all of them.
+    """Writes the model on the first rank, one table at a time to bound memory; a collective operation.
 
     Args:
         model: on every rank.
-        folder: is replaced. It receives a NumPy file for each divided table, float32 ``[rows, width]``; the other
+        folder: is replaced. It receives a NumPy file for each sharded table, float32 ``[rows, width]``; the other
             weights as ``dense.npz``, by name; and ``tables.json``, which names each table's file and shape, and the
             table and rows of each feature's ids.
-        ranks: of the training, of which every one takes part.
+        ranks: of the training.
     """
     partial, is_first = folder.with_name(f".{folder.name}.partial"), ranks.rank == 0
     if is_first:
@@ -86,7 +86,7 @@ def write_tables(model: Model, folder: Path, ranks: Ranks) -> None:
 
 
 def _collect(variable: tf.Variable, sharding: Sharding, values: np.ndarray | None, ranks: Ranks) -> None:
-    """Fills ``values``, on the first rank, with a whole table."""
+    """Gathers a whole table into ``values`` on the first rank."""
     for begin in range(0, max(part.rows for part in sharding.parts), _ROWS):
         ends = [max(min(part.rows, begin + _ROWS), begin) for part in sharding.parts]
         mine = tf.reshape(variable[begin : ends[ranks.rank]], [-1])

@@ -1,4 +1,4 @@
-"""One process of a training: alone, or one of many that horovodrun or mpirun started.
+"""One training process: standalone, or started by horovodrun or mpirun.
 
 python -m components.train.worker --dataset_dir TFRECORD --results_dir OUT
 horovodrun --gloo -np 2 python -m components.train.worker ...
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from components.train.loop.ranks import Ranks
 
 BAD_INPUT, ABANDONED, UNREACHABLE = 2, 3, 4
-# How TensorFlow and NumPy say what they have no memory for, somewhere in a longer message.
+# Out-of-memory messages of TensorFlow and NumPy.
 _TENSOR = re.compile(r"OOM when allocating tensor with shape(\[[\d,]*\]) and type (\w+) on \S*device:(\w+:\d+)")
 _ARRAY = re.compile(r"Unable to allocate ([\d.]+ \w+)")
 
@@ -33,8 +33,8 @@ _ARRAY = re.compile(r"Unable to allocate ([\d.]+ \w+)")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one worker and returns its exit status.
 
-    2 is for bad input and for too little memory, 3 where another rank failed, 4 where a service such as object storage
-    did not answer: only 2 would be the same in another try.
+    2: bad input or out of memory, a permanent failure. 3: another rank failed. 4: a service such as object storage did
+    not answer.
     """
     end_with_parent(signal.SIGKILL)
     choice = chosen(STEPS["train"], sys.argv[1:] if arguments is None else arguments)
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     dataset = options.pop("dataset_dir")
     given = {name: value for name, value in options.items() if value is not None}
     quiet_tensorflow()
-    # Only now: importing TensorFlow takes seconds, and --help must not.
+    # Imported late: TensorFlow takes seconds to import, and --help must not.
     import tensorflow as tf
 
     from components.train.loop.ranks import SharedError, connect
@@ -80,7 +80,7 @@ def _parameters(given: Mapping[str, str]) -> WorkerParameters:
         parameters: WorkerParameters = build(worker_parameters(given["model_type"], given["task"]), given)
         return parameters
     except KfrecError as error:
-        raise SharedError(str(error)) from None  # every rank was given the same arguments
+        raise SharedError(str(error)) from None  # every rank has the same arguments
 
 
 def _run(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> None:
@@ -99,7 +99,7 @@ def _run(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> None:
 
 
 def _out_of_memory(message: str) -> KfrecError:
-    """An error that names the tensor, where TensorFlow's message does."""
+    """An error that names the tensor, if TensorFlow's message does."""
     found = _TENSOR.search(message)
     told = _ARRAY.search(message)
     what = f"a {found[2]} tensor of shape {found[1]} on {found[3]}" if found else told[1] if told else "a step"

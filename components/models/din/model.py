@@ -26,7 +26,7 @@ class Din(tf.Module):
         spec: the features.
         seed: of the weights.
         amp: whether to compute in float16; weights, softmaxes, logits and losses stay float32.
-        interaction: how the target meets an item of the history: their dot product, or DIN's activation unit.
+        interaction: scores a history item against the target: dot product, or DIN's activation unit.
 
     References:
         Zhou et al., Deep Interest Network, https://arxiv.org/abs/1706.06978

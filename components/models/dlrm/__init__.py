@@ -30,7 +30,7 @@ def _optimizers(parameters: DlrmParameters, model: Model, steps_per_epoch: int) 
 
 
 def learning_rate(parameters: DlrmParameters) -> Schedule:
-    """The learning rate after s steps: a linear rise, the highest rate, and a polynomial fall.
+    """The learning rate after s steps: linear warm-up, constant rate, and polynomial decay.
 
     highest * s / warmup_steps                                      while s < warmup_steps
     highest                                                         until decay_start_step

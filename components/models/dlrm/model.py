@@ -17,12 +17,12 @@ from components.models.tabular import read_tabular
 
 
 class Dlrm(tf.Module):
-    """The bottom network's vector of the numbers, its dot products with the embeddings, and the top network.
+    """A bottom network over numbers, pairwise dot products with embeddings, and a top network.
 
         vectors = [bottom(numbers), embedding of each feature]
         logit = top([bottom(numbers), vectors_i . vectors_j for i > j])
 
-    Where there are no numbers, the sum of the embeddings takes the place of the first argument of the top network.
+    Without numerical features, the sum of the embeddings replaces ``bottom(numbers)`` in the top network's input.
 
     Args:
         parameters: its sizes.

@@ -1,4 +1,4 @@
-"""DIN's local activation unit: how much an item of the history matters for the target."""
+"""DIN's local activation unit: the relevance of a history item to the target."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ FIRST, SECOND = 80, 40
 class ActivationUnit(tf.Module):
     """An MLP 80-40-1 with sigmoids over ``[item, target, item - target, item * target]``.
 
-    Its first layer is linear in the four parts, so that the target's share is computed once a sample rather than once a
-    position, and nothing is tiled or concatenated:
+    Its first layer is linear in the four parts, so the target's share is computed once per sample, not per position,
+    and nothing is tiled or concatenated:
 
         W1 i + W2 t + W3 (i - t) + W4 (i * t)  =  (W1 + W3) i + (W2 - W3) t + W4 (i * t)
 
@@ -40,11 +40,11 @@ class ActivationUnit(tf.Module):
         """Scores items.
 
         Args:
-            items: ``[T, B, width]``; time comes first.
+            items: ``[T, B, width]``, time-major.
             target: ``[B, width]``.
 
         Returns:
-            float32 ``[T, B]``, one score an item, before any softmax.
+            float32 ``[T, B]``, one score per item, before any softmax.
         """
         of_item, of_target, of_difference, of_product = tf.split(self.kernel, 4)
         share = project(target, of_target - of_difference, self.bias)

@@ -9,7 +9,7 @@ from components.models.ops.dense import project
 
 
 class Dense(tf.Module):
-    """``x W + b`` over the last axis, in the type of the inputs.
+    """``x W + b`` over the last axis, in the dtype of the inputs.
 
     Args:
         weights: source of fresh weights; W starts Glorot uniform, b at 0.

@@ -17,7 +17,7 @@ def dot_interaction(vectors: Sequence[tf.Tensor]) -> tf.Tensor:
         vectors: F tensors ``[B, width]``.
 
     Returns:
-        ``[B, F (F - 1) / 2]``, in the type of the vectors.
+        ``[B, F (F - 1) / 2]``, in the dtype of the vectors.
 
     Example:
         >>> dot_interaction([tf.constant([[1.0, 2.0]]), tf.constant([[3.0, 4.0]]), tf.constant([[5.0, 6.0]])]).numpy()
@@ -42,7 +42,7 @@ def _lower_products(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.T
     products = tf.reshape(tf.matmul(x, x, transpose_b=True), [-1, count * count])
 
     def gradient(upstream: tf.Tensor) -> tf.Tensor:
-        place = np.full((count, count), len(rows))  # of a zero behind the pairs
+        place = np.full((count, count), len(rows))  # index of the padded zero
         place[rows, columns] = place[columns, rows] = np.arange(len(rows))
         symmetric = tf.gather(tf.pad(upstream, [[0, 0], [0, 1]]), place.reshape(-1), axis=1)
         return tf.matmul(tf.reshape(symmetric, [-1, count, count]), x)

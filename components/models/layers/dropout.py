@@ -1,4 +1,4 @@
-"""Dropout whose masks depend on the seed, the layer, the step and the rank, and on nothing else."""
+"""Dropout with masks that depend only on seed, layer, step and rank."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import tensorflow as tf
 from components.models.layers.weights import Weights
 
 _rank = ContextVar("dropout_rank", default=0)
-# The same masks on every device; XLA numbers the units of a mask otherwise, and draws its own.
+# The same masks on every device; XLA orders a mask's units differently and gives other masks.
 _PHILOX = "philox"
 
 
 @contextmanager
 def masks_of(rank: int) -> Iterator[None]:
-    """Functions traced within draw the masks of this rank."""
+    """Functions traced within use the masks of this rank."""
     token = _rank.set(rank)
     try:
         yield
@@ -26,14 +26,14 @@ def masks_of(rank: int) -> Iterator[None]:
 
 
 class Dropout(tf.Module):
-    """Sets a random share of the units to 0 and divides the others by what is left.
+    """Sets a random fraction ``rate`` of the units to 0 and scales the others by ``1 / (1 - rate)``.
 
-    A mask is drawn from a counter-based generator keyed by the seed, the layer's name, the rank and the number of masks
-    drawn before. Its state is equal on all ranks, so that a checkpoint of one rank restores the masks of all of them.
+    Masks come from a counter-based generator keyed by the seed, the layer's name, the rank and the number of earlier
+    masks. Its state is equal on all ranks, so one rank's checkpoint restores the masks of all ranks.
 
     Args:
-        weights: gives the seed and the layer's name.
-        rate: share of the units, above 0 and below 1.
+        weights: source of the seed and the layer's name.
+        rate: fraction of units to drop, above 0 and below 1.
 
     References:
         Srivastava et al., Dropout, https://jmlr.org/papers/v15/srivastava14a.html

@@ -1,4 +1,4 @@
-"""All embedding tables as one variable."""
+"""Embedding tables stacked in one variable."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from components.models.ops.rows import look_up, rows_of
 
 
 class FusedEmbedding(tf.Module):
-    """Embeds the ids of neighbouring features with one lookup and one sparse gradient.
+    """Embeds the ids of adjacent features with one look-up and one sparse gradient.
 
-    The tables of all features are stacked along the rows; an id reads row ``offset of its table + id``. Compared with
-    a lookup for each feature this saves the concatenation of their results and of their gradients.
+    The tables of all features are stacked along the rows; an id reads row ``offset of its table + id``. Compared to a
+    look-up per feature, this saves concatenating results and gradients.
 
     Args:
         weights: source of fresh weights. A table starts uniform in ±sqrt(1 / rows).
         cardinalities: largest id of each table; a table has cardinality + 1 rows, row 0 is the padding.
-        width: floats in a row.
-        dtype: what the embeddings are returned as; the table is float32.
+        width: floats per row.
+        dtype: of the returned embeddings; the table is float32.
 
     Example:
         >>> embedding = FusedEmbedding(Weights(1), cardinalities=(1000, 30), width=16)
@@ -58,16 +58,16 @@ class FusedEmbedding(tf.Module):
         positions: slice = slice(None),
         time_first: bool = False,
     ) -> tf.Tensor:
-        """Which rows the ids of neighbouring tables read.
+        """Row indices for the ids of adjacent tables.
 
         Args:
-            ids: of F features, int32 or int64 ``[B]`` or ``[B, length]``; one outside 0..cardinality reads the padding.
+            ids: of F features, int32 or int64 ``[B]`` or ``[B, length]``; ids outside 0..cardinality become padding.
             first_table: the table of the first feature.
-            positions: of a history, those that are wanted.
-            time_first: whether these come before the samples.
+            positions: history positions to read.
+            time_first: whether the result is time-major.
 
         Returns:
-            ``[B, F]``, or ``[B, L, F]`` or ``[L, B, F]`` for L positions, in the type of the ids; in the first table
+            ``[B, F]``, or ``[B, L, F]`` or ``[L, B, F]`` for L positions, in the dtype of the ids; in the first table
             the padding is row 0.
         """
         tables = slice(first_table, first_table + len(ids))
@@ -76,19 +76,19 @@ class FusedEmbedding(tf.Module):
         )
 
     def __call__(self, rows: tf.Tensor, has_padding: bool = False) -> tf.Tensor:
-        """Embeds what :meth:`rows` gave.
+        """Embeds the row indices of :meth:`rows`.
 
         Args:
             rows: ``[..., F]``.
-            has_padding: row 0 as the first of F is padding, whose embedding has no influence.
+            has_padding: positions with a first row of 0 are padding and get no gradient.
 
         Returns:
-            The F features side by side, ``[..., F * width]``.
+            The F features concatenated, ``[..., F * width]``.
         """
         return look_up(self.tables, rows, self._dtype, has_padding)
 
     def table_of(self, index: int) -> Table:
-        """Where the rows of one feature are."""
+        """The table of one feature."""
         return Table(self.tables, self._offsets[index], self._cardinalities[index] + 1)
 
     def table(self, index: int) -> tf.Tensor:

@@ -1,4 +1,4 @@
-"""A table for each feature, each of its own width."""
+"""One embedding table per feature, of individual width."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ def uniform_by_rows(weights: Weights, name: str, shape: tuple[int, int]) -> tf.V
 
 
 class EmbeddingTables(tf.Module):
-    """Embeds one id, or the sum of a list of ids, of each feature.
+    """Embeds one id, or sums the embeddings of a list of ids, per feature.
 
     Args:
         weights: source of fresh weights.
         features: with a cardinality; a table has cardinality + 1 rows.
-        widths: floats in a row of each table.
-        initial: makes a table's variable with the weights it is given, which may hold a part of the table only; the
-            default is :func:`uniform_by_rows`.
-        dtype: what the embeddings are returned as; the tables are float32.
+        widths: floats per row of each table.
+        initial: creates a table's variable, or this rank's shard, from the weights passed to it.
+        dtype: of the returned embeddings; the tables are float32.
 
     Attributes:
-        tables: feature to its table.
+        tables: feature name to table.
 
     Example:
         >>> city, tags = Feature("city", "int64", 9), Feature("tags", "int64", 5, 3)
@@ -62,11 +61,11 @@ class EmbeddingTables(tf.Module):
         """Embeds a batch.
 
         Args:
-            features: ids by name, ``[B]`` or ``[B, length]``. An id outside 0..cardinality reads as 0. The 0s of a list
-                are padding, which adds nothing; a single 0 has a row of its own.
+            features: ids by name, ``[B]`` or ``[B, length]``. Ids outside 0..cardinality are treated as 0. In a list, 0
+                is padding and adds nothing; otherwise, row 0 is embedded.
 
         Returns:
-            ``[B, width]`` of each feature, in order.
+            ``[B, width]`` for each feature, in order.
         """
         tables = [self.tables[feature.name] for feature in self._features]
         ids = [self._known(feature, features[feature.name]) for feature in self._features]
@@ -77,7 +76,7 @@ class EmbeddingTables(tf.Module):
         ]
 
     def _known(self, feature: Feature, ids: tf.Tensor) -> tf.Tensor:
-        """The ids, 0 for those that the table lacks."""
+        """The ids, with 0 for ids outside the table."""
         known = (ids >= 0) & (ids < self.tables[feature.name].rows)
         return tf.where(known, ids, tf.zeros_like(ids))
 

@@ -1,4 +1,4 @@
-"""DIEN's two recurrences: what the user is interested in, and where that is going."""
+"""DIEN's two recurrences: interest extraction and interest evolution."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from components.models.layers.recurrence import GatedRecurrence
 from components.models.layers.weights import Weights
 from components.models.ops.attention import masked_softmax
 
-# Units a float of one feature's embedding, as in the authors' code.
+# Units per float of a feature's embedding, as in the authors' code.
 UNITS_PER_EMBEDDING = 6
 
 
@@ -36,10 +36,10 @@ class InterestEvolution(tf.Module):
         self.evolution = GatedRecurrence(weights.scope("evolution"), units, units, gate_bias=1.0)
 
     def __call__(self, items: tf.Tensor, mask: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Follows the interest.
+        """Computes the user's interest with respect to the target.
 
         Args:
-            items: ``[T, B, inputs]``, oldest first; time comes first.
+            items: ``[T, B, inputs]``, time-major, oldest first.
             mask: bool ``[B, T]``, false at padding.
             target: ``[B, inputs]``.
 

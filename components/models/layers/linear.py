@@ -19,8 +19,8 @@ class Linear(tf.Module):
 
     Args:
         weights: source of fresh weights.
-        features: ids, or lists of ids, whose weights are added up.
-        numbers: how many numerical features there are.
+        features: ids, or lists of ids; each id has a weight.
+        numbers: number of numerical features.
 
     Example:
         >>> city = Feature("city", "int64", 9)

@@ -13,7 +13,7 @@ from components.models.ops.dense import project
 
 
 class Mlp(tf.Module):
-    """``x = max(x W + b, 0)``, layer after layer, in the type of the inputs.
+    """Layers ``x = max(x W + b, 0)``, in the dtype of the inputs.
 
     Args:
         weights: source of fresh weights; W starts Glorot normal, b normal with variance 1 / units.

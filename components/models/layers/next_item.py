@@ -1,4 +1,4 @@
-"""The network of DIEN's auxiliary loss: does this item come next?"""
+"""The network of DIEN's auxiliary loss, which predicts the next item."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from components.models.ops.pairs import score_pairs
 
 
 class NextItemNetwork(tf.Module):
-    """An MLP with sigmoids over ``[state t, item t+1]``, for the item that came next and for a sampled one.
+    """An MLP with sigmoids over ``[state t, item t+1]``, for the next item and for a sampled negative.
 
-    The first layer is linear in its two parts, so that the state's share is computed once for both items.
+    The first layer is linear in its two parts, so the state's share is computed once for both items.
 
     Args:
         weights: source of fresh weights.
@@ -47,11 +47,11 @@ class NextItemNetwork(tf.Module):
         self.rest = [Dense(weights.scope(f"layer_{i}"), n, m) for i, (n, m) in enumerate(pairwise(widths))]
 
     def __call__(self, states: tf.Tensor, candidates: tf.Tensor) -> tf.Tensor:
-        """Scores what may follow each state.
+        """Scores candidates for the item after each state.
 
         Args:
             states: ``[T or more, B, state]``.
-            candidates: ``[N, T, B, item]``: N items for each step, which stand one step after the state.
+            candidates: ``[N, T, B, item]``, N candidates for the step after each state.
 
         Returns:
             Logits, float32 ``[N, T, B]``.
@@ -65,7 +65,7 @@ class NextItemNetwork(tf.Module):
 
         Args:
             states: ``[S, B, state]``, after each of S items.
-            candidates: ``[2, S - 1, B, item]``: from the second item on, the one that came and a sampled one.
+            candidates: ``[2, S - 1, B, item]``: from the second position on, the actual item and a sampled negative.
             mask: bool ``[B, S]``, false at padding.
         """
         following = tf.transpose(mask)[1:]

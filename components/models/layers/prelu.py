@@ -12,7 +12,7 @@ from components.models.ops import dense as ops
 
 
 class PReLU(tf.Module):
-    """``max(x, 0) + alpha * min(x, 0)``, with one learned alpha a unit.
+    """``max(x, 0) + alpha * min(x, 0)``, with one learned alpha per unit.
 
     Args:
         weights: source of fresh weights; alpha starts at 0.1.
@@ -30,6 +30,6 @@ class PReLU(tf.Module):
 def rectified_layers(
     inputs: tf.Tensor, layers: Sequence[tuple[Dense, PReLU]], output: Dense | None = None
 ) -> tf.Tensor:
-    """Dense layers, each followed by its rectifier, over ``[B, width]``; then an output of one unit, in float32."""
+    """Dense layers with PReLU over ``[B, width]``; then, if given, a linear float32 output of one unit."""
     weights = [tensor for dense, prelu in layers for tensor in (dense.kernel, dense.bias, prelu.alpha)]
     return ops.rectified_layers(inputs, *weights, *((output.kernel, output.bias) if output else ()))

@@ -9,13 +9,13 @@ from components.models.ops import recurrence
 
 
 class GatedRecurrence(tf.Module):
-    """A GRU, or given attention an AUGRU, over a short sequence; see :mod:`components.models.ops.recurrence`.
+    """A GRU, or with attention an AUGRU, over a short sequence; see :mod:`components.models.ops.recurrence`.
 
     Args:
         weights: source of fresh weights; W starts Glorot uniform, U orthogonal, the candidate's bias at 0.
         inputs: width of x.
         units: width of h.
-        gate_bias: start of both gates' biases.
+        gate_bias: initial bias of both gates.
     """
 
     def __init__(self, weights: Weights, inputs: int, units: int, gate_bias: float = 0.0) -> None:
@@ -26,14 +26,14 @@ class GatedRecurrence(tf.Module):
         self.candidate_bias = weights.constant("candidate_bias", (units,))
 
     def states(self, inputs: tf.Tensor) -> tf.Tensor:
-        """The state of the GRU after each step, ``[T, B, units]``, for inputs ``[T, B, I]`` of known T."""
+        """The state of the GRU after each step, ``[T, B, units]``, for inputs ``[T, B, I]`` of static T."""
         return recurrence.gru(inputs, *self._weights(inputs.dtype))
 
     def last_state(self, inputs: tf.Tensor, attention: tf.Tensor) -> tf.Tensor:
         """The state of the AUGRU after the last step, ``[B, units]``.
 
         Args:
-            inputs: ``[T, B, I]``, T known.
+            inputs: ``[T, B, I]``, T static.
             attention: ``[T, B]`` in 0..1.
         """
         return recurrence.augru(inputs, tf.cast(attention, inputs.dtype), *self._weights(inputs.dtype))

@@ -1,4 +1,4 @@
-"""Fresh weights that depend on a seed and their own name, and on nothing else."""
+"""Initial weights that depend only on a seed and their name."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ import tensorflow as tf
 
 from components.models.tables.making import Draw, make_table
 
-# A counter of Philox gives four floats.
+# A Philox counter yields four floats.
 _FLOATS_A_COUNTER = 4
-# Values beyond the cut are drawn again; TensorFlow reserves so many counters for four values.
+# Counters that TensorFlow reserves per four values of a truncated normal, for resampling.
 _CUT_COUNTERS = 256
 
 
-# Takes how many floats, and key, counter and algorithm of the generator.
+# Maps a number of floats, and key, counter and algorithm of the generator, to values.
 _DrawFlat = Callable[[int, tf.Tensor, tf.Tensor, tf.Tensor], tf.Tensor]
 
 
 class Weights:
-    """Makes float32 variables.
+    """Creates float32 variables.
 
-    Each variable draws from a counter-based generator keyed by ``(seed, crc32(name))``: the same name and seed give the
-    same values on every device and rank, in whatever order variables are made.
+    Each variable uses a counter-based generator keyed by ``(seed, crc32(name))``: the same name and seed give the same
+    values on every device and rank, in any order of creation.
 
     Args:
         seed: any integer.
@@ -40,11 +40,11 @@ class Weights:
         self._scope = scope
 
     def scope(self, name: str) -> Weights:
-        """The same seed for the part ``name``."""
+        """Weights with the same seed and names prefixed by ``name``."""
         return Weights(self.seed, f"{self._scope}{name}/")
 
     def tables(self) -> TableWeights:
-        """The same weights for embedding tables, of which this rank may hold a part."""
+        """The same weights for embedding tables, which may be sharded."""
         return TableWeights(self.seed, self._scope)
 
     def uniform(self, name: str, shape: Sequence[int], limit: float) -> tf.Variable:
@@ -52,7 +52,7 @@ class Weights:
         return self.drawn(self._scope + name, shape, self.uniform_rows(name, shape, limit))
 
     def uniform_rows(self, name: str, shape: Sequence[int], limit: float) -> Draw:
-        """What rows of :meth:`uniform` start from."""
+        """Draws rows of :meth:`uniform`."""
 
         def uniform(count: int, key: tf.Tensor, counter: tf.Tensor, alg: tf.Tensor) -> tf.Tensor:
             drawn = tf.raw_ops.StatelessRandomUniformV2(shape=[count], key=key, counter=counter, alg=alg)
@@ -70,9 +70,9 @@ class Weights:
         return self.uniform(name, shape, math.sqrt(6.0 / (shape[-2] + shape[-1])))
 
     def glorot_normal(self, name: str, shape: Sequence[int]) -> tf.Variable:
-        """Normal, cut at two deviations, of variance 2 / (inputs + outputs), the last two axes; Glorot and Bengio 2010.
+        """Truncated normal of variance 2 / (inputs + outputs), the last two axes; Glorot and Bengio 2010.
 
-        Cutting leaves 0.8796 of a deviation, which is divided out.
+        Truncation at two standard deviations leaves 0.8796 of the deviation, which is divided out.
         """
         deviation = math.sqrt(2.0 / (shape[-2] + shape[-1])) / 0.87962566103423978
 
@@ -83,13 +83,13 @@ class Weights:
         return self.drawn(self._scope + name, shape, self._rows(name, shape, cut, _CUT_COUNTERS))
 
     def orthogonal(self, name: str, shape: Sequence[int]) -> tf.Variable:
-        """Square matrices (the last two axes) with orthonormal rows, evenly distributed; Saxe et al. 2013."""
+        """Uniformly distributed square matrices (the last two axes) with orthonormal rows; Saxe et al. 2013."""
         normal = tf.random.stateless_normal(shape, self.key(name))
         q, r = tf.linalg.qr(normal)
         return tf.Variable(q * tf.sign(tf.linalg.diag_part(r))[..., tf.newaxis, :], name=self._scope + name)
 
     def constant(self, name: str, shape: Sequence[int], value: float = 0.0) -> tf.Variable:
-        """One value everywhere."""
+        """A constant value."""
         return self.drawn(self._scope + name, shape, lambda first, count: tf.fill([count, *shape[1:]], value))
 
     def drawn(self, name: str, shape: Sequence[int], draw: Draw) -> tf.Variable:
@@ -97,13 +97,13 @@ class Weights:
         return tf.Variable(draw(0, shape[0]), name=name)
 
     def _rows(self, name: str, shape: Sequence[int], draw: _DrawFlat, counters: int = 1) -> Draw:
-        """Draws any rows of a variable without the others.
+        """Draws any range of a variable's rows, without drawing the others.
 
         Args:
             name: of the variable.
             shape: of the variable.
-            draw: the values that follow a counter, without a shape.
-            counters: that the generator goes on by for four values.
+            draw: draws flat values from a counter on.
+            counters: counters per four values.
         """
         key, counter = tf.raw_ops.StatelessRandomGetKeyCounter(seed=self.key(name))
         alg = tf.raw_ops.StatelessRandomGetAlg()
@@ -122,7 +122,7 @@ class Weights:
 
 
 class TableWeights(Weights):
-    """Makes embedding tables: of each variable only the part that this rank holds, with the same values in it."""
+    """Creates embedding tables or this rank's shards, with the same initial values as whole tables."""
 
     def drawn(self, name: str, shape: Sequence[int], draw: Draw) -> tf.Variable:
         rows, width = shape

@@ -12,7 +12,7 @@ from components.models.optimizers import one_optimizer
 def _build(parameters: LogisticRegressionParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:
     from components.models.logistic_regression.model import LogisticRegression
 
-    return LogisticRegression(spec)  # nothing is drawn, and nothing is large enough for float16
+    return LogisticRegression(spec)  # needs no seed, and is too small to gain from float16
 
 
 MODEL = ModelDefinition(

@@ -1,4 +1,4 @@
-"""Which definition an operation runs by: its own, or that of a back end for the device that computes."""
+"""Selects the implementation of an operation: its TensorFlow definition, or the back end of the device."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _pretends = ContextVar("pretends_to_have_a_gpu", default=False)
 
 
 def has_gpu() -> bool:
-    """Whether a GPU computes."""
+    """Whether a GPU is visible."""
     return _pretends.get() or bool(tf.config.get_visible_devices("GPU"))
 
 
 @contextmanager
 def as_with_gpu() -> Iterator[None]:
-    """Functions traced within are those of a machine with a GPU, wherever they are traced."""
+    """Functions traced within are traced as on a machine with a GPU."""
     token = _pretends.set(True)
     try:
         yield
@@ -37,7 +37,7 @@ def as_with_gpu() -> Iterator[None]:
 
 @contextmanager
 def host_back_end(allowed: bool = True) -> Iterator[None]:
-    """Functions traced within run operations by the kernels of the host, if no GPU is visible.
+    """Functions traced within use the host kernels, if no GPU is visible.
 
     Such functions cannot be exported or compiled by XLA.
     """
@@ -50,10 +50,10 @@ def host_back_end(allowed: bool = True) -> Iterator[None]:
 
 @contextmanager
 def training_back_end(compiled: bool = False) -> Iterator[None]:
-    """Functions traced within run operations by the back end of the device that computes: the host's or the GPU's.
+    """Functions traced within use the device's back end, the host's or the GPU's.
 
     Args:
-        compiled: XLA compiles the functions. The host's back end is then not available.
+        compiled: XLA compiles the functions; this disables the host's back end.
     """
     with host_back_end(not compiled):
         tokens = _on_gpu.set(has_gpu()), _compiled.set(compiled)
@@ -65,19 +65,19 @@ def training_back_end(compiled: bool = False) -> Iterator[None]:
 
 
 def is_compiled() -> bool:
-    """Whether XLA compiles what is traced now."""
+    """Whether XLA compiles the current trace."""
     return _compiled.get()
 
 
 def fused(function: Callable[P, T]) -> Callable[P, T]:
-    """Declares a computation that memory bounds, such as an element-wise one: a GPU does it by one kernel, or few.
+    """Declares a memory-bound computation, such as an element-wise one, which XLA fuses into few kernels on a GPU.
 
-    TensorFlow launches a kernel for each operation, which reads its operands and writes its result. So XLA compiles the
-    function for a GPU, unless it compiles all around it. A gradient has to be written out: that of a compiled function
-    would keep every intermediate result.
+    Unfused, each operation launches a kernel that reads its operands and writes its result. A function within an
+    XLA-compiled one is not compiled separately. Its gradient must be explicit: automatic differentiation of a compiled
+    function would keep every intermediate result.
 
     Args:
-        function: of tensors, lists of tensors, and None.
+        function: takes tensors, lists of tensors, and None.
     """
 
     def traced(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -96,10 +96,10 @@ def fused(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def fused_with_gradient(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
-    """:func:`fused` with a gradient, which is fused too: it computes again what else it would have to read.
+    """:func:`fused` with a fused gradient, which recomputes intermediate results instead of reading them.
 
     Args:
-        function: of tensors alone, to one tensor.
+        function: takes only tensors and returns one tensor.
     """
     forward = fused(function)
 
@@ -129,13 +129,13 @@ def fused_with_gradient(function: Callable[..., tf.Tensor]) -> Callable[..., tf.
 
 
 def operation(back_end: str | None = None, gpu: str | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
-    """Declares a TensorFlow definition, and the back ends of the same signature that it has.
+    """Declares an operation's TensorFlow definition and its back ends of the same signature.
 
-    The operations it consists of have its name as their scope, so that a profile shows them by it.
+    The operation's name is the name scope, so that profiles show it.
 
     Args:
         back_end: ``module.function`` in ``components.models.ops.host``. The function returns NotImplemented for
-            arguments that its kernels do not support, such as float16; the definition then takes them.
+            arguments that its kernels do not support, such as float16; the definition then runs.
         gpu: the same in ``components.models.ops.gpu``.
     """
 

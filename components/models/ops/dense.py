@@ -8,14 +8,14 @@ from components.models.ops.choice import operation
 
 
 def project(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None) -> tf.Tensor:
-    """``inputs @ kernel + bias`` over the last axis, as one matrix product however many axes come before.
+    """``inputs @ kernel + bias`` over the last axis, as one matrix product for any number of leading axes.
 
-    The bias is added to the product itself, before it gets its axes back: so TensorFlow makes one operation of both.
+    The bias is added before the result is reshaped, so that TensorFlow fuses MatMul and BiasAdd.
 
     Args:
         inputs: ``[..., I]``.
-        kernel: ``[I, O]``, cast to the type of the inputs.
-        bias: ``[O]``, cast to the type of the inputs, or None.
+        kernel: ``[I, O]``, cast to the dtype of the inputs.
+        bias: ``[O]``, cast to the dtype of the inputs, or None.
 
     Returns:
         ``[..., O]``.
@@ -31,15 +31,15 @@ def project(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None)
 
 @operation("rectified.rectified_layers", gpu="rectified.rectified_layers")
 def rectified_layers(x: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
-    """Layers ``z = x W + b``, ``x = max(z, 0) + alpha * min(z, 0)``; then, where it is given, a float32 output.
+    """Layers ``z = x W + b``, ``x = max(z, 0) + alpha * min(z, 0)``; optionally followed by a linear float32 output.
 
     Args:
         x: ``[B, inputs]``.
-        weights: W ``[inputs, units]``, b ``[units]`` and alpha ``[units]`` of each layer; and of an output without a
-            rectifier W ``[units, 1]`` and b ``[1]``.
+        weights: W ``[inputs, units]``, b ``[units]`` and alpha ``[units]`` of each layer; then, for an output layer,
+            W ``[units, 1]`` and b ``[1]``.
 
     Returns:
-        ``[B, units of the last layer]``, or float32 ``[B, 1]`` of the output.
+        ``[B, units of the last layer]``, or float32 ``[B, 1]`` with an output layer.
     """
     layers, output = weights[: len(weights) // 3 * 3], weights[len(weights) // 3 * 3 :]
     for kernel, bias, alpha in zip(layers[::3], layers[1::3], layers[2::3], strict=True):

@@ -1,4 +1,4 @@
-"""Losses of single samples and positions."""
+"""Losses per sample and position."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def log_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
 
 @fused_with_gradient
 def next_item_losses(clicked: tf.Tensor, unclicked: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
-    """``(-log(sigmoid(clicked)) - log(1 - sigmoid(unclicked))) / 2`` where the mask is true, added up for each sample.
+    """``(-log(sigmoid(clicked)) - log(1 - sigmoid(unclicked))) / 2``, summed over each sample's masked positions.
 
     Args:
         clicked, unclicked: float32 ``[..., B]``.

@@ -23,25 +23,25 @@ def score_pairs(
     of_y: tf.Tensor,
     *layers: tf.Tensor,
 ) -> tf.Tensor:
-    """Scores x with each of N y by layers with sigmoids between them.
+    """Scores x paired with each of N y by a network with sigmoid hidden layers.
 
         score = sigmoid(sigmoid(x Wx + y Wy + share) W2 + b2) W3 + b3
 
-    The first layer is linear in its operands, so that x is multiplied once for all y.
+    The first layer is linear in its operands, so x is multiplied once for all y.
 
     Args:
-        x: ``[T or more, B, I]``, of which the first T steps are read.
+        x: ``[T or more, B, I]``; only the first T steps are read.
         y: ``[N, T, B, J]``.
-        share: what else goes into the first layer, such as its bias: ``[F1]``, or ``[B, F1]`` of each sample.
+        share: added to the first layer, such as its bias: ``[F1]``, or ``[B, F1]`` per sample.
         of_x: Wx ``[I, F1]``.
         of_y: Wy ``[J, F1]``.
-        layers: weights and bias of the layers that follow, ``[F1, F2]`` and ``[F2]``; the last one has 1 unit.
+        layers: weights and bias of the following layers, ``[F1, F2]`` and ``[F2]``; the last one has 1 unit.
 
     Returns:
         float32 ``[N, T, B]``.
     """
     steps = y.shape[1]
-    # A split, because the gradient of a slice over the first axis is many times slower.
+    # tf.split, because the gradient of a slice over the first axis is many times slower.
     read = x if x.shape[0] == steps else tf.split(x, [steps, -1])[0]
     hidden = project(read, of_x) + project(y, of_y) + tf.cast(share, x.dtype)
     rows = tf.reshape(hidden, [-1, of_x.shape[-1]])

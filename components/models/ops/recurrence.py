@@ -6,13 +6,13 @@
     u' = (1 - a) * u
     h' = c + u' * (h - c)
 
-Without attention a, u' is u. T steps, B samples, inputs of I floats, H units. Time comes first, so that a step is a
-contiguous block.
+Without attention a, u' is u. T steps, B samples, inputs of I floats, H units. Tensors are time-major, so that a step is
+a contiguous block.
 
-Forward, a gate reads [x, h] by one product, to which TensorFlow adds the bias and the sigmoid without a pass of their
-own; the candidate's inputs are projected by one product for all steps. Gates have products of their own, because
-slicing a joint one costs a copy; the first step, whose state is 0, reads x alone. Backward, which is written out here,
-the gradients of the three gates stand side by side, so that each product with them is one.
+Forward, each gate is one product with [x, h], fused with its bias and sigmoid; the candidate's inputs are projected by
+one product for all steps. Gates have separate products, because slicing a joint one costs a copy; the first step, with
+a zero state, reads only x. The explicit backward pass concatenates the gradients of the three gates, so that each
+product with them is one.
 
 References:
     Cho et al. 2014, https://arxiv.org/abs/1406.1078; Zhou et al., Deep Interest Evolution Network,
@@ -37,7 +37,7 @@ def gru(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.
     """All states of a gated recurrent unit.
 
     Args:
-        inputs: ``[T, B, I]``, T known.
+        inputs: ``[T, B, I]``, T static.
         kernels: W ``[3, I, H]`` of update gate, reset gate and candidate.
         recurrent: U ``[3, H, H]``.
         biases: b ``[3, H]``.
@@ -66,8 +66,8 @@ def augru(
     """The last state of a gated recurrent unit whose update gate is scaled by attention.
 
     Args:
-        inputs: ``[T, B, I]``, T known.
-        attention: a ``[T, B]`` in 0..1, in the type of the inputs.
+        inputs: ``[T, B, I]``, T static.
+        attention: a ``[T, B]`` in 0..1, in the dtype of the inputs.
         kernels, recurrent, biases: as of :func:`gru`.
 
     Returns:
@@ -89,7 +89,7 @@ def augru(
 
 
 class _Step(NamedTuple):
-    """What the backward pass needs of one step, each ``[B, units]``; the first step has no state before it."""
+    """Saved tensors of one step for the backward pass, each ``[B, units]``; the first step has no previous state."""
 
     update: tf.Tensor
     candidate: tf.Tensor
@@ -140,10 +140,10 @@ def _backward(
     biases: tf.Tensor,
     carry: tf.Tensor | None = None,
 ) -> list[tf.Tensor]:
-    """Gradients of everything :func:`_forward` takes.
+    """Gradients of the arguments of :func:`_forward`.
 
     Args:
-        upstream: the gradient of each step's state, None where nothing depends on it directly.
+        upstream: each state's upstream gradient, None if the output does not depend on it directly.
         states, saved: of the forward pass.
     """
     kernel, recurrent_kernel = (tf.concat(tf.unstack(gates), 1) for gates in (kernels, recurrent))
@@ -182,11 +182,11 @@ def _backward(
 
 
 def _outer(left: tf.Tensor, right: tf.Tensor) -> tf.Tensor:
-    """The sum over samples of the products of ``[B, I]`` and ``[B, O]``: ``[I, O]``."""
+    """The outer products of ``[B, I]`` and ``[B, O]``, summed over samples: ``[I, O]``."""
     return tf.matmul(left, right, transpose_a=True)
 
 
 def _by_gate(of_steps: list[tf.Tensor]) -> tf.Tensor:
-    """The sum of what the steps give, ``[I, 3 * units]``, as ``[3, I, units]``; added up in float32."""
+    """The sum over steps, ``[I, 3 * units]``, as ``[3, I, units]``; accumulated in float32."""
     total = tf.add_n([tf.cast(value, tf.float32) for value in of_steps])
     return tf.cast(tf.stack(tf.split(total, 3, -1)), of_steps[0].dtype)

@@ -1,4 +1,4 @@
-"""Rows of an embedding table: gathered, and their gradients."""
+"""Gathers rows of an embedding table, and applies their gradients."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _dense: ContextVar[frozenset[Any]] = ContextVar("tables_with_dense_gradients", d
 
 @contextmanager
 def dense_gradients(variables: Iterable[tf.Variable]) -> Iterator[None]:
-    """Look-ups traced within may give a gradient of the whole table, for optimizers that move every row anyway.
+    """Look-ups traced within may return dense gradients, for optimizers that update every row.
 
     Args:
         variables: the tables of such optimizers.
@@ -32,7 +32,7 @@ def dense_gradients(variables: Iterable[tf.Variable]) -> Iterator[None]:
 
 
 def may_be_dense(table: tf.Variable) -> bool:
-    """Whether the gradient of a look-up may be one of the whole table."""
+    """Whether a look-up's gradient may be dense."""
     return table.ref() in _dense.get()
 
 
@@ -44,10 +44,10 @@ def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, h
         table: float32 ``[R, width]``, or this rank's part of it.
         rows: integers ``[..., F]``.
         dtype: of the result.
-        has_padding: where the first of F rows is 0, there is padding, whose gradient is known to be 0.
+        has_padding: positions with a first row of 0 are padding, whose gradient is 0.
 
     Returns:
-        ``[..., F * width]``: the F rows side by side.
+        ``[..., F * width]``: the F rows concatenated.
     """
     width = rows.shape[-1] * whole_shape(table)[-1]
     (found,) = gather([table], [rows])
@@ -74,24 +74,24 @@ def rows_of(
     end: int | tf.Tensor | None = None,
     time_first: bool = False,
 ) -> tf.Tensor:
-    """Which rows of a joint table the ids of neighbouring features read.
+    """Row indices in a joint table for the ids of adjacent features.
 
     Args:
-        ids: of F features, int32 or int64 ``[B]`` or ``[B, length]``; one outside 0..cardinality reads the padding.
-        cardinalities: largest id of each.
-        offsets: the row of each one's id 0, which is the padding.
-        begin, end: of a history, the positions that are wanted.
-        time_first: whether these come before the samples.
+        ids: of F features, int32 or int64 ``[B]`` or ``[B, length]``; ids outside 0..cardinality become padding.
+        cardinalities: largest id of each feature.
+        offsets: the row of each feature's id 0, the padding.
+        begin, end: range of history positions to read.
+        time_first: whether the result is time-major.
 
     Returns:
-        ``[B, F]``, or ``[B, L, F]`` or ``[L, B, F]`` for L positions, in the type of the ids.
+        ``[B, F]``, or ``[B, L, F]`` or ``[L, B, F]`` for L positions, in the dtype of the ids.
     """
     if len(ids[0].shape) == 2:
         ids = [tf.transpose(values[:, begin:end]) if time_first else values[:, begin:end] for values in ids]
     rows = []
     for values, cardinality, offset in zip(ids, cardinalities, offsets, strict=True):
         known = (values >= 0) & (values <= tf.constant(cardinality, values.dtype))
-        # Added before the features are interleaved, where the offset is one number for the whole tensor.
+        # Before features are interleaved, the offset is a scalar.
         rows.append(tf.where(known, values, tf.zeros_like(values)) + tf.constant(offset, values.dtype))
     return tf.stack(rows, -1)
 
@@ -100,12 +100,12 @@ class AdamStep(NamedTuple):
     """The factors of a step of Adam.
 
     Attributes:
-        keep_weights: share of the weights that decay leaves.
-        beta_1, beta_2: shares of the moments that are kept.
+        keep_weights: 1 - weight decay.
+        beta_1, beta_2: decay rates of the moments.
         epsilon: added to the root of the second moment.
         rate: the learning rate.
         powers: ``beta_1 ** t`` and ``beta_2 ** t``.
-        scaling: of the gradients; where the step is not taken, it changes nothing.
+        scaling: of the gradients; a skipped step changes nothing.
     """
 
     keep_weights: float | tf.Tensor
@@ -117,7 +117,7 @@ class AdamStep(NamedTuple):
     scaling: Scaling = UNSCALED
 
     def if_allowed(self) -> AdamStep:
-        """The same step with factors that change nothing where it is not taken."""
+        """The same step, with identity factors if it is skipped."""
         kept = self.scaling.kept
         return self._replace(
             keep_weights=1.0 if self.keep_weights == 1.0 else kept(self.keep_weights),
@@ -133,7 +133,7 @@ Update = tuple[Any, tf.Variable, tf.Variable, tf.Variable]
 
 @operation(gpu="adam.adam_all")
 def adam_all(updates: Sequence[Update], by: AdamStep) -> None:
-    """Moves variables and their moments by :func:`adam`."""
+    """Updates variables and their moments by :func:`adam`."""
     for gradient, variable, first, second in updates:
         adam(variable, first, second, gradient, by)
 
@@ -142,19 +142,19 @@ def adam_all(updates: Sequence[Update], by: AdamStep) -> None:
 def adam(
     variable: tf.Variable, first: tf.Variable, second: tf.Variable, gradient: tf.Tensor | tf.IndexedSlices, by: AdamStep
 ) -> None:
-    """Moves a variable and its moments; a sparse gradient counts as 0 in the rows it does not name.
+    """Updates a variable and its moments; rows missing from a sparse gradient have gradient 0.
 
     Args:
         variable: the weights.
         first, second: their moments.
-        gradient: of the weights; a row may be named more than once.
+        gradient: of the weights; slices may repeat a row.
         by: the step.
     """
     by = by.if_allowed()
     if not isinstance(by.keep_weights, float) or by.keep_weights != 1.0:
         variable.assign(variable * by.keep_weights)
-    # TensorFlow's operation reads and writes each row once; a dense gradient for it is cheaper than sparse passes over
-    # the moments.
+    # ResourceApplyAdam reads and writes each row once; converting the gradient to dense is cheaper than sparse passes
+    # over the moments.
     tf.raw_ops.ResourceApplyAdam(
         var=variable.handle,
         m=first.handle,

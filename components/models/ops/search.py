@@ -17,18 +17,18 @@ def search(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """Attention over a history, attention over the k items with the highest attention, and the mean of these.
 
-    The items found are a mask over the history, so that all three are weighted sums of one history, made by one
-    product. The mean is ``sum / (count + 1)``.
+    The found items are a mask over the history, so all three are weighted sums of the history, in one product. The mean
+    is ``sum / (count + 1)``.
 
     Args:
         table: float32 ``[R, width]``, or this rank's part of it.
-        rows: of the table, of F features of each item, integers ``[B, L, F]``.
+        rows: row indices of the F features of each item, integers ``[B, L, F]``.
         mask: bool ``[B, L]``, false at padding.
         target: ``[B, F * width]``.
-        k: how many items are found at most.
+        k: maximum number of found items.
 
     Returns:
-        Three tensors ``[B, F * width]`` in the type of the target.
+        Three tensors ``[B, F * width]`` in the dtype of the target.
 
     References:
         Qi et al., Search-based User Interest Modeling, https://arxiv.org/abs/2006.05639
@@ -40,13 +40,13 @@ def search(
 
 
 def found_weights(table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int) -> tf.Tensor:
-    """Which items :func:`search` finds, by the same rule.
+    """The items that :func:`search` finds.
 
     Args:
-        table: as for :func:`search`, and so are the others.
+        table: this and the other arguments are those of :func:`search`.
 
     Returns:
-        float32 ``[B, L]``: the attention over the whole history of each item found, 0 of other items, -1 of padding.
+        float32 ``[B, L]``: for a found item its attention over the whole history, 0 for other items, -1 for padding.
     """
     items = look_up(table, rows, target.dtype, has_padding=True)
     attention = masked_softmax(dot_scores(items, target), mask)
@@ -54,7 +54,7 @@ def found_weights(table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: 
 
 
 def weighing(mask: tf.Tensor, k: int) -> Callable[[tf.Tensor], tf.Tensor]:
-    """From scores ``[B, L]`` to the weights of the three sums, float32 ``[B, 3, L]``."""
+    """Maps scores ``[B, L]`` to the weights of the three sums, float32 ``[B, 3, L]``."""
 
     def weigh(scores: tf.Tensor) -> tf.Tensor:
         attention = masked_softmax(scores, mask)

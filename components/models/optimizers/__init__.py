@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 class Optimizer(Protocol):
-    """What the trainer knows of an optimizer; it is a ``tf.Module`` whose variables belong in a checkpoint.
+    """The interface of an optimizer, a ``tf.Module`` with checkpointed variables.
 
     Attributes:
         name: such as "adam".
-        keeps_sparse: it leaves alone the rows that a sparse gradient does not name.
-        takes_scaling: its ``apply`` takes, as a second argument, a :class:`components.models.ops.scaling.Scaling` of
-            the gradients, which may not be finite where the step is not taken. Without, mixed precision costs a pass
-            over the gradients, and a condition for which the host waits for the device. Optional.
+        keeps_sparse: whether rows missing from a sparse gradient stay unchanged.
+        takes_scaling: optional; ``apply`` takes a :class:`components.models.ops.scaling.Scaling` as second argument,
+            and gradients of a skipped step may not be finite. Otherwise mixed precision costs a pass over the
+            gradients, and a condition for which the host waits for the device.
     """
 
     @property
@@ -32,14 +32,14 @@ class Optimizer(Protocol):
     def keeps_sparse(self) -> bool: ...
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
-        """Makes the state for ``variables``, before a checkpoint is restored or a step is compiled."""
+        """Creates the state for ``variables``, before a checkpoint is restored or a step is compiled."""
 
     def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]]) -> None:
-        """Takes one step. A gradient is a tensor or ``tf.IndexedSlices``, in which a row may occur more than once."""
+        """Applies one step. A gradient is a tensor or ``tf.IndexedSlices``, possibly with repeated rows."""
 
 
 def one_optimizer(parameters: OneOptimizer, model: Model, steps_per_epoch: int) -> list[OptimizerGroup]:
-    """One group: every variable with the optimizer that the parameters name."""
+    """One group of all variables, with the optimizer that the parameters name."""
     from components.models.optimizers.groups import OptimizerGroup
 
     optimizer = make_optimizer(parameters.optimizer, parameters.lr, weight_decay=parameters.weight_decay)

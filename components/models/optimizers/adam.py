@@ -22,11 +22,11 @@ class Adam(tf.Module):
         v = b2 v + (1 - b2) g²
         w = w - decay * w - lr * sqrt(1 - b2^t) / (1 - b1^t) * m / (sqrt(v) + 1e-7)
 
-    A sparse gradient counts as 0 in the rows it does not name, so that every row moves in every step.
+    Rows missing from a sparse gradient have gradient 0, so every step updates every row.
 
     Args:
         learning_rate: lr, a number or a schedule.
-        weight_decay: decay, which the learning rate and its schedule do not scale.
+        weight_decay: decay, independent of the learning rate and its schedule.
 
     References:
         Kingma and Ba, https://arxiv.org/abs/1412.6980; Loshchilov and Hutter, https://arxiv.org/abs/1711.05101
@@ -43,12 +43,12 @@ class Adam(tf.Module):
         self.moments: list[tuple[tf.Variable, tf.Variable]] = []
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
-        """Makes the two moments of every variable."""
+        """Creates the two moments of every variable."""
         with tf.init_scope():
             self.moments = [(slot(variable), slot(variable)) for variable in variables]
 
     def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
-        """Takes one step, if it is allowed; the variables come in the same order in every call."""
+        """Applies one step, unless ``scaling`` skips it; variables must have the same order in every call."""
         pairs = list(gradients_and_variables)
         if not self.moments:
             self.build([variable for _, variable in pairs])
@@ -60,5 +60,5 @@ class Adam(tf.Module):
         self.steps.assign_add(scaling.steps)
 
     def _update_all(self, updates: Sequence[tuple[Any, tf.Variable, tf.Variable, tf.Variable]], by: AdamStep) -> None:
-        """Takes the step for each gradient, variable and its moments."""
+        """Applies the step to tuples of gradient, variable and its two moments."""
         adam_all(updates, by)

@@ -14,7 +14,7 @@ from components.models.optimizers.slots import slot
 
 
 class Ftrl(tf.Module):
-    """Follow the regularised leader, with a learning rate for each weight.
+    """Follow the regularised leader, with per-weight learning rates.
 
     FTRL-Proximal with learning rate power -0.5 and regularisation l1 and l2 is
 
@@ -22,12 +22,12 @@ class Ftrl(tf.Module):
         z' = z + g - (sqrt(n') - sqrt(n)) / lr * w
         w' = (sign(z') * l1 - z') / (sqrt(n') / lr + 2 * l2)    if |z'| > l1, else 0
 
-    With l1 = l2 = 0, the published setting, w solves z = -sqrt(n) / lr * w before and after a step, so that z cancels:
+    With l1 = l2 = 0, the published setting, z = -sqrt(n) / lr * w before and after a step, so z cancels:
 
         n' = n + g²
         w' = w - lr * g / sqrt(n')
 
-    This form keeps no z, starts from any weights, and a gradient of 0 leaves a weight alone.
+    This form stores no z and starts from any weights; a gradient of 0 leaves a weight unchanged.
 
     Args:
         learning_rate: lr, a number or a schedule.
@@ -37,7 +37,7 @@ class Ftrl(tf.Module):
         McMahan et al., Ad Click Prediction: a View from the Trenches, KDD 2013, algorithm 1
     """
 
-    # Rows without a gradient stay as they are in either form; small tables are cheaper to reduce whole.
+    # Sparse and dense gradients give the same result; small tables are cheaper to reduce whole.
     keeps_sparse = False
     takes_scaling = True
 
@@ -49,12 +49,12 @@ class Ftrl(tf.Module):
         self.accumulators: list[tf.Variable] = []
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
-        """Makes the accumulator of every variable."""
+        """Creates the accumulator of every variable."""
         with tf.init_scope():
             self.accumulators = [slot(variable, self._initial_accumulator) for variable in variables]
 
     def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
-        """Takes one step, if it is allowed; the variables come in the same order in every call."""
+        """Applies one step, unless ``scaling`` skips it; variables must have the same order in every call."""
         pairs = list(gradients_and_variables)
         if not self.accumulators:
             self.build([variable for _, variable in pairs])

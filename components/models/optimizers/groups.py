@@ -1,4 +1,4 @@
-"""A model's optimizers, each for some of its variables, behind one interface."""
+"""A model's optimizers for disjoint groups of variables, behind one interface."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class OptimizerGroup:
     """Variables, and the optimizer that updates them.
 
     Attributes:
-        optimizer: for these alone.
+        optimizer: for these variables only.
         variables: of the model.
     """
 
@@ -30,7 +30,7 @@ class Optimizers(tf.Module):
     """Updates every variable with the optimizer of its group.
 
     Args:
-        groups: every trainable variable of a model, each in one group.
+        groups: a partition of the model's trainable variables.
         variables: of the model, in its order.
 
     Raises:
@@ -54,23 +54,22 @@ class Optimizers(tf.Module):
 
     @property
     def description(self) -> str:
-        """The optimizers' names, which tell whether a checkpoint fits."""
+        """The optimizers' names, compared when a checkpoint is restored."""
         return " and ".join(optimizer.name for optimizer in self.optimizers)
 
     @property
     def keeps_sparse(self) -> tuple[bool, ...]:
-        """Of each variable, whether its optimizer leaves alone the rows that a sparse gradient does not name."""
+        """Per variable, whether its optimizer leaves rows without a gradient unchanged."""
         return tuple(self.optimizers[number].keeps_sparse for number in self._owners)
 
     def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
-        """Takes one step.
-
+        """Applies one step.
         Args:
             gradients_and_variables: in the model's order.
             scaling: of the gradients.
         """
         pairs = list(gradients_and_variables)
-        optimizer: Any  # of which some take the scaling, and some do not
+        optimizer: Any  # not every optimizer takes the scaling
         for number, optimizer in enumerate(self.optimizers):
             own = [pair for pair, owner in zip(pairs, self._owners, strict=True) if owner == number]
             if getattr(optimizer, "takes_scaling", False):

@@ -1,4 +1,4 @@
-"""Adam that leaves alone the rows a batch does not touch."""
+"""Adam that updates only the rows in a batch."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from components.models.optimizers.schedules import Rate
 class LazyAdam(Adam):
     """Adam whose sparse updates read and write only the rows in the gradient.
 
-    Moments and weight decay of the other rows stand still, which differs from Adam's formula (there they fade) and
-    makes a step independent of the size of the table. Dense gradients are treated as by :class:`Adam`.
+    The other rows' weights and moments do not decay, unlike in Adam's formula, so a step's cost does not depend on the
+    size of the table. Dense gradients are handled as by :class:`Adam`.
     """
 
     keeps_sparse = True

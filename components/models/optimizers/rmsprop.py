@@ -14,7 +14,7 @@ from components.models.optimizers.schedules import Rate, at
 from components.models.optimizers.slots import slot
 
 EPSILON = 1e-7
-# The mean squares are kept divided by up to this power of ten.
+# The mean squares are stored divided by a factor down to this power of ten.
 _DIGITS = 9
 
 
@@ -24,14 +24,13 @@ class RmsProp(tf.Module):
         s = rho s + (1 - rho) g²
         w = w - lr * g / (sqrt(s) + 1e-7)
 
-    A sparse gradient counts as 0 in the rows it does not name: their weights stay, and their s fades like the others.
-    All s of a table fade alike, so that the state is u with s = f u for one number f, which a step multiplies by rho:
-    the rows that a step does not name are not touched. Before f gets too small, in every 30th call at rho = 0.5, f
-    becomes 1 again and u is multiplied instead.
+    Rows missing from a sparse gradient have gradient 0: their weights stay, and their s decays. Because every s of a
+    table decays equally, the state is u with s = f u, and a step multiplies the scalar f by rho without touching the
+    other rows. Before f underflows, in every 30th call at rho = 0.5, u is multiplied by f and f is reset to 1.
 
     Args:
         learning_rate: lr, a number or a schedule.
-        rho: share of s that a step keeps, above 0 and below 1.
+        rho: decay rate of s, above 0 and below 1.
 
     References:
         Tieleman and Hinton, Neural Networks for Machine Learning, lecture 6.5; the form is that of Keras.
@@ -46,18 +45,18 @@ class RmsProp(tf.Module):
         self._rho = rho
         self._period = max(1, math.ceil(_DIGITS / -math.log10(rho)))
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
-        with tf.device("CPU"):  # which decides whether u is multiplied, without waiting for a GPU
+        with tf.device("CPU"):  # on the CPU, so that the reset of f does not wait for a GPU
             self.calls = tf.Variable(0, dtype=tf.int64, trainable=False, name="calls")
         self.factor = tf.Variable(1.0, trainable=False, name="factor")
         self.squares: list[tf.Variable] = []
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
-        """Makes the mean squares u of every variable."""
+        """Creates the mean squares u of every variable."""
         with tf.init_scope():
             self.squares = [slot(variable) for variable in variables]
 
     def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
-        """Takes one step, if it is allowed; the variables come in the same order in every call."""
+        """Applies one step, unless ``scaling`` skips it; variables must have the same order in every call."""
         pairs = list(gradients_and_variables)
         if not self.squares:
             self.build([variable for _, variable in pairs])

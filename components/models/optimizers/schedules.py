@@ -21,7 +21,7 @@ def at(rate: Rate, step: tf.Tensor) -> float | tf.Tensor:
 
 
 def warm_up(peak: float, steps: int, after: Rate | None = None) -> Schedule:
-    """``peak * s / steps`` while s < steps; afterwards ``after``, which counts from the beginning, or the peak."""
+    """``peak * s / steps`` while s < steps; then the schedule ``after``, with s from the beginning, or the peak."""
 
     def schedule(step: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf
@@ -45,7 +45,7 @@ def polynomial_decay(start: float, begin: int, end: int, power: float = 2.0) -> 
 
 
 def piecewise(pieces: Sequence[tuple[int, float]]) -> Schedule:
-    """Constants: of each pair the rate from that step on, the first of which is 0."""
+    """Piecewise constant: (first step, rate) pairs; the first step of the first pair is 0."""
 
     def schedule(step: tf.Tensor) -> tf.Tensor:
         import tensorflow as tf

@@ -16,7 +16,7 @@ class Sgd(tf.Module):
 
     Args:
         learning_rate: lr, a number or a schedule.
-        weight_decay: decay, which the learning rate and its schedule do not scale.
+        weight_decay: decay, independent of the learning rate and its schedule.
     """
 
     keeps_sparse = False
@@ -29,10 +29,10 @@ class Sgd(tf.Module):
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
-        """There is no state beside the number of steps."""
+        """Does nothing: the only state is the step counter."""
 
     def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
-        """Takes one step, if it is allowed."""
+        """Applies one step, unless ``scaling`` skips it."""
         rate = at(self._learning_rate, tf.cast(self.steps, tf.float32))
         self.steps.assign_add(scaling.steps)
         for gradient, variable in gradients_and_variables:

@@ -1,4 +1,4 @@
-"""The state that an optimizer keeps of a variable."""
+"""The state that an optimizer keeps per variable."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from components.models.tables.placement import mark, sharding_of
 
 
 def slot(variable: tf.Variable, value: float = 0.0) -> tf.Variable:
-    """A value for each of a variable's, such as a moment, where the variable is: on its device and its rank.
+    """A variable of the same shape, such as a moment, on the same device and with the same sharding.
 
     Args:
-        variable: the weights, or a part of a table.
-        value: the initial one.
+        variable: the weights, or a table shard.
+        value: initial value.
     """
     with tf.device(variable.device):
         made = tf.Variable(tf.fill(variable.shape, value), trainable=False)

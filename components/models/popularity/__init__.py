@@ -10,15 +10,15 @@ from components.models.model import Model
 from components.models.optimizers import one_optimizer
 from components.models.popularity.parameters import PopularityParameters
 
-# The channels whose ids can be counted; the first one that is there has the feature that is taken by default.
+# Channels with countable ids; the default is the first feature of the first non-empty channel.
 _CHANNELS = (Channel.TARGET, Channel.CATEGORICAL, Channel.MULTIHOT, Channel.USER)
 
 
 def counted_feature(spec: FeatureSpec, name: str) -> Feature:
-    """The feature of that name or, if it is empty, the first one of the target item or of the table.
+    """The feature ``name``, or for an empty name the first one of the target item or of the table.
 
     Raises:
-        KfrecError: there is none.
+        KfrecError: there is no such feature.
     """
     names = [feature for channel in _CHANNELS for feature in spec.channels.get(channel, ())]
     known = {feature: spec.features[feature] for feature in names if spec.features[feature].cardinality is not None}

@@ -13,14 +13,13 @@ from components.models.loss import LossTerm, cross_entropy
 
 
 class Popularity(tf.Module):
-    """The log-odds of a click, given the value of one feature alone: ``w_value + b``.
+    """The log-odds of a click, given the value of one feature: ``w_value + b``.
 
-    The weights that minimise the log loss are those of the counted rates: ``w_v + b = ln(clicks_v / (views_v -
-    clicks_v))``. They are found by gradient descent from 0, as the weights of every model, so that a value with few
-    views stays near the rate of all samples.
+    The log loss is minimal at the empirical rates: ``w_v + b = ln(clicks_v / (views_v - clicks_v))``. Training is
+    gradient descent from 0, as for every model, so a value with few views stays near the overall rate.
 
     Args:
-        feature: whose values are counted.
+        feature: the feature with the counted values.
     """
 
     def __init__(self, feature: Feature) -> None:

@@ -18,7 +18,7 @@ from components.models.loss import AUXILIARY, LossTerm, cross_entropy
 from components.models.ops.search import found_weights, search
 from components.models.sim.parameters import SimParameters
 
-# Items that the general search unit hands to the exact one.
+# Items that the general search unit passes to the exact one.
 FOUND_ITEMS = 50
 STAGE_WEIGHT = 0.5
 
@@ -30,7 +30,7 @@ class _Forward(NamedTuple):
 
 
 class Sim(tf.Module):
-    """General search over the long history, exact search over what was found, interest evolution over the short one.
+    """General search over the long history, exact search over the found items, interest evolution over the short one.
 
     - Stage one: dot attention over the long history; classifier over [target, interest, user].
     - Stage two: dot attention over the 50 items with the highest attention in stage one, and their mean

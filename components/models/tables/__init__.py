@@ -1,6 +1,6 @@
-"""Embedding tables on several ranks: where each is, who looks it up, and how it is made.
+"""Embedding tables on several ranks: placement, creation and look-ups.
 
-A layer makes its tables with :meth:`components.models.layers.weights.Weights.tables` and reads them with
-:func:`components.models.tables.exchange.gather`. Where the rows are is decided outside, by
-:func:`components.models.tables.making.tables_made_by`, so that a model reads the same on one rank and on many.
+A layer creates its tables with :meth:`components.models.layers.weights.Weights.tables` and reads them with
+:func:`components.models.tables.exchange.gather`. Placement is decided outside of the model, by
+:func:`components.models.tables.making.tables_made_by`, so that a model's code is the same for any number of ranks.
 """

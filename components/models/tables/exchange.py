@@ -1,14 +1,14 @@
-"""Looking up rows of tables, wherever they are.
+"""Looks up rows of replicated and sharded tables.
 
-A table that is divided among ranks is looked up by all-to-all:
+A sharded table is looked up by all-to-all:
 
-    asked for:  each rank sends every rank the distinct rows that it wants of that rank's parts
-    answered:   each rank gathers these rows and sends them back
-    backward:   each rank sums the gradients of its distinct rows and sends the sums to where the rows are
+    request:    each rank sends every rank the distinct row indices that it needs of that rank's shards
+    response:   each rank gathers these rows and sends them back
+    backward:   each rank sums the gradients of its distinct rows and sends the sums to the rows' owners
 
-so that a row travels once in each direction, however often a rank's samples name it, and the gradients arrive where
-the rows and their optimizer's state are: nothing is reduced, and nothing is gathered whole. Parts of equal width share
-a message. The ranks may ask for different numbers of rows, or none.
+A row is sent once in each direction, however often a rank's samples use it, and gradients arrive where rows and
+optimizer state are: nothing is all-reduced or gathered whole. Shards of equal width share a message. The ranks may
+request different numbers of rows, or none.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _recorded: ContextVar[dict[Any, list[tf.Tensor]] | None] = ContextVar("recorded_
 
 @contextmanager
 def recorded_rows() -> Iterator[dict[Any, list[tf.Tensor]]]:
-    """Gives, by the reference of a table, the rows that :func:`gather` looks up within, int64 ``[ids]`` each."""
+    """Records the rows that :func:`gather` looks up within, by table reference, int64 ``[ids]`` each."""
     recorded: dict[Any, list[tf.Tensor]] = {}
     token = _recorded.set(recorded)
     try:
@@ -41,11 +41,11 @@ def gather(tables: Sequence[tf.Variable], ids: Sequence[tf.Tensor]) -> list[tf.T
     """Looks up rows; the gradients are sparse.
 
     Args:
-        tables: float32 ``[R, width]`` each, or this rank's part of it.
-        ids: of each table integers of any shape, from 0 to before R. Every rank that holds a part must take part.
+        tables: float32 ``[R, width]`` each, or this rank's shard.
+        ids: for each table, integers in ``[0, R)`` of any shape. Sharded look-ups are collective operations.
 
     Returns:
-        ``[..., width]`` of each table, in order.
+        ``[..., width]`` for each table, in order.
     """
     recorded = _recorded.get()
     if recorded is not None:
@@ -70,9 +70,9 @@ def gather(tables: Sequence[tf.Variable], ids: Sequence[tf.Tensor]) -> list[tf.T
 def _exchanged(
     tables: Sequence[tf.Variable], shardings: Sequence[Sharding], ids: Sequence[tf.Tensor]
 ) -> list[tf.Tensor]:
-    """See :func:`gather`, for divided tables whose parts have the same width.
+    """See :func:`gather`, for sharded tables with shards of equal width.
 
-    Every rank's parts are numbered through, table by table: an address is a row of them.
+    An address is a row index into the concatenation of a rank's shards.
     """
     peers = shardings[0].peers
     starts = [list(accumulate((s.parts[rank].rows for s in shardings), initial=0)) for rank in range(peers.size)]
@@ -85,7 +85,7 @@ def _exchanged(
         owner, address = _located(sharding, distinct, first)
         owners.append(tf.reshape(owner, [-1]))
         addresses.append(tf.reshape(address, [-1]))
-        # Of each id, where its pieces are among all that this rank asks for: [ids, pieces].
+        # Positions of each id's pieces among this rank's requests: [ids, pieces].
         offsets = tf.range(address.shape[0], dtype=tf.int32) * tf.size(distinct)
         places.append(asked + tf.expand_dims(positions, -1) + offsets)
         asked += tf.size(address)
@@ -98,7 +98,7 @@ def _exchanged(
 
 
 def _located(sharding: Sharding, rows: tf.Tensor, first: Sequence[int]) -> tuple[tf.Tensor, tf.Tensor]:
-    """Where rows ``[U]`` of a table are: the ranks, int32, and addresses of their pieces, both ``[pieces, U]``."""
+    """Owner ranks, int32, and addresses of the pieces of rows ``[U]``, both ``[pieces, U]``."""
     parts = sharding.parts
     starts = tf.constant(first, rows.dtype)
     if parts[0].step > 1:
@@ -117,10 +117,10 @@ def _answered(
     owners: tf.Tensor,
     addresses: tf.Tensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Asks the owners for what is at the addresses, and answers what the other ranks ask.
+    """Requests the rows at the addresses from their owners, and answers the other ranks' requests.
 
     Returns:
-        The rows, ``[N, width]``, by owner, and which of them each address is, int32 ``[N]``.
+        The rows, ``[N, width]``, ordered by owner, and the index of each address in them, int32 ``[N]``.
     """
     asked = tf.dynamic_partition(tf.range(tf.size(owners)), owners, peers.size)
     order = tf.concat(asked, 0)
@@ -134,7 +134,7 @@ def _answered(
         replies, kept = peers.all_to_all(rows, counts, "rows")
 
         def gradient(upstream: tf.Tensor) -> tf.Tensor:
-            # As a dense tensor it has each distinct row once.
+            # A dense gradient has each distinct row once.
             return peers.all_to_all(tf.convert_to_tensor(upstream), kept, "gradients_of_rows")[0]
 
         return replies, gradient
@@ -143,7 +143,7 @@ def _answered(
 
 
 def _held(tables: Sequence[tf.Variable], starts: Sequence[int], addresses: tf.Tensor) -> tf.Tensor:
-    """The rows of this rank's parts at addresses ``[N]``, ``[N, width]``."""
+    """The rows of this rank's shards at addresses ``[N]``, ``[N, width]``."""
     if len(tables) == 1:
         return tf.gather(tables[0], addresses)
     bounds = tf.constant(starts, addresses.dtype)

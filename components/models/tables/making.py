@@ -1,4 +1,4 @@
-"""Making tables where a plan puts them."""
+"""Creates tables according to their placements."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import tensorflow as tf
 
 from components.models.tables.placement import REPLICATED, Peers, Placement, Requested, Sharding, divide, mark
 
-# The initial values of a table's rows ``first`` to before ``first + count``: float32 ``[count, width]``.
+# Maps (first, count) to the initial values of rows ``[first, first + count)``: float32 ``[count, width]``.
 Draw = Callable[[int, int], tf.Tensor]
 
-# Rows are drawn in blocks of 64 MiB, so that a rank never holds more of a table than its part.
+# Initial values are drawn in blocks of 64 MiB, so that a rank needs memory only for its shard and a block.
 _BLOCK_FLOATS = 1 << 24
 
 
 class Maker(Protocol):
-    """Makes the variable of a table, or of this rank's part of it."""
+    """Creates the variable of a table, or of this rank's shard."""
 
     def __call__(self, name: str, shape: tuple[int, int], draw: Draw) -> tf.Variable: ...
 
@@ -34,7 +34,7 @@ _maker: ContextVar[Maker] = ContextVar("table_maker", default=make_replicated)
 
 @contextmanager
 def tables_made_by(maker: Maker) -> Iterator[None]:
-    """Models built within get their tables from ``maker``; elsewhere tables are whole."""
+    """Models built within create their tables by ``maker``; by default tables are replicated."""
     token = _maker.set(maker)
     try:
         yield
@@ -43,16 +43,16 @@ def tables_made_by(maker: Maker) -> Iterator[None]:
 
 
 def make_table(name: str, shape: tuple[int, int], draw: Draw) -> tf.Variable:
-    """Makes the variable of a table, or of this rank's part of it."""
+    """Creates the variable of a table, or of this rank's shard."""
     return _maker.get()(name, shape, draw)
 
 
 class Survey:
-    """Notes which tables a model asks for, and makes empty ones: such a model computes nothing.
+    """Records the tables that a model requests, and creates them empty; the model cannot compute.
 
     Attributes:
         requested: the tables.
-        sizes: bytes of each table, by the reference of its empty variable.
+        sizes: bytes of each table, by reference of its empty variable.
     """
 
     def __init__(self) -> None:
@@ -74,11 +74,11 @@ class Survey:
 
 
 class PlacedTables:
-    """Makes this rank's parts of tables.
+    """Creates this rank's table shards.
 
     Args:
-        placements: of each table by name.
-        peers: who has the other parts.
+        placements: table name to placement.
+        peers: the ranks.
     """
 
     def __init__(self, placements: Mapping[str, Placement], peers: Peers) -> None:
@@ -97,10 +97,10 @@ class PlacedTables:
 
 
 def _drawn_part(sharding: Sharding, draw: Draw) -> tf.Variable:
-    """This rank's part, which holds what the same rows and columns of the whole table would."""
+    """This rank's shard, with the same initial values as in the whole table."""
     part, (rows, width) = sharding.mine, sharding.shape
     variable = tf.Variable(tf.zeros([part.rows, part.width]), name=sharding.name)
-    # A multiple of the step, so that every block has this part's rows at the same places.
+    # A multiple of the step, so that this rank's rows have the same offsets in every block.
     block = max(_BLOCK_FLOATS // (width * part.step), 1) * part.step
     for first in range(0, rows if part.rows else 0, block):
         drawn = draw(first, min(block, rows - first))[part.first :: part.step, part.begin : part.end]

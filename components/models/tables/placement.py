@@ -1,4 +1,4 @@
-"""Which rank holds which part of a table."""
+"""Placements of tables, and the part of a table on each rank."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 REPLICATED, RANK, COLUMNS, ROWS = "replicated", "rank", "columns", "rows"
 KINDS = (REPLICATED, RANK, COLUMNS, ROWS)
 
-# An attribute of the variables that hold a part of a table, and of their optimizer's state.
+# An attribute of table shards and of their optimizer state.
 _ATTRIBUTE = "_kfrec_sharding"
 
 
 class Requested(NamedTuple):
-    """A table that a model asks for: its variable's name, rows and floats in a row."""
+    """A table that a model requests: its variable's name, rows, and floats per row."""
 
     name: str
     rows: int
@@ -26,14 +26,14 @@ class Requested(NamedTuple):
 
 @dataclass(frozen=True)
 class Placement:
-    """Where a table is.
+    """The placement of a table.
 
     Attributes:
-        kind: REPLICATED, every rank holds all of it; RANK, one rank holds it; COLUMNS, each rank holds some columns of
-            every row; ROWS, rank r of n holds the rows r, r + n, r + 2n, ... Frequent ids often are neighbours, so that
-            ranges of rows would load the ranks unevenly.
-        rank: that holds the table, for RANK.
-        on_host: whether it is in the host's memory although there is a GPU.
+        kind: REPLICATED, every rank holds the table; RANK, one rank holds it; COLUMNS, each rank holds some columns of
+            every row; ROWS, rank r of n holds the rows r, r + n, r + 2n, ... Frequent ids are often adjacent, so
+            contiguous ranges of rows would load the ranks unevenly.
+        rank: owner of the table, for RANK.
+        on_host: whether the table is in host memory even if there is a GPU.
     """
 
     kind: str = REPLICATED
@@ -47,9 +47,9 @@ class Part:
 
     Attributes:
         first: the first row.
-        step: from one row to the next.
-        rows: how many; may be 0.
-        begin, end: of its columns.
+        step: stride of the rows.
+        rows: number of rows, possibly 0.
+        begin, end: range of the columns.
     """
 
     first: int
@@ -68,13 +68,13 @@ class Part:
         return self.rows * self.width
 
     def find(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Which ids are in this part, as a mask, and in which of its rows those are."""
+        """The mask of the ids in this part, and the part's row of each of those."""
         held = (ids % self.step == self.first) & (ids // self.step < self.rows)
         return held, ids[held] // self.step
 
     def ids(self, begin: int, end: int) -> np.ndarray:
-        """The rows of the table that this part's rows from ``begin`` to before ``end`` are."""
-        import numpy as np  # this module is read where no model is built
+        """The table rows of this part's rows ``[begin, end)``."""
+        import numpy as np  # this module is imported where no model is built
 
         return self.first + self.step * np.arange(begin, end, dtype=np.int64)
 
@@ -100,7 +100,7 @@ def divide(placement: Placement, shape: tuple[int, int], ranks: int) -> tuple[Pa
 
 
 class Peers(Protocol):
-    """The processes that share tables, seen from one of them.
+    """The processes that share tables, from the view of one of them.
 
     Attributes:
         rank: number of this process, from 0.
@@ -114,23 +114,23 @@ class Peers(Protocol):
         """All-to-all along the first axis.
 
         Args:
-            values: ``[N, ...]``: what the first rank is to receive, then the second, and so on.
-            counts: int32 ``[size]``: how many values each rank is to receive; they add up to N.
+            values: ``[N, ...]``, to send, ordered by receiving rank.
+            counts: int32 ``[size]``, number of values for each rank; the sum is N.
             name: the same on every rank.
 
         Returns:
-            What this rank receives, in the order of the ranks, and how much from each, int32 ``[size]``.
+            The received values, ordered by sending rank, and their number from each rank, int32 ``[size]``.
         """
 
 
 @dataclass(frozen=True, eq=False)
 class Sharding:
-    """How a table is divided among ranks.
+    """How a table is sharded.
 
     Attributes:
         name: of the table's variable.
         shape: of the whole table.
-        parts: of each rank.
+        parts: one per rank.
         peers: the ranks.
     """
 
@@ -146,16 +146,16 @@ class Sharding:
 
 
 def sharding_of(variable: tf.Variable) -> Sharding | None:
-    """How the table is divided that a variable holds a part of, or its optimizer's state; None if it is whole."""
+    """The sharding of a table variable or of its optimizer state; None if it is whole."""
     return getattr(variable, _ATTRIBUTE, None)
 
 
 def mark(variable: tf.Variable, sharding: Sharding) -> None:
-    """Notes that a variable holds a part of a table."""
+    """Marks a variable as a table shard."""
     setattr(variable, _ATTRIBUTE, sharding)
 
 
 def whole_shape(variable: tf.Variable) -> list[int]:
-    """The shape of the whole table that a variable holds, or holds a part of."""
+    """The shape of the whole table of a variable or shard."""
     sharding = sharding_of(variable)
     return list(sharding.shape) if sharding is not None else variable.shape.as_list()

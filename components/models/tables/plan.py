@@ -1,4 +1,4 @@
-"""Where the tables of a model go, from their sizes and the memory of a rank."""
+"""Plans the placement of a model's tables, from their sizes and a rank's memory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _FLOAT = 4
 
 @dataclass(frozen=True)
 class Wish:
-    """What a user says of the tables of a model.
+    """The user's requirements for table placement.
 
     Attributes:
-        kind: of all tables: AUTO, or a kind of placement.
-        named: of single tables, by the last part of their names; without a kind, that of all.
-        memory: bytes of a rank for tables and their optimizer's state; None is no limit.
+        kind: default for all tables: AUTO, or a kind of placement.
+        named: (kind, on_host) of single tables, by the last part of their names.
+        memory: a rank's bytes for tables and their optimizer state; None for no limit.
     """
 
     kind: str = AUTO
@@ -31,10 +31,10 @@ class Wish:
 
 
 def read_named(text: str) -> dict[str, tuple[str, bool]]:
-    """The placements of single tables, such as ``cat_3=rows,cat_9=rank@host``: kind, and whether on the host.
+    """Parses placements of single tables, such as ``cat_3=rows,cat_9=rank@host``, to (kind, on_host).
 
     Raises:
-        KfrecError: it is something else.
+        KfrecError: the syntax is invalid.
     """
     named = {}
     for part in filter(None, (word.strip() for word in text.split(","))):
@@ -53,22 +53,22 @@ def plan_tables(
 ) -> dict[str, Placement]:
     """Places tables.
 
-    AUTO keeps every table whole on every rank if all fit. Otherwise it divides as few of them as it can, the largest
-    first: each goes to the rank with the most memory left, or is divided by rows where it would not fit there. A kind
-    RANK for all tables gives each, the largest first, to the rank with the most memory left.
+    AUTO replicates all tables if they fit. Otherwise it moves as few as possible, largest first: each goes to the rank
+    with the most free memory, or is sharded by rows if it does not fit there. RANK for all tables assigns each, largest
+    first, to the rank with the most free memory.
 
     Args:
         title: of the model.
-        tables: all that the model asks for.
-        ranks: how many share them.
+        tables: all tables of the model.
+        ranks: number of ranks.
         wish: of the user.
-        copies: bytes of a table and its optimizer's state, as a multiple of those of the table.
+        copies: bytes of a table with its optimizer state, as a multiple of the table's bytes.
 
     Returns:
         The placement of each table, by name.
 
     Raises:
-        KfrecError: no such table, columns that cannot be divided evenly, or more than a rank's memory holds.
+        KfrecError: an unknown table, columns that are not divisible by the ranks, or too little memory.
     """
     kinds = {table.name: _wished(table, wish) for table in tables}
     _require_known(tables, wish)
@@ -113,7 +113,7 @@ def _require_known(tables: Sequence[Requested], wish: Wish) -> None:
 
 
 class _Plan:
-    """Placements so far, and the bytes of each rank."""
+    """Placements so far, and the load of each rank in bytes."""
 
     def __init__(self, ranks: int, copies: float) -> None:
         self.placements: dict[str, Placement] = {}

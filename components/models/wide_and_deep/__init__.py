@@ -30,8 +30,8 @@ def deep_schedule(parameters: WideAndDeepParameters, epochs: int, steps_per_epoc
     """The deep part's learning rate.
 
         peak * s / W    while s < W, the steps of the warm-up
-        peak / 4        until half of the other steps are done
-        peak / 8        from then on
+        peak / 4        for half of the remaining steps
+        peak / 8        afterwards
 
     Of 20 epochs with 6 of warm-up, the last phase begins after 13. A training of fewer epochs than the warm-up ends
     within it.
@@ -53,7 +53,7 @@ MODEL = ModelDefinition(
     dataset="outbrain",
     task="ranking",
     defaults={"epochs": 20, "global_batch_size": 131_072},
-    # Some ten or hundred thousand samples make few steps: small batches, a small network and high rates learn in them.
+    # Tens of thousands of samples give few steps: small batches, a small network and high rates converge in them.
     local_defaults={
         "epochs": 3,
         "global_batch_size": 512,

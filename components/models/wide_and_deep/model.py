@@ -25,8 +25,8 @@ class Deep(tf.Module):
 
     Args:
         weights: source of fresh weights; tables start Glorot normal, kernels Glorot uniform.
-        features: ids, or lists of ids, whose embeddings are added up.
-        numbers: how many numerical features there are.
+        features: ids, or lists of ids, whose embeddings are summed.
+        numbers: number of numerical features.
         parameters: sizes.
         dtype: of all layers but the output.
     """

@@ -1,10 +1,10 @@
-"""How wide a feature's embedding is."""
+"""Widths of embeddings."""
 
 from __future__ import annotations
 
 from components.feature_spec import Feature
 
-# Published, of the features of the Outbrain click prediction; a bucket of a hash is an id.
+# Published widths for the features of the Outbrain click prediction; a hash bucket is an id.
 PUBLISHED = {
     "document_id": 128,
     "ad_id": 128,
@@ -23,13 +23,13 @@ PUBLISHED = {
     "entity_id_list": 64,
     "category_id_list": 64,
 }
-# Of other features: of up to so many ids, this width. The published widths fit it, but for campaign_id and the lists.
+# Other features: (largest number of ids, width). The published widths agree, except for campaign_id and the lists.
 _BY_CARDINALITY = ((100, 16), (10_000, 64))
 _WIDEST = 128
 
 
 def width_of(feature: Feature, embedding_dim: int) -> int:
-    """Floats in a feature's embedding: ``embedding_dim`` or, where that is 0, the published width or one by rule."""
+    """Floats of a feature's embedding: ``embedding_dim``, or if that is 0 the published width or the rule's."""
     if embedding_dim:
         return embedding_dim
     cardinality = feature.cardinality or 0

@@ -1,4 +1,4 @@
-"""What the tasks of a binary outcome share: one logit a sample, whose sigmoid is the probability of label 1."""
+"""Shared parts of tasks with a binary outcome: one logit per sample; its sigmoid is the probability of label 1."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CALIBRATION_BINS = param(20, "Bins of the calibration curve", unit="bins", at_le
 
 
 def serve_probability(logits: tf.Tensor) -> tf.Tensor:
-    """What the exported signature returns."""
+    """The output of the exported signature."""
     import tensorflow as tf
 
     return tf.sigmoid(logits)
@@ -28,7 +28,7 @@ def require_both_classes(scores: Scores, source: object) -> None:
     """Rejects labels of one class.
 
     Raises:
-        KfrecError: there is one only; the line names ``source``.
+        KfrecError: there is only one class; the message names ``source``.
     """
     positives = int(np.count_nonzero(scores.labels))
     if positives in (0, len(scores.labels)):

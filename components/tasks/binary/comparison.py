@@ -1,4 +1,4 @@
-"""Two models' curves of a binary outcome beside each other, for a task's part of the decision's page."""
+"""Compares two models' curves of a binary outcome, for the decision page."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def compared(
 
     Args:
         labels: 0 or 1, both present.
-        probabilities: of the model that was trained.
+        probabilities: of the trained model.
         rival: of the champion, for the same samples.
-        clusters: samples that are not independent have the same; None where all are.
+        clusters: cluster of each sample, such as its user; None for independent samples.
     """
     bands = roc_bands(labels, probabilities, rival, clusters=clusters)
     rates, level = bands.false_positive_rate.tolist(), f"{100 * CONFIDENCE:g} % bootstrap bands"

@@ -12,7 +12,7 @@ _UNIT = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
 
 def probabilities_section(curves: Mapping[str, Any], metrics: Mapping[str, Any]) -> Section:
-    """Calibration, and the scores of each class."""
+    """Calibration, and the distribution of scores per class."""
     return Section(
         "Probabilities",
         "Whether the scores can be read as probabilities, as bidding and blending do.",

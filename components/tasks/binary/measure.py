@@ -31,9 +31,9 @@ def measure_binary(labels: np.ndarray, probabilities: np.ndarray, bins: int, clu
 
     Args:
         labels: 0 or 1, both present.
-        probabilities: of 1.
+        probabilities: of label 1.
         bins: of the calibration curve.
-        clusters: samples that are not independent, such as a user's, have the same; None where all are.
+        clusters: cluster of each sample, such as its user; None for independent samples.
     """
     interval = auc_interval(labels, probabilities, samples=RESAMPLES, confidence=CONFIDENCE, clusters=clusters)
     calibrated = calibration(labels, probabilities, bins)
@@ -74,7 +74,7 @@ def finite(metrics: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _confusion(labels: np.ndarray, probabilities: np.ndarray) -> np.ndarray:
-    """Rows: true 0 and 1; columns: called 0 and 1."""
+    """Rows: true 0 and 1; columns: predicted 0 and 1."""
     cell = 2 * (labels > 0) + (probabilities >= DECISION)
     return np.bincount(cell, minlength=4).reshape(2, 2)
 

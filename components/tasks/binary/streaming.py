@@ -1,9 +1,9 @@
-"""Metrics of a binary outcome without gathering a single logit: a histogram by label, summed over steps and ranks.
+"""Metrics of a binary outcome without gathering logits: histograms by label, summed over steps and ranks.
 
 Bins have a constant relative width of 2^-14 between 2^-12 and 64 on either side of zero, taken from the bits of the
-float32 itself, so they are as fine for a timid model as for a confident one. Samples that share a bin count as ties,
-so the true AUC lies within sum over bins of positives * negatives / 2, divided by all pairs, of the one computed here.
-Zero lies between two bins, so that the accuracy is exact.
+float32, so the resolution does not depend on the scale of the logits. Samples in a bin count as ties, so the exact AUC
+differs from the computed one by at most the sum over bins of positives * negatives / 2, divided by all pairs. Zero is a
+bin boundary, so the accuracy is exact.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BINS = 2 * _SIDE
 
 @dataclass(frozen=True)
 class Auc:
-    """An AUC and the largest distance the exact one can have from it; both NaN where a label never occurred."""
+    """An AUC and its error bound; both NaN if a class is missing."""
 
     value: float
     error_bound: float
@@ -35,10 +35,10 @@ class Auc:
 class BinaryMetrics(tf.Module):
     """Counts of logits by label and bin, and the sum of the log losses, kept on the device.
 
-    Counts are float64: exact up to 2^53, and every device can add to them in place.
+    Counts are float64: exact up to 2^53, with in-place addition on every device.
 
     Args:
-        with_loss: whether the log loss is wanted.
+        with_loss: whether to compute the log loss.
     """
 
     def __init__(self, with_loss: bool) -> None:
@@ -52,7 +52,7 @@ class BinaryMetrics(tf.Module):
         Args:
             labels: [B] float32, 0 or 1.
             outputs: [B] float32, logits.
-            kept: is not read.
+            kept: ignored.
         """
         index = bins(outputs) + BINS * tf.cast(labels > 0.5, tf.int64)
         self.counts.scatter_add(tf.IndexedSlices(tf.ones_like(index, tf.float64), index))
@@ -72,8 +72,8 @@ class BinaryMetrics(tf.Module):
             variable.assign(total)
 
     def result(self, totals: Sequence[np.ndarray]) -> dict[str, float]:
-        """``auc`` with ``auc_error_bound``, the largest distance the exact one can have from it; ``accuracy``, of a
-        threshold of 1/2; and ``logloss``.
+        """``auc`` with ``auc_error_bound``, its largest distance from the exact AUC; ``accuracy`` at a threshold of
+        1/2; and ``logloss``.
         """
         auc, rows = auc_of(totals[0]), totals[0].sum()
         found = {"auc": auc.value, "auc_error_bound": auc.error_bound, "accuracy": accuracy_of(totals[0])}
@@ -86,7 +86,7 @@ class BinaryMetrics(tf.Module):
 
 
 def bins(logits: tf.Tensor) -> tf.Tensor:
-    """The bin of each logit, [B] int64 (a GPU computes with no int32) in 0..BINS-1, growing with the logit."""
+    """The bin of each logit, [B] int64 in 0..BINS-1, increasing with the logit; int32 would run on the host."""
     bits = tf.cast(tf.bitcast(tf.abs(logits), tf.int32), tf.int64)
     magnitude = tf.bitwise.right_shift(bits, 23 - _MANTISSA_BITS)
     distance = tf.clip_by_value(magnitude - _FIRST_KEY, 0, _SIDE - 1)
@@ -94,7 +94,7 @@ def bins(logits: tf.Tensor) -> tf.Tensor:
 
 
 def accuracy_of(counts: np.ndarray) -> float:
-    """The share of samples whose logit is at least 0 where the label is 1, and below 0 where it is 0.
+    """The share of samples with label 1 and a logit of at least 0, or label 0 and a negative logit.
 
     Args:
         counts: as for :func:`auc_of`.

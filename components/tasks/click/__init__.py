@@ -1,4 +1,4 @@
-"""Click-through rate: one output a sample, whose sigmoid is the probability of a click, judged by the ROC AUC."""
+"""Click-through rate: one logit per sample; its sigmoid is the probability of a click. Evaluated by the ROC AUC."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ TASK = TaskDefinition(
         Kept(USER, Channel.USER),
         Kept(HISTORY, Channel.POSITIVE, counted=True),
         Kept(POPULARITY, Channel.TARGET, occurring_in=Channel.POSITIVE, exact_only=True),
-        # An item's first feature is its id, the second what it is one of.
+        # An item's first feature is its id, the second its category.
         Kept(CATEGORY, Channel.TARGET, place=1, named=True, exact_only=True),
     ),
     output="probability",

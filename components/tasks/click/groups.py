@@ -16,9 +16,9 @@ CATEGORIES = 12
 
 
 def measure_groups(scores: Scores) -> dict[str, list[dict[str, Any]]]:
-    """What :func:`components.metrics.auc_by_group` tells of each group, by what the groups are.
+    """Results of :func:`components.metrics.auc_by_group`, by grouping.
 
-    The variance behind a band is between users, where the data have users: samples of one user are not independent.
+    Intervals use the variance between users, if the data have users: samples of one user are not independent.
     """
     kept, users = scores.kept, scores.kept.get("user")
     found: dict[str, list[dict[str, Any]]] = {}
@@ -32,10 +32,10 @@ def measure_groups(scores: Scores) -> dict[str, list[dict[str, Any]]]:
 
 
 def group_series(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[tuple[int, float]]]:
-    """The AUC of each group, and its band, as MLflow draws them.
+    """The AUC of each group and its interval, as MLflow series.
 
-    A group of numbers is a point at its largest number, of ``auc_by_popularity/auc`` for one; a category is a name of
-    its own, such as ``auc_by_category/Fragrance``. Groups without an AUC or a band are left out there.
+    A numeric group is a point at its largest number, such as of ``auc_by_popularity/auc``; a category is a separate
+    series, such as ``auc_by_category/Fragrance``. Missing values are skipped.
     """
     found: dict[str, list[tuple[int, float]]] = {}
     for group, members in groups.items():
@@ -51,7 +51,7 @@ def group_series(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str,
 
 
 def popularity_bounds(values: np.ndarray) -> list[int]:
-    """Upper bounds of groups: that of 0, then groups of about equally many samples; equal values stay together."""
+    """Upper bounds of groups: 0 first, then groups of about equal size; equal values share a group."""
     occurring = values[values > 0]
     if not len(occurring):
         return [0]
@@ -60,7 +60,7 @@ def popularity_bounds(values: np.ndarray) -> list[int]:
 
 
 def _by_category(scores: Scores, users: np.ndarray | None) -> list[dict[str, Any]]:
-    """The categories with most samples, and all others as one group; ids without a name are named by themselves."""
+    """The largest categories, and all others as one group; an id without a name is its own name."""
     ids, place, rows = np.unique(scores.kept["category"], return_inverse=True, return_counts=True)
     chosen = np.argsort(-rows, kind="stable")[:CATEGORIES]
     rank = np.full(len(ids), len(chosen))

@@ -51,7 +51,7 @@ def _cards(metrics: Mapping[str, Any]) -> list[Card]:
 
 
 def _groups(metrics: Mapping[str, Any]) -> Section:
-    """Where the model ranks well and where it does not; without figures where the data have nothing to group by."""
+    """AUC by group; without figures if the data have no groups."""
     level = f"{100 * metrics['test_auc_confidence']:.0f} %"
     return Section(
         "Groups of samples",

@@ -1,4 +1,4 @@
-"""Ranking: which samples of a group, such as the ads of a display, are clicked, judged by MAP@k."""
+"""Ranking: which samples of a group, such as the ads of a display, are clicked, evaluated by MAP@k."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _precisions(scores: Scores, values: np.ndarray, k: int) -> np.ndarray:
 def _difference(
     scores: Scores, rival: np.ndarray, parameters: RankingEvaluation, samples: int, confidence: float, seed: int
 ) -> Interval:
-    """The paired bootstrap draws whole groups, those with a click, of which each has an average precision."""
+    """Paired bootstrap over groups with a click; other groups have no average precision."""
     gains = _precisions(scores, scores.values, parameters.map_k) - _precisions(scores, rival, parameters.map_k)
     return mean_interval(gains, samples=samples, confidence=confidence, seed=seed)
 

@@ -20,7 +20,7 @@ def measure(scores: Scores, k: int, bins: int) -> Measured:
 
     Args:
         scores: labels with both classes, probabilities, and the column group.
-        k: positions that MAP@k counts.
+        k: positions of MAP@k.
         bins: bins of the calibration curve.
     """
     groups = scores.kept["group"]
@@ -52,7 +52,7 @@ def measure(scores: Scores, k: int, bins: int) -> Measured:
 
 
 def _by_size(sizes: np.ndarray, precision: np.ndarray, by_chance: np.ndarray) -> list[dict[str, Any]]:
-    """MAP@k of the groups of each bucket of sizes, of the model and of guessing."""
+    """MAP@k of the model and of random order, by bucket of group sizes."""
     bucket = np.searchsorted(np.asarray(SIZE_BOUNDS), sizes, side="left")
     found = []
     for index in np.unique(bucket):

@@ -1,10 +1,9 @@
-"""MAP@k while training, exact however the groups are cut over batches and ranks.
+"""MAP@k during training, exact for groups split over batches and ranks.
 
-Each rank keeps group, score and label of its share of the test split on the host, 9 bytes a sample (13 where ids are
-int64). At the end of the split, all-to-all sends every sample once, to the rank that the hash of its group chooses: of
-n ranks, each sends and receives about 1 / n of the split. A rank then ranks the groups that it received, and adds two
-numbers to the sums that are reduced. It holds its own samples and those that it received, about 2 / n of the split;
-only a single group larger than that makes it more.
+Each rank buffers group, score and label of its share of the test split on the host, 9 bytes per sample (13 for int64
+ids). At the end of the split, an all-to-all sends each sample to the rank of its group's hash: each of n ranks sends
+and receives about 1 / n of the split. Each rank then ranks its groups and adds two numbers to the reduced sums. A rank
+holds its own and the received samples, about 2 / n of the split, unless a single group is larger.
 """
 
 from __future__ import annotations
@@ -25,8 +24,8 @@ class RankingMetrics(tf.Module):
     """The metrics of :class:`BinaryMetrics`, and MAP@k of the test split.
 
     Args:
-        training: measure what is cheap only, which MAP@k is not.
-        k: positions that count.
+        training: compute only cheap metrics, without MAP@k.
+        k: positions of MAP@k.
     """
 
     def __init__(self, training: bool, k: int) -> None:
@@ -55,11 +54,11 @@ class RankingMetrics(tf.Module):
         return [*totals, tf.constant([precision.sum(), len(precision)], tf.float64)]
 
     def load(self, totals: Sequence[np.ndarray]) -> None:
-        """Restores totals of a training, which have no MAP@k."""
+        """Restores totals of a training, without MAP@k."""
         self._binary.load(totals)
 
     def result(self, totals: Sequence[np.ndarray]) -> dict[str, float]:
-        """As :meth:`BinaryMetrics.result`; of the test split ``map`` too, nan without a group that has a click."""
+        """As :meth:`BinaryMetrics.result`; for the test split also ``map``, nan without a group with a click."""
         if self._rows is None:
             return self._binary.result(totals)
         precision, groups = totals[-1].tolist()
@@ -73,14 +72,14 @@ class _Rows:
         self._parts: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
 
     def add(self, groups: np.ndarray, scores: np.ndarray, labels: np.ndarray) -> None:
-        # TensorFlow takes the memory of the arrays back.
+        # Copies: TensorFlow reuses the arrays' memory.
         self._parts.append((groups.copy(), scores.copy(), (labels > 0.5).astype(np.int8)))
 
     def clear(self) -> None:
         self._parts.clear()
 
     def joined(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """All of them, of which there may be none."""
+        """All samples, possibly none."""
         empty = (np.zeros(0, np.int32), np.zeros(0, np.float32), np.zeros(0, np.int8))
         groups, scores, labels = zip(*(self._parts or [empty]), strict=True)
         return np.concatenate(groups), np.concatenate(scores), np.concatenate(labels)

@@ -1,8 +1,7 @@
 """Checkpoints: weights, optimizer state and the exact position in the data, written by rank 0, read by all.
 
-Parts of divided tables are written by the rank that holds them, in files of their own, before the rest. TensorFlow
-writes the files of a checkpoint under temporary names and renames the list of checkpoints last, so an interrupted save
-leaves the one before it in force.
+Each rank writes its shards of sharded tables to separate files first. TensorFlow writes a checkpoint under temporary
+names and renames the list of checkpoints last, so an interrupted save leaves the previous checkpoint valid.
 """
 
 from __future__ import annotations
@@ -41,12 +40,12 @@ class Checkpoints:
         optimizer: a trackable object whose slots exist.
         loss_scale: part of the training's state.
         averages: of the weights.
-        rank: of this process; the first one saves and restores what is the same on every rank.
-        saved: called with the prefix of each checkpoint that is complete, on the other ranks as soon as their parts
-            are written.
+        rank: of this process; the first one saves and restores replicated state.
+        saved: called with the prefix of each checkpoint, on the first rank when it is complete, on the others when
+            their shards are written.
 
     Attributes:
-        layout: the parts of divided variables, for a :class:`Standing`.
+        layout: the shards of sharded variables, for a :class:`Standing`.
     """
 
     def __init__(
@@ -70,12 +69,12 @@ class Checkpoints:
         )
 
     def _without(self, divided: Collection[str]) -> tf.train.Checkpoint:
-        """A checkpoint of the variables with other paths, and of the standing."""
+        """A checkpoint of the standing and of all variables except the divided ones."""
         whole = {path: variable for path, variable in self._variables.items() if path not in divided}
         return tf.train.Checkpoint(**tree_of(whole), state=self._state)
 
     def save_parts(self, standing: Standing) -> None:
-        """Writes what this rank holds of divided tables, on every rank before :meth:`save`."""
+        """Writes this rank's shards, on every rank before :meth:`save`."""
         prefix = f"{self._manager.directory}/{NAME}-{standing.global_step}"
         if write_parts(prefix, self._variables, self._rank) and self._rank:
             self._saved(prefix)
@@ -84,11 +83,11 @@ class Checkpoints:
         """Writes the checkpoint ``ckpt-<steps done>``.
 
         Args:
-            standing: where the training stands.
+            standing: the training's progress.
             totals: of this epoch's metrics, over all ranks.
 
         Returns:
-            The prefixes of the checkpoints that are kept.
+            The prefixes of the retained checkpoints.
         """
         self._state.standing, self._state.totals = standing, list(totals)
         with disk_errors(self._manager.directory):
@@ -96,17 +95,17 @@ class Checkpoints:
         return list(self._manager.checkpoints)
 
     def forget_parts(self, kept: Sequence[str]) -> None:
-        """Removes parts of all checkpoints but these, on every rank after :meth:`save`."""
+        """Removes the shards of all checkpoints but these, on every rank after :meth:`save`."""
         remove_parts(Path(self._manager.directory), kept)
 
     def restore(self, path: str) -> tuple[Standing, list[np.ndarray]]:
-        """Restores the training to the state of a checkpoint, except for tables that are divided here or there.
+        """Restores the training from a checkpoint, except for tables that are sharded in either of them.
 
         Args:
             path: prefix of the checkpoint, from :func:`find_checkpoint`.
 
         Returns:
-            Where the training stood, and the totals of its epoch's metrics.
+            The training's progress, and the totals of its epoch's metrics.
 
         Raises:
             KfrecError: a file is damaged.
@@ -118,7 +117,7 @@ class Checkpoints:
         return self._state.standing, self._state.totals
 
     def restore_parts(self, path: str, standing: Standing) -> None:
-        """Restores this rank's parts of tables that are divided here or there, on every rank.
+        """Restores this rank's shards of tables that are sharded here or in the checkpoint, on every rank.
 
         Args:
             path: prefix of the checkpoint.
@@ -135,7 +134,7 @@ def find_checkpoint(path: str) -> str:
     """The newest checkpoint at ``path``: a folder of checkpoints, a model folder, or one checkpoint's prefix.
 
     Raises:
-        KfrecError: there is none.
+        KfrecError: there is no checkpoint.
     """
     for folder in (Path(path), Path(path) / CHECKPOINT):
         with _damage_told(f"{folder}/checkpoint"):
@@ -148,7 +147,7 @@ def find_checkpoint(path: str) -> str:
 
 
 def read_standing(prefix: str) -> Standing:
-    """Where the training of a checkpoint stood, without restoring it.
+    """The training progress stored in a checkpoint, without restoring it.
 
     Raises:
         KfrecError: the file is damaged, or not a checkpoint of this workflow.
@@ -164,9 +163,9 @@ def read_standing(prefix: str) -> Standing:
 
 
 def restore_weights(prefix: str, standing: Standing, model: Model) -> None:
-    """Restores the model alone, for inference, except for tables that are divided here or there.
+    """Restores only the model, for inference, except for tables that are sharded here or in the checkpoint.
 
-    The weights are the averages, if the training kept them.
+    Restores the averaged weights, if the training kept them.
 
     Args:
         prefix: of the checkpoint.
@@ -184,7 +183,7 @@ def restore_weights(prefix: str, standing: Standing, model: Model) -> None:
 
 
 def restore_tables(prefix: str, standing: Standing, model: Model) -> None:
-    """Restores this rank's parts of the tables that :func:`restore_weights` leaves out, on every rank.
+    """Restores this rank's shards of the tables that :func:`restore_weights` skips, on every rank.
 
     Raises:
         KfrecError: a file is missing or damaged.
@@ -194,7 +193,7 @@ def restore_tables(prefix: str, standing: Standing, model: Model) -> None:
 
 
 def _scored(model: Model, standing: Standing) -> dict[str, tf.Variable]:
-    """The model's variables by the paths of their values in a checkpoint: the averages, if it has some."""
+    """The model's variables by their checkpoint paths: those of the averages, if there are any."""
     averages = {v.ref(): f"averages/values/{i}" for i, v in enumerate(model.trainable_variables)}
     kept = averages if standing.average_decay else {}
     return {kept.get(variable.ref(), f"model/{path}"): variable for path, variable in paths_of(model).items()}
@@ -211,15 +210,15 @@ def _damage_told(prefix: str) -> Iterator[None]:
 
 
 def described(model: Model) -> list[list[Any]]:
-    """(name, shape) of a model's variables, as a :class:`Standing` keeps them."""
+    """(name, shape) of a model's variables, as stored in a :class:`Standing`."""
     return [[variable.name, whole_shape(variable)] for variable in state_of(model)]
 
 
 def require_same_model(prefix: str, standing: Standing, model: Model) -> None:
-    """Compares the model of a checkpoint with the one at hand.
+    """Compares a checkpoint's variables with the model's.
 
     Raises:
-        KfrecError: they differ; the line names the first difference.
+        KfrecError: they differ; the message names the first difference.
     """
     remedy = "use the parameters and data of the training that wrote it"
     mine = described(model)
@@ -240,8 +239,8 @@ def require_same_run(prefix: str, standing: Standing, mine: Standing, seed: int)
     Args:
         prefix: the checkpoint.
         standing: stored in it.
-        mine: what this run would start with.
-        seed: the seed asked for; -1 takes the checkpoint's.
+        mine: of this run before it restores.
+        seed: the requested seed; -1 takes the checkpoint's.
 
     Raises:
         KfrecError: they differ.
@@ -252,7 +251,7 @@ def require_same_run(prefix: str, standing: Standing, mine: Standing, seed: int)
         "seed": (standing.seed, standing.seed if seed < 0 else seed),
     }
     if standing.step:
-        # Within an epoch the position is only valid for the same batches.
+        # A position within an epoch is only valid for the same batches.
         compared["global_batch_size"] = (standing.global_batch_size, mine.global_batch_size)
         compared["number of steps an epoch"] = (standing.steps_per_epoch, mine.steps_per_epoch)
     for name, (theirs, ours) in compared.items():

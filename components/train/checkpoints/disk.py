@@ -1,4 +1,4 @@
-"""Converts TensorFlow's errors for a disk that cannot be written to the operating system's."""
+"""Converts TensorFlow's write errors to OSError."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _KINDS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES)
 
 @contextmanager
 def disk_errors(path: Path | str) -> Iterator[None]:
-    """Raises OSError if TensorFlow fails to write because of an error of the operating system.
+    """Raises OSError if TensorFlow fails to write because of an operating system error.
 
     Args:
-        path: what is being written, for the message.
+        path: the file or folder being written, for the message.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""The checkpoints and the log that a failed training keeps next to its output."""
+"""The checkpoints and the log that a failed training leaves next to its output."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 from components.errors import KfrecError, WorkerCrashed
 from components.lifetime import Stopped
 
-# TensorFlow's list of a folder's checkpoints; it is written last, so what it names is complete.
+# TensorFlow's list of a folder's checkpoints; written last, so every checkpoint it names is complete.
 LIST = "checkpoint"
 
 
 def has_checkpoint(folder: Path) -> bool:
-    """Whether a training can resume from a folder; one that was killed at its first checkpoint may leave a part."""
+    """Whether a training can resume from a folder; a kill during the first save leaves an incomplete one."""
     return (folder / LIST).is_file()
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Places that outlive a failure.
+    """Paths that outlive a failure.
 
     Attributes:
         checkpoints: folder of checkpoints.
@@ -40,7 +40,7 @@ class Kept:
 
 @contextmanager
 def kept_on_failure(output: Path) -> Iterator[Kept]:
-    """Yields places next to the folder ``output``; success removes them, failure names them in its message."""
+    """Yields paths next to the folder ``output``; success removes them, failure names them in its message."""
     output = output.resolve()
     kept = Kept(output.with_name(f".{output.name}.checkpoint"), output.with_name(f".{output.name}.log"))
     try:

@@ -1,7 +1,7 @@
 """Uploads checkpoints to object storage in the background.
 
-The list file, which names the newest checkpoint, is uploaded after the checkpoint itself, so it names a complete one at
-any moment. Parts of divided tables are uploaded by the ranks that write them, before the first rank saves the rest.
+The list file, which names the newest checkpoint, is uploaded last, so it always names a complete checkpoint. Each rank
+uploads its table shards before the first rank saves the rest.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ LOG = "log.json"
 
 
 class CheckpointOutbox:
-    """Uploads checkpoints from a thread, one at a time; of several pending ones, only the newest is sent.
+    """Uploads checkpoints from a background thread, one at a time; a newer checkpoint replaces a pending one.
 
-    A checkpoint that the service did not take while it was unreachable is left out: the training goes on.
+    If the service stays unreachable for a checkpoint's retries, that checkpoint is skipped and training continues.
 
     Args:
-        uri: where checkpoints go.
+        uri: destination of the checkpoints.
         log: the training log; its content at the time of a checkpoint is uploaded with the checkpoint.
 
     Raises:
@@ -44,7 +44,7 @@ class CheckpointOutbox:
         self._thread = threading.Thread(target=self._work, name="checkpoint outbox", daemon=True)
 
     def send(self, prefix: str) -> None:
-        """Takes over the checkpoint with this prefix and returns at once."""
+        """Enqueues the checkpoint with this prefix and returns at once."""
         with self._news:
             if self._failure is not None:
                 raise self._failure
@@ -58,7 +58,7 @@ class CheckpointOutbox:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Waits until everything is uploaded, also after an error: the training may resume from there."""
+        """Waits for pending uploads, also after an error: the training may resume from them."""
         with self._news:
             self._closed = True
             self._news.notify()
@@ -89,8 +89,8 @@ class CheckpointOutbox:
             for file in files:
                 self._write(file.name, file)
         except FileNotFoundError:
-            return  # replaced by newer ones meanwhile
-        # The log belongs to this checkpoint alone: a kill between the two uploads must not pair it with another.
+            return  # newer checkpoints have replaced it
+        # Named after its checkpoint, so that a kill between two uploads cannot pair it with another checkpoint.
         self._write_text(f"{prefix.name}.{LOG}", log)
         self._write_text(LIST, _listed(prefix.name))
         earlier, self._sent = self._sent, [*(file.name for file in files), f"{prefix.name}.{LOG}"]
@@ -116,12 +116,12 @@ class CheckpointOutbox:
 
 
 def send_parts(uri: str, prefix: str, rank: int) -> None:
-    """Uploads a rank's parts of divided tables; returns when they are there.
+    """Uploads a rank's table shards; blocks until done.
 
     Args:
-        uri: where checkpoints go.
-        prefix: of the checkpoint that they belong to.
-        rank: which wrote them; not the first, whose :class:`CheckpointOutbox` uploads its own.
+        uri: destination of the checkpoints.
+        prefix: of the checkpoint.
+        rank: owner of the shards; not the first, whose :class:`CheckpointOutbox` uploads its own.
     """
     store, retry = open_store(uri), Retry(ATTEMPTS)
     place = Path(prefix)
@@ -152,12 +152,12 @@ def fetch_checkpoint(uri: str, folder: Path) -> None:
 
 
 def _number(name: str) -> int:
-    """Steps before the checkpoint that a file belongs to."""
+    """The global step of the checkpoint that a file belongs to."""
     return int(name.partition(".")[0].rpartition("-")[2])
 
 
 def _listed(name: str) -> bytes:
-    """TensorFlow's list of checkpoints with one checkpoint."""
+    """TensorFlow's list of checkpoints, with one entry."""
     return f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'.encode()
 
 

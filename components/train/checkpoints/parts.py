@@ -1,10 +1,10 @@
-"""Parts of tables beside a checkpoint: a NumPy file for each part of each table and of its optimizer's state.
+"""Table shards beside a checkpoint: a NumPy file for each shard of each table and of its optimizer state.
 
-    ckpt-90.index, ckpt-90.data-00000-of-00001   what is the same on every rank, and which parts there are
-    ckpt-90.table-3.1.npy                        of the fourth divided variable what rank 1 holds
+    ckpt-90.index, ckpt-90.data-00000-of-00001   replicated variables, and the list of shards
+    ckpt-90.table-3.1.npy                        rank 1's shard of the fourth sharded variable
 
-Every rank writes its files before the first one writes the rest, so that a checkpoint that TensorFlow lists has all of
-them. A part is read from whatever parts there are: ranks may be more or fewer than those that wrote them.
+Every rank writes its files before the first rank writes the rest, so that a checkpoint listed by TensorFlow is
+complete. Restoring re-shards: the number of ranks may differ from that of the save.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from components.errors import KfrecError
 from components.models.tables.placement import Part, sharding_of
 from components.train.checkpoints.state import key_of
 
-# One piece of a table in a file: which part it is, and its values.
+# A shard in a file: its part of the table, and its values.
 Piece = tuple[Part, np.ndarray]
 
 _NAME = re.compile(r"(.+)\.table-\d+\.(\d+)\.npy")
-_ROWS = 1 << 18  # rows that are read at a time
+_ROWS = 1 << 18  # rows of a read chunk
 
 
 def layout_of(variables: Mapping[str, tf.Variable]) -> dict[str, list[list[int]]]:
-    """The parts of divided variables by path and rank, as JSON."""
+    """The parts of sharded variables by path and rank, as JSON."""
     shardings = {path: sharding_of(variable) for path, variable in variables.items()}
     return {
         path: [list(astuple(part)) for part in sharding.parts]
@@ -39,7 +39,7 @@ def layout_of(variables: Mapping[str, tf.Variable]) -> dict[str, list[list[int]]
 
 
 def write_parts(prefix: str, variables: Mapping[str, tf.Variable], rank: int) -> list[Path]:
-    """Writes what this rank holds of divided variables; returns the files."""
+    """Writes this rank's shards; returns the files."""
     files = []
     for number, path in enumerate(layout_of(variables)):
         file = _file(prefix, number, rank)
@@ -52,11 +52,11 @@ def write_parts(prefix: str, variables: Mapping[str, tf.Variable], rank: int) ->
 
 
 def remove_parts(folder: Path, kept: Iterable[str]) -> None:
-    """Removes parts of checkpoints that are not there any more.
+    """Removes the shards of deleted checkpoints.
 
     Args:
         folder: of checkpoints.
-        kept: prefixes of those that are.
+        kept: prefixes of the retained checkpoints.
     """
     names = {Path(prefix).name for prefix in kept}
     for file in folder.glob("*.npy"):
@@ -66,12 +66,12 @@ def remove_parts(folder: Path, kept: Iterable[str]) -> None:
 
 
 def is_part(name: str) -> bool:
-    """Whether a checkpoint's file of this name is a part of a table."""
+    """Whether a checkpoint file of this name is a table shard."""
     return _NAME.fullmatch(name) is not None
 
 
 def rank_of(name: str) -> int:
-    """Which rank writes a checkpoint's file of this name."""
+    """The rank that writes a checkpoint file of this name."""
     match = _NAME.fullmatch(name)
     return int(match[2]) if match else 0
 
@@ -79,11 +79,11 @@ def rank_of(name: str) -> int:
 def read_parts(
     prefix: str, layout: Mapping[str, Sequence[Sequence[int]]], variables: Mapping[str, tf.Variable]
 ) -> None:
-    """Gives variables this rank's parts of the values in a checkpoint, where they are divided here or there.
+    """Restores this rank's shards of variables that are sharded here or in the checkpoint.
 
     Args:
         prefix: of the checkpoint.
-        layout: of the variables that are divided there.
+        layout: of the variables that are sharded in the checkpoint.
         variables: by path.
 
     Raises:
@@ -107,7 +107,7 @@ def read_parts(
 
 
 def _collected(part: Part, begin: int, end: int, pieces: Sequence[Piece]) -> np.ndarray:
-    """The rows of a part from ``begin`` to before ``end``, from pieces of the same table."""
+    """Rows ``[begin, end)`` of a part, from pieces of the same table."""
     out = np.empty([end - begin, part.width], np.float32)
     ids = part.ids(begin, end)
     for piece, values in pieces:

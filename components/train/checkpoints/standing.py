@@ -22,14 +22,14 @@ class Standing:
         global_batch_size: samples a step.
         steps_per_epoch: steps of one epoch.
         optimizer: its name.
-        variables: (name, shape) of the model's variables, in order; of divided tables the whole shape.
-        tables: of divided variables the parts of each rank (:func:`components.train.checkpoints.parts.layout_of`).
-        average_decay: of the averages of the weights; 0 where there are none.
-        epoch: finished epochs; the epoch to go on with, counted from 0.
-        step: steps of that epoch already done.
+        variables: (name, shape) of the model's variables, in order; the whole shape for sharded tables.
+        tables: each rank's parts of sharded variables (:func:`components.train.checkpoints.parts.layout_of`).
+        average_decay: decay of the weights' moving averages; 0 without averages.
+        epoch: finished epochs, which is the index of the current epoch.
+        step: finished steps of that epoch.
         epochs: results of the finished epochs, as in training.json.
         loss_sum: sum of this epoch's losses so far.
-        epoch_seconds: spent in this epoch so far.
+        epoch_seconds: duration of this epoch so far.
     """
 
     seed: int
@@ -51,7 +51,7 @@ class Standing:
 
 
 class StandingState(tf.train.experimental.PythonState):
-    """Carries a :class:`Standing` and the totals of this epoch's metrics inside a TensorFlow checkpoint."""
+    """Stores a :class:`Standing` and the totals of this epoch's metrics in a TensorFlow checkpoint."""
 
     def __init__(self) -> None:
         self.standing: Standing | None = None
@@ -68,7 +68,7 @@ class StandingState(tf.train.experimental.PythonState):
 
 
 def _packed(total: np.ndarray) -> dict[str, Any]:
-    """An array of which most entries are 0, as JSON."""
+    """A sparse array as JSON."""
     flat = total.reshape(-1).astype(np.float64)
     occupied = np.flatnonzero(flat)
     packed = np.stack([occupied.astype(np.float64), flat[occupied]])

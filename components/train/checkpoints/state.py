@@ -1,4 +1,4 @@
-"""Every variable that makes up the state of a model or an optimizer, trained or not."""
+"""The state of a model or an optimizer: all variables, trainable or not."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from components.models.tables.placement import sharding_of
 
 
 def paths_of(trackable: Any) -> dict[str, tf.Variable]:
-    """The variables below an object by their paths, such as ``dense/kernel``, the names of TensorFlow's checkpoints.
+    """The variables below an object by their checkpoint paths, such as ``dense/kernel``.
 
-    They come in the same order in every process; random generators' states are among them.
+    The order is the same in every process. States of random generators are included.
     """
     found: dict[str, tf.Variable] = {}
     seen, waiting = {id(trackable)}, deque([("", trackable)])
@@ -35,12 +35,12 @@ def state_of(trackable: Any) -> list[tf.Variable]:
 
 
 def shared_state_of(trackable: Any) -> list[tf.Variable]:
-    """Of these the ones that are the same on every rank: all but parts of tables."""
+    """The replicated variables: all of :func:`state_of` but table shards."""
     return [variable for variable in state_of(trackable) if sharding_of(variable) is None]
 
 
 def tree_of(variables: Mapping[str, tf.Variable]) -> dict[str, Any]:
-    """Nested dictionaries, from which TensorFlow makes the same paths again."""
+    """Nested dictionaries that give the variables these paths in a TensorFlow checkpoint."""
     tree: dict[str, Any] = {}
     for path, variable in variables.items():
         *folders, name = (_unescaped(part) for part in path.split("/"))

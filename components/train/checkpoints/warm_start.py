@@ -1,4 +1,4 @@
-"""Starting a training from another model's weights, whose ids need not be this data's ids."""
+"""Warm start: initializes a model with the weights of another one, translating ids between their vocabularies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from components.scoring.model import SAVED_MODEL, ExportedModel
 from components.scoring.translation import PADDING
 from components.train.checkpoints.weights import Weight, has_weights, weights_of
 
-_ROWS = 1 << 18  # rows that are carried over at a time
+_ROWS = 1 << 18  # rows of a copied chunk
 
 
 def fetch_earlier(uri: str, folder: Path) -> None:
@@ -26,22 +26,22 @@ def fetch_earlier(uri: str, folder: Path) -> None:
 
 
 def warm_start(place: str, folder: Path, model: Model, spec: FeatureSpec) -> int:
-    """Gives ``model`` the weights of an earlier model.
+    """Initializes ``model`` with the weights of an earlier model.
 
-    A row of an embedding table goes to the id that the same user, item or category has in this data; rows of ids that
-    the other model did not know stay as they were drawn. Of a divided table this rank reads and receives its part.
+    Embedding rows move to the id of the same user, item or category in this data. Rows of ids unknown to the earlier
+    model keep their initial values. Each rank reads and receives its shards of sharded tables.
 
     Args:
-        place: folder or URI of a model that the train step or the registry holds, for messages.
-        folder: where its files are.
+        place: folder or URI of the earlier model, for messages.
+        folder: local folder of its files.
         model: receives the weights.
         spec: of the data to train on.
 
     Returns:
-        Rows of the embedding tables that were carried over, on all ranks.
+        Embedding rows copied, over all ranks.
 
     Raises:
-        KfrecError: there is no model, it is of another kind or size, or its ids cannot be matched.
+        KfrecError: there is no model, its type or sizes differ, or its ids cannot be matched.
     """
     if not has_weights(folder):
         raise KfrecError(f"warm_start_path {place}: no {SAVED_MODEL} here; give the folder of a trained model")
@@ -70,7 +70,7 @@ def warm_start(place: str, folder: Path, model: Model, spec: FeatureSpec) -> int
 def _carry_over(
     model: Model, variable: tf.Variable, other: Weight, spec: FeatureSpec, known: FeatureSpec, folder: Path
 ) -> int:
-    """Fills a variable with rows of its counterpart ``other``, table by table; returns how many there are."""
+    """Copies rows of ``other`` into its counterpart ``variable``, table by table; returns the number of rows."""
     tables = {table.feature or name: table for name, table in model.tables.items() if table.variable is variable}
     described = ExportedModel(folder, known, {}, tuple(tables), "", lambda **_: {})
     lookups = translation(spec, described)
@@ -99,7 +99,7 @@ def _carry_over(
 def _has_counterpart(
     name: str, ids: np.ndarray, their_ids: np.ndarray, spec: FeatureSpec, known: FeatureSpec
 ) -> np.ndarray:
-    """Which ids stand for the same in both: reserved ids, and every value that the other model knew."""
+    """Mask of the ids with a counterpart: reserved ids, and values in the other model's vocabulary."""
     ours, theirs = spec.vocabulary_of(name), known.vocabulary_of(name)
     if ours is None or theirs is None:
         return np.ones(len(ids), bool)

@@ -1,4 +1,4 @@
-"""The weights in a model's folder, one in memory at a time."""
+"""The weights in a model's folder, loaded one at a time."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from components.scoring.signature import damaged
 from components.train.whole import DENSE, SPEC
 
 _VARIABLES = "variables/variables"
-_KEY = "weights/{}/.ATTRIBUTES/VARIABLE_VALUE"  # of what export saves
-_DAMAGED = (ValueError, IndexError, tf.errors.OpError)  # what TensorFlow raises; IndexError where a file is cut
+_KEY = "weights/{}/.ATTRIBUTES/VARIABLE_VALUE"  # of an exported SavedModel
+_DAMAGED = (ValueError, IndexError, tf.errors.OpError)  # TensorFlow raises IndexError for a truncated file
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Weight:
 
     Attributes:
         shape: of the weight.
-        read: its values, whole from a SavedModel, mapped into memory from a table's own file.
+        read: returns its values, loaded from a SavedModel or memory-mapped from a table's file.
     """
 
     shape: tuple[int, ...]
@@ -35,19 +35,19 @@ class Weight:
 
 
 def has_weights(folder: Path) -> bool:
-    """Whether the train step wrote a model here, whole or by table."""
+    """Whether the folder has a model, as a SavedModel or as table files."""
     return (folder / SAVED_MODEL).is_dir() or (folder / TABLES).is_dir()
 
 
 def weights_of(folder: Path, names: Sequence[str]) -> list[Weight]:
-    """The weights of a model of which :func:`has_weights` is true, in the order of its variables.
+    """The weights of a model, in the order of its variables; requires :func:`has_weights`.
 
     Args:
         folder: of the model.
-        names: of the variables, for a model that was written by table; weights of other names are left out.
+        names: of the variables, for a model in table files; other weights are skipped.
 
     Raises:
-        KfrecError: they are damaged.
+        KfrecError: a file is damaged.
     """
     saved = folder / SAVED_MODEL
     return _of_saved_model(saved) if saved.is_dir() else _of_tables(folder / TABLES, names)

@@ -9,7 +9,7 @@ from components.steps.parameter import parameters_of, plain
 
 
 def worker_arguments(parameters: LaunchParameters, data: str, results: str, checkpoints: str) -> list[str]:
-    """Folders or URIs, and every training parameter that differs from its default; by default no checkpoints."""
+    """Folders or URIs, and every training parameter that differs from its default; empty ``checkpoints`` is omitted."""
     folders = [f"--dataset_dir={data}", f"--results_dir={results}"]
     folders += [f"--save_checkpoint_path={checkpoints}"] if checkpoints else []
     given = {

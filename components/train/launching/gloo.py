@@ -1,7 +1,7 @@
 """``python -m components.train.launching.gloo``: horovodrun for an environment whose Horovod has Gloo.
 
-horovodrun learns from the extension whether it was built with Gloo, and for that imports TensorFlow: seconds in which
-no worker has started. This environment's Horovod always has Gloo; in one without, the workers fail and say so.
+horovodrun imports TensorFlow to check whether Horovod was built with Gloo, which delays the workers by seconds. This
+environment's Horovod always has Gloo; without it, the workers fail with Horovod's message.
 """
 
 from __future__ import annotations

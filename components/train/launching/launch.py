@@ -1,6 +1,6 @@
 """Launchers of a training's workers: the interface, and the back ends for this machine.
 
-horovodrun and mpirun come from this Python's own environment, so nothing has to be on the PATH.
+horovodrun and mpirun come from this Python environment and need not be on the PATH.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TAIL_LINES = 25
 
 
 class TrainingFailed(KfrecError):
-    """The training failed for good: a retry of the step would repeat the failure, or exceed a limit again."""
+    """The training failed permanently: a retry of the step would fail again or exceed a limit again."""
 
 
 class Launcher(Protocol):
@@ -39,19 +39,19 @@ class Launcher(Protocol):
         """Runs the workers to their end, showing the first one's progress.
 
         Args:
-            workers: how many.
+            workers: number of workers.
             arguments: of each worker's command.
             log: file for all their output.
 
         Raises:
-            TrainingFailed: another try would fail in the same way.
+            TrainingFailed: a retry would fail again.
             KfrecError: a worker's message about invalid input.
-            WorkerCrashed: a worker ended otherwise.
+            WorkerCrashed: a worker failed for another reason.
         """
 
 
 class LocalLauncher:
-    """Processes of this machine: one runs as it is, several under horovodrun over Gloo or mpirun over MPI.
+    """Processes of this machine: one is started directly, several by horovodrun (Gloo) or mpirun (MPI).
 
     Args:
         transport: "gloo", "mpi" or "auto", which is Gloo.

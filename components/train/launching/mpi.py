@@ -1,4 +1,4 @@
-"""Locates MPI's library: Horovod is linked against it, but it is in the Python environment, off the loader's path."""
+"""Locates libmpi: Horovod links against it, but it is in the Python environment, outside the loader's search path."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LIBRARY = "libmpi.so.40"
 
 
 def make_mpi_loadable(prefix: str = sys.prefix) -> None:
-    """Loads the environment's libmpi, so that importing Horovod finds it. Does nothing if there is none.
+    """Loads the environment's libmpi before Horovod is imported. Does nothing if there is none.
 
     Args:
         prefix: root of the Python environment.
@@ -23,7 +23,7 @@ def make_mpi_loadable(prefix: str = sys.prefix) -> None:
 
 
 def mpi_environment(prefix: str = sys.prefix) -> dict[str, str]:
-    """Variables with which mpirun and its processes find the environment's own MPI; empty if there is none."""
+    """Variables that point mpirun and its processes to the environment's MPI; empty if there is none."""
     libraries = Path(prefix) / "lib"
     if not (libraries / LIBRARY).is_file():
         return {}

@@ -1,4 +1,4 @@
-"""A child process whose output is read line by line, and that is stopped with its parent."""
+"""A child process that stops with its parent, with its output read line by line."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ _GRACE_SECONDS = 15
 
 
 def run_process(command: Sequence[str], environment: Mapping[str, str], line: Callable[[str, str], None]) -> int:
-    """Runs a command to its end, handing over every line it writes.
+    """Runs a command to its end and passes on every output line.
 
     When this process is asked to stop (SIGTERM, Ctrl-C) or ``line`` raises, the child and its children are stopped
     first.
 
     Args:
         command: program and arguments.
-        environment: the child's whole environment.
-        line: called with "stdout" or "stderr" and a line without its end, by one thread at a time.
+        environment: the child's complete environment.
+        line: called with "stdout" or "stderr" and a line without its newline, by one thread at a time.
 
     Returns:
         The exit status.

@@ -15,7 +15,7 @@ from components.progress.events import parse
 
 # "[1,0]<stdout>:" of mpirun --tag-output, "[0]<stdout>:" of horovodrun.
 _TAG = re.compile(r"\[(?:\d+,)?(\d+)\]<(stdout|stderr)>:")
-# How horovodrun and mpirun say that a rank ended by SIGKILL.
+# Messages of horovodrun and mpirun for a rank killed by SIGKILL.
 _KILLED = re.compile(r"Exit code: (?:-9|137)\b|exited on signal 9\b")
 _KEPT_LINES = 200
 _LAUNCHER = -1
@@ -26,11 +26,11 @@ class Relay:
 
     Args:
         log: receives every line that is not an event.
-        tagged: whether a launcher puts the rank before each line; without, every line is the only worker's.
+        tagged: whether a launcher prefixes each line with the rank; otherwise there is one worker.
 
     Attributes:
         error: the first error a worker reported, or None.
-        was_killed: whether the launcher said that a rank was killed.
+        was_killed: whether the launcher reported that a rank was killed.
     """
 
     def __init__(self, log: IO[str], tagged: bool) -> None:
@@ -45,7 +45,7 @@ class Relay:
         rank = _LAUNCHER if self._tagged else 0
         if tag := _TAG.search(text):
             rank, stream = int(tag[1]), tag[2]
-            # mpirun repeats the tag wherever a line was written in pieces.
+            # mpirun repeats the tag within a line that was written in several calls.
             text = _TAG.sub("", text)
         event = parse(text)
         if event is not None:
@@ -58,7 +58,7 @@ class Relay:
             tqdm.write(text.strip())
 
     def last_words(self) -> list[str]:
-        """The last lines of the worker that failed: the first with a traceback, else the first of all."""
+        """The last lines of the first rank with a traceback, else of rank 0, else of the launcher."""
         failed = [lines for rank, lines in sorted(self._last.items()) if any("Traceback" in line for line in lines)]
         return list(next(iter(failed), self._last[0] or self._last[_LAUNCHER]))
 

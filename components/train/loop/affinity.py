@@ -1,7 +1,7 @@
-"""Binding the ranks of one machine to its cores, so that they do not push each other around.
+"""Binds the ranks of one machine to its cores, so that the scheduler does not migrate them.
 
-Works on local ranks, so it is right on every node of a job, and on physical cores: a rank that owns a core owns all of
-its hardware threads. The names of the ways to bind are those of the public recommender examples.
+Uses local ranks, so it works on every node of a job, and physical cores: a rank that owns a core owns all of its
+hardware threads. The names of the policies are those of the public recommender examples.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Core:
     """One physical core.
 
     Attributes:
-        socket: the package it sits in.
+        socket: its physical package.
         threads: its logical CPUs, lowest first.
     """
 
@@ -30,15 +30,15 @@ class Core:
 
 
 def plan(affinity: str, cores: Sequence[Core], local_rank: int, local_size: int) -> frozenset[int] | None:
-    """The logical CPUs of one rank, or None where it is not to be bound.
+    """The logical CPUs of one rank, or None for no binding.
 
-    Sockets are dealt out to the local ranks in order; ranks that share a socket share or divide its cores:
+    Sockets are assigned to the local ranks in order; ranks that share a socket share or divide its cores:
 
         socket                     every core of the rank's socket
         single                     the first core of the rank's socket
-        single_unique              one core, another one for each rank
+        single_unique              one core, distinct for each rank
         socket_unique_interleaved  every n-th core of the socket, for n ranks there
-        socket_unique_continuous   one unbroken n-th of the socket's cores
+        socket_unique_continuous   a contiguous n-th of the socket's cores
         disabled                   no binding
 
     With fewer ranks than sockets a rank gets several sockets; with more ranks than cores some share a core.
@@ -62,9 +62,9 @@ def plan(affinity: str, cores: Sequence[Core], local_rank: int, local_size: int)
 
 
 def topology(allowed: Iterable[int], sysfs: Path = SYSFS) -> list[Core]:
-    """The physical cores of the allowed logical CPUs, by socket and number.
+    """The physical cores of the allowed logical CPUs, ordered by socket and number.
 
-    A CPU that the kernel describes in no file counts as a core of its own in socket 0.
+    A CPU without topology files counts as a separate core of socket 0.
     """
     usable = set(allowed)
     cores = set()
@@ -80,12 +80,12 @@ def topology(allowed: Iterable[int], sysfs: Path = SYSFS) -> list[Core]:
 
 
 def bind(affinity: str, local_rank: int, local_size: int) -> frozenset[int] | None:
-    """Binds this process and the threads it will start; a kernel that refuses leaves it as it was.
+    """Binds this process and its future threads; does nothing if the kernel refuses.
 
-    Ranks with a GPU are dealt out the cores of the NUMA node that it is attached to.
+    Ranks with a GPU get cores of the GPU's NUMA node.
 
     Returns:
-        The logical CPUs it is bound to, or None.
+        The logical CPUs that the process is bound to, or None.
     """
     allowed = frozenset(os.sched_getaffinity(0))
     places = [near_gpu(rank, allowed) for rank in range(local_size)]
@@ -101,7 +101,7 @@ def bind(affinity: str, local_rank: int, local_size: int) -> frozenset[int] | No
 
 
 def near_gpu(local_rank: int, allowed: frozenset[int], gpus: Path = GPUS, pci: Path = PCI) -> frozenset[int]:
-    """Those of the allowed logical CPUs that share a NUMA node with the rank's GPU; all where the kernel names none."""
+    """The allowed logical CPUs on the NUMA node of the rank's GPU; all of them if the kernel reports none."""
     buses = sorted(gpu.name.lower() for gpu in gpus.iterdir()) if gpus.is_dir() else []
     if not buses:
         return allowed

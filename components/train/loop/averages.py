@@ -1,4 +1,4 @@
-"""Averaged weights, which score better than those of the last step and differ less between seeds."""
+"""Averaged weights, which score higher and vary less between seeds than the last step's."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class Averages(tf.Module):
 
         a_t = (1 - d) / (1 - d^t) * sum over s of d^(t - s) w_s
 
-    where ``w_s`` are the weights after step s: the division by ``1 - d^t`` makes the first steps count in full. A step
-    reads and writes every average, also of the rows that a sparse gradient does not name.
+    where ``w_s`` are the weights after step s; the division by ``1 - d^t`` corrects the bias of the first steps. A step
+    reads and writes every average, including rows without a gradient.
 
     Args:
-        variables: trainable weights, which every method takes in the same order.
-        decay: d, at least 0 and below 1; 0 keeps no averages.
+        variables: trainable weights; every method takes them in the same order.
+        decay: d, at least 0 and below 1; 0 disables averaging.
 
     References:
         Polyak and Juditsky, https://doi.org/10.1137/0330046; the average and its correction as in Kingma and Ba,
@@ -44,7 +44,7 @@ class Averages(tf.Module):
 
     @contextmanager
     def applied(self, variables: Sequence[tf.Variable]) -> Iterator[None]:
-        """Within, the variables hold the averages, and the averages the weights."""
+        """Swaps variables and averages within the context."""
         self._swap(variables)
         try:
             yield
@@ -52,7 +52,7 @@ class Averages(tf.Module):
             self._swap(variables)
 
     def assign_to(self, variables: Sequence[tf.Variable]) -> None:
-        """Gives the variables their averages, for good."""
+        """Assigns the averages to the variables."""
         for average, variable in zip(self.values, variables, strict=bool(self.values)):
             variable.assign(average)
 

@@ -1,4 +1,4 @@
-"""Throughput and latency of single steps, the way the public benchmark reports them."""
+"""Throughput and latency of single steps, as the public benchmark reports them."""
 
 from __future__ import annotations
 
@@ -19,26 +19,25 @@ from components.train.loop.session import Session
 from components.train.loop.transfer import Transfer
 
 Steps = Callable[[Iterator[Any]], Iterator[tf.Tensor]]
-"""Takes a step with each batch and yields its results."""
+"""Runs a step on each batch and yields its results."""
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What a benchmark measured.
+    """The result of a benchmark.
 
     Attributes:
-        throughput: samples a second over all ranks, from asking for a batch to having its result, over all
-            measured steps.
-        throughput_std: its standard deviation from step to step.
-        time: seconds of all steps, those before the measured ones included.
-        step_mean: milliseconds from having a batch to having its result, of the slowest rank.
-        latency_mean: milliseconds from asking for a batch to having its result, of the slowest rank.
+        throughput: samples per second over all ranks and all measured steps, including the wait for batches.
+        throughput_std: its standard deviation over steps.
+        time: seconds of all steps, including warm-up.
+        step_mean: milliseconds from receiving a batch to its result, on the slowest rank.
+        latency_mean: milliseconds from requesting a batch to its result, on the slowest rank.
         latency_p90: its 90th percentile.
         latency_p95: its 95th percentile.
         latency_p99: its 99th percentile.
         steps: measured steps.
         samples: of these steps, over all ranks.
-        sent_bytes: of a step, that a rank sends to the others, the mean of the ranks
+        sent_bytes: bytes that a rank sends per step, the mean over ranks
             (:meth:`components.train.loop.ranks.Ranks.sent_bytes`).
     """
 
@@ -68,13 +67,13 @@ class Benchmark:
 
 
 def benchmark_training(session: Session, steps: Steps, seed: int, log: TrainingLog) -> Benchmark:
-    """Measures training steps, over as many epochs as it takes; afterwards ``log`` gets the samples/s of each."""
+    """Measures training steps, over as many epochs as needed; logs the samples/s of each step at the end."""
     epochs = (session.training_batches(seed, epoch) for epoch in itertools.count())
     return _measure(session, steps, itertools.chain.from_iterable(epochs), session.data.train_transfer, log)
 
 
 def benchmark_inference(session: Session, log: TrainingLog) -> Benchmark:
-    """Measures scoring full batches of the test split, over and over; ``log`` as in training."""
+    """Measures scoring full batches of the repeated test split; logs as :func:`benchmark_training`."""
     rows, size = session.data.test.rows, session.parameters.global_batch_size
     if rows < size and session.is_first:
         print(f"the {rows} samples of the test split are repeated to fill batches of {size}", flush=True)
@@ -83,13 +82,13 @@ def benchmark_inference(session: Session, log: TrainingLog) -> Benchmark:
 
 
 def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndarray, warmup: int = 0) -> Benchmark:
-    """Puts the ranks' measurements together.
+    """Reduces the ranks' measurements to a :class:`Benchmark`.
 
     Args:
         rows: [ranks, steps] samples of each step.
-        cycle_seconds: [ranks, steps] from asking for a batch to having its result.
-        step_seconds: [ranks, steps] from having the batch to having its result.
-        warmup: steps at the beginning that only ``time`` counts.
+        cycle_seconds: [ranks, steps] from requesting a batch to its result.
+        step_seconds: [ranks, steps] from receiving a batch to its result.
+        warmup: first steps, which count only in ``time``.
     """
     cycles, samples = cycle_seconds.max(axis=0), rows.sum(axis=0)
     measured = slice(warmup, None)
@@ -105,12 +104,12 @@ def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndar
 
 
 def timed_steps(steps: Steps, batches: Iterator[Any], rows: Callable[[Any], int]) -> Iterator[tuple[int, float, float]]:
-    """Takes a step with each batch; what :func:`summarize` wants to know of it: its samples, cycle and step seconds.
+    """Runs a step on each batch; yields its samples, cycle seconds and step seconds, as for :func:`summarize`.
 
     Args:
-        steps: takes a step with each batch, in order, and may ask for the next batch before.
-        batches: as they are handed over.
-        rows: samples of a batch.
+        steps: runs a step on each batch, in order; may request the next batch before it yields.
+        batches: transferred batches.
+        rows: number of samples of a batch.
     """
     waited, sizes = 0.0, deque[int]()
 

@@ -1,4 +1,4 @@
-"""The records of one training: both splits, what a batch of them looks like, and how many steps an epoch has."""
+"""The records of one training: both splits, batch signatures, and steps per epoch."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ TRAIN, TEST, VALIDATION = "train", "test", "validation"
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Both splits of a data set, as one rank reads them.
+    """One rank's view of both splits of a data set.
 
     Attributes:
         spec: its feature specification.
-        train: reader of the training split, without the samples that are held out of it.
-        test: reader of the samples that are measured: of the test split, or those that are held out.
+        train: reader of the training split, without held-out samples.
+        test: reader of the evaluation samples: the test split, or the held-out samples.
         label: name of the label feature.
-        scored: features that scoring the test split needs beside the label.
+        scored: features for scoring the test split, without the label.
     """
 
     spec: FeatureSpec
@@ -48,12 +48,12 @@ class TrainingData:
 
     @property
     def measured(self) -> str:
-        """What is measured, in the names of metrics: "test", or "validation" for samples held out of the training."""
+        """Prefix of evaluation metrics: "test", or "validation" for samples held out of the training."""
         return VALIDATION if self.parameters.validation_share else TEST
 
     @property
     def passes(self) -> int:
-        """Times an epoch goes through the training split."""
+        """Passes over the training split per epoch."""
         return max(1, self.parameters.repeat_count)
 
     @property
@@ -75,10 +75,10 @@ class TrainingData:
         return min(size, self.train.rows - (step % self.steps_per_pass) * size)
 
     def one_size(self, split_rows: int) -> int:
-        """To how many samples a rank fills its batches of a split up; 0 where batches may be of any size.
+        """The size to which a rank pads its batches of a split; 0 for no padding.
 
-        XLA compiles anew for every size; on a GPU it always compiles parts of a step. On a CPU without it the last
-        batch costs less as it is.
+        XLA recompiles for every batch size, and on a GPU it always compiles parts of a step. On a CPU without XLA a
+        smaller last batch is cheaper.
 
         Args:
             split_rows: samples of the split.
@@ -88,7 +88,7 @@ class TrainingData:
         return -(-min(self.parameters.global_batch_size, split_rows) // self.ranks.size)
 
     def training_batches(self, seed: int, epoch: int, first_step: int = 0) -> Iterator[dict[str, np.ndarray]]:
-        """This rank's share of each global batch of an epoch, from ``first_step`` on, in the order of the seed."""
+        """This rank's share of each global batch of an epoch, from ``first_step`` on, shuffled by the seed."""
         first_pass, first_step = divmod(first_step, self.steps_per_pass)
         for number in range(first_pass, self.passes):
             yield from self.train.batches(
@@ -106,10 +106,9 @@ class TrainingData:
         return self.test.batches(self.parameters.global_batch_size, rank=self.ranks.rank, size=self.ranks.size)
 
     def full_test_batches(self) -> Iterator[dict[str, np.ndarray]]:
-        """This rank's share of full global batches, over and over the test split, without end.
+        """This rank's share of full global batches of the endlessly repeated test split.
 
-        What is left of a pass makes no batch; a split smaller than a batch is read as a whole for each and repeated
-        until it fills one.
+        The remainder of a pass is dropped; a split smaller than a batch is repeated within each batch.
         """
         size, ranks, rows = self.parameters.global_batch_size, self.ranks, self.test.rows
         if rows >= size:
@@ -122,7 +121,7 @@ class TrainingData:
                 yield {name: _rows(values, chosen) for name, values in batch.items()}
 
     def signature(self, records_features: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
-        """Shapes of a batch with these features, floats or ids of :func:`id_type`, rows unknown."""
+        """Signature of a batch with these features, float32 or :func:`id_type`; the batch size is None."""
         features = {name: self.spec.features[name] for name in records_features}
         return {
             name: tf.TensorSpec(
@@ -135,18 +134,18 @@ class TrainingData:
 
     @cached_property
     def train_transfer(self) -> Transfer:
-        """How batches of the training split are handed over: the label and every feature that models read."""
+        """Transfer of training batches: the label and every feature that models read."""
         return transfer(self.signature((self.label, *_channel_features(self.spec))))
 
     @cached_property
     def test_transfer(self) -> Transfer:
-        """How batches of the test split are handed over."""
+        """Transfer of test batches."""
         return transfer(self.signature((self.label, *self.scored)))
 
 
 def _rows(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     out = arrays.empty((len(chosen), *values.shape[1:]), values.dtype.type)
-    return np.take(values, chosen, axis=0, out=out, mode="clip")  # which writes to it at once
+    return np.take(values, chosen, axis=0, out=out, mode="clip")  # clip: numpy then writes to out without a buffer
 
 
 def open_data(folder: Path, parameters: TrainParameters, ranks: Ranks, scored: tuple[str, ...]) -> TrainingData:
@@ -155,11 +154,11 @@ def open_data(folder: Path, parameters: TrainParameters, ranks: Ranks, scored: t
     Args:
         folder: holds the feature specification and the record files.
         parameters: of the training.
-        ranks: who trains together.
-        scored: features that scoring the test split needs beside the label.
+        ranks: of this training.
+        scored: features for scoring the test split, without the label.
 
     Raises:
-        KfrecError: no specification, records that disagree with it, or a batch size that cannot be dealt out.
+        KfrecError: no specification, records that do not match it, or a batch size not divisible by the ranks.
     """
     spec = load_feature_spec(folder, parameters.feature_spec)
     require_divisible(parameters.global_batch_size, ranks.size)
@@ -194,13 +193,13 @@ def open_data(folder: Path, parameters: TrainParameters, ranks: Ranks, scored: t
 
 
 def _require_prebatch_size(spec: FeatureSpec, records: Records, size: int) -> None:
-    """Refuses a prebatch size that is not that of the records, whether the specification says theirs or not.
+    """Checks the prebatch size against the specification, or else against the first record.
 
     Raises:
-        KfrecError: it is another one; 0 fits any.
+        KfrecError: the sizes differ; 0 matches any size.
     """
     noted = spec.noted_prebatch_size(records.split)
-    # The last record of a split holds the rest, so that one record alone fits any size.
+    # The last record of a split may be smaller, so a single record matches any size.
     held = noted if noted is not None else records.first_record_rows if records.count > 1 else size
     if size and size != held:
         raise KfrecError(
@@ -210,13 +209,13 @@ def _require_prebatch_size(spec: FeatureSpec, records: Records, size: int) -> No
 
 
 def label_of(spec: FeatureSpec) -> str:
-    """Name of the one feature in the label channel."""
+    """Name of the feature in the label channel."""
     (label,) = spec.channel(Channel.LABEL)
     return label.name
 
 
 def _channel_features(spec: FeatureSpec) -> tuple[str, ...]:
-    """Features of every channel that models read, each once."""
+    """Distinct features of the channels that models read."""
     unread = (Channel.LABEL, Channel.GROUP)
     listed = (name for channel, names in spec.channels.items() if channel not in unread for name in names)
     return tuple(dict.fromkeys(listed))

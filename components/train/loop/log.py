@@ -1,20 +1,20 @@
-"""The training log: one ``DLLL {json}`` line a record, the format of the public recommender examples' logger.
+"""The training log: one ``DLLL {json}`` line per record, the format of the public recommender examples' logger.
 
     DLLL {"timestamp": "1700000000.1", "elapsedtime": "3.2", "datetime": "2023-11-14 22:13:20.100000", "type": "LOG",
           "step": [1, 10], "data": {"loss": 0.69, "samples/s": 2700.0}, "metadata": {}}
 
 ``step`` is "PARAMETER" for the parameters, [epoch, step] for a step, [epoch] for an epoch and [] for the summary;
-epochs and steps count from 1, and elapsedtime is in seconds. Beside what kfrec names itself, ``data`` has what the
-public SIM logs, under its names and in its units:
+epochs and steps count from 1, and elapsedtime is in seconds. In addition to kfrec's own entries, ``data`` has those of
+the public SIM, with its names and units:
 
-- PARAMETER, of more than one rank: gradient_exchange, "whole" or "rows" of each table;
-- a step: total_loss, classification_loss and dien_aux_loss (weighted, as they add up to the loss), samples/s, which
-  alone is known of a benchmark's;
-- an epoch: throughput in samples/s, time in seconds, without evaluation, and latency_mean, latency_p90, latency_p95 and
+- PARAMETER, with several ranks: gradient_exchange, "whole" or "rows" for each table;
+- a step: total_loss, classification_loss and dien_aux_loss (weighted, they sum to the loss), and samples/s, the only
+  entry of a benchmark's step;
+- an epoch: throughput in samples/s; time in seconds, excluding evaluation; latency_mean, latency_p90, latency_p95 and
   latency_p99 in milliseconds, from the end of one step to the end of the next; train_auc, train_loss, test_auc; and
-  of kfrec's own sent_bytes, what a rank sends to the others in a step, the mean of the ranks;
-- the summary of a training: time_to_train in seconds, the epochs' time added up, and the last train_auc and test_auc;
-- the summary of a benchmark: throughput, time and latencies as of an epoch, where ``time`` includes the first steps.
+  kfrec's own sent_bytes, the bytes that a rank sends per step, averaged over the ranks;
+- the summary of a training: time_to_train in seconds, the sum of the epochs' time, and the last train_auc and test_auc;
+- the summary of a benchmark: throughput, time and latencies as for an epoch; ``time`` includes warm-up steps.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ PARAMETER = "PARAMETER"
 
 
 class TrainingLog:
-    """Appends records to a file; a log without a file (every rank but the first) drops them.
+    """Appends records to a file; without a file (on every rank but the first) it drops them.
 
     Args:
         path: the log file, or None.
@@ -76,7 +76,7 @@ class TrainingLog:
 
 
 def is_training_log(path: Path) -> bool:
-    """Whether a file is a log of this module, if only an empty one."""
+    """Whether a file is a training log or empty."""
     with path.open(errors="replace") as file:
         return file.read(len(PREFIX)) in ("", PREFIX)
 

@@ -17,13 +17,13 @@ GROWTH_STEPS = 2000
 class LossScale(tf.Module):
     """The factor that keeps float16 gradients from underflowing.
 
-    It halves whenever a summed gradient is not finite, and that step is skipped; it doubles after 2000 good steps in a
-    row. Every rank judges the same summed gradients, so all come to the same verdict; of gradients of parts of tables,
-    which differ, the ranks have to agree.
+    If a summed gradient is not finite, the step is skipped and the factor halved; after 2000 consecutive finite steps
+    it doubles. Every rank checks the same summed gradients and gets the same result; gradients of table shards differ
+    by rank, so the ranks reduce the result.
 
     Args:
-        enabled: off, the factor stays 1 and every step is applied.
-        static: a factor that never changes, with which every step is applied; 0 adjusts it as described.
+        enabled: if false, the factor stays 1 and every step is applied.
+        static: a constant factor, with which every step is applied; 0 selects dynamic scaling.
     """
 
     def __init__(self, enabled: bool, static: float = 0.0) -> None:
@@ -34,7 +34,7 @@ class LossScale(tf.Module):
 
     @property
     def value(self) -> float | tf.Variable:
-        """What the loss is multiplied by."""
+        """The factor of the loss."""
         return self._static if self.enabled and self._static else self.factor
 
     def apply(
@@ -43,12 +43,12 @@ class LossScale(tf.Module):
         update: Callable[[Scaling], None],
         agreed: Callable[[tf.Tensor], tf.Tensor] = lambda finite: finite,
     ) -> None:
-        """Judges the gradients, calls ``update`` and adjusts the factor.
+        """Checks the gradients, calls ``update`` and adjusts the factor.
 
         Args:
             gradients: scaled, summed over the ranks.
-            update: takes the step with these gradients, which it brings to their true size.
-            agreed: from whether this rank's gradients are finite to whether those of all ranks are.
+            update: unscales these gradients and applies them.
+            agreed: reduces "this rank's gradients are finite" over all ranks, bool scalar to bool scalar.
         """
         if not self.enabled:
             update(UNSCALED)
@@ -65,7 +65,7 @@ class LossScale(tf.Module):
 
 @fused
 def _adjusted(finite: tf.Tensor, factor: tf.Tensor, good_steps: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """What this step's gradients are multiplied by, and the factor and the good steps after it."""
+    """The multiplier of this step's gradients, and the updated factor and good steps."""
     grows = finite & (good_steps + 1 >= GROWTH_STEPS)
     kept = tf.where(grows, factor * 2.0, factor)
     return (

@@ -1,4 +1,4 @@
-"""How much memory a rank may keep decoded records in."""
+"""Free memory, and a rank's share of it for decoded records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _CGROUP = Path("/sys/fs/cgroup")
 
 
 def cache_bytes(local_size: int) -> int:
-    """A quarter of the memory that is free now, divided among the ranks of this machine."""
+    """A quarter of the free memory, divided among the ranks of this machine."""
     return available_bytes() // 4 // local_size
 
 
@@ -19,11 +19,11 @@ def require_memory(model: str, needed: int) -> None:
     """Refuses a model that this machine cannot hold.
 
     Args:
-        model: what people call it.
-        needed: by all ranks of this machine, in bytes.
+        model: its title.
+        needed: bytes for all ranks of this machine.
 
     Raises:
-        KfrecError: that is more than is free.
+        KfrecError: ``needed`` exceeds the free memory.
     """
     free = available_bytes()
     if free and needed > free:
@@ -34,7 +34,7 @@ def require_memory(model: str, needed: int) -> None:
 
 
 def available_bytes(meminfo: Path = _MEMINFO, cgroup: Path = _CGROUP) -> int:
-    """Free memory of the machine or of this container, whichever is less; 0 where the kernel does not say."""
+    """Free bytes of the machine or of this container, whichever is less; 0 if the kernel reports neither."""
     free = []
     if meminfo.is_file():
         free += [int(line.split()[1]) * 1024 for line in meminfo.read_text().splitlines() if "MemAvailable" in line]

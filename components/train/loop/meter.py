@@ -1,4 +1,4 @@
-"""How fast steps go, without waiting for each of them."""
+"""Speed of steps, measured in windows, so that steps stay asynchronous."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def latencies(seconds: np.ndarray) -> dict[str, float]:
-    """Mean and percentiles of what single steps took, in milliseconds, as ``latency_mean`` to ``latency_p99``."""
+    """Mean and percentiles of step times, in milliseconds, as ``latency_mean`` to ``latency_p99``."""
     p90, p95, p99 = np.percentile(seconds, [90, 95, 99]) * 1000
     return {
         "latency_mean": float(seconds.mean()) * 1000,
@@ -19,7 +19,7 @@ def latencies(seconds: np.ndarray) -> dict[str, float]:
 
 
 class Meter:
-    """Times windows of steps; the first step of a process compiles the graph, so its window does not count as speed.
+    """Times windows of steps; excludes the first window, because the first step compiles the graph.
 
     Attributes:
         samples_per_second: of the last window.
@@ -40,16 +40,16 @@ class Meter:
 
     @property
     def mean_samples_per_second(self) -> float:
-        """Of this epoch, or of its last window where only the first step of the process was seen."""
+        """Of this epoch, or of the last window if the epoch has only the first step of the process."""
         return self._measured_samples / self._measured_seconds if self._measured_seconds else self.samples_per_second
 
     @property
     def latencies(self) -> dict[str, float]:
-        """Of the steps of this epoch, see :func:`latencies`; every step of a window counts with the window's mean."""
+        """Of the steps of this epoch, see :func:`latencies`; each step counts with its window's mean."""
         return latencies(np.array(self._measured_steps or [self.step_seconds]))
 
     def start(self) -> None:
-        """Begins a window, leaving out what happened since the last one ended."""
+        """Begins a window; excludes the time since the last one ended."""
         self._started = time.monotonic()
 
     def stop(self, samples: int, steps: int) -> None:

@@ -1,6 +1,6 @@
-"""How the processes of one training talk to each other: through Horovod, or not at all where there is only one.
+"""Communication between the processes of one training: Horovod, or none for a single process.
 
-A process that no launcher started never imports Horovod, so it also runs where MPI's library is missing.
+A process without a launcher never imports Horovod, so it also runs without libmpi.
 """
 
 from __future__ import annotations
@@ -19,15 +19,14 @@ from components.train.launching.mpi import make_mpi_loadable
 
 T = TypeVar("T")
 
-# What horovodrun, Open MPI, and the PMI of MPICH and Slurm tell the processes they start.
+# Set by horovodrun, Open MPI, and the PMI of MPICH and Slurm.
 _LAUNCHED = ("HOROVOD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 
-# Horovod's thread wakes up a thousand times a second to ask the other ranks what they have, which takes a tenth of a
-# core from training on it. A step without a GPU is long enough for a tenth of that.
+# Horovod's default cycle of 1 ms takes a tenth of a core. A step on a CPU is long enough for a cycle of 10 ms.
 _FOR_HOSTS = {"HOROVOD_CYCLE_TIME": "10"}
-# A step on GPUs takes a few milliseconds: gradients are to be sent as soon as they are there. The values are those of
-# NVIDIA's published benchmarks of Horovod; 64 MiB hold all dense gradients but a table's.
+# A step on GPUs takes milliseconds: gradients are sent as soon as they are ready. The values are those of NVIDIA's
+# published Horovod benchmarks; a fusion buffer of 64 MiB holds all dense gradients but a table's.
 _FOR_GPUS = {
     "HOROVOD_CYCLE_TIME": "0.1",
     "HOROVOD_FUSION_THRESHOLD": str(64 << 20),
@@ -36,11 +35,11 @@ _FOR_GPUS = {
 
 
 class SharedError(KfrecError):
-    """Bad input that every rank knows of; only the first rank tells the user."""
+    """Bad input known to every rank; only the first rank reports it."""
 
 
 class SharedUnreachable(SharedError, Unreachable):
-    """A service that did not answer one of the ranks; otherwise the same."""
+    """A :class:`SharedError` for a service that did not answer one of the ranks."""
 
 
 class Ranks(Protocol):
@@ -59,16 +58,16 @@ class Ranks(Protocol):
     local_size: int
 
     def sum(self, tensors: Sequence[tf.Tensor], name: str) -> list[tf.Tensor]:
-        """The tensors summed over all ranks, in one reduction."""
+        """The tensors summed over all ranks, in one all-reduce."""
 
     def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
-        """The rows of all ranks' slices; rows of equal index are to be summed by whoever applies them."""
+        """The slices of all ranks, all-gathered; duplicate rows are not summed."""
 
     def all_to_all(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
         """All-to-all; see :meth:`components.models.tables.placement.Peers.all_to_all`."""
 
     def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
-        """Gives every rank the values of rank 0."""
+        """Broadcasts the values of rank 0."""
 
     def from_first(self, value: T) -> T:
         """Rank 0's value, on every rank."""
@@ -80,15 +79,15 @@ class Ranks(Protocol):
         """See :class:`components.tasks.Exchange`."""
 
     def sent_bytes(self) -> int:
-        """Bytes of tensors that this process has sent to others so far.
+        """Bytes of tensors that this process has sent so far.
 
-        Of an exchange these are the rows for other ranks. Reductions and gathers count as on a ring: a reduction sends
-        2 (n - 1) / n of its tensor, a gather this rank's slices n - 1 times.
+        An all-to-all counts the rows for other ranks. All-reduce and all-gather count as on a ring: 2 (n - 1) / n of
+        the tensor, and n - 1 times this rank's slices.
         """
 
 
 class Alone:
-    """The only process."""
+    """A single process."""
 
     rank, size, local_rank, local_size = 0, 1, 0, 1
 
@@ -138,7 +137,7 @@ class Horovod:
         return self._hvd.grouped_allreduce(list(tensors), op=self._hvd.Sum, name=name)
 
     def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
-        # Each row travels once, however often this rank looked it up.
+        # Sums duplicate rows first, so that each row is sent once.
         rows, values = sum_by_row(slices)
         for tensor in (rows, values):
             self._count(tensor, self.size - 1)
@@ -176,7 +175,7 @@ class Horovod:
 
     @cached_property
     def _sent(self) -> tf.Variable:
-        # Only now: the first variable fixes TensorFlow's threads and devices.
+        # Lazy: the first variable fixes TensorFlow's threads and devices.
         with tf.init_scope():
             return tf.Variable(0.0, dtype=tf.float64, trainable=False, name="sent_bytes")
 
@@ -185,7 +184,7 @@ class Horovod:
 
 
 def owners_of(keys: np.ndarray, size: int) -> np.ndarray:
-    """The rank that each key belongs to, int64; spread evenly also where the keys have a common divisor."""
+    """The rank that owns each key, int64; balanced even if the keys have a common divisor."""
     mixed = keys.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing
     return ((mixed >> np.uint64(32)) % np.uint64(size)).astype(np.int64)
 
@@ -196,7 +195,7 @@ def connect() -> Ranks:
 
 
 def together(ranks: Ranks, job: Callable[[], T]) -> T:
-    """Runs ``job`` on every rank and fails on every rank if it fails on one, so that none waits for another.
+    """Runs ``job`` on every rank and fails on every rank if it fails on one, so that no rank hangs.
 
     Raises:
         SharedUnreachable: a service did not answer the first rank that failed.

@@ -1,4 +1,4 @@
-"""Summing gradients over the ranks, once."""
+"""The all-reduce of a step's gradients."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def sum_gradients(
     are_parts: Sequence[bool],
     in_half: bool = False,
 ) -> tuple[list[Gradient], list[tf.Tensor]]:
-    """Sums gradients, and a few numbers along with them.
+    """Sums gradients over the ranks, together with a few other tensors.
 
     Args:
-        ranks: who takes part.
+        ranks: of this training.
         gradients: of the same variables in the same order on every rank.
         others: float32, reduced in the same message.
-        whole: of each gradient, to sum the whole table where it is slices; the other slices are gathered as rows.
-        are_parts: of each gradient, that it is of a part of a table. The exchange of rows has summed those already, on
-            the rank that holds the part.
-        in_half: dense gradients travel, and are summed, in float16. They have to be scaled: a loss scale keeps small
-            ones from being lost, and a sum that overflows is not finite, so that the step is skipped.
+        whole: per gradient, whether slices are converted to dense and all-reduced; other slices are all-gathered.
+        are_parts: per gradient, whether its variable is a table shard. The exchange of rows has already summed those on
+            the shard's rank.
+        in_half: all-reduce dense gradients in float16. Requires a loss scale: it keeps small gradients from
+            underflowing, and a sum that overflows is not finite, so that the step is skipped.
 
     Returns:
         The summed gradients, in order, and the summed others.

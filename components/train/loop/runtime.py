@@ -1,4 +1,4 @@
-"""What a worker sets up before the first operation: quiet logs, cores, threads, devices and the seed."""
+"""Set-up of a worker before the first operation: quiet logs, cores, threads, devices and the seed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def quiet_tensorflow() -> None:
-    """Keeps TensorFlow's start-up notices off the screen; must come before TensorFlow is imported."""
+    """Silences TensorFlow's start-up notices; call it before importing TensorFlow."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
 
@@ -34,5 +34,5 @@ def configure(parameters: WorkerParameters, ranks: Ranks) -> None:
 
 
 def drawn_seed(seed: int) -> int:
-    """The seed itself, or a drawn one for -1."""
+    """The seed itself, or a random one for -1."""
     return secrets.randbelow(1 << 31) if seed < 0 else seed

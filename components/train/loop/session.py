@@ -1,4 +1,4 @@
-"""What training and inference both start from: the data, the model and the ranks, with the same weights everywhere."""
+"""The common state of training and inference: data, model and ranks."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Session:
     """One worker's view of a run.
 
     Attributes:
-        parameters: what the run was asked to do.
-        ranks: who takes part.
+        parameters: of the run.
+        ranks: of the run.
         data: the records.
         definition: of the model.
-        model: with the weights to train, or to score with.
-        task: what the model is judged by.
-        kept: the task's kept columns that the data have, and their features.
+        model: to train, or to score with.
+        task: defines the metrics.
+        kept: the task's kept columns present in the data, to their features.
         scorer: scores a split with the model.
         checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
     """
@@ -52,12 +52,12 @@ class Session:
 
     @property
     def is_first(self) -> bool:
-        """Whether this is the rank that talks and writes."""
+        """Whether this rank prints and writes files."""
         return self.ranks.rank == 0
 
     @contextmanager
     def progress(self, label: str, total: int, unit: str) -> Iterator[Callable[[int], None]]:
-        """Shows a bar and gives the function that advances it; only the first rank's calls are seen."""
+        """Shows a progress bar on the first rank; yields the function that advances it."""
         if not self.is_first:
             yield lambda count: None
             return
@@ -65,12 +65,12 @@ class Session:
             yield bar.advance
 
     def training_batches(self, seed: int, epoch: int, first_step: int = 0) -> Iterator[Any]:
-        """Batches as :attr:`TrainingData.train_transfer` hands them over, some of them ahead."""
+        """Prefetched batches of :attr:`TrainingData.train_transfer`."""
         batches = map(self.data.train_transfer.sent, self.data.training_batches(seed, epoch, first_step))
         return prefetched(batches, _ahead(self.parameters.prefetch_train_size))
 
     def test_batches(self) -> Iterator[Any]:
-        """Batches as :attr:`TrainingData.test_transfer` hands them over, some of them ahead."""
+        """Prefetched batches of :attr:`TrainingData.test_transfer`."""
         return self._sent(self.data.test_batches())
 
     def full_test_batches(self) -> Iterator[Any]:
@@ -80,7 +80,7 @@ class Session:
         return prefetched(map(self.data.test_transfer.sent, batches), _ahead(self.parameters.prefetch_test_size))
 
     def test_score(self) -> dict[str, float]:
-        """The task's metrics of the test split; every rank takes part and gets the result."""
+        """The task's metrics on the test split; a collective operation with the same result on every rank."""
         return self.scorer.score(self.test_batches())
 
 
@@ -96,7 +96,7 @@ def open_session(
     Args:
         folder: the data set.
         parameters: of the run.
-        ranks: who takes part.
+        ranks: of the run.
         seed: of the weights.
         checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
 

@@ -1,4 +1,4 @@
-"""The model of a training, with its embedding tables where they are to be."""
+"""Builds the model of a training with its embedding tables placed on ranks and devices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from components.train.loop.ranks import Ranks
 
 
 def table_memory(parameters: Any, ranks: Ranks) -> float | None:
-    """Bytes of a rank for tables, the same on every rank; None where nothing limits them. Every rank takes part."""
+    """A rank's bytes for tables, equal on every rank; None for no limit. A collective operation."""
     given = bytes_of(parameters.table_memory)
     free = 0.75 * available_bytes() / ranks.local_size
     least = min(ranks.gather(free)) if ranks.size > 1 else None
@@ -35,18 +35,18 @@ def build_placed(
     seed: int,
     memory: float | None,
 ) -> Model:
-    """Builds a model with fresh weights, of divided tables this rank's parts.
+    """Builds a model with fresh weights, with this rank's shards of sharded tables.
 
     Args:
         definition: of the model.
         parameters: of the run.
         spec: the features and channels of the records.
-        ranks: who trains together.
+        ranks: of this training.
         seed: of the weights.
         memory: see :func:`table_memory`.
 
     Raises:
-        KfrecError: the tables fit no rank, or cannot be placed as asked.
+        KfrecError: the tables do not fit into memory, or cannot be placed as requested.
     """
     survey, copies = surveyed(definition, parameters, spec)
     named = read_named(parameters.placed_tables)
@@ -65,10 +65,10 @@ def build_placed(
 
 
 def surveyed(definition: ModelDefinition, parameters: Any, spec: FeatureSpec) -> tuple[Survey, float]:
-    """The tables of a model, none of which is made.
+    """The tables of a model, without allocating them.
 
     Returns:
-        The tables; and the bytes of them, their optimizers' state and their averages, as a multiple of their own.
+        The tables; and the ratio of the bytes of tables, optimizer state and averages to those of the tables alone.
     """
     with tables_made_by(survey := Survey()):
         empty = build_model(parameters, spec, seed=0)
@@ -76,14 +76,14 @@ def surveyed(definition: ModelDefinition, parameters: Any, spec: FeatureSpec) ->
     for group in definition.optimizers(parameters, empty, 1):
         tables = [variable for variable in group.variables if variable.ref() in survey.sizes]
         group.optimizer.build(tables)
-        # State of a table has its rows, of which there are none here; other state, such as a number of steps, is small.
+        # A table's state has its rows, 0 in a survey; other state, such as a step counter, is small.
         state = [each for each in getattr(group.optimizer, "variables", ()) if 0 in each.shape]
         total += sum(survey.sizes[table.ref()] for table in tables) * len(state) / max(len(tables), 1)
     return survey, total / survey.bytes if survey.bytes else 1.0
 
 
 def _told(placements: dict[str, Placement], ranks: int) -> str:
-    """Which tables are divided, in one line; empty if none is."""
+    """One line that names the sharded tables; empty if there are none."""
     divided = {name: placement for name, placement in placements.items() if placement.kind != REPLICATED}
     if not divided:
         return ""
@@ -91,6 +91,6 @@ def _told(placements: dict[str, Placement], ranks: int) -> str:
     kinds = ", ".join(
         f"{count} by {kind}" if kind != RANK else f"{count} on one rank each" for kind, count in counts.items()
     )
-    features = list(dict.fromkeys(name.rpartition("/")[2] for name in divided))  # one may have two tables
+    features = list(dict.fromkeys(name.rpartition("/")[2] for name in divided))  # a feature may have two tables
     names = ", ".join(features[:5]) + (", ..." if len(features) > 5 else "")
     return f"{len(divided)} of {len(placements)} embedding tables are divided over {ranks} ranks ({kinds}): {names}"

@@ -1,4 +1,4 @@
-"""The training loop: epochs of steps, losses read in bulk, checkpoints, and a score at the end of each epoch."""
+"""The training loop: epochs of steps, losses read in bulk, checkpoints, and evaluation after each epoch."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Training:
     """Trains a session's model to the end of its last epoch.
 
     Args:
-        session: what to train on what.
-        seed: of weights and batch order, drawn already; a checkpoint brings its own.
+        session: the data, the model and the ranks.
+        seed: of weights and batch order, not -1; a checkpoint's seed replaces it.
     """
 
     def __init__(self, session: Session, seed: int) -> None:
@@ -94,11 +94,11 @@ class Training:
         """Trains; afterwards ``standing`` holds the results, and the model the weights to export.
 
         Args:
-            log: gets a record a step and one an epoch.
+            log: receives a record per step and per epoch.
 
         Raises:
             SharedError: the loss is not finite.
-            KfrecError: a record is broken.
+            KfrecError: a record is corrupt.
         """
         if self.standing.epoch >= self._parameters.epochs:
             self._save()  # resumed after its last epoch: its own folder may have no checkpoint yet
@@ -109,16 +109,16 @@ class Training:
         self._averages.assign_to(self._session.model.trainable_variables)
 
     def _begin(self) -> None:
-        """Restores what was asked for on the first rank, then gives every rank the first one's state.
+        """Restores the checkpoint or warm start on the first rank, then broadcasts its state.
 
-        Each rank restores its own parts of divided tables.
+        Each rank restores its own table shards.
         """
         if self._parameters.load_checkpoint_path:
             restored = together(self._ranks, self._restore)
             prefix, self.standing, totals = self._ranks.from_first(restored)
             together(self._ranks, lambda: self._checkpoints.restore_parts(prefix, self.standing))
             self.standing.tables = self._checkpoints.layout
-            # The totals of all ranks go on in the first one; summed at the end of the epoch they are complete.
+            # The first rank continues the totals of all ranks; the sum at the end of the epoch is complete.
             if self._session.is_first and totals:
                 self._metrics.load(totals)
         elif self._parameters.warm_start_path:
@@ -127,7 +127,7 @@ class Training:
             self._ranks.copy_variables(shared_state_of(part))
 
     def _choose_exchange(self) -> dict[str, str]:
-        """How the gradients of each table are exchanged, chosen by the rows of the first batch."""
+        """Chooses how the gradients of each table are exchanged, by the rows of the first batch."""
         batches = self._data.training_batches(self.standing.seed, self.standing.epoch)
         handed = self._data.train_transfer
         first = handed.features(handed.sent(together(self._ranks, lambda: next(batches))))
@@ -141,7 +141,7 @@ class Training:
         return exchange
 
     def _warm_start(self) -> None:
-        """Starts from another model's weights: on the first rank, and on those that hold parts of tables."""
+        """Starts from another model's weights, on the first rank and on ranks with table shards."""
         place, model, spec = self._parameters.warm_start_path, self._session.model, self._data.spec
         folder, is_receiver = Path(place), self._session.is_first or bool(self._checkpoints.layout)
         if is_uri(place):
@@ -226,7 +226,7 @@ class Training:
             "training_seconds": training_seconds,
             "samples_per_second": self._meter.mean_samples_per_second,
         }
-        # JSON has no NaN: a metric that the data does not define is null.
+        # JSON has no NaN: an undefined metric is null.
         result = {name: None if math.isnan(value) else value for name, value in result.items()}
         standing.epochs.append(result)
         standing.epoch, standing.step, standing.loss_sum, standing.epoch_seconds = standing.epoch + 1, 0, 0.0, 0.0
@@ -254,7 +254,7 @@ class Training:
 
 
 def _told(result: dict[str, Any], epochs: int, task: TaskDefinition) -> str:
-    """The line a person reads at the end of an epoch."""
+    """The summary line of an epoch."""
     shown = {"train loss": result["train_loss"]} | {
         f"{split} {metric.label}": result[f"{split}_{metric.name}"]
         for metric in task.metrics

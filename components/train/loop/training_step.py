@@ -1,11 +1,11 @@
-"""One optimizer step that is the same for any number of ranks.
+"""One optimizer step with the same result for any number of ranks.
 
-The loss is the sum over terms of weight * total / count, with totals and counts taken over the whole global batch. So
-a step has to know the summed counts: each rank then differentiates its own share of the true loss, and the shares'
-gradients, summed once, are the gradient of the true loss. The exchange of rows sums those of divided tables.
+The loss is the sum over terms of weight * total / count, with totals and counts over the global batch. Given the summed
+counts, each rank differentiates its share of the loss, and one all-reduce of the shares' gradients gives the gradient
+of the loss. The exchange of rows sums those of sharded tables.
 
-Counts depend on labels and masks alone, so that those of a batch can be summed along with the gradients of the batch
-before: a step waits for one reduction, that of its gradients.
+Counts depend only on labels and masks, so a batch's counts are reduced together with the previous batch's gradients:
+a step waits for one reduction.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ class TrainingStep:
     """Computes the loss of a batch, differentiates, sums over the ranks and updates the model.
 
     Args:
-        model: what to train (see components.models).
+        model: to train (see components.models).
         optimizer: of all its variables.
-        ranks: who trains together.
-        metrics: collects what this rank's samples say about the model while it trains.
+        ranks: of this training.
+        metrics: accumulates training metrics of this rank's samples.
         loss_scale: enabled under mixed precision.
-        signature: of a batch as ``unpack`` takes it; as it is, feature name (and label) to [None] or [None, length].
+        signature: of ``unpack``'s argument; by default feature name (and label) to [None] or [None, length].
         label: name of the label feature.
         xla: compile the forward and backward pass; reductions and updates stay outside.
-        kept: the task's kept columns that the data have, and their features.
-        averages: of the model's trainable variables; None keeps none.
-        rows: to fill this rank's batches up to, with samples that count for nothing; 0 leaves them as they are.
+        kept: the task's kept columns present in the data, to their features.
+        averages: of the model's trainable variables; None disables averaging.
+        rows: size to which this rank's batches are padded, with samples of weight 0; 0 for no padding.
         fp16_allreduce: sum dense gradients over the ranks in half precision.
-        unpack: from a batch as it is handed over to its features and label
+        unpack: a transferred batch to its features and label
             (:meth:`components.train.loop.transfer.Transfer.features`).
 
     Attributes:
-        parts: names of the parts of the loss (:func:`components.models.loss.part_of`), known once a step was taken.
+        parts: names of the parts of the loss (:func:`components.models.loss.part_of`), set by the first step.
     """
 
     def __init__(
@@ -95,13 +95,13 @@ class TrainingStep:
         self.run_in_parts = tf.function(self._run_in_parts, input_signature=[signature], autograph=False)
 
     def choose_exchange(self, batch: Features) -> dict[str, str]:
-        """Chooses, before the first step, how the ranks exchange the gradients of each table; all take part.
+        """Chooses how the ranks exchange each table's gradients; a collective operation before the first step.
 
         Args:
             batch: this rank's share of a global batch.
 
         Returns:
-            "whole" or "rows" of each table that is not divided among the ranks, by the name of the variable.
+            Variable name to "whole" or "rows", for each table that is not sharded.
         """
         features = {name: values for name, values in batch.items() if name != self._label}
         labels = tf.cast(batch[self._label], tf.float32)
@@ -123,11 +123,11 @@ class TrainingStep:
         return [is_whole(v.shape.as_list(), sparse, rows, ranks, index_bytes, value_bytes) for v, sparse, rows in each]
 
     def steps(self, batches: Iterable[Any]) -> Iterator[tf.Tensor]:
-        """Takes a step with each batch, and yields what :meth:`run_in_parts` returns; all ranks take part.
+        """Runs a step on each batch and yields the results of :meth:`run_in_parts`; a collective operation.
 
-        A batch is asked for before the step of the one before it is taken, whose reduction brings its counts.
+        Requests the next batch before each step, whose reduction includes the next batch's counts.
         """
-        if self._ranks.size == 1 or any(self._are_parts):  # no reduction; or one that goes beside the exchange of rows
+        if self._ranks.size == 1 or any(self._are_parts):  # no reduction, or it overlaps the exchange of rows
             yield from map(self.run_in_parts, batches)
             return
         counts: tf.Tensor | None = None
@@ -139,20 +139,20 @@ class TrainingStep:
             yield losses
 
     def _run(self, given: Any) -> tf.Tensor:
-        """Trains on this rank's share of a global batch and returns the loss of the whole one, float32."""
+        """Trains on this rank's share of a global batch; returns the loss of the global batch, float32."""
         return self._run_in_parts(given)[0]
 
     def _run_in_parts(self, given: Any) -> tf.Tensor:
-        """As :meth:`run`, but returns the loss and then each of its parts, float32 ``[1 + parts]``."""
+        """As :meth:`run`, but returns the loss and its parts, float32 ``[1 + parts]``."""
         (losses,) = self._step(given, None)
         return losses
 
     def _ahead(self, given: Any, counts: tf.Tensor, following: tf.Tensor) -> list[tf.Tensor]:
-        """As :meth:`run_in_parts`, but knows what is counted.
+        """As :meth:`run_in_parts`, with known counts.
 
         Args:
             given: this rank's share of a global batch.
-            counts: of each term over all ranks, [terms].
+            counts: of the terms, over all ranks, [terms].
             following: this rank's counts of the next batch, [terms].
 
         Returns:
@@ -161,14 +161,14 @@ class TrainingStep:
         return self._step(given, counts, following)
 
     def _counts_of(self, given: Any) -> tf.Tensor:
-        """What this rank counts of each term, [terms]: the graph is pruned to little more than the masks."""
+        """This rank's counts of the terms, [terms]; TensorFlow prunes the graph to little more than the masks."""
         return self._term_counts(*self._filled(self._unpack(given)))
 
     def _step(self, given: Any, counts: tf.Tensor | None, *others: tf.Tensor) -> list[tf.Tensor]:
-        """A step; the losses, and the others summed over the ranks along with the gradients."""
+        """Runs a step; returns the losses and ``others``, summed over the ranks along with the gradients."""
         batch = self._unpack(given)
         features, targets, counted = self._filled(batch)
-        if counts is None and self._xla:  # a compiled function cannot hold a reduction
+        if counts is None and self._xla:  # a compiled function cannot contain a reduction
             counts = self._summed(self._counts(features, targets, counted))
         losses, logits, gradients = self._differentiate(features, targets, counted, counts)
         gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
@@ -185,7 +185,7 @@ class TrainingStep:
         return summed
 
     def _filled(self, batch: Features) -> tuple[Features, tf.Tensor, tf.Tensor | None]:
-        """Features and labels, filled up, and which samples count, [B] float32; None where all do."""
+        """Padded features and labels, and the sample mask, [B] float32; None without padding."""
         features = {name: value for name, value in batch.items() if name != self._label}
         labels = tf.cast(batch[self._label], tf.float32)
         if not self._rows:
@@ -198,7 +198,7 @@ class TrainingStep:
         return _counts(terms.values(), counted)
 
     def _summed(self, counts: tf.Tensor) -> tf.Tensor:
-        """Counts summed over the ranks by themselves."""
+        """Counts summed over the ranks, in a separate reduction."""
         (summed,) = self._ranks.sum([counts], name="counts")
         return summed
 
@@ -214,7 +214,7 @@ class TrainingStep:
                 logits, terms = self._model.loss_terms(features, labels, training=True)
                 if counts is None:
                     counts = self._summed(_counts(terms.values(), counted))
-                shares = tf.math.divide_no_nan(1.0, counts)  # 0 where nothing was counted
+                shares = tf.math.divide_no_nan(1.0, counts)  # 0 for a count of 0
                 weighted = tf.stack([term.weight * sum_of(term.total, counted) for term in terms.values()])
                 loss = tf.tensordot(shares, weighted, 1)
                 scaled = loss * self._loss_scale.value
@@ -236,12 +236,12 @@ class TrainingStep:
 
 
 def _counts(terms: Iterable[LossTerm], counted: tf.Tensor | None) -> tf.Tensor:
-    """What this rank counts of each term, [terms]."""
+    """This rank's counts of the terms, [terms]."""
     return tf.stack([tf.stop_gradient(sum_of(term.count, counted)) for term in terms])
 
 
 def _of(variable: tf.Variable, gradient: Gradient) -> Gradient:
-    """The gradient; slices say of how many rows, which they forget on their way out of a function."""
+    """The gradient; restores the static shape of slices, which a tf.function drops."""
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(gradient.values, gradient.indices, tf.constant(variable.shape.as_list(), tf.int32))
     return gradient

@@ -1,4 +1,4 @@
-"""How a batch gets from the arrays of the reader to the device that computes."""
+"""Transfers batches from the reader's arrays to the device."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ Batch = Mapping[str, np.ndarray]
 
 
 class Transfer(Protocol):
-    """A way to hand batches over.
+    """Transfers batches to the device.
 
     Attributes:
-        signature: of what a step takes.
+        signature: of a transferred batch, the input of a step.
     """
 
     signature: Any
 
     def sent(self, batch: Batch) -> Any:
-        """What a step takes, on the device that computes."""
+        """The transferred batch, on the device."""
 
     def features(self, given: Any) -> dict[str, tf.Tensor]:
-        """The batch by feature, ``[B]`` or ``[B, length]``, from what a step takes; a part of the step."""
+        """Unpacks a transferred batch by feature, ``[B]`` or ``[B, length]``, within the step."""
 
     def rows(self, given: Any) -> int:
-        """Samples of what a step takes."""
+        """Number of samples of a transferred batch."""
 
 
 def transfer(signature: Mapping[str, tf.TensorSpec]) -> Transfer:
-    """The way that fits the device.
+    """The transfer for this machine's device.
 
     Args:
         signature: of a batch by feature, floats or ids of :func:`id_type`.
@@ -45,7 +45,7 @@ def transfer(signature: Mapping[str, tf.TensorSpec]) -> Transfer:
 
 
 class Shared:
-    """Tensors in the memory of the reader's arrays: without a GPU nothing has to travel."""
+    """Tensors that share the memory of the reader's arrays, for the CPU."""
 
     def __init__(self, signature: Mapping[str, tf.TensorSpec]) -> None:
         self.signature = dict(signature)
@@ -61,32 +61,32 @@ class Shared:
 
 
 class Packed:
-    """One tensor a batch, copied from pinned memory and taken apart on the GPU.
+    """One tensor per batch, copied from pinned memory and unpacked on the GPU.
 
-    It holds 32 bits a value: the ids of all features, one feature behind the other, then the floats. The step casts all
-    ids at once, to int64, in which a GPU computes; a feature is then a slice of the result, which TensorFlow does not
-    copy where it begins and ends at multiples of 64 bytes, as it does for a multiple of 8 samples.
+    It holds 32-bit values: the ids of all features, feature by feature, then the floats. The step casts all ids to
+    int64 at once; a feature is a slice of the result. TensorFlow does not copy a slice that is aligned to 64 bytes,
+    which holds if the batch size is a multiple of 8.
 
-    The tensor is float32, whatever its bits mean: TensorFlow keeps int32 in the host's memory. Nothing computes with it
-    before its ids have their own type again.
+    The tensor's type is float32, because TensorFlow keeps int32 in host memory. Ids are bitcast back before any
+    computation.
 
-    What makes the copy one of pinned memory, beside the computation, is TensorFlow's (2.15):
+    TensorFlow (2.15) makes the copy pinned and asynchronous:
 
-    - An operation on the CPU whose output goes to a GPU allocates it in pinned memory, if it allocates at all
-      (``InferAllocAttr`` in ``common_runtime/graph_view.cc``). So the features are joined on the CPU by the function
-      that sends them. An output that were pageable nevertheless would be staged in pinned memory
+    - A CPU operation that feeds a GPU allocates its output in pinned memory, if it allocates at all
+      (``InferAllocAttr`` in ``common_runtime/graph_view.cc``). The function that sends the features therefore
+      concatenates them on the CPU. Pageable outputs are staged in pinned memory
       (``NeedStaging`` in ``common_runtime/gpu/gpu_util.cc``).
-    - Copies from the host have a stream of their own, which waits for the kernels that were launched before, because
-      they may use the memory that it writes to, and for none that is launched later. So a copy runs beside the next
-      step if the reader's thread (:func:`components.records.prefetched`) is two batches ahead.
+    - Host-to-device copies have their own stream. It waits for kernels launched earlier, which may use the destination
+      memory, but not for later ones. A copy therefore overlaps the next step if the reader's thread
+      (:func:`components.records.prefetched`) is two batches ahead.
 
-    ``tf.data.experimental.prefetch_to_device`` copies by the same means, but takes its elements from a data set: from
-    Python's arrays by another copy.
+    ``tf.data.experimental.prefetch_to_device`` copies in the same way, but needs a data set, and so another copy of
+    Python's arrays.
 
     Args:
-        signature: of a batch by feature, of which at least the label is integer: float32, or the type that ids get on
-            the GPU. All have the same first dimension.
-        device: that computes.
+        signature: of a batch by feature: float32, or the GPU's type of ids. At least the label is integer. All have the
+            same first dimension.
+        device: destination.
     """
 
     def __init__(self, signature: Mapping[str, tf.TensorSpec], device: str = "GPU:0") -> None:
@@ -104,7 +104,7 @@ class Packed:
         with tf.device("CPU:0"):
             parts = [_tensor(_bits(batch[name], np.int32), tf.float32) for name in self._ids]
             parts += [_tensor(_bits(batch[name], np.float32), tf.float32) for name in self._floats]
-        # A function leaves its result on the device of its caller.
+        # A function's result stays on the caller's device.
         with tf.device(self._device):
             return self._join(parts)
 
@@ -130,38 +130,38 @@ class Packed:
 
 
 def _bits(values: np.ndarray, kind: type[np.generic]) -> np.ndarray:
-    """Values of 32 bits as flat float32 of the same bits."""
+    """32-bit values, flattened and viewed as float32."""
     return values.reshape(-1).astype(kind, copy=False).view(np.float32)
 
 
 def _width(spec: tf.TensorSpec) -> int:
-    """Values of a sample."""
+    """Values per sample."""
     return math.prod(spec.shape[1:].as_list())
 
 
 def _taken(values: tf.Tensor, spec: tf.TensorSpec, begin: Any, rows: Any) -> tuple[tf.Tensor, Any]:
-    """A feature's part of flat values, and where the next one begins."""
+    """A feature's slice of the flat values, and the offset of the next one."""
     end = begin + rows * _width(spec)
     return tf.reshape(values[begin:end], [-1, *spec.shape[1:]]), end
 
 
 def id_type() -> tf.DType:
-    """The type of ids in a step: int64 where there is a GPU, else int32, which is half as large.
+    """The type of ids in a step: int64 on a GPU, else int32, which is half as large.
 
-    TensorFlow keeps int32 in the host's memory and computes with it there even where a GPU does the rest, so that such
-    ids would be prepared by the CPU and sent in the middle of a step.
+    TensorFlow places int32 tensors and operations on the host even if a GPU is present, so int32 ids would be copied to
+    the GPU in the middle of a step.
     """
     return tf.int64 if has_gpu() else tf.int32
 
 
 def tensors(batch: Batch) -> dict[str, tf.Tensor]:
-    """A batch by feature in the host's memory, that of the arrays where it can be."""
+    """A batch by feature in host memory, shared with the arrays if possible."""
     kinds = {name: tf.float32 if values.dtype == np.float32 else tf.int32 for name, values in batch.items()}
     return {name: _tensor(values, kinds[name]) for name, values in batch.items()}
 
 
 def _tensor(values: np.ndarray, wanted: tf.DType) -> tf.Tensor:
-    """An array as a tensor, which shares its memory where it may stay what and where it is."""
+    """An array as a tensor; shares its memory if type, layout and alignment allow."""
     shares = wanted == values.dtype and values.size and values.flags.c_contiguous and values.flags.writeable
     if shares and values.ctypes.data % ALIGNMENT == 0:
         return tf.experimental.dlpack.from_dlpack(values.__dlpack__())

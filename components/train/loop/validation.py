@@ -1,4 +1,4 @@
-"""The test split while training: scored where the data is, reduced as sums."""
+"""Evaluation during training: each rank scores its share, and the ranks reduce sums."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from components.train.loop.ranks import Ranks
 
 
 class Scorer:
-    """Scores batches with a model and keeps only sums.
+    """Scores batches with a model and accumulates the task's metrics.
 
     Args:
-        model: what to score with.
-        task: what its outputs are judged by.
-        ranks: who scores together.
-        signature: of a batch as ``unpack`` takes it; as it is, label, serving features and kept columns, to [None] or
+        model: to score with.
+        task: defines the metrics.
+        ranks: of the run.
+        signature: of ``unpack``'s argument; by default label, serving features and kept columns to [None] or
             [None, length].
         label: name of the label feature.
-        kept: the task's kept columns that the data have, and their features.
-        parameters: the task's of the train step.
+        kept: the task's kept columns present in the data, to their features.
+        parameters: the train step's parameters of the task.
         xla: compile the forward pass.
-        rows: to fill this rank's batches up to where a split is scored; 0 leaves them as they are.
-        unpack: from a batch as it is handed over to its features
-            (:meth:`components.train.loop.transfer.Transfer.features`).
+        rows: size to which :meth:`score` pads this rank's batches; 0 for no padding.
+        unpack: a transferred batch to its features (:meth:`components.train.loop.transfer.Transfer.features`).
 
     Attributes:
-        run: takes a batch and returns its logits, [B] float32.
+        run: maps a batch to its logits, [B] float32.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class Scorer:
         self._add = tf.function(self._score_and_add, input_signature=[signature], autograph=False)
 
     def score(self, batches: Iterable[Any]) -> dict[str, float]:
-        """The task's metrics of a split; every rank gives its share and gets the whole result."""
+        """The task's metrics on a split; each rank passes its share and gets the reduced result."""
         self._metrics.reset()
         for batch in batches:
             self._add(batch)
@@ -83,7 +82,7 @@ class Scorer:
 
 
 def kept_columns(batch: Mapping[str, tf.Tensor], kept: Mapping[Kept, str]) -> dict[str, tf.Tensor]:
-    """The kept columns that a batch has, by name, [B]."""
+    """The kept columns present in a batch, by name, [B]."""
     return {
         column.name: tf.math.count_nonzero(batch[feature], 1) if column.counted else batch[feature]
         for column, feature in kept.items()

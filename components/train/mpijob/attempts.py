@@ -1,4 +1,4 @@
-"""The jobs of one training in the cluster: finds the job of an earlier try of the step, or creates the next."""
+"""The jobs of one training: adopts the job of an earlier attempt of the step, or creates the next one."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Json = dict[str, Any]
 
 
 class Attempts:
-    """Creates jobs, one after the other.
+    """Creates the jobs of a training, one at a time.
 
     Args:
         cluster: where they run.
-        training: the label that they share.
-        body: the object to create, by the attempt's number.
-        owner: added as owner to a job that was found.
+        training: value of their common label.
+        body: attempt number to MPIJob object.
+        owner: added to the owner references of an adopted job.
         pace: polling intervals and timeouts.
         tell: called with a line for the user.
-        say: the same, but of equal lines only the first is shown.
+        say: the same, but drops repeated lines.
 
     Attributes:
-        current: name of the job that this process must delete if it fails; empty is none.
+        current: name of the job to delete if this process fails; empty is none.
     """
 
     def __init__(
@@ -51,11 +51,11 @@ class Attempts:
         self.current = ""
 
     def begin(self) -> Json:
-        """Creates the next job, or finds the one that another process of this step created.
+        """Creates the next job, or adopts one created by another process of this step.
 
         Raises:
-            Refused: it may not be created, or is not valid.
-            KfrecError: another job of its name stands in the way.
+            Refused: the API server forbids or rejects the job.
+            KfrecError: a job of this name exists with another specification.
         """
         while True:
             existing = self._existing()
@@ -70,11 +70,11 @@ class Attempts:
                 return created
 
     def other(self) -> bool:
-        """Whether another process of this step has begun a later job."""
+        """Whether another process of this step has created a later job."""
         return any(_number(job) > self._last for job in self._existing())
 
     def end(self) -> None:
-        """Deletes the current job and waits until its pods have ended, so that no two trainings write one output."""
+        """Deletes the current job and waits for its pods to end, so that only one training writes the output."""
         self._cluster.delete(self.current)
         self._await_end(self.current)
         self.current = ""
@@ -88,7 +88,7 @@ class Attempts:
                     self._cluster.delete(_name(job))
 
     def _existing(self) -> list[Json]:
-        """The jobs of this training, the newest last."""
+        """The jobs of this training, newest last."""
         return sorted(self._cluster.objects(f"{TRAINING_LABEL}={self._training}"), key=_number)
 
     def _goes_on(self, found: Json) -> bool:
@@ -115,11 +115,11 @@ class Attempts:
         return True
 
     def _created(self, number: int) -> Json | None:
-        """A new job; None if one of its name exists."""
+        """A new job; None if the name is taken."""
         body = self._body(number)
         name = _name(body)
         while True:
-            self.current = name  # before the request: its answer may get lost
+            self.current = name  # before the request: the response may be lost
             try:
                 created = self._cluster.create(body)
                 self._tell(f"created MPIJob {name} in namespace {self._cluster.namespace}")
@@ -146,7 +146,7 @@ class Attempts:
             )
 
     def _await_end(self, name: str) -> None:
-        """Waits until a deleted job and its pods are gone; the pods of a lost node never end, and are harmless."""
+        """Waits until a deleted job and its pods are gone, or for a timeout: pods of a lost node never end."""
         until = time.monotonic() + self._pace.ending
         while self._cluster.get(name) is not None and time.monotonic() < until:
             time.sleep(min(1.0, self._pace.look))

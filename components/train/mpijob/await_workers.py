@@ -1,10 +1,9 @@
-"""Waits in a launcher until every worker's name resolves and its sshd answers, and then becomes mpirun.
+"""Waits in a launcher until every worker's name resolves and its sshd answers, then executes mpirun.
 
 python -m components.train.mpijob.await_workers --port=2222 --seconds=600 mpirun -np 4 ...
 
-A worker's name is published after its pod is ready, sshd may answer later still, and mpirun gives up at the first host
-that it does not reach. An operator waits for the workers only before the first launcher of a job, not after a
-suspension.
+DNS publishes a worker's name after its pod is ready, sshd may start later still, and mpirun fails at the first
+unreachable host. The operator waits for the workers only before a job's first launcher, not after a suspension.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-# Set by the operator, and where it mounts the file.
+# Set by the operator to the path of the host file, and its default.
 _VARIABLE, _FILE = "OMPI_MCA_orte_default_hostfile", "/etc/mpi/hostfile"
 _ANSWER_SECONDS = 5.0
 _PAUSE_SECONDS = 0.5
@@ -25,7 +24,7 @@ _UNREACHED = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Returns only if a worker does not answer: 1, a status that allows a retry of the training."""
+    """Returns only if a worker does not answer: 1, a retriable status."""
     parser = argparse.ArgumentParser(prog="python -m components.train.mpijob.await_workers")
     parser.add_argument("--port", type=int, required=True, help="of sshd")
     parser.add_argument("--seconds", type=float, required=True, help="longest time to wait")
@@ -41,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def hosts_in(file: Path) -> list[str]:
-    """The hosts of an Open MPI host file, each once; none where there is no file."""
+    """The distinct hosts of an Open MPI host file; none if the file is missing."""
     if not file.is_file():
         return []
     lines = (line.partition("#")[0].split() for line in file.read_text().splitlines())
@@ -52,7 +51,7 @@ def await_hosts(hosts: Iterable[str], port: int, seconds: float) -> dict[str, st
     """Waits until sshd answers on every host.
 
     Returns:
-        The hosts that did not answer in time, with the last reason.
+        The hosts that did not answer in time, with the last error of each.
     """
     until = time.monotonic() + seconds
     silent = dict.fromkeys(hosts, "")
@@ -66,12 +65,12 @@ def await_hosts(hosts: Iterable[str], port: int, seconds: float) -> dict[str, st
 
 
 def _trouble(host: str, port: int) -> str:
-    """Why sshd does not answer, or an empty text."""
+    """Why sshd does not answer, or an empty string."""
     try:
         with socket.create_connection((host, port), _ANSWER_SECONDS) as connection:
             connection.settimeout(_ANSWER_SECONDS)
             return "" if connection.recv(4) == b"SSH-" else "something that is not sshd answers"
-    except OSError as error:  # a name that does not resolve is one, too
+    except OSError as error:  # includes failed name resolution
         return error.strerror or str(error)
 
 

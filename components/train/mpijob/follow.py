@@ -1,4 +1,4 @@
-"""The launcher's log, line by line, over dropped connections and restarted launchers."""
+"""The launcher's log, line by line, across dropped connections and restarted launchers."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from components.errors import KfrecError
 from components.train.launching.relay import Relay
 from components.train.mpijob.job import LAUNCHER, ROLE_LABEL
 
-# Of reading the log of a job that has ended.
+# Attempts to read the log of a finished job.
 _LAST_TRIES = 5
 
 
 class LogFollower:
-    """Relays the log lines of a job's launchers, each once, from a background thread.
+    """Relays the log lines of a job's launchers exactly once, from a background thread.
 
     Args:
         cluster: where the job runs.
         job: its name.
-        relay: takes the lines, and forgets the error of a launcher when another one starts.
+        relay: receives the lines; its error is cleared when another launcher starts.
         pause: polling interval for a launcher, in seconds.
     """
 
@@ -40,9 +40,9 @@ class LogFollower:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Reads on to the end of a job that ended; leaves at once when an error ends the step."""
+        """Reads the rest of the log, or stops at once if an error ends the step."""
         if kind is not None:
-            self._left.set()  # lines of an abandoned job must not be taken for those of the next one
+            self._left.set()  # lines of an abandoned job must not mix with the next one's
         self._ended.set()
         self._thread.join(30.0 if kind is None else 0.0)
 
@@ -62,7 +62,7 @@ class LogFollower:
         try:
             pods = self._cluster.pods(self._job)
         except (Refused, KfrecError):
-            return []  # the watcher of the job reports problems with the API
+            return []  # the job watcher reports API errors
         return [
             pod["metadata"]["name"]
             for pod in pods
@@ -79,7 +79,7 @@ class LogFollower:
             try:
                 for text in self._cluster.log(pod, follow=True, since_seconds=since):
                     stamp, _, line = text.partition(" ")
-                    # After a drop the log is requested from a full second earlier: lines already seen are skipped.
+                    # After a drop the log is requested from a full second earlier: duplicates are skipped.
                     if stamp < last:
                         continue
                     if stamp == last and skip:
@@ -94,7 +94,7 @@ class LogFollower:
             except Expired:
                 since = _seconds_since(last)
                 if self._ended.is_set():
-                    # The log of an ended job is still available, but not for ever.
+                    # The log of a finished job is available for a limited time.
                     tries -= 1
                     if not tries:
                         return
@@ -106,7 +106,7 @@ class LogFollower:
 
 
 def _seconds_since(stamp: str) -> int | None:
-    """Whole seconds since an RFC 3339 time with nanoseconds, and a little more; None if there is none."""
+    """Whole seconds since an RFC 3339 timestamp, plus a margin; None for an empty one."""
     if not stamp:
         return None
     seconds = datetime.fromisoformat(stamp[:19]).replace(tzinfo=timezone.utc).timestamp()

@@ -1,9 +1,9 @@
 """The MPIJob object of a training: launcher, workers, and their security contexts.
 
-Settings that are easy to miss: workers end with the launcher (cleanPodPolicy Running, or they keep their GPUs), no
-retries by the operator (it does not replace a failed worker; see ``launcher``), explicit deadline and TTL, a gang
-without the launcher, which starts after its workers, a launcher that waits for the workers' sshd, no service mesh
-between the pods, GPUs only for workers, and an environment passed to the ranks with ``-x``, because sshd starts them.
+Settings that are easy to miss: cleanPodPolicy Running, or workers keep their GPUs after the launcher ends; backoffLimit
+0, because the operator does not replace a failed worker (see ``launcher``); explicit deadline and TTL; minAvailable
+without the launcher, which starts after its workers; a launcher that waits for the workers' sshd; no service mesh
+between the pods; GPUs only for workers; and ``-x`` for the environment of the ranks, because sshd starts them.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ SSH_FOLDER, SSHD_CONFIG = "/home/mpiuser/.ssh", "/home/mpiuser/.sshd_config"
 SSH_PORT = 2222
 WAIT_MODULE = "components.train.mpijob.await_workers"
 _LONGEST_NAME = 63
-# Variables of the image: a shell started by sshd lacks them.
+# Variables of the image, which a shell started by sshd lacks.
 _OF_THE_IMAGE = ("PATH", "LD_LIBRARY_PATH", "PYTHONPATH")
 
 
 def training_name(run_id: str, model_uri: str) -> str:
-    """A name that depends only on the run and the output, so that a retried step finds its jobs again."""
+    """A name derived from the run and the output only, so that a retried step finds its jobs."""
     return f"kfrec-train-{hashlib.sha256(f'{run_id} {model_uri}'.encode()).hexdigest()[:12]}"
 
 
@@ -71,10 +71,10 @@ def mpijob(
         parameters: workers, workers_per_pod, gpus_per_worker and the sizes.
         settings: of the cluster.
         arguments: of each worker's command.
-        owner: what it belongs to, if anything.
+        owner: for the owner reference, if any.
 
     Raises:
-        KfrecError: the workers do not fill whole pods, or the name is too long for as many.
+        KfrecError: the workers do not fill whole pods, or a pod's name is too long.
     """
     name = job_name(training, attempt)
     pods, rest = divmod(parameters.workers, parameters.workers_per_pod)
@@ -90,7 +90,7 @@ def mpijob(
         "backoffLimit": 0,
         "activeDeadlineSeconds": parameters.deadline,
         "ttlSecondsAfterFinished": settings.ttl_seconds_after_finished,
-        # By default the operator counts the launcher too, which it creates only when the workers are ready.
+        # The operator's default includes the launcher, which it creates only when the workers are ready.
         "schedulingPolicy": {**settings.scheduling_policy, "minAvailable": pods},
     }
     spec = {
@@ -123,7 +123,7 @@ def mpijob(
 
 
 def digest(spec: Mapping[str, Any]) -> str:
-    """A digest of the specification, independent of the fields that the API server adds."""
+    """A digest of the specification, to compare jobs despite fields that the API server adds."""
     return hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -1,12 +1,11 @@
-"""Training in an MPIJob: creates it or finds it again, follows it to its end, and reports why it failed.
+"""Training in an MPIJob: creates or adopts it, follows it to its end, and reports why it failed.
 
-This module recovers from the loss of a worker; the operator never replaces a failed worker, and Argo does not help. It
-deletes the job and creates another one with the next number, whose workers resume from the newest checkpoint. Invalid
-input ends the step at once.
+Neither the operator nor Argo recovers from the loss of a worker; this module does. It deletes the job and creates the
+next one, whose workers resume from the newest checkpoint. Invalid input ends the step at once.
 
-No job is started twice and none is left behind, even if this process dies: names depend on the run alone, an existing
-job of that name is followed, and the step deletes its job before it ends. If the process cannot (its machine is gone),
-the owner reference to the run's Workflow and the job's deadline remove the job.
+No job is started twice or orphaned, even if this process dies: names depend only on the run, an existing job of that
+name is adopted, and the step deletes its job before it ends. If the process cannot (its machine is gone), the owner
+reference to the run's Workflow and the job's deadline remove the job.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class MpiJobLauncher:
         training: name of the training; see :func:`components.train.mpijob.job.training_name`.
         parameters: of the step.
         settings: of the cluster.
-        owner: what the jobs belong to, if anything.
+        owner: for the jobs' owner references, if any.
         pace: polling intervals and timeouts.
         tell: called with a line for the user.
     """
@@ -65,11 +64,11 @@ class MpiJobLauncher:
         self._told: set[str] = set()
 
     def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
-        """See :class:`components.train.launching.launch.Launcher`; failures are told in one line.
+        """See :class:`components.train.launching.launch.Launcher`; failures are reported in one line.
 
         Raises:
-            TrainingFailed: a worker's message about invalid input, or why the training failed for good.
-            KfrecError: why the job could not run, which a later try may be able to.
+            TrainingFailed: a worker's message about invalid input, or the cause of a permanent failure.
+            KfrecError: why the job could not run; a retry may succeed.
         """
 
         def body(attempt: int) -> Json:
@@ -89,7 +88,7 @@ class MpiJobLauncher:
             try:
                 self._train(attempts, relay)
             except BaseException as error:
-                # First of all: a step that is asked to stop has about a second.
+                # First: a step that is asked to stop has about a second.
                 if attempts.current:
                     self._cluster.delete_at_the_end(attempts.current, self._pace.parting)
                 if isinstance(error, Refused):
@@ -121,13 +120,13 @@ class MpiJobLauncher:
             )
 
     def _attempt(self, attempts: Attempts, relay: Relay, clock: Clock) -> str | None:
-        """Follows one job to its end; returns the reason of a failure that another job may cure, or None.
+        """Follows one job to its end; returns the reason of a retriable failure, or None.
 
         Raises:
-            TrainingFailed: another one would fail in the same way, or someone deleted this one.
+            TrainingFailed: another job would fail too, or another client deleted this one.
             KfrecError: its image cannot be pulled.
         """
-        relay.error = None  # of the job before
+        relay.error = None  # of the previous job
         job = attempts.begin()
         name = attempts.current
         watcher = JobWatcher(
@@ -155,7 +154,7 @@ class MpiJobLauncher:
         """Why the job failed; relays the last lines of the responsible pod first.
 
         Raises:
-            TrainingFailed: another one would fail in the same way.
+            TrainingFailed: another job would fail too.
         """
         pods = diagnosed("the pods", lambda: self._cluster.pods(name), self._say) or []
         reason = why_failed(job, pods) or "no reason was given"
@@ -192,10 +191,10 @@ class MpiJobLauncher:
 
 
 def in_cluster(parameters: LaunchParameters) -> MpiJobLauncher:
-    """The launcher of a train step: in the cluster of its pod, or else of the kubeconfig.
+    """The launcher of a train step: in its pod's cluster, else in the kubeconfig's.
 
     Raises:
-        KfrecError: there is no cluster, or the file job_settings is wrong.
+        KfrecError: there is no cluster, or the file job_settings is invalid.
     """
     settings = load_settings_file(Path(parameters.job_settings), JobSettings)
     cluster = connect(KIND, settings.namespace, tell=tqdm.write)

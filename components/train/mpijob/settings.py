@@ -14,7 +14,7 @@ from components.steps.images import WORKER_IMAGE
 from components.steps.settings_file import CLOSED, OPEN, Quantity, Several
 from components.train.launching.launch import STAGE
 
-# Volumes of every worker, and where they are mounted.
+# Volumes of every worker, and their mount paths.
 SHARED_MEMORY, STAGING, TEMPORARY = "shared-memory", "stage", "tmp"
 PLACES = {SHARED_MEMORY: "/dev/shm", STAGING: STAGE, TEMPORARY: "/tmp"}
 

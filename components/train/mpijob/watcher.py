@@ -1,4 +1,4 @@
-"""Watches one MPIJob from its creation to its end: reports why it is pending, and detects its loss."""
+"""Watches one MPIJob from its creation to its end: reports why it is pending, and detects lost workers."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Pace:
 
 
 class Lost(Exception):
-    """The job cannot succeed any more; a retry may."""
+    """The job can no longer succeed; a new job may."""
 
 
 class GivenUp(Exception):
-    """The job has to be deleted, and another one would fail too.
+    """The job must be deleted, and a new job would fail too.
 
     Attributes:
-        for_good: also in a later try of the step.
+        for_good: whether a retry of the step would also fail.
     """
 
     def __init__(self, reason: str, for_good: bool) -> None:
@@ -56,13 +56,13 @@ class Gone(Exception):
 
 
 class Clock:
-    """Counts the seconds in which the workers of a training run, over all its jobs.
+    """Measures how long the workers of a training have run, over all its jobs.
 
-    Counts like the operator's activeDeadlineSeconds: not while a job is suspended in a queue, and not before its
-    launcher runs, which waits until the workers have nodes and images.
+    Like the operator's activeDeadlineSeconds, it excludes suspension in a queue and the time before the launcher runs,
+    which waits until the workers have nodes and images.
 
     Attributes:
-        seconds: so far.
+        seconds: elapsed running time.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class Clock:
         self._since: float | None = None
 
     def see(self, running: bool) -> None:
-        """Records whether the workers run from now on."""
+        """Records whether the workers are running now."""
         now = time.monotonic()
         if self._since is not None:
             self.seconds += now - self._since
@@ -83,11 +83,11 @@ class JobWatcher:
     Args:
         cluster: where it runs.
         name: of the job.
-        deadline: seconds that the workers may run.
-        clock: counts them.
-        queue: that admits the job, if any.
-        pace: how often to look.
-        say: called with a line for the user, more than once with the same.
+        deadline: longest running time of the workers, in seconds.
+        clock: measures it.
+        queue: LocalQueue that admits the job, if any.
+        pace: polling intervals and timeouts.
+        say: called with a line for the user; lines may repeat.
     """
 
     def __init__(
@@ -109,22 +109,22 @@ class JobWatcher:
         """Waits until the job is done.
 
         Args:
-            job: as it was created or found.
+            job: as created or adopted.
 
         Returns:
-            The job as it is then.
+            The finished job.
 
         Raises:
             Lost: a worker is gone.
-            GivenUp: the deadline is over, or the image cannot be pulled.
-            Gone: someone else deleted it.
+            GivenUp: the deadline has passed, or the image cannot be pulled.
+            Gone: another client deleted it.
         """
         try:
             while outcome(job) is None:
                 self._check(job)
                 job = self._next(job)
                 if outcome(job) is None and (reason := self._look(job)):
-                    job = self._found()  # a job that has just ended loses its workers, too
+                    job = self._found()  # a finished job loses its workers too
                     self._check(job)
                     if outcome(job) is None and not _suspended(job):
                         raise Lost(reason)
@@ -133,7 +133,7 @@ class JobWatcher:
             self._clock.see(running=False)
 
     def _next(self, job: Json) -> Json:
-        """The job after a while, or as soon as it is done."""
+        """The job after a polling interval, or as soon as it is done."""
         version = job["metadata"]["resourceVersion"]
         try:
             for kind, changed in self._cluster.changes(self._name, version, self._pace.look):
@@ -153,7 +153,7 @@ class JobWatcher:
         return found
 
     def _check(self, job: Json) -> None:
-        """Counts the time, and ends what is over."""
+        """Updates the clock; raises if the job was deleted or its deadline has passed."""
         if job["metadata"].get("deletionTimestamp"):
             raise Gone
         if _suspended(job):
@@ -163,12 +163,12 @@ class JobWatcher:
             raise GivenUp(f"not done after the deadline of {self._deadline} s; raise deadline", for_good=True)
 
     def _look(self, job: Json) -> str:
-        """Reports why the job is pending, each reason once.
+        """Reports why the job is pending.
 
-        If a right is missing, reports it and skips the check: the job itself is still followed.
+        A missing permission is reported and its check skipped; the job is still followed.
 
         Returns:
-            Why its workers can no longer train together, or an empty text.
+            The loss of a worker, or an empty string.
         """
         if _suspended(job):
             queue = f", waiting in queue {self._queue}" if self._queue else ""

@@ -1,5 +1,5 @@
-"""The hot operations on a GPU, behind the signatures of their definitions.
+"""The GPU back ends of the hot operations, with the signatures of their definitions.
 
-Where XLA compiles, they are written so that it fuses what is element-wise; where it does not, so that few and large
-operations are launched. Each gives what its definition gives, but for the order in which sums are added up.
+Under XLA, element-wise operations fuse; without it, each launches few, large operations. Results equal those of the
+definitions up to the summation order.
 """

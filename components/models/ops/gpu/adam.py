@@ -1,4 +1,4 @@
-"""Adam on a GPU: small variables, of which a model has many, are moved together."""
+"""Adam on a GPU: the many small variables of a model are updated together."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import tensorflow as tf
 from components.models.ops.choice import fused
 from components.models.ops.rows import AdamStep, Update, adam
 
-_SMALL = 1 << 18  # numbers of a variable whose copies take less time than launching a kernel for it alone
+_SMALL = 1 << 18  # largest variable, in values, whose copies take less time than a separate kernel launch
 
 
 def adam_all(updates: Sequence[Update], by: AdamStep) -> None:
     """See :func:`components.models.ops.rows.adam_all`.
 
-    Small variables, with their moments and gradients, are joined to four vectors, moved, and split again; a variable
-    takes over its part, so that nothing is launched for it. Under a loss scale a large one is moved by one kernel too,
-    since TensorFlow's operation would need the true gradient in memory.
+    Gradients, values and moments of small variables are concatenated into four vectors, updated, and split again; the
+    assignments take over buffers without a launch. Under a loss scale a large variable is also updated by one kernel,
+    because ResourceApplyAdam would need the unscaled gradient in memory.
     """
     small = [update for update in updates if _is_small(update)]
     for gradient, variable, first, second in updates:
@@ -39,7 +39,7 @@ def adam_all(updates: Sequence[Update], by: AdamStep) -> None:
 
 @fused
 def _move(variable: tf.Variable, first: tf.Variable, second: tf.Variable, gradient: tf.Tensor, by: AdamStep) -> None:
-    # Assigned within, where XLA writes over the old values instead of beside them.
+    # Assigned within, so that XLA updates in place.
     weights, m, v = _moved(gradient, tf.identity(variable), tf.identity(first), tf.identity(second), by)
     variable.assign(weights)
     first.assign(m)

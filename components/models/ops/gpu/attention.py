@@ -1,6 +1,6 @@
-"""Attention where XLA compiles: sums of products that it fuses, in place of products of one row and of a sort.
+"""Attention under XLA: fused element-wise products and reductions, instead of vector-matrix products and a sort.
 
-Elsewhere each of these would be in memory, which costs more than a batch of small products: the definitions then run.
+Without XLA the intermediate products would be in memory, which costs more than a batched matmul: the definitions run.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from components.models.ops.choice import is_compiled
 
 
 def dot_scores(items: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
-    """See :func:`components.models.ops.attention.dot_scores`; added up in float32."""
+    """See :func:`components.models.ops.attention.dot_scores`; accumulates in float32."""
     if not is_compiled():
         return NotImplemented
     return tf.reduce_sum(tf.cast(items * tf.expand_dims(target, 1), tf.float32), -1)
 
 
 def weighted_sum(weights: tf.Tensor, items: tf.Tensor) -> tf.Tensor:
-    """See :func:`components.models.ops.attention.weighted_sum`; added up in float32."""
+    """See :func:`components.models.ops.attention.weighted_sum`; accumulates in float32."""
     if not is_compiled():
         return NotImplemented
     products = tf.expand_dims(tf.cast(weights, items.dtype), -1) * items
@@ -28,8 +28,8 @@ def weighted_sum(weights: tf.Tensor, items: tf.Tensor) -> tf.Tensor:
 def top_k_mask(scores: tf.Tensor, k: int) -> tf.Tensor:
     """See :func:`components.models.ops.attention.top_k_mask`.
 
-    A position is marked if fewer than k others go before it. All pairs of 90 positions are fewer comparisons than a
-    segmented sort takes passes over its keys, and none of them is in memory.
+    A position is marked if fewer than k others precede it. Comparing all pairs of 90 positions is cheaper than a
+    segmented sort's passes over its keys, and none of the comparisons is in memory.
     """
     length = scores.shape[-1]
     if not is_compiled() or length is None:

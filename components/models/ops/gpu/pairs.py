@@ -13,7 +13,7 @@ from components.models.ops.dense import project
 def score_pairs(
     x: tf.Tensor, y: tf.Tensor, share: tf.Tensor, of_x: tf.Tensor, of_y: tf.Tensor, *layers: tf.Tensor
 ) -> tf.Tensor:
-    """See :func:`components.models.ops.pairs.score_pairs`; what is between two products is one kernel."""
+    """See :func:`components.models.ops.pairs.score_pairs`; one fused kernel between two products."""
     steps = y.shape[1]
     read = x if x.shape[0] == steps else tf.split(x, [steps, -1])[0]
     rows = activated(project(y, of_y), project(read, of_x), tf.cast(share, x.dtype))
@@ -45,7 +45,7 @@ def activated(*parts: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], Seque
     """The sigmoid of a sum.
 
     Args:
-        parts: ``[..., B, units]``, of which the first has the shape of the sum, and others lack leading axes.
+        parts: ``[..., B, units]``; the first has the shape of the sum, the others broadcast over leading axes.
     """
     result = _sigmoid_of(parts)
 
@@ -63,13 +63,13 @@ def _sigmoid_of(parts: Sequence[tf.Tensor]) -> tf.Tensor:
 
 @fused
 def _gradients(result: tf.Tensor, upstream: tf.Tensor, ranks: Sequence[int]) -> list[tf.Tensor]:
-    """The gradients of the parts with these numbers of axes, which are added up in float32."""
+    """The gradients of parts with these ranks, accumulated in float32."""
     of_sum = tf.raw_ops.SigmoidGrad(y=result, dy=upstream)
     return [_summed(of_sum, len(result.shape) - rank) for rank in ranks]
 
 
 def _summed(values: tf.Tensor, axes: int) -> tf.Tensor:
-    """The sum over so many leading axes; of all but the samples it is element-wise, so that no total is in memory."""
+    """The sum over this number of leading axes; element-wise except over samples, so that no total is in memory."""
     if not axes:
         return values
     total = tf.cast(values, tf.float32)

@@ -9,7 +9,7 @@ from components.models.ops.dense import project
 
 
 def rectified_layers(x: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
-    """See :func:`components.models.ops.dense.rectified_layers`; what is between two products is one kernel."""
+    """See :func:`components.models.ops.dense.rectified_layers`; one fused kernel between two products."""
     layers, output = weights[: len(weights) // 3 * 3], weights[len(weights) // 3 * 3 :]
     for kernel, bias, alpha in zip(layers[::3], layers[1::3], layers[2::3], strict=True):
         x = rectified(project(x, kernel), tf.convert_to_tensor(bias), tf.convert_to_tensor(alpha))
@@ -18,7 +18,7 @@ def rectified_layers(x: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
 
 @fused_with_gradient
 def rectified(product: tf.Tensor, bias: tf.Tensor, alpha: tf.Tensor) -> tf.Tensor:
-    """``z = product + bias``, ``max(z, 0) + alpha * min(z, 0)``; what is added up for bias and alpha, in float32.
+    """``z = product + bias``, ``max(z, 0) + alpha * min(z, 0)``; gradients of bias and alpha accumulate in float32.
 
     Args:
         product: ``[B, units]``.

@@ -1,10 +1,10 @@
 """The gated recurrent units on a GPU: the formula of :mod:`components.models.ops.recurrence`, with fewer operations.
 
-Inputs are projected for all steps at once, so that a step has one product, of its state with the weights of all gates,
-and one fused computation, which adds both and the biases up to gates and a state. The gates are not kept: computing
-them again, from the two products, moves less memory than writing and reading them.
+Inputs are projected for all steps at once. A step is then one product, of the state with the weights of all gates, and
+one fused kernel that computes gates and state. Gates are not saved: recomputing them from the two products moves less
+memory than writing and reading them.
 
-Backward, the gradients of the gates stand side by side: each of the three products with them is one a step.
+The backward pass concatenates the gradients of the gates, so that a step has three products.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Gradient = Callable[[tf.Tensor], list[tf.Tensor]]
 
 
 def gru(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
-    """See :func:`components.models.ops.recurrence.gru`; cuDNN's, unless XLA compiles, which cannot call it."""
+    """See :func:`components.models.ops.recurrence.gru`; runs cuDNN except under XLA, which cannot call it."""
     if not is_compiled():
         return _cudnn_states(inputs, kernels, recurrent, biases)
 
@@ -56,10 +56,10 @@ def augru(
 
 
 def _cudnn_states(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
-    """All states of cuDNN's GRU, which resets after the product, as ours; its second bias is 0.
+    """All states of cuDNN's GRU, which also resets after the product; its second bias is 0.
 
-    Its parameters are one vector: the transposed weights of the inputs, those of the state, both biases; of each first
-    those of the reset gate, then of the update gate and the candidate.
+    Its parameters are one vector: transposed input weights, transposed state weights, both biases; each in the order
+    reset gate, update gate, candidate.
     """
     ordered = [tf.stack([reset, update, new]) for update, reset, new in map(tf.unstack, (kernels, recurrent, biases))]
     of_inputs, of_state, bias = ordered
@@ -76,7 +76,7 @@ def _cudnn_states(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, b
     return states
 
 
-# Of each step x W and, but for the first one, whose state before is 0, h U: [B, 3 * units].
+# x W and h U of each step, [B, 3 * units]; None for h U of the first step, whose previous state is 0.
 Products = list[tuple[tf.Tensor, "tf.Tensor | None"]]
 
 
@@ -87,7 +87,7 @@ def _forward(
     biases: tf.Tensor,
     carry: tf.Tensor | None = None,
 ) -> tuple[list[tf.Tensor], Products]:
-    """The states, and the products they are made of."""
+    """The states, and the products for the backward pass."""
     steps = inputs.shape[0]
     of_inputs = tf.matmul(tf.reshape(inputs, [-1, inputs.shape[-1]]), tf.concat(tf.unstack(kernels), 1))
     of_state = tf.concat(tf.unstack(recurrent), 1)
@@ -138,13 +138,13 @@ def _gate_gradients(
     before: tf.Tensor | None,
     carried: tf.Tensor | None,
 ) -> tuple[tf.Tensor, tf.Tensor | None, tf.Tensor | None]:
-    """Gradients of a step's gates, of the state before beside what these pass on, and of the carry.
+    """Gradients of a step's gates, of the previous state (without the part through the gates), and of the carry.
 
-    Those of the gates are of the update gate, the reset gate, the candidate's share of the state and the candidate,
-    ``[B, 4 * units]``. Inputs do not have a part in the third, the state none in the fourth.
+    The gates' gradients, ``[B, 4 * units]``, are those of update gate, reset gate, h Uc and candidate. Inputs do not
+    affect the third, the state not the fourth.
 
     Args:
-        upstream: gradients of the state, to be added up; of one wider than a state, the first columns.
+        upstream: gradients of the state, to sum; only the first ``units`` columns are read.
     """
     update, reset, candidate, recalled = _gates(*products, biases)
     units = update.shape[-1]
@@ -172,7 +172,7 @@ def _backward(
     biases: tf.Tensor,
     carry: tf.Tensor | None = None,
 ) -> list[tf.Tensor]:
-    """Gradients of all that :func:`_forward` takes; ``upstream`` is None where nothing depends on a state directly."""
+    """Gradients of the arguments of :func:`_forward`; ``upstream`` is None for states without a direct gradient."""
     (wu, wr, wc), (uu, ur, uc) = tf.unstack(kernels), tf.unstack(recurrent)
     of_inputs = tf.concat([wu, wr, tf.zeros_like(wc), wc], 1)
     of_both = tf.concat([tf.concat([uu, ur, uc, tf.zeros_like(uc)], 1), of_inputs], 0)
@@ -185,7 +185,7 @@ def _backward(
         arriving = [*later, *([] if own is None else [own])]
         gates, held, of_carry = _gate_gradients(arriving, given, biases, before, carried)
         carry_gradients.append(of_carry)
-        # The state before and the inputs by one product; what reads it takes the columns that it wants.
+        # One product for previous state and inputs; readers slice its columns.
         joint = tf.matmul(gates, of_inputs if before is None else of_both, transpose_b=True)
         if before is not None:
             later = [held, joint]
@@ -204,13 +204,13 @@ def _backward(
 
 @fused
 def _last_columns(of_steps: Sequence[tf.Tensor], inputs: tf.Tensor) -> tf.Tensor:
-    """Of each step as many columns as the inputs have, ``[T, B, I]``."""
+    """The last I columns of each step, ``[T, B, I]``."""
     return tf.stack([joint[:, -inputs.shape[-1] :] for joint in of_steps])
 
 
 @fused
 def _by_gate(of_steps: Sequence[tf.Tensor], gates: Sequence[int]) -> tf.Tensor:
-    """The sum of what the steps give, ``[I, 4 * units]``, of these gates as ``[3, I, units]``; added up in float32."""
+    """The sum over steps, ``[I, 4 * units]``; these gates as ``[3, I, units]``, accumulated in float32."""
     total = tf.add_n([tf.cast(value, tf.float32) for value in of_steps])
     parts = tf.split(total, 4, -1)
     return tf.cast(tf.stack([parts[gate] for gate in gates]), of_steps[0].dtype)

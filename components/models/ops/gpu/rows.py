@@ -1,4 +1,4 @@
-"""Rows of an embedding table on a GPU: gathered in the type that is wanted, their gradients summed table by table."""
+"""Rows of an embedding table on a GPU: gathered in the compute dtype, gradients scatter-added per look-up."""
 
 from __future__ import annotations
 
@@ -14,10 +14,9 @@ from components.models.tables.placement import sharding_of
 def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, has_padding: bool = False) -> tf.Tensor:
     """See :func:`components.models.ops.rows.look_up`.
 
-    A copy of the table in half precision is small beside the rows that are gathered from it. Each look-up adds its
-    gradient to a table of its own, which is smaller than one list of all look-ups' rows. Padding, by far the most
-    frequent row, has a negative number there: what belongs to it is skipped instead of added up by atomic operations
-    that wait for each other.
+    A half-precision copy of the table is small compared to the gathered rows. Each look-up scatter-adds its gradient
+    into a separate dense table, which is smaller than a list of all look-ups' rows. Padding, by far the most frequent
+    row, gets a negative index and is skipped, which avoids contention of atomic adds.
     """
     if sharding_of(table) is not None:
         return NotImplemented
@@ -39,14 +38,14 @@ def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, h
 
 
 def gathered(values: tf.Tensor, rows: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
-    """The rows ``[..., F]`` of a table side by side, ``[..., F * width]``."""
+    """Gathers rows ``[..., F]`` of a table, concatenated to ``[..., F * width]``."""
     found = tf.gather(tf.cast(values, dtype), rows)
     return tf.reshape(found, tf.concat([tf.shape(rows)[:-1], [rows.shape[-1] * values.shape[-1]]], 0))
 
 
 @fused
 def summed(gradients: tf.Tensor, rows: tf.Tensor, height: int, has_padding: bool) -> tf.Tensor:
-    """The sums of the gradients ``[..., F * width]`` of rows ``[..., F]``, float32 ``[height, width]``."""
+    """Scatter-adds gradients ``[..., F * width]`` by rows ``[..., F]``; float32 ``[height, width]``."""
     by_row = tf.cast(tf.reshape(gradients, [-1, gradients.shape[-1] // rows.shape[-1]]), tf.float32)
     counted = tf.where(rows[..., :1] > 0, rows, -tf.ones_like(rows)) if has_padding else rows
     return tf.math.unsorted_segment_sum(by_row, tf.reshape(counted, [-1]), height)

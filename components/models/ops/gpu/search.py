@@ -19,8 +19,7 @@ def search(
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
     """See :func:`components.models.ops.search.search`.
 
-    The gradient of the history, as large as the history itself, is never in memory: what it is made of is added up by
-    row as it is computed.
+    The history's gradient, as large as the history, is never in memory: it is scatter-added by row as it is computed.
     """
     if sharding_of(table) is not None or not may_be_dense(table):
         return NotImplemented

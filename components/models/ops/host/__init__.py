@@ -1,5 +1,4 @@
-"""What a model computes on a CPU in this project's own machine code, because TensorFlow's takes twice as long.
+"""The CPU back ends of the hot operations: compiled kernels, up to twice as fast as TensorFlow's operations.
 
-Only a process that has no GPU trains with these, and only in float32; everywhere else, and in what is exported, the
-same is computed by TensorFlow's operations.
+They run only in float32 training without a GPU; elsewhere, and in exported models, TensorFlow's operations run.
 """

@@ -10,8 +10,8 @@ from components.native.compiled import kernel
 _ONE, _TWO = np.float32(1), np.float32(2)
 _LARGEST = np.float32(126)  # 2**126 is below the largest float
 _LOG2_E = np.float32(1.4426950408889634)
-# The polynomial of degree 5 whose largest relative error from 2**x on +-1/2 is least among those that are 1 at 0:
-# 9e-8. Near 0 it grows with x, so that what orders numbers orders their powers.
+# Minimax polynomial of degree 5 for 2**x on +-1/2 that is 1 at 0; its relative error is at most 9e-8. It is increasing
+# near 0, which preserves the order of scores.
 _C5, _C4, _C3, _C2, _C1 = (
     np.float32(c) for c in (1.32647147241e-3, 9.67150870491e-3, 5.55073373721e-2, 2.40222421459e-1, 6.93146977628e-1)
 )
@@ -19,7 +19,7 @@ _C5, _C4, _C3, _C2, _C1 = (
 
 @kernel
 def _power_of_two(x):  # type: ignore[no-untyped-def]
-    """2**x; above 126 that of 126, and far below -126 next to 0."""
+    """2**x; clamped to 2**126 above, and close to 0 far below -126."""
     x = at_most(x, _LARGEST)
     rest = beside_whole(x)
     p = everywhere(_C5) * rest + everywhere(_C4)
@@ -32,7 +32,7 @@ def _power_of_two(x):  # type: ignore[no-untyped-def]
 
 @kernel
 def exp(x):  # type: ignore[no-untyped-def]
-    """e**x; above 87 that of 87, and far below -87 next to 0."""
+    """e**x; clamped to e**87 above, and close to 0 far below -87."""
     return _power_of_two(x * everywhere(_LOG2_E))
 
 

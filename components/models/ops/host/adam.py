@@ -1,4 +1,4 @@
-"""Adam over a whole table from the rows that have a gradient."""
+"""Adam over a whole table with a sparse gradient."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from components.models.ops.rows import AdamStep
 from components.native.compiled import kernel
 from components.native.words import prefetch, trailing_zeros
 
-_AHEAD = 8  # rows, of those that have a gradient: where they lie cannot be guessed
+_AHEAD = 8  # prefetch distance in rows: their order defeats the hardware prefetcher
 
 
 class Factors(NamedTuple):
-    """What stays the same from step to step: the share of the weights and of each moment that is kept, and epsilon."""
+    """The constants of a training: 1 - weight decay, the moments' decay rates, and epsilon."""
 
     keep_weights: float
     keep_first: float
@@ -31,8 +31,8 @@ def adam(
 ) -> None:
     """See :func:`components.models.ops.rows.adam`.
 
-    A gradient of the whole table is never in memory. What is new is written beside the old, past the caches, and the
-    variables take over that memory.
+    A dense gradient is never in memory. New values go to new buffers by non-temporal stores, and the variables take
+    over the buffers.
     """
     if not isinstance(gradient, tf.IndexedSlices) or variable.shape.rank != 2 or by.scaling.allowed is not None:
         return NotImplemented
@@ -55,7 +55,7 @@ def adam(
 def _step(
     old: Sequence[np.ndarray], named: np.ndarray, values: np.ndarray, rate: np.float32, by: Factors
 ) -> list[np.ndarray]:
-    """The new weights and moments, each ``[R, width]``: rows without a gradient fade, the others move by its sum."""
+    """The new weights and moments, each ``[R, width]``: rows without a gradient decay, the others use its sum."""
     height, width = old[0].shape
     bits, found, (places,) = names.numbered([named], height)
     new = [host.floats(height, width) for _ in old]
@@ -72,7 +72,7 @@ def _fade(  # type: ignore[no-untyped-def]
     weights, first, second, new_weights, new_first, new_second, bits, height, width, begin, end,
     keep_weights, keep_first, keep_second, epsilon, rate,
 ):  # fmt: skip
-    """Moves the rows of the words from ``begin`` to before ``end`` whose bit is not set; there are ``height`` rows."""
+    """Updates the rows without a gradient: those with a clear bit in words ``[begin, end)``, below ``height``."""
     kept, kept_first, kept_second = everywhere(keep_weights), everywhere(keep_first), everywhere(keep_second)
     size, more = everywhere(rate), everywhere(epsilon)
     for word in range(begin, end):
@@ -94,7 +94,7 @@ def _move(  # type: ignore[no-untyped-def]
     weights, first, second, new_weights, new_first, new_second, found, starts, members, values, width, begin, end,
     keep_weights, keep_first, keep_second, epsilon, rate,
 ):  # fmt: skip
-    """Moves the rows from ``found[begin]`` to before ``found[end]`` by the sums of what ``values`` says about each."""
+    """Updates rows ``found[begin:end]`` by the sums of their gradients in ``values``."""
     kept, kept_first, kept_second = everywhere(keep_weights), everywhere(keep_first), everywhere(keep_second)
     one = np.float32(1.0)
     into_first, into_second = everywhere(one - keep_first), everywhere(one - keep_second)

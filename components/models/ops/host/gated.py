@@ -1,4 +1,4 @@
-"""The gated recurrence as an operation of TensorFlow that calls the kernels of recurrence.py."""
+"""The gated recurrence as a TensorFlow operation that calls the kernels of recurrence.py."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def _run_backward(
 
     host.in_parts(work, tiles, recurrence.backward_room(width, units))
     by_gate = host.summed(parts).reshape(-1, 3, units).swapaxes(0, 1)
-    in_order = [1, 2, 0]  # what belongs to inputs begins with the candidate
+    in_order = [1, 2, 0]  # gradients of input weights begin with the candidate
     of_weights = by_gate[in_order, :width], by_gate[:, width:-1], by_gate[in_order, -1]
     gradients = [of_inputs, *(np.ascontiguousarray(gradient) for gradient in of_weights)]
     return [*gradients, of_carry] if carry.ndim == 2 else gradients

@@ -1,4 +1,4 @@
-"""How TensorFlow calls kernels: on how many threads they run, and the memory they fill."""
+"""Calls kernels from TensorFlow: threads, chunks and output buffers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from components.models.ops.host.vectors import LANES, everywhere, load, store
 from components.native import arrays
 from components.native.compiled import kernel
 
-# A chunk is half of a thread's share of the rest; the last chunks have the same size, so many a thread. That makes few
-# chunks, and the others wait only briefly at the end for a thread that was interrupted.
+# A chunk is half of a thread's share of the remaining range, and at least 1/32 of its share of the whole range. That
+# makes few chunks, and bounds the wait at the end for a thread that was preempted.
 _SMALLEST_A_THREAD = 32
-_BLOCK, _BLOCKS = 1024, 16  # floats of sums that are added up at a time, and of these
+_BLOCK, _BLOCKS = 1024, 16  # floats of a block of sums; blocks of the smallest chunk
 
 
 @cache
 def threads() -> int:
-    """Threads that a kernel may take, as many as TensorFlow for one operation."""
+    """Threads of a kernel: TensorFlow's intra-op parallelism."""
     return tf.config.threading.get_intra_op_parallelism_threads() or len(os.sched_getaffinity(0))
 
 
@@ -50,13 +50,13 @@ def parts(total: int) -> int:
 def in_parts(work: Callable[..., None], total: int, room: int = 0, least: int = 1) -> None:
     """Splits ``range(total)`` into shrinking chunks; idle threads take the next one.
 
-    Which thread takes a chunk changes from run to run. Sums over samples are therefore kept by chunk, so that the same
-    batch gives the same bits.
+    The assignment of chunks to threads is not deterministic. Sums over samples are therefore accumulated per chunk, so
+    that the same batch gives the same bits.
 
     Args:
         work: called as ``work(chunk, first, last)``.
         total: length of the range.
-        room: where it is above 0, ``work`` is also given an array of so many floats, which each thread reuses.
+        room: if above 0, ``work`` also gets a scratch array of ``room`` floats, reused by each thread.
         least: length of the smallest chunk but the last, below which call overhead dominates.
     """
     borders = _borders(total, least)
@@ -70,13 +70,13 @@ def in_parts(work: Callable[..., None], total: int, room: int = 0, least: int = 
     others = [_pool().submit(take) for _ in range(min(threads(), len(borders) - 1) - 1)]
     take()
     for other in others:
-        # A thread that is busy with another kernel is not waited for once no chunk is left.
+        # Once no chunk is left, do not wait for threads that are busy with another kernel.
         if not other.cancel():
             other.result()
 
 
 def summed(parts: np.ndarray) -> np.ndarray:
-    """The sums ``[size]`` of what parts have added up, each float32 ``[size]``."""
+    """The sum over parts, float32 ``[parts, size]`` to ``[size]``."""
     count, size = parts.shape
     sums = floats(size)
     flat = parts.reshape(-1), count, size, sums
@@ -87,7 +87,7 @@ def summed(parts: np.ndarray) -> np.ndarray:
 
 @kernel
 def _sum(parts, count, size, sums, first, last):  # type: ignore[no-untyped-def]
-    """Those of the numbers from ``first`` to before ``last``."""
+    """Sums entries ``[first, last)`` over the parts."""
     at = first
     while at + LANES <= last:
         total = everywhere(np.float32(0))
@@ -102,16 +102,16 @@ def _sum(parts, count, size, sums, first, last):  # type: ignore[no-untyped-def]
 
 
 def floats(*shape: int) -> np.ndarray:
-    """A float32 array, not cleared, whose memory is used again."""
+    """An uninitialized float32 array in pooled memory."""
     return arrays.empty(shape, np.float32)
 
 
 def call(
     function: Callable[..., Sequence[np.ndarray]], arguments: Sequence[tf.Tensor], shapes: Sequence[tf.TensorShape]
 ) -> list[tf.Tensor]:
-    """An operation of float32 tensors that ``function`` computes, given arrays that it must not write to."""
-    kernel = f"{function.__module__.rpartition('.')[2]}_{function.__name__.strip('_')}"  # for who reads a profile
+    """An operation that runs ``function`` on read-only arrays and returns float32 tensors of these shapes."""
+    kernel = f"{function.__module__.rpartition('.')[2]}_{function.__name__.strip('_')}"  # shown in profiles
     results = tf.numpy_function(function, arguments, [tf.float32] * len(shapes), stateful=False, name=kernel)
-    results = results if isinstance(results, list) else [results]  # run eagerly, one result is no list
-    # TensorFlow's optimizer sees no shape that is only noted, and warns about what it cannot estimate.
+    results = results if isinstance(results, list) else [results]  # eagerly, a single result is not a list
+    # TensorFlow's graph optimizer ignores set_shape and warns about unknown shapes.
     return [tf.ensure_shape(result, shape) for result, shape in zip(results, shapes, strict=True)]

@@ -1,4 +1,4 @@
-"""The distinct rows that a batch names, and which names are equal."""
+"""The distinct rows of a batch, and groups of equal rows."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from components.native import arrays
 from components.native.compiled import kernel
 from components.native.words import ones, trailing_zeros
 
-_NAMES = 8192  # so many take about as long as calling a kernel for them
+_NAMES = 8192  # smallest chunk: below this, call overhead dominates
 _BITS = np.uint64(64)  # of a word
 
 
 def distinct(groups: Sequence[tf.Tensor], rows: int) -> tuple[tf.Tensor, list[tf.Tensor]]:
-    """The rows that are named, ascending.
+    """The distinct rows of several tensors, ascending, as of ``tf.unique``.
 
     Args:
-        groups: of names, each ``[...]``, all int32 or all int64, from 0 to before ``rows``.
+        groups: row indices, each ``[...]``, all int32 or all int64, in ``[0, rows)``.
 
     Returns:
-        The rows ``[R]``, in the type of the names, and for each group which of these its names are, int32 ``[...]``.
+        The rows ``[R]``, in the dtype of the groups, and for each group its indices into these, int32 ``[...]``.
     """
 
     def run(*named: np.ndarray) -> list[np.ndarray]:
@@ -39,7 +39,7 @@ def distinct(groups: Sequence[tf.Tensor], rows: int) -> tuple[tf.Tensor, list[tf
 
 
 def numbered(named: Sequence[np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """See :func:`distinct`; and before these a bit for each row, set where it is named."""
+    """See :func:`distinct`; returns first a bitmap of the rows that occur."""
     bits = np.zeros(-(-rows // int(_BITS)), np.uint64)
     below = np.empty(len(bits), np.int32)
     for names in named:
@@ -54,15 +54,15 @@ def numbered(named: Sequence[np.ndarray], rows: int) -> tuple[np.ndarray, np.nda
 
 
 def grouped(places: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Which of the places are equal.
+    """Groups equal places by a counting sort.
 
     Args:
-        places: int32 ``[N]``, from 0 to before ``count``.
-        count: of different places.
+        places: int32 ``[N]``, in ``[0, count)``.
+        count: number of distinct places.
 
     Returns:
-        Where the numbers of each place begin in the second array, int32 ``[count + 1]``; and those numbers, ascending
-        for each place, int32 ``[N]``.
+        The offset of each place's group in the second array, int32 ``[count + 1]``; and the indices of the places,
+        ascending within a group, int32 ``[N]``.
     """
     if len(places) == count and in_order(places):
         return np.arange(count + 1, dtype=np.int32), places
@@ -73,7 +73,7 @@ def grouped(places: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
 
 @kernel
 def in_order(places):  # type: ignore[no-untyped-def]
-    """Whether the places are 0, 1, 2 and so on."""
+    """Whether the places are 0, 1, 2, ..."""
     i = 0
     while i < len(places) and places[i] == i:
         i += 1
@@ -82,8 +82,8 @@ def in_order(places):  # type: ignore[no-untyped-def]
 
 @kernel
 def _mark(named, bits):  # type: ignore[no-untyped-def]
-    """Sets the bit of each row that is named."""
-    # A bit a row fits into the second-level cache where a number a row does not.
+    """Sets the bit of each row that occurs."""
+    # A bitmap fits into the L2 cache; an array of integers does not.
     for i in range(len(named)):
         row = np.uint64(named[i])
         bits[row // _BITS] |= np.uint64(1) << row % _BITS
@@ -91,7 +91,7 @@ def _mark(named, bits):  # type: ignore[no-untyped-def]
 
 @kernel
 def _count(bits, below):  # type: ignore[no-untyped-def]
-    """How many bits are set; ``below`` gets how many before each word."""
+    """The number of set bits; ``below`` receives the number before each word."""
     count = np.int32(0)
     for word in range(len(bits)):
         below[word] = count
@@ -101,7 +101,7 @@ def _count(bits, below):  # type: ignore[no-untyped-def]
 
 @kernel
 def _number(named, bits, below, places, first, last):  # type: ignore[no-untyped-def]
-    """Writes which of the rows whose bit is set each name is, from ``first`` to before ``last``."""
+    """Writes the rank of each row among the set bits, for ``named[first:last]``."""
     for i in range(first, last):
         row = np.uint64(named[i])
         lower = bits[row // _BITS] & ((np.uint64(1) << row % _BITS) - np.uint64(1))
@@ -110,7 +110,7 @@ def _number(named, bits, below, places, first, last):  # type: ignore[no-untyped
 
 @kernel
 def _list(bits, found):  # type: ignore[no-untyped-def]
-    """Writes down the rows whose bit is set."""
+    """Writes the rows with a set bit."""
     at = 0
     for word in range(len(bits)):
         left = bits[word]
@@ -122,7 +122,7 @@ def _list(bits, found):  # type: ignore[no-untyped-def]
 
 @kernel
 def _group(places, starts, members):  # type: ignore[no-untyped-def]
-    """See :func:`grouped`; ``starts`` are zeros, and one more than it returns, to count in."""
+    """See :func:`grouped`; ``starts`` is zeros ``[count + 2]``, one entry longer for counting."""
     for place in places:
         starts[place + 2] += np.int32(1)
     for place in range(2, len(starts)):

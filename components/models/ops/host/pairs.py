@@ -1,13 +1,13 @@
-"""Forward and backward pass of a network that scores pairs, such as an item and a target, some samples at a time.
+"""Forward and backward pass of a network that scores pairs, such as an item and a target, tile by tile.
 
-Two hidden layers with sigmoids and one output. The first layer is linear in its operands, so that what a pair shares
-with others is multiplied once:
+Two hidden layers with sigmoids and one output. The first layer is linear in its operands, so that operands shared by
+several pairs are multiplied once:
 
     score = w3 · sigmoid(W2' sigmoid(Wx' x + Wy' y + share) + b2) + b3
 
-TILE samples go through all steps while the weights and what the step works on stay in the second-level cache. T steps,
-B samples, x of I floats, N different y of J floats for each x; the hidden layers have F1 and F2 units, which P1 and P2
-round up to multiples of GRAIN; I and J are such multiples. All arrays are float32, contiguous and flat.
+TILE samples go through all steps while weights and activations stay in the L2 cache. T steps, B samples, x of I floats,
+N different y of J floats for each x; the hidden layers have F1 and F2 units, padded to P1 and P2, multiples of GRAIN; I
+and J are such multiples. All arrays are float32, contiguous and flat.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ Sizes = tuple[int, int, int, int, int, int, int]
 
 
 def kept_size(sizes: Sizes) -> int:
-    """Floats that the forward pass keeps for the backward one: both hidden layers of each pair, tile by tile."""
+    """Floats saved for the backward pass: both hidden layers of each pair, by tile."""
     steps, samples, _, _, kinds, first, second = sizes
     return -(-samples // TILE) * TILE * steps * kinds * (padded(first) + padded(second))
 
 
 def forward_room(sizes: Sizes) -> int:
-    """Floats of working memory that :func:`forward` needs."""
+    """Scratch floats of :func:`forward`."""
     _, _, inputs, others, _, first, second = sizes
     return TILE * (inputs + others + 2 * padded(first) + padded(second))
 
 
 def backward_room(sizes: Sizes) -> int:
-    """Floats of working memory that :func:`backward` needs."""
+    """Scratch floats of :func:`backward`."""
     _, _, inputs, others, _, first, second = sizes
     return TILE * (inputs + others + 3 * padded(first) + padded(second))
 
 
 def gradient_sizes(sizes: Sizes) -> tuple[int, ...]:
-    """Floats of the gradients of Wx, Wy, W2, of a share that all samples have, and of b2, w3 and b3."""
+    """Floats of the gradients of Wx, Wy, W2, a common share, b2, w3 and b3."""
     _, _, inputs, others, _, first, second = sizes
     wide, narrow = padded(first), padded(second)
     return inputs * wide, others * wide, wide * narrow, wide, narrow, narrow, 1
@@ -62,7 +62,7 @@ def packed_forward(of_x: np.ndarray, of_y: np.ndarray, second: np.ndarray) -> np
 
 
 def packed_backward(of_x: np.ndarray, of_y: np.ndarray, second: np.ndarray) -> np.ndarray:
-    """The weights for :func:`backward`: the transposes of the same in panels."""
+    """The weights for :func:`backward`: their transposes in panels."""
     return packed(of_x.T, of_y.T, second.T)
 
 
@@ -75,7 +75,7 @@ def _read(values, at, rows, width, room, to):  # type: ignore[no-untyped-def]
 
 @kernel
 def _write(room, at, rows, width, values, to):  # type: ignore[no-untyped-def]
-    """Copies rows of ``width`` floats past the caches."""
+    """Copies rows of ``width`` floats by non-temporal stores."""
     for i in range(0, rows * width, LANES):
         stream(values, to + i, load(room, at + i))
 
@@ -84,20 +84,20 @@ def _write(room, at, rows, width, values, to):  # type: ignore[no-untyped-def]
 def forward(  # type: ignore[no-untyped-def]
     x, y, shares, weights, second_bias, output, sizes, wide, narrow, first, last, room, kept, scores
 ):  # fmt: skip
-    """Scores the samples of the tiles from ``first`` to before ``last``.
+    """Scores the samples of tiles ``[first, last)``.
 
     Args:
         x: [T or more, B, I].
         y: [N, T, B, J].
-        shares: [B, P1], or [P1] where all samples have the same.
+        shares: [B, P1], or [P1] for a common share.
         weights: of :func:`packed_forward`.
         second_bias: b2, [P2].
         output: w3 and b3, [P2 + 1].
         sizes: T, B, I, J, N, F1, F2.
         wide, narrow: P1, P2.
-        room: working memory, :func:`forward_room`.
-        kept: gets what the backward pass needs, :func:`kept_size`.
-        scores: gets [N, T, B].
+        room: scratch, :func:`forward_room`.
+        kept: output for the backward pass, :func:`kept_size`.
+        scores: output, [N, T, B].
     """
     steps, samples, inputs, others, kinds, first_units, _ = sizes
     of_y = inputs * wide
@@ -118,7 +118,7 @@ def forward(  # type: ignore[no-untyped-def]
                 pair = (kind * steps + step) * samples + begin
                 _read(y, pair * others, rows, others, room, to_y)
                 to_first = to_base
-                if kind < kinds - 1:  # others need it
+                if kind < kinds - 1:  # later kinds need it
                     to_first = to_copy
                     _read(room, to_base, TILE, wide, room, to_first)
                 multiply(True, room, to_y, others, others, weights, of_y, others, wide, room, to_first, wide)
@@ -151,27 +151,27 @@ def backward(  # type: ignore[no-untyped-def]
     x, y, own_share, weights, output, sizes, wide, narrow, first, last, kept, upstream, room, of_x, of_y,
     of_shares, of_wx, of_wy, of_second, of_share, of_second_bias, of_output, of_output_bias,
 ):  # fmt: skip
-    """The gradients of what :func:`forward` computed for the same tiles.
+    """The backward pass of :func:`forward`, for the same tiles.
 
     Args:
         x, y, output, sizes, wide, narrow, kept: of :func:`forward`.
-        own_share: whether each sample has a share of its own.
+        own_share: whether shares are per sample.
         weights: of :func:`packed_backward`.
-        upstream: the gradients of the scores, [N, T, B].
-        room: working memory, :func:`backward_room`.
-        of_x: gets [T, B, I].
-        of_y: gets [N, T, B, J].
-        of_shares: gets [B, P1] where each sample has its own.
-        of_wx, of_wy, of_second, of_share, of_second_bias, of_output, of_output_bias: get added [I, P1], [J, P1],
-            [P1, P2], [P1], [P2], [P2] and one number.
+        upstream: the scores' gradients, [N, T, B].
+        room: scratch, :func:`backward_room`.
+        of_x: output, [T, B, I].
+        of_y: output, [N, T, B, J].
+        of_shares: output, [B, P1] for shares per sample.
+        of_wx, of_wy, of_second, of_share, of_second_bias, of_output, of_output_bias: accumulated, [I, P1], [J, P1],
+            [P1, P2], [P1], [P2], [P2] and [1].
     """
     steps, samples, inputs, others, kinds, first_units, second_units = sizes
     one = everywhere(_ONE)
     across = wide + narrow
     by_wy = first_units * inputs
     by_second = by_wy + first_units * others
-    # Of a tile: the gradients of x and y; those before the sigmoids of the first layer, the same
-    # summed over kinds and over steps; those before the sigmoids of the second.
+    # A tile's gradients: of x and y; of the first layer's pre-activations, the same
+    # summed over kinds and over steps; of the second layer's pre-activations.
     tile_x = 0
     tile_y = tile_x + TILE * inputs
     outer = tile_y + TILE * others

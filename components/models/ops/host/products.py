@@ -1,9 +1,8 @@
 """Small matrix products that stay in a processor's caches, by vector instructions.
 
-Blocks of a result are summed up in registers: ROWS rows of one to three vectors of LANES floats. Weights, which are the
-right factors of many products, are first packed into panels as wide as such a block, which :func:`multiply` reads from
-one end to the other. A panel of more than DEEPEST rows is used in parts that the first-level cache holds beside the
-rest. All matrices are float32.
+Blocks of a result accumulate in registers: ROWS rows of one to three vectors of LANES floats. Weights, the right
+factors of many products, are first packed into panels of a block's width, which :func:`multiply` reads sequentially. A
+panel of more than DEEPEST rows is split into parts that fit into the L1 cache. All matrices are float32.
 
 References:
     Goto and van de Geijn, Anatomy of High-Performance Matrix Multiplication, 2008
@@ -24,7 +23,7 @@ from components.native import arrays
 from components.native.compiled import kernel
 
 GRAIN = 16
-"""Columns, and rows of results, have to be multiples of this."""
+"""Columns, and rows of results, must be multiples of this."""
 TILE = 64
 """Rows of a left factor of :func:`multiply`."""
 ROWS = 8 if HAS_32_REGISTERS else 4
@@ -41,7 +40,7 @@ def padded(columns):  # type: ignore[no-untyped-def]
 
 
 def widened(values: np.ndarray, width: int) -> np.ndarray:
-    """The last axis filled up with zeros, and flat."""
+    """Zero-pads the last axis to ``width`` and flattens."""
     if values.shape[-1] < width:
         filled = np.zeros((*values.shape[:-1], width), np.float32)
         filled[..., : values.shape[-1]] = values
@@ -50,10 +49,10 @@ def widened(values: np.ndarray, width: int) -> np.ndarray:
 
 
 def packed(*matrices: np.ndarray) -> np.ndarray:
-    """Matrices ``[rows, columns]`` in panels, one behind the other.
+    """Matrices ``[rows, columns]`` packed into consecutive panels.
 
-    Columns are filled up with zeros to multiples of GRAIN. Panels begin at a multiple of arrays.ALIGNMENT, as a vector
-    across the border of two cache lines is two reads.
+    Columns are zero-padded to multiples of GRAIN. Panels are aligned to arrays.ALIGNMENT, because a vector that crosses
+    cache lines takes two reads.
     """
     edges = np.cumsum([len(matrix) * padded(matrix.shape[1]) for matrix in matrices])
     panels = arrays.empty([int(edges[-1])], np.float32)
@@ -77,9 +76,9 @@ def _pack(matrix: np.ndarray, panels: np.ndarray) -> None:
 def _block(transposed: bool) -> Any:
     """Makes an intrinsic that computes ROWS rows of one to three vectors of a product.
 
-    Its arguments are how many columns; whether to add to the result; of the left factor the array, where it begins and
-    the step from row to row, or from column to column where it is stored ``transposed``; of the right one and of the
-    result the array, where it begins and the step from row to row; and how many products to sum up.
+    Its arguments are the number of columns; whether to accumulate; array, offset and row stride (column stride if
+    ``transposed``) of the left factor; array, offset and row stride of the right factor and of the result; and the
+    depth of the product.
     """
 
     @intrinsic
@@ -120,7 +119,7 @@ def _block(transposed: bool) -> Any:
                     builder.store(builder.gep(a_now, [from_column]), left)
                     builder.store(builder.gep(b_now, [b_row]), right)
 
-                # Addresses of rows are computed anew for each column; where rows are a float apart they are not.
+                # Unrolling amortises the rows' address computation; transposed rows are adjacent and need none.
                 unrolled = 1 if transposed else _UNROLLED
                 with cgutils.for_range(builder, builder.sdiv(count, _INDEX(unrolled))):
                     for _ in range(unrolled):
@@ -147,7 +146,7 @@ _block_of, _block_of_transposed = _block(transposed=False), _block(transposed=Tr
 
 @kernel
 def _panel(columns):  # type: ignore[no-untyped-def]
-    """How wide the next panel is; of one vector only where there is no other, as it cannot keep a core busy."""
+    """Width of the next panel; avoids panels of one vector, which cannot keep a core busy."""
     vectors = columns // LANES
     return (2 if vectors in (2, 4) else min(3, vectors)) * LANES
 
@@ -157,13 +156,13 @@ def multiply(add, a, a_at, a_row, depth, panels, at, panel_rows, columns, c, c_a
     """A product of TILE x ``depth`` and ``depth`` x ``columns``.
 
     Args:
-        add: to the result, instead of overwriting it.
-        a, a_at, a_row: the left factor: an array, where it begins and the step from row to row.
+        add: accumulate into the result instead of overwriting it.
+        a, a_at, a_row: array, offset and row stride of the left factor.
         depth: columns of the left factor, at least 1.
-        panels, at, panel_rows: the right factor: an array of panels, where they begin, and the rows of a panel, of
-            which the first ``depth`` are used.
+        panels, at, panel_rows: array, offset and panel height of the right factor; only the first ``depth`` rows of a
+            panel are used.
         columns: a multiple of GRAIN.
-        c, c_at, c_row: the result: an array, where it begins and the step from row to row.
+        c, c_at, c_row: array, offset and row stride of the result.
     """
     parts = -(-depth // DEEPEST)
     first = 0
@@ -181,15 +180,15 @@ def multiply(add, a, a_at, a_row, depth, panels, at, panel_rows, columns, c, c_a
 
 @kernel
 def add_transposed(a, a_at, a_row, rows, depth, b, b_at, b_row, columns, c, c_at, c_row):  # type: ignore[no-untyped-def]
-    """Adds the product of the transpose of ``depth`` x ``rows`` and ``depth`` x ``columns`` to a result.
+    """Accumulates ``A' B`` for A of ``depth`` x ``rows`` and B of ``depth`` x ``columns``.
 
     Args:
-        a, a_at, a_row: the left factor as it is stored: an array, where it begins and the step from row to row.
+        a, a_at, a_row: array, offset and row stride of A.
         rows: of the result, a multiple of GRAIN.
         depth: rows of both factors, at least 1.
-        b, b_at, b_row: the right factor: an array, where it begins and the step from row to row.
+        b, b_at, b_row: array, offset and row stride of B.
         columns: a multiple of GRAIN.
-        c, c_at, c_row: the result: an array, where it begins and the step from row to row.
+        c, c_at, c_row: array, offset and row stride of the result.
     """
     first = 0
     while first < columns:

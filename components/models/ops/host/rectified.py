@@ -1,10 +1,10 @@
-"""Dense layers with parametric rectifiers, some samples at a time through all of them.
+"""Dense layers with parametric rectifiers, tile by tile through all layers.
 
     z = x W + b,    x of the next layer = max(z, 0) + alpha * min(z, 0)
 
-An output of one unit without a rectifier may follow. TILE samples go through all layers while the weights and what the
-step works on stay in the second-level cache. All arrays are float32 and contiguous. B samples; the inputs have I units,
-a multiple of GRAIN, and the layers U1, U2 and so on, which P1, P2 round up to such multiples.
+A linear output of one unit may follow. TILE samples go through all layers while weights and activations stay in the L2
+cache. All arrays are float32 and contiguous. B samples; the inputs have I units, a multiple of GRAIN, and the layers
+U1, U2, ..., padded to P1, P2, ..., such multiples.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from components.models.ops.host.vectors import LANES, everywhere, load, store, s
 from components.native.compiled import kernel
 
 _ZERO = np.float32(0)
-_LEAST = np.finfo(np.float32).tiny  # of what counts as above 0: TensorFlow's threads take anything smaller for 0
+_LEAST = np.finfo(np.float32).tiny  # smallest positive value: TensorFlow's threads flush denormals to 0
 
 
 def rectified_layers(x: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
@@ -55,12 +55,12 @@ class _Layers:
     """The layers as :func:`rectified_layers` takes them.
 
     Attributes:
-        units: I, U1, U2 and so on.
-        wide: the same, filled up.
+        units: I, U1, U2, ...
+        wide: the same, padded.
         matrices: W of each layer.
-        vectors: b and alpha of each layer, and the output's W, filled up; and the output's b.
-        has_output: whether there is one.
-        shapes: of all weights, filled up.
+        vectors: b and alpha of each layer and the output's W, padded; and the output's b.
+        has_output: whether there is an output layer.
+        shapes: padded shapes of all weights.
     """
 
     def __init__(self, x: np.ndarray, weights: Sequence[np.ndarray]) -> None:
@@ -79,11 +79,11 @@ class _Layers:
 
     @property
     def sizes(self) -> list[int]:
-        """Floats of the gradients of all weights, filled up."""
+        """Padded sizes of all weights, in floats."""
         return [math.prod(shape) for shape in self.shapes]
 
     def gradients(self, sums: np.ndarray) -> list[np.ndarray]:
-        """Those of all weights, of what the kernel added up."""
+        """The weights' gradients, from the kernel's padded sums."""
         filled = np.split(sums, np.cumsum(self.sizes)[:-1])
         return [
             np.ascontiguousarray(values.reshape(shape)[tuple(slice(length) for length in weight.shape)])
@@ -123,7 +123,7 @@ def _run_backward(kept: np.ndarray, upstream: np.ndarray, x: np.ndarray, *weight
 
 @kernel
 def _kept(units):  # type: ignore[no-untyped-def]
-    """Floats that the forward pass keeps of a sample: z of all layers."""
+    """Floats saved per sample for the backward pass: z of all layers."""
     count = 0
     for layer in range(1, len(units)):
         count += padded(units[layer])
@@ -132,7 +132,7 @@ def _kept(units):  # type: ignore[no-untyped-def]
 
 @kernel
 def _widest(units):  # type: ignore[no-untyped-def]
-    """The most units of a layer, filled up."""
+    """The largest padded layer width."""
     most = 0
     for layer in range(len(units)):
         most = max(most, padded(units[layer]))
@@ -147,18 +147,18 @@ def _rectified(z, alpha):  # type: ignore[no-untyped-def]
 
 @kernel
 def _forward(x, weights, vectors, units, output, samples, first, last, room, kept, result):  # type: ignore[no-untyped-def]
-    """Takes the tiles from ``first`` to before ``last`` through all layers.
+    """The forward pass of tiles ``[first, last)``.
 
     Args:
         x: [B, I].
         weights: of all layers in panels.
-        vectors: b and alpha of each layer, and the output's W, filled up; and the output's b.
-        units: I, U1, U2 and so on.
-        output: whether there is one.
+        vectors: b and alpha of each layer and the output's W, padded; and the output's b.
+        units: I, U1, U2, ...
+        output: whether there is an output layer.
         samples: B.
-        room: working memory for two layers of a tile.
-        kept: gets z of all layers, tile by tile.
-        result: gets [B, P] of the last layer, or [B] of the output.
+        room: scratch for two layers of a tile.
+        kept: output, z of all layers by tile.
+        result: output, [B, P] of the last layer, or [B] of the output layer.
     """
     for tile in range(first, last):
         begin = tile * TILE
@@ -197,15 +197,15 @@ def _forward(x, weights, vectors, units, output, samples, first, last, room, kep
 def _backward(  # type: ignore[no-untyped-def]
     x, weights, vectors, units, output, samples, first, last, kept, upstream, room, of_x, sums
 ):  # fmt: skip
-    """The gradients of what :func:`_forward` computed for the same tiles.
+    """The backward pass of :func:`_forward`, for the same tiles.
 
     Args:
         x, vectors, units, output, samples, kept: of :func:`_forward`.
         weights: the transposes in panels.
-        upstream: of the result, [B, P], or [B] of the output.
-        room: working memory for three layers of a tile.
-        of_x: gets [B, I].
-        sums: gets added the gradients of W, b and alpha of each layer and of the output's W, filled up, and of its b.
+        upstream: the result's gradient, [B, P], or [B] of the output layer.
+        room: scratch for three layers of a tile.
+        of_x: output, [B, I].
+        sums: accumulated, the gradients of W, b and alpha of each layer and of the output's W, padded, and of its b.
     """
     across = TILE * _widest(units)
     inputs = 2 * across
@@ -231,7 +231,7 @@ def _backward(  # type: ignore[no-untyped-def]
             for i in range(0, rows * width, LANES):
                 store(room, own + i, load(upstream, begin * width + i))
         for layer in range(len(units) - 1, 0, -1):
-            # The gradient of z, where there was one of what the rectifier made of it.
+            # The gradient of z, from that of the activation.
             reads = padded(units[layer - 1])
             to_vectors -= 2 * width
             to_kept -= TILE * width

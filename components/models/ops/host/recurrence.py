@@ -1,7 +1,7 @@
-"""Forward and backward pass of a gated recurrence on a CPU, some samples at a time through all steps.
+"""Forward and backward pass of a gated recurrence on a CPU, tile by tile through all steps.
 
-TensorFlow computes one operation after the other for the whole batch, so that each reads and writes the memory. Here
-TILE samples go through all steps while the weights and what the step works on stay in the second-level cache.
+TensorFlow runs each operation on the whole batch, which reads and writes memory. Here TILE samples go through all steps
+while weights and activations stay in the L2 cache.
 
 The equations are those of :class:`components.models.layers.recurrence.GatedRecurrence`. T steps, B samples, I inputs,
 H units; I and H are multiples of GRAIN. All arrays are float32, contiguous and flat.
@@ -20,23 +20,23 @@ _ONE, _ZERO = np.float32(1), np.float32(0)
 
 
 def saved_size(steps: int, samples: int, units: int) -> int:
-    """Floats that the forward pass keeps for the backward one: u, r, h Uc and c of each step, tile by tile."""
+    """Floats saved for the backward pass: u, r, h Uc and c of each step, by tile."""
     return -(-samples // TILE) * TILE * steps * 4 * units
 
 
 def forward_room(inputs: int, units: int) -> int:
-    """Floats of working memory that :func:`forward` needs."""
+    """Scratch floats of :func:`forward`."""
     return TILE * (inputs + units) + TILE * 4 * units
 
 
 def backward_room(inputs: int, units: int) -> int:
-    """Floats of working memory that :func:`backward` needs."""
+    """Scratch floats of :func:`backward`."""
     return TILE * (_across(units) + units + inputs)
 
 
 @kernel
 def _across(units):  # type: ignore[no-untyped-def]
-    """Floats from one sample's gradients to the next's; at a power of two these would share few lines of a cache."""
+    """Stride of the samples' gradients, in floats; a power of two would cause cache conflicts."""
     return 4 * units + LANES
 
 
@@ -45,7 +45,7 @@ def packed_forward(kernels: np.ndarray, recurrent: np.ndarray) -> np.ndarray:
 
     Args:
         kernels: ``[3, I, H]``, of update gate, reset gate and candidate.
-        recurrent: ``[3, H, H]``, the same.
+        recurrent: ``[3, H, H]``, in the same order.
     """
     gates = np.concatenate([_side_by_side(kernels[:2]), _side_by_side(recurrent[:2])])
     return packed(gates, kernels[2], recurrent[2])
@@ -62,7 +62,7 @@ def _side_by_side(gates: np.ndarray) -> np.ndarray:
 
 @kernel
 def forward(x, carry, weights, biases, sizes, first, last, saved, room, states):  # type: ignore[no-untyped-def]
-    """Runs the tiles from ``first`` to before ``last`` through all steps.
+    """The forward pass of tiles ``[first, last)``.
 
     Args:
         x: [T, B, I].
@@ -70,9 +70,9 @@ def forward(x, carry, weights, biases, sizes, first, last, saved, room, states):
         weights: of :func:`packed_forward`.
         biases: [3, H].
         sizes: T, B, I, H.
-        saved: gets what the backward pass needs, :func:`saved_size`.
-        room: working memory, :func:`forward_room`.
-        states: gets the state after each step, [T, B, H].
+        saved: output for the backward pass, :func:`saved_size`.
+        room: scratch, :func:`forward_room`.
+        states: output, the state after each step, [T, B, H].
     """
     steps, samples, inputs, units = sizes
     reads = inputs + units
@@ -107,7 +107,7 @@ def forward(x, carry, weights, biases, sizes, first, last, saved, room, states):
                 carried = everywhere(carry[step * samples + begin + row] if len(carry) else _ONE)
                 u, kept = gates + row * row_size, to_keep + row * row_size
                 h, out = row * reads + inputs, (step * samples + begin + row) * units
-                # Both gates before what needs them: a processor looks only so far ahead for what it can do meanwhile.
+                # Both gates before their uses: out-of-order execution has a limited window.
                 for j in range(0, 2 * units if step else units, LANES):
                     gate = sigmoid(load(room, u + j) + load(biases, j))
                     store(room, u + j, gate)
@@ -130,24 +130,24 @@ def backward(  # type: ignore[no-untyped-def]
     x, carry, weights, sizes, first, last, saved, states, upstream, every, room, of_x, of_kernels,
     of_recurrent, of_biases, of_carry,
 ):  # fmt: skip
-    """The gradients of what :func:`forward` computed for the same tiles.
+    """The backward pass of :func:`forward`, for the same tiles.
 
     Args:
         x, carry, sizes, saved, states: of :func:`forward`.
         weights: of :func:`packed_backward`.
-        upstream: the gradient of the states, [T, B, H], or of the last one alone, [B, H].
-        every: whether it is that of all states.
-        room: working memory, :func:`backward_room`.
-        of_x: gets [T, B, I].
-        of_kernels: gets added [I, 3 H], of candidate, update and reset gate.
-        of_recurrent: gets added [H, 3 H], of update and reset gate and candidate.
-        of_biases: gets added [3 H], in the order of the kernels.
-        of_carry: gets [T, B] where there is a carry.
+        upstream: the gradient of all states, [T, B, H], or of the last one, [B, H].
+        every: whether ``upstream`` is that of all states.
+        room: scratch, :func:`backward_room`.
+        of_x: output, [T, B, I].
+        of_kernels: accumulated, [I, 3 H], of candidate, update and reset gate.
+        of_recurrent: accumulated, [H, 3 H], of update and reset gate and candidate.
+        of_biases: accumulated, [3 H], in the order of the kernels.
+        of_carry: output, [T, B]; empty without a carry.
     """
     steps, samples, inputs, units = sizes
     one, zero = everywhere(_ONE), everywhere(_ZERO)
-    # Of a tile: the gradients of c, u, r and h Uc side by side, as x is multiplied with the first three and h with the
-    # last three; those of h and of x.
+    # A tile's gradients: of c, u, r and h Uc, contiguous, because products with x use the first three and products with
+    # h the last three; of h; and of x.
     across = _across(units)
     of_h = TILE * across
     of_tile_x = of_h + TILE * units
@@ -197,7 +197,7 @@ def backward(  # type: ignore[no-untyped-def]
                 store(of_biases, j, load(of_biases, j) + of_c)
                 store(of_biases, units + j, load(of_biases, units + j) + of_u)
                 store(of_biases, 2 * units + j, load(of_biases, 2 * units + j) + of_r)
-            # Of the weights: x' G and h' G.
+            # Weight gradients: x' G and h' G.
             now = (step * samples + begin) * inputs
             add_transposed(x, now, inputs, inputs, rows, room, 0, across, 3 * units, of_kernels, 0, 3 * units)
             if step:
@@ -205,7 +205,7 @@ def backward(  # type: ignore[no-untyped-def]
                 add_transposed(
                     states, h, units, units, rows, room, units, across, 3 * units, of_recurrent, 0, 3 * units
                 )  # fmt: skip
-            # Of what they were multiplied with: G W' and G U'.
+            # Input and state gradients: G W' and G U'.
             multiply(False, room, 0, across, 3 * units, weights, 0, 3 * units, inputs, room, of_tile_x, inputs)
             for i in range(0, rows * inputs, LANES):
                 stream(of_x, now + i, load(room, of_tile_x + i))

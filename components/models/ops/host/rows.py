@@ -1,4 +1,4 @@
-"""The rows of a table that a batch names: looked up, and sums of what is said about each."""
+"""Gathers the rows of a table that a batch reads, and scatter-adds their gradients."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from components.models.ops.host.vectors import LANES, load, store
 from components.native.compiled import kernel
 from components.native.words import prefetch
 
-# Rows lie anywhere in memory: so many ahead of its turn, one is asked for.
+# Prefetch distance in rows, which are at random addresses.
 _AHEAD = 12
-_AT_ONCE = 1024  # rows that are sorted out before they are added
-_ROWS = 1024  # so many take about as long as calling a kernel for them
+_AT_ONCE = 1024  # rows that are filtered by share before they are added
+_ROWS = 1024  # smallest chunk: below this, call overhead dominates
 
 
 def supports(width: int | None, dtype: tf.DType) -> bool:
-    """Whether the kernels can read and write rows of so many floats."""
+    """Whether the kernels support rows of this width and dtype."""
     return dtype == tf.float32 and width is not None and width % GRAIN == 0
 
 
 def whole(variable: tf.Variable) -> tf.Tensor:
-    """All values of a variable, where they stand.
+    """All values of a variable, without a copy.
 
-    An operation of TensorFlow that reads or writes it by row would make it hand out copies from then on.
+    After a TensorFlow operation on rows of a variable, every read copies; this disables that copy-on-read mode.
     """
     tf.raw_ops.DisableCopyOnRead(resource=variable.handle)
     return tf.convert_to_tensor(variable)
@@ -36,7 +36,7 @@ def whole(variable: tf.Variable) -> tf.Tensor:
 
 @tf.custom_gradient
 def look_up(table: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple]]:
-    """The rows ``found`` ``[R]`` of a table ``[N, width]``; its gradient is slices."""
+    """The rows ``found`` ``[R]`` of a table ``[N, width]``; the gradient is ``tf.IndexedSlices``."""
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.IndexedSlices, None]:
         return tf.IndexedSlices(upstream, found, tf.shape(table, found.dtype)), None
@@ -57,11 +57,11 @@ def sum_by_row(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
 
 
 def sums(values: tf.Tensor, places: tf.Tensor, count: tf.Tensor | int) -> tf.Tensor:
-    """The sums of the values of equal place, ``[count, width]``.
+    """Sums values of equal place (segment sum), ``[count, width]``.
 
     Args:
         values: float32 ``[N, width]``.
-        places: int32 or int64 ``[N]``, from 0 to before ``count``.
+        places: int32 or int64 ``[N]``, in ``[0, count)``.
         count: int32.
     """
 
@@ -79,18 +79,18 @@ def zeros(count: int, width: int) -> np.ndarray:
 
 
 def shares() -> int:
-    """How many threads add to the rows of a table at a time: a power of two, for a cheap remainder."""
+    """Number of shares of a table's rows, one per thread: a power of two, for a cheap remainder."""
     return 1 << (host.threads().bit_length() - 1)
 
 
 @kernel
 def share_of(place, shares):  # type: ignore[no-untyped-def]
-    """Which thread adds to a row. Neighbours have the same, as processors fetch cache lines in pairs."""
+    """The share of a row. Adjacent rows have the same share, because processors fetch cache lines in pairs."""
     return place >> 1 & shares - 1
 
 
 def summed(values: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
-    """See :func:`sums`; the values themselves where each stands at its place."""
+    """See :func:`sums`; returns ``values`` if the places are 0, 1, 2, ..."""
     if len(places) == count and in_order(places):
         return values
     out = zeros(count, values.shape[1])
@@ -99,7 +99,7 @@ def summed(values: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
 
 
 def _copies(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """The rows at these places, one below the other."""
+    """Gathers the rows at these places."""
     width = rows.shape[1]
     out = host.floats(places.size, width)
     flat = rows.reshape(-1), places.reshape(-1), width, out.reshape(-1)
@@ -108,7 +108,7 @@ def _copies(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
 
 
 def _add_to(out: np.ndarray, values: Sequence[np.ndarray], places: Sequence[np.ndarray]) -> None:
-    """Adds rows to those at their places."""
+    """Scatter-adds rows to ``out``."""
     pairs = [(rows.reshape(-1), at.reshape(-1)) for rows, at in zip(values, places, strict=True)]
 
     def add(part: int, first: int, last: int) -> None:
@@ -122,7 +122,7 @@ def _add_to(out: np.ndarray, values: Sequence[np.ndarray], places: Sequence[np.n
 
 @kernel
 def _copy(rows, places, width, out, first, last):  # type: ignore[no-untyped-def]
-    """Writes the rows at ``places``, from ``first`` to before ``last``."""
+    """Gathers the rows at ``places[first:last]``."""
     for i in range(first, last):
         if i + _AHEAD < last:
             prefetch(rows, np.int64(places[i + _AHEAD]) * width)
@@ -132,11 +132,11 @@ def _copy(rows, places, width, out, first, last):  # type: ignore[no-untyped-def
 
 @kernel
 def _add(values, places, width, share, shares, chosen, out):  # type: ignore[no-untyped-def]
-    """Adds the rows of ``values`` to their places in ``out``, of which it takes those of a share."""
+    """Scatter-adds ``values`` to the rows of ``out`` in a share."""
     for begin in range(0, len(places), len(chosen)):
         count = 0
         for i in range(begin, min(begin + len(chosen), len(places))):
-            # No branch: which share a place is in cannot be guessed.
+            # Branch-free: the share of a place is unpredictable.
             chosen[count] = i
             count += np.int64(share_of(np.int64(places[i]), shares) == share)
         for n in range(count):

@@ -1,4 +1,4 @@
-"""The network that scores pairs as an operation of TensorFlow that calls the kernels of pairs.py."""
+"""The network that scores pairs as a TensorFlow operation that calls the kernels of pairs.py."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The general search over a long history and what it finds, straight from the rows of a table.
+"""The general search over a long history, directly on the rows of a table.
 
-The history, by far the largest tensor of a batch, is never in memory: a kernel reads a sample's rows where they stand,
-and adds what the sample says about them to the gradient of the table.
+The history, by far the largest tensor of a batch, is never in memory: a kernel reads a sample's rows from the table and
+scatter-adds their gradients to the table's gradient.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from components.models.tables.placement import sharding_of
 from components.native.compiled import kernel
 from components.native.words import prefetch
 
-# Weightings of the history: attention over all of it, attention over what was found, the mean of what was found.
+# Weightings of the history: attention over all items, attention over the found items, mean of the found items.
 WEIGHTINGS = 3
-_LEAST = np.float32(2.0**-126)  # the smallest normal float: what has attention has far more, see FURTHEST
+_LEAST = np.float32(2.0**-126)  # the smallest normal float: attention is 0 or far above, see FURTHEST
 _LOWEST, _ZERO, _ONE = np.float32(-3e38), np.float32(0), np.float32(1)
 
 
@@ -43,7 +43,7 @@ def search(
     """See :func:`components.models.ops.search.search`."""
     if sharding_of(table) is not None or not kernels.supports(table.shape[-1], target.dtype):
         return NotImplemented
-    # Each row that the histories name is read from the table once, and its gradient is summed once.
+    # Each distinct row is read from the table once, and its gradient is summed once.
     found, (places,) = names.distinct([rows], table.shape[0])
     held = kernels.look_up(kernels.whole(table), found)
     attention, best, mean = tf.unstack(_weighted(held, places, mask, target, k), axis=1)
@@ -51,12 +51,12 @@ def search(
 
 
 def _weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int) -> tf.Tensor:
-    """The three weighted sums, float32 ``[B, 3, F * width]``, of rows ``places`` ``[B, L, F]`` of a small table."""
+    """The three weighted sums, float32 ``[B, 3, F * width]``, over rows ``places`` ``[B, L, F]`` of a small table."""
     length, features = places.shape[1:]
     sums_shape = tf.TensorShape([target.shape[0], WEIGHTINGS, target.shape[1]])
     kept_shape = tf.TensorShape([target.shape[0], WEIGHTINGS, _padded(length)])
     sizes = length, features
-    furthest = np.float32(FURTHEST)  # an argument, as no kernel is compiled again for an edit of another folder
+    furthest = np.float32(FURTHEST)  # an argument: kernels' caches do not track this constant's module
 
     def forward(table: np.ndarray, places: np.ndarray, mask: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
         samples = len(target)
@@ -121,16 +121,16 @@ def _padded(length: int) -> int:
 
 @kernel
 def _forward(table, width, places, mask, target, sizes, k, furthest, first, last, scores, weights, sums):  # type: ignore[no-untyped-def]
-    """Searches for the samples from ``first`` to before ``last``.
+    """Searches the histories of samples ``[first, last)``.
 
     Args:
         table, width, places, mask, target: of :func:`_weighted`, flat.
         sizes: L, F.
-        k: how many items are found at most.
-        furthest: how far below the best score an item may lie.
-        scores: working memory, L rounded up.
-        weights: gets the three weightings, [B, 3, L rounded up].
-        sums: gets [B, 3, F * width].
+        k: maximum number of found items.
+        furthest: largest distance of a score from the best one.
+        scores: scratch, [padded L].
+        weights: output, the three weightings, [B, 3, padded L].
+        sums: output, [B, 3, F * width].
     """
     length, features = sizes
     across, row = features * width, len(scores)
@@ -153,7 +153,7 @@ def _forward(table, width, places, mask, target, sizes, k, furthest, first, last
         for feature in range(features):
             for j in range(0, width, LANES):
                 a, b, c = everywhere(_ZERO), everywhere(_ZERO), everywhere(_ZERO)
-                for t in range(oldest, length):  # at padding between items the weights are 0
+                for t in range(oldest, length):  # weights of padding between items are 0
                     values = load(table, np.int64(places[(items + t) * features + feature]) * width + j)
                     a = a + everywhere(weights[attention + t]) * values
                     b = b + everywhere(weights[attention + row + t]) * values
@@ -166,13 +166,13 @@ def _forward(table, width, places, mask, target, sizes, k, furthest, first, last
 
 @kernel
 def weigh(scores, best, k, furthest, weights, at):  # type: ignore[no-untyped-def]
-    """Makes the weightings of one sample of its scores: three rows of ``weights`` from ``at`` on."""
+    """Computes the weightings of one sample from its scores: three rows of ``weights`` from offset ``at``."""
     row = len(scores)
     second, mean = at + row, at + 2 * row
     whole = everywhere(_ZERO)
     for t in range(0, row, LANES):
         score = load(scores, t)
-        # What is too far below the best, as padding is, has no attention.
+        # Scores too far below the best, such as padding's, get attention 0.
         power = where_at_least(exp(score - everywhere(best)), score, best - furthest)
         whole = whole + power
         store(weights, at + t, power)
@@ -182,7 +182,7 @@ def weigh(scores, best, k, furthest, weights, at):  # type: ignore[no-untyped-de
         attention = load(weights, at + t) * scale
         found += count_at_least(attention, _LEAST)
         store(weights, at + t, attention)
-    # Positive floats have the order of their bits, so the k-th is found bit by bit.
+    # Positive floats sort like their bit patterns: a binary search over the bits finds the k-th.
     threshold = _LEAST
     if found > k:
         low = np.int32(0)
@@ -202,7 +202,7 @@ def weigh(scores, best, k, furthest, weights, at):  # type: ignore[no-untyped-de
         attention = where_at_least(attention, attention, threshold)
         part = part + attention
         store(weights, second + t, attention)
-    # Of items as good as the k-th the first ones are found.
+    # Ties with the k-th item go to the earlier positions.
     surplus = everywhere(_ZERO)
     t = row
     while found > k:
@@ -221,7 +221,7 @@ def weigh(scores, best, k, furthest, weights, at):  # type: ignore[no-untyped-de
 
 @kernel
 def first_item(mask, at, length):  # type: ignore[no-untyped-def]
-    """The first position of a history that is no padding, or its length."""
+    """The first position of a history that is not padding, or its length."""
     t = 0
     while t < length and not mask[at + t]:
         t += 1
@@ -230,7 +230,7 @@ def first_item(mask, at, length):  # type: ignore[no-untyped-def]
 
 @kernel
 def ask(table, width, places, mask, item, features):  # type: ignore[no-untyped-def]
-    """Asks for the rows of an item before they are needed: they lie anywhere in memory."""
+    """Prefetches the rows of an item, which are at random addresses."""
     if item < len(mask) and mask[item]:
         for feature in range(features):
             prefetch(table, np.int64(places[item * features + feature]) * width)
@@ -238,7 +238,7 @@ def ask(table, width, places, mask, item, features):  # type: ignore[no-untyped-
 
 @kernel
 def dot(table, width, places, item, features, other, at):  # type: ignore[no-untyped-def]
-    """The product of an item, whose first feature's row is ``places[item]``, with ``other`` from ``at`` on."""
+    """Dot product of the item with rows ``places[item:item + features]`` and ``other`` from offset ``at``."""
     products = everywhere(_ZERO)
     for feature in range(features):
         begin = np.int64(places[item + feature]) * width
@@ -256,9 +256,9 @@ def _backward(  # type: ignore[no-untyped-def]
     Args:
         table, width, places, mask, target, sizes, weights: of :func:`_forward`.
         upstream: the gradients of the sums, [B, 3, F * width].
-        room: working memory, twice L rounded up.
-        of_scores: gets [B, L rounded up].
-        of_target: gets [B, F * width].
+        room: scratch, [2, padded L].
+        of_scores: output, [B, padded L].
+        of_target: output, [B, F * width].
     """
     length, features = sizes
     across, row = features * width, len(room) // 2
@@ -295,17 +295,17 @@ def _backward(  # type: ignore[no-untyped-def]
 def _add(  # type: ignore[no-untyped-def]
     places, mask, target, weights, upstream, of_scores, width, sizes, samples, share, shares, room, of_table
 ):  # fmt: skip
-    """Adds the gradients of the items to the rows of a share.
+    """Scatter-adds the items' gradients to the rows of a share.
 
-    An item's is a sum of four vectors: what its three weightings and its score come from.
+    An item's gradient is a sum of four vectors, from its three weightings and its score.
 
     Args:
         places, mask, target, weights, upstream, width, sizes: of :func:`_backward`.
-        of_scores: what that gave.
+        of_scores: output of :func:`_backward`.
         samples: B.
-        share, shares: which of how many, :func:`rows.share_of`.
-        room: int32, twice F * (L + 1).
-        of_table: gets added [R, width].
+        share, shares: index and number of shares, :func:`rows.share_of`.
+        room: int32 scratch, [2, F * (L + 1)].
+        of_table: accumulated, [R, width].
     """
     length, features = sizes
     across, row = features * width, len(of_scores) // max(samples, 1)
@@ -334,11 +334,11 @@ def _add(  # type: ignore[no-untyped-def]
 
 @kernel
 def _list_share(places, mask, sample, samples, width, sizes, share, shares, of_table, out, to):  # type: ignore[no-untyped-def]
-    """Lists the positions of a sample's items in a share of the rows, and asks for their rows.
+    """Lists the positions of a sample's items in a share, and prefetches their rows.
 
     Args:
-        sample: which; of what is behind the last one nothing is written.
-        out, to: gets, for each feature, how many positions there are and which, L at most, from ``to`` on.
+        sample: its index; B writes nothing.
+        out, to: output array and offset; for each feature the number of positions, and the positions, at most L.
     """
     length, features = sizes
     if sample == samples:
@@ -349,7 +349,7 @@ def _list_share(places, mask, sample, samples, width, sizes, share, shares, of_t
         count = 0
         for t in range(oldest, length):
             item = sample * length + t
-            # No branch: which share a row is in cannot be guessed.
+            # Branch-free: the share of a row is unpredictable.
             out[listed + 1 + count] = t
             count += np.int64(mask[item] & (share_of(places[item * features + feature], shares) == share))
         out[listed] = count

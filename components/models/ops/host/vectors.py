@@ -1,4 +1,4 @@
-"""Vectors of LANES floats in kernels: load, compute, store. Nothing is checked; nan stays nan."""
+"""Vectors of LANES floats in kernels: load, compute, store. No bounds checks; nan propagates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ VECTOR = ir.VectorType(ir.FloatType(), LANES)
 _WORDS = ir.VectorType(WORD, LANES)
 _LINE = ALIGNMENT // 4  # floats of a cache line
 _ANY = ir.Constant(VECTOR, ir.Undefined)
-_CONTRACT = ("contract",)  # a product and the sum it goes into may be one instruction
+_CONTRACT = ("contract",)  # allows fused multiply-add
 
 
 class _Vector(types.Type):
@@ -51,7 +51,7 @@ def _address(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
 
 @intrinsic
 def load(typing: Any, array: Any, at: Any) -> Any:
-    """The floats from ``array[at]`` on."""
+    """Loads LANES floats from ``array[at]``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(_address(context, builder, signature.args[0], *arguments), align=4)
@@ -61,7 +61,7 @@ def load(typing: Any, array: Any, at: Any) -> Any:
 
 @intrinsic
 def store(typing: Any, array: Any, at: Any, values: Any) -> Any:
-    """Writes floats to ``array[at]`` and behind."""
+    """Stores LANES floats to ``array[at]``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         out, place, value = arguments
@@ -73,7 +73,7 @@ def store(typing: Any, array: Any, at: Any, values: Any) -> Any:
 
 @intrinsic
 def stream(typing: Any, array: Any, at: Any, values: Any) -> Any:
-    """As :func:`store`, past the caches, for what is read much later; to a multiple of the vector's size."""
+    """A non-temporal :func:`store`, for values that are read much later; the address must be aligned to a vector."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         out, place, value = arguments
@@ -87,7 +87,7 @@ def stream(typing: Any, array: Any, at: Any, values: Any) -> Any:
 
 @kernel
 def ask(array, at, count):  # type: ignore[no-untyped-def]
-    """Asks for floats before they are needed, as long as the core has something else to do."""
+    """Prefetches ``count`` floats."""
     for i in range(0, count, _LINE):
         prefetch(array, at + i)
 
@@ -99,7 +99,7 @@ def broadcast(builder: Any, scalar: Any) -> Any:
 
 @intrinsic
 def everywhere(typing: Any, value: Any) -> Any:
-    """One float in all lanes."""
+    """Broadcasts a float to all lanes."""
     return vector(types.float32), lambda context, builder, signature, arguments: broadcast(builder, arguments[0])
 
 
@@ -117,7 +117,7 @@ def total(typing: Any, values: Any) -> Any:
 
 @intrinsic
 def at_most(typing: Any, values: Any, limit: Any) -> Any:
-    """Each lane, or ``limit`` where that is less."""
+    """The minimum of each lane and ``limit``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         value, most = arguments[0], broadcast(builder, arguments[1])
@@ -141,9 +141,9 @@ def square_root(typing: Any, values: Any) -> Any:
 
 @intrinsic
 def reciprocal(typing: Any, values: Any) -> Any:
-    """1 / x of each lane, to the last bit but one; x neither 0 nor beyond 2**126.
+    """1 / x of each lane, accurate to the last bit but one; x must not be 0 or beyond 2**126.
 
-    A division keeps AVX-512 processors as long as ten products do: an estimate and a step of Newton's take a third.
+    On AVX-512 processors a division takes as long as ten products; an estimate with a Newton step takes a third.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -162,7 +162,7 @@ def reciprocal(typing: Any, values: Any) -> Any:
 
 @intrinsic
 def normal(typing: Any, values: Any) -> Any:
-    """Each lane, but 0 where it is so small that processors take a hundred times as long with it."""
+    """Flushes denormals to 0, which processors handle a hundred times slower."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         magnitude = ir.Constant(_WORDS, [0x7FFFFFFF] * LANES)
@@ -175,7 +175,7 @@ def normal(typing: Any, values: Any) -> Any:
 
 @intrinsic
 def where_at_least(typing: Any, values: Any, others: Any, least: Any) -> Any:
-    """Each lane of ``values``, but 0 where that of ``others`` is less than ``least``."""
+    """Each lane of ``values``, or 0 where ``others`` is less than ``least``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         value, other, limit = arguments
@@ -187,7 +187,7 @@ def where_at_least(typing: Any, values: Any, others: Any, least: Any) -> Any:
 
 @intrinsic
 def count_at_least(typing: Any, values: Any, least: Any) -> Any:
-    """How many lanes are at least ``least``."""
+    """The number of lanes that are at least ``least``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         kept = builder.fcmp_ordered(">=", arguments[0], broadcast(builder, arguments[1]))
@@ -199,7 +199,7 @@ def count_at_least(typing: Any, values: Any, least: Any) -> Any:
 
 @intrinsic
 def float_of(typing: Any, bits: Any) -> Any:
-    """The float that these 32 bits stand for."""
+    """Bitcasts 32 bits to a float."""
     return types.float32(types.int32), lambda context, builder, signature, arguments: builder.bitcast(
         arguments[0], ir.FloatType()
     )
@@ -207,7 +207,7 @@ def float_of(typing: Any, bits: Any) -> Any:
 
 @intrinsic
 def beside_whole(typing: Any, values: Any) -> Any:
-    """x less the nearest whole number, of each lane; 0 far below -126."""
+    """x minus the nearest integer, per lane; 0 far below -126."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         (value,) = arguments
@@ -223,13 +223,13 @@ def beside_whole(typing: Any, values: Any) -> Any:
 
 @intrinsic
 def scaled(typing: Any, values: Any, powers: Any) -> Any:
-    """x * 2**n of each lane, n whole and at most 127; below -126 it may be that of -126."""
+    """x * 2**n per lane, for integer n up to 127; n below -126 may count as -126."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         value, power = arguments
         if _HAS_AVX512:
             return _masked(builder, "scalef", value, power)
-        # Added to a whole number, this one leaves it in the lowest bits of the sum.
+        # Adding 1.5 * 2**23 leaves the integer in the lowest bits.
         moved = builder.fadd(_bounded(builder, power), ir.Constant(VECTOR, [12582912.0] * LANES))
         shift, one = (ir.Constant(_WORDS, [number] * LANES) for number in (23, 0x3F800000))
         bits = builder.add(builder.shl(builder.bitcast(moved, _WORDS), shift), one)
@@ -239,7 +239,7 @@ def scaled(typing: Any, values: Any, powers: Any) -> Any:
 
 
 def _masked(builder: Any, name: str, first: Any, second: Any) -> Any:
-    """IR: an instruction of AVX-512 that takes a mask, with all lanes and rounding as the thread has it."""
+    """IR: a masked AVX-512 instruction, with all lanes and the current rounding mode."""
     mask, rounding = ir.IntType(16), WORD
     kind = ir.FunctionType(VECTOR, [VECTOR, second.type, VECTOR, mask, rounding])
     function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.x86.avx512.mask.{name}.ps.512")
@@ -247,13 +247,13 @@ def _masked(builder: Any, name: str, first: Any, second: Any) -> Any:
 
 
 def _bounded(builder: Any, value: Any) -> Any:
-    """IR: each lane, or -126 where that is more."""
+    """IR: the maximum of each lane and -126."""
     least = ir.Constant(VECTOR, [-126.0] * LANES)
     return builder.select(builder.fcmp_ordered("<", value, least), least, value)
 
 
 def _elementwise(symbol: Callable[[Any, Any], Any], instruction: str) -> None:
-    """Gives vectors an operator."""
+    """Overloads an operator for vectors."""
 
     @intrinsic
     def compute(typing: Any, left: Any, right: Any) -> Any:
