@@ -1,6 +1,6 @@
 """Builds the images: ``python -m images.build [--registry PREFIX] [--revision NAME] [--push] [--dry-run] [IMAGE ...]``.
 
-The requirements of an image are exported from uv.lock at every build, so they cannot be stale.
+Every build exports an image's requirements from uv.lock, so they are never stale.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class Image:
     digest: str = ""
 
     def export_command(self, uv: str) -> list[str]:
-        """Writes the image's requirements, with hashes, to stdout."""
+        """The command that writes the image's requirements, with hashes, to stdout."""
         extras = [word for extra in self.extras for word in ("--extra", extra)]
         left_out = [word for name in self.provided for word in ("--prune", name, "--no-emit-package", name)]
         shared = ["--locked", "--no-default-groups", "--no-emit-project", "--no-header", "--no-annotate"]
         return [uv, "export", *shared, *extras, *left_out]
 
     def build_command(self, registry: str, revision: str, push: bool) -> list[str]:
-        """Builds it, for this registry."""
+        """The command that builds the image for a registry, and pushes or loads it."""
         tag = f"{registry.rstrip('/')}/kfrec-{self.name}:{VERSION}" if registry else f"kfrec-{self.name}:{VERSION}"
         values = {
             "BASE": self.base,

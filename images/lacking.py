@@ -1,9 +1,9 @@
 """Installs kfrec and its requirements that a base image lacks: ``python lacking.py SOURCE REQUIREMENTS TARGET``.
 
-A base package in a compatible version is kept: TARGET comes first on the PYTHONPATH, and the base's packages were built
-and tested with the base's versions.
+Base packages with a compatible version stay in use: TARGET comes first on the PYTHONPATH, and the base's packages were
+built and tested with the base's versions.
 
-SOURCE is kfrec's source; REQUIREMENTS are all its requirements in this image, pinned with hashes. An image's build runs
+SOURCE is kfrec's source; REQUIREMENTS are all its requirements in this image, pinned with hashes. The image build runs
 this with the base's Python.
 """
 
@@ -31,7 +31,7 @@ def main() -> int:
     pinned = pins(Path(requirements).read_text())
 
     def install(names: Iterable[str]) -> None:
-        # Into an empty folder: pip does not merge a package into an existing namespace package, such as google.
+        # Into an empty folder: pip does not merge into an existing namespace package such as google.
         shutil.rmtree(target, ignore_errors=True)
         pip = [sys.executable, "-m", "pip", "install", "--no-cache-dir", "--no-deps", "--target", target]
         with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
@@ -46,7 +46,7 @@ def main() -> int:
 
 
 def pins(text: str) -> dict[str, str]:
-    """The lines of each package, by its name: one requirement, or one for each version of Python."""
+    """Package name to its lines: one requirement, or one per Python version."""
     found: dict[str, str] = {}
     for block in re.findall(r"^[A-Za-z0-9].*(?:\n[ \t].*)*\n?", text.rstrip("\n") + "\n", re.M):
         name = normal(re.split(r"[=\s;\[]", block, maxsplit=1)[0])
@@ -60,7 +60,7 @@ def install_lacking(
     install: Callable[[Iterable[str]], None],
     installed: Callable[[], Iterable[Distribution]],
 ) -> set[str]:
-    """Installs packages that the base lacks, then those that are too old or new for the packages installed so far.
+    """Installs packages that the base lacks, then those incompatible with the packages installed so far.
 
     Args:
         pinned: requirements, by name.
@@ -88,7 +88,7 @@ def _refused(base: Mapping[str, str], installed: Iterable[Distribution]) -> set[
     """The base's packages with an incompatible version."""
     refused = set()
     for distribution in installed:
-        # Of kfrec's extras only those with pinned packages apply; no extras of other packages are requested.
+        # All of kfrec's extras count, as unpinned packages are filtered later; other packages' extras do not.
         own = normal(distribution.metadata["Name"]) == _KFREC
         for text in distribution.requires or ():
             requirement = Requirement(text)

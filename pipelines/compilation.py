@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 API_VERSION = "pipelines.kubeflow.org/v2beta1"
-# How a compiled pipeline begins: the SDK's comment, or the first object of a manifest.
+# First line of a compiled pipeline: the SDK's comment, or the first object of a manifest.
 _COMPILED = ("# PIPELINE DEFINITION", "apiVersion: pipelines.kubeflow.org/")
 
 
@@ -43,7 +43,7 @@ def compiled(pipeline: Pipeline, settings: ClusterSettings) -> str:
     """The IR YAML of a pipeline: its specification and, in a second document, its Kubernetes configuration.
 
     Args:
-        pipeline: which.
+        pipeline: to compile.
         settings: of the cluster.
     """
     from kfp import compiler
@@ -56,7 +56,7 @@ def compiled(pipeline: Pipeline, settings: ClusterSettings) -> str:
     spec, platform = yaml.load_all(text, _LOADER)
     lengthen_retries(spec, platform)
     check_retries(spec, platform)
-    # The SDK writes a comment with inputs and outputs first, and dumps the rest like this.
+    # As the SDK writes it: a comment with inputs and outputs, then the documents.
     comment = "".join(itertools.takewhile(lambda line: line.startswith("#"), text.splitlines(keepends=True)))
     return comment + yaml.dump_all([spec, platform], sort_keys=True)
 
@@ -64,10 +64,10 @@ def compiled(pipeline: Pipeline, settings: ClusterSettings) -> str:
 def kubernetes_manifests(ir: str) -> str:
     """A Pipeline and a PipelineVersion (pipelines.kubeflow.org/v2beta1) that hold a compiled pipeline.
 
-    A version cannot be changed once it exists, so its name carries a digest of the content. The object's name and the
-    display name are those that KFP 2.17 gives an uploaded version: with other names, an upload of the same content
-    would not find this version and fail with 409. ``versionName`` is left out: the CRDs before 2.17 have no such field,
-    and ``kubectl apply`` rejects unknown ones.
+    Versions are immutable, so the name contains a digest of the content. Object name and display name are those that
+    KFP 2.17 gives an uploaded version; with other names, an upload of the same content would not find this version and
+    would fail with 409. ``versionName`` is omitted: CRDs before 2.17 lack the field, and ``kubectl apply`` rejects
+    unknown fields.
     """
     documents = list(yaml.load_all(ir, _LOADER))
     spec, platform = documents[0], documents[1] if len(documents) > 1 else {}
@@ -105,7 +105,7 @@ def write_compiled(folder: Path, settings: ClusterSettings, pipelines: Iterable[
     """Writes ``<pipeline>.yaml`` and ``<pipeline>.kubernetes.yaml`` for each pipeline and returns their paths.
 
     Raises:
-        KfrecError: the folder cannot be written, or a file there is something else.
+        KfrecError: the folder cannot be written, or an existing file is not a compiled pipeline.
     """
     texts: dict[Path, str] = {}
     for pipeline in pipelines:

@@ -1,4 +1,4 @@
-"""The pipelines, and their defaults by place; the catalog's defaults are for training on GPUs."""
+"""The pipelines, and their local and cluster defaults; the catalog's defaults are for training on GPUs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PIPELINES: Mapping[str, tuple[str, ...]] = {
     RETRAINING: tuple(name for name in STEPS if name != "predict"),
     PREDICTION: ("predict",),
 }
-# Kinds that are the same for every model, which the registry names.
+# Kinds that do not depend on the model: the registry names it.
 _OF_ANY_MODEL = (PREDICTION,)
 
 
 class Pipeline(NamedTuple):
-    """A pipeline; every model has one of each kind, and others with another data set or task than its own.
+    """A pipeline: a kind, a model, and optionally another data set or task than the model's own.
 
-    The prediction pipeline is one for all of them.
+    All models share the prediction pipeline.
 
     Attributes:
         kind: one of PIPELINES.
@@ -66,24 +66,24 @@ class Pipeline(NamedTuple):
 
 
 def every_pipeline() -> list[Pipeline]:
-    """Those of all models that are installed."""
+    """The pipelines of all installed models."""
     models = registry.names(registry.MODELS)
     each = [Pipeline(kind, model) for model in models for kind in PIPELINES if kind not in _OF_ANY_MODEL]
     return [*each, *(Pipeline(kind) for kind in _OF_ANY_MODEL)]
 
 
-# Parameters that the find step sets, so that the user cannot.
+# Parameters that the find step sets, not the user.
 FOUND = tuple(name for name in STEPS["find"].results if name != "proceed")
 
 
 def local_defaults(pipeline: Pipeline) -> dict[str, Any]:
-    """Of a run on this machine: smaller batches for a laptop, and what else the data set and the model prefer there."""
+    """Defaults of local runs: smaller batches for a laptop, and the local defaults of data set and model."""
     data = registry.dataset(pipeline.choices["dataset"])
     return {"global_batch_size": 1024, **data.local_defaults, **registry.model(pipeline.model).local_defaults}
 
 
 CLUSTER_DEFAULTS: dict[str, Any] = {"launcher": "mpijob"}
-# Two versions of the same data share most items; with more new items than this, the old vocabulary would hide them.
+# Successive data versions share most items; beyond this share of new items, the old vocabulary would hide them.
 PIPELINE_DEFAULTS: Mapping[str, dict[str, Any]] = {
     TRAINING: {},
     RETRAINING: {"out_of_vocabulary_limit": 0.05},

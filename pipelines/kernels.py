@@ -1,7 +1,7 @@
-"""Compiles the kernels of the host before the first training: ``make setup`` ends with it.
+"""Warms up the cache of compiled CPU kernels, at the end of ``make setup``.
 
-Kernels compile at their first call, for the processor at hand, and stay on disk. A tiny training of each model that has
-kernels calls all of them; what a newcomer's first run would wait for happens while packages are installed.
+Kernels are compiled at their first call, for the host's processor, and cached on disk. A tiny training of each model
+with kernels calls all of them, so that the first real run does not wait for the compiler.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from components.steps.command import command
 from pipelines.temporary import temporary_folder
 
 _RAW = ("--synthetic_users=50", "--synthetic_items=80")
-# SIM's search has histories of its own length; DIEN has no search and DIN no recurrence.
+# SIM searches histories of another length; DIEN has no search, DIN no recurrence.
 _MODELS = {"sim": ("--long_seq_length=90",), "dien": (), "din": ()}
 
 
 def compile_kernels(folder: Path) -> None:
-    """Takes small synthetic data to records, and trains each model on them for an epoch in this process.
+    """Makes records of small synthetic data, and trains each model on them for one epoch in this process.
 
     Raises:
-        RuntimeError: a step failed; it has printed why.
+        RuntimeError: a step failed; it has printed the reason.
     """
     raw, parquet, tfrecord = (str(folder / name) for name in ("raw", "parquet", "tfrecord"))
     _require(command("download", [f"--raw={raw}", *_RAW]))
@@ -41,7 +41,7 @@ def _require(status: int) -> None:
 
 
 def main() -> int:
-    """Compiles silently; a failure is no obstacle, since kernels compile at their first call."""
+    """Compiles silently; a failure is harmless, since kernels are compiled at their first call anyway."""
     with temporary_folder() as folder, (folder / "log").open("w") as log:
         try:
             with redirect_stdout(log), redirect_stderr(log):

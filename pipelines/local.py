@@ -1,4 +1,4 @@
-"""Runs the pipelines on this machine: kfp.local with one process a step, MLflow on SQLite."""
+"""Runs the pipelines on this machine: kfp.local with one process per step, MLflow on SQLite."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ _MODULES = {
 def run(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path | None:
     """Runs a pipeline and returns the path of summary.json.
 
-    A retraining finds the newest data first, and trains on it if it is worth it.
+    A retraining finds the newest data first, and trains if there is enough new data.
 
     Args:
         pipeline: of any kind.
-        values: pipeline parameters by name; the others take their defaults.
-        workdir: where runs, the download cache and MLflow's database live.
+        values: pipeline parameters by name; missing ones take their defaults.
+        workdir: folder of runs, the download cache and MLflow's database.
 
     Returns:
-        The path; of a prediction, the folder of the scores. None if a retraining trained nothing; the terminal shows
-        the reason.
+        The path; for a prediction, the folder of the scores. None if a retraining trained nothing; the reason is
+        printed.
 
     Raises:
-        KfrecError: a bad parameter, an unusable folder, or a step that failed.
+        KfrecError: a bad parameter, an unusable folder, or a failed step.
     """
     arguments = arguments_of(pipeline, values, workdir)
     check_environment(pipeline, arguments)
@@ -67,14 +67,14 @@ def run(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path | 
 
 
 def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
-    """Takes up a run that failed or was stopped; what is finished and valid is not done again.
+    """Resumes a run that failed or was stopped; finished steps with valid outputs are skipped.
 
     Args:
         folder: of the run.
-        values: pipeline parameters by name, which must be those of the run.
+        values: pipeline parameters by name; must equal those of the run.
 
     Returns:
-        As of :func:`run`.
+        See :func:`run`.
 
     Raises:
         KfrecError: the run has finished or is still running, a parameter differs, or a step failed.
@@ -85,7 +85,7 @@ def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
     if record.state_now() == RUNNING:
         raise still_running(folder)
     _require_same_parameters(record, values)
-    # The record has no passwords; those of the call are the run's.
+    # The record omits passwords; the call supplies them.
     record.parameters = arguments_of(record.pipeline, record.parameters | dict(values), folder.parent)
     check_environment(record.pipeline, record.parameters)
     os.environ["MLFLOW_TRACKING_URI"] = tracked_at(record)
@@ -98,7 +98,7 @@ def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
 
 
 def _finish(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path | None:
-    """Runs the steps that are left, writes summary.json and shows it."""
+    """Runs the remaining steps, writes summary.json and shows it."""
     began = time.monotonic() - sum(event["seconds"] for event in earlier.steps.values())
     output.finished.update({name: dict(event) for name, event in earlier.steps.items()})
     output.run_id = earlier.run_id
@@ -124,7 +124,7 @@ def _predicted(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path:
 
 
 def _found(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mapping[str, Any] | None:
-    """The parameters of the training that a retraining found worth it; None if there is nothing new."""
+    """The training parameters of a retraining; None if there is nothing new."""
     from pipelines.retraining import training_arguments
     from pipelines.training import task_of
 
@@ -155,7 +155,7 @@ def _require_same_parameters(record: RunRecord, values: Mapping[str, Any]) -> No
 
 
 def arguments_of(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> dict[str, Any]:
-    """Every parameter of a pipeline; parameters without a value have the local defaults."""
+    """All parameters of a pipeline; missing values take the local defaults."""
     local = {**local_defaults(pipeline), "cache_dir": str(workdir.absolute() / "cache")}
     known = pipeline_parameters(pipeline, local)
     return {name: parameter.plain_default for name, parameter in known.items()} | checked(values, pipeline, local)
@@ -165,7 +165,7 @@ def check_environment(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
     """Checks before the first step that every step can run here.
 
     Raises:
-        KfrecError: an extra is missing, or a cluster for MPIJobs.
+        KfrecError: an extra is missing, or no cluster is configured for MPIJobs.
     """
     _check_installed(arguments)
     _check_launcher(pipeline, arguments)
@@ -194,7 +194,7 @@ def _check_launcher(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
     """Checks before the first step that a cluster for MPIJobs is configured.
 
     Raises:
-        KfrecError: there is none, or its settings are wrong.
+        KfrecError: no cluster is configured, or its settings are wrong.
     """
     if arguments.get("launcher") == MPIJOB:
         from components.train.step import launcher_of
@@ -205,7 +205,7 @@ def _check_launcher(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
 
 
 def _check_data(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
-    """Checks before MLflow's store and a run folder are made that a retraining has data.
+    """Checks that a retraining has data, before the run folder and MLflow's store are created.
 
     Raises:
         KfrecError: there is no data version.
@@ -224,7 +224,7 @@ def train(
     output: StepOutput,
     last: str = "register",
 ) -> None:
-    """Runs the steps of a training up to ``last``, but those that an earlier attempt finished.
+    """Runs the steps of a training up to ``last``, except those that an earlier attempt finished.
 
     Raises:
         KfrecError: a step failed.
@@ -261,7 +261,7 @@ def _told(record: RunRecord, arguments: Mapping[str, Any], output: StepOutput, b
 
 @contextlib.contextmanager
 def _environment(**values: str) -> Iterator[None]:
-    """Sets environment variables for the steps that are started within the block."""
+    """Sets environment variables for steps started within the block."""
     earlier = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -275,7 +275,7 @@ def _environment(**values: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _kfp_local(folder: Path, output: StepOutput) -> Iterator[None]:
-    """kfp.local, set up so that steps are processes of this environment and their output goes to ``output``.
+    """kfp.local with steps as subprocesses of this environment, and stdout redirected to ``output``.
 
     Raises:
         KfrecError: a step failed.

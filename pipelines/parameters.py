@@ -1,4 +1,4 @@
-"""The pipeline's parameters: every step's, by their pipeline-wide names."""
+"""The parameters of all steps of a pipeline, by pipeline-wide name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri", "model_type", "t
 
 
 def step_parameters(step: Step, pipeline: Pipeline) -> list[Parameter]:
-    """The parameters of a step that a user of a pipeline sets."""
+    """The user-settable parameters of a step."""
     return [parameter for parameter in parameters_of(step.parameters(pipeline.choices)) if parameter.name not in BOUND]
 
 
@@ -25,8 +25,8 @@ def pipeline_parameters(pipeline: Pipeline, defaults: Mapping[str, Any] | None =
     """Pipeline-wide name to parameter; a parameter that several steps share appears once.
 
     Args:
-        pipeline: which.
-        defaults: of the place where it runs; they override those of the pipeline and of the catalog.
+        pipeline: the pipeline.
+        defaults: local or cluster defaults; they override those of the pipeline and the catalog.
 
     Raises:
         KfrecError: there is no such model, data set or task.
@@ -44,12 +44,12 @@ def pipeline_parameters(pipeline: Pipeline, defaults: Mapping[str, Any] | None =
 
 
 def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Checks values given by pipeline-wide name and returns them as KFP carries them.
+    """Validates values by pipeline-wide name and returns them as KFP's plain types.
 
     Args:
-        values: those that were given.
-        pipeline: which.
-        defaults: what the others are where it runs; see :func:`pipeline_parameters`.
+        values: to validate.
+        pipeline: the pipeline.
+        defaults: of the other parameters; see :func:`pipeline_parameters`.
 
     Raises:
         KfrecError: an unknown name, a value of the wrong type or out of range, or values that exclude each other.

@@ -11,10 +11,10 @@ UI_PORT = 5000
 
 
 def require_free(port: int) -> None:
-    """Returns if a server can listen on a port.
+    """Checks that a server can listen on a port.
 
     Raises:
-        KfrecError: it could not.
+        KfrecError: it cannot.
     """
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -18,12 +18,12 @@ def prediction_pipeline(
     configure: Configure = lambda task, step: None,
     defaults: Mapping[str, Any] | None = None,
 ) -> GraphComponent:
-    """The pipeline as KFP compiles it, or runs it locally.
+    """The pipeline for KFP's compiler or kfp.local.
 
     Args:
         pipeline: of the kind prediction.
-        configure: applies the settings of the place to each task.
-        defaults: of parameters, in that place.
+        configure: applies cluster settings to each task.
+        defaults: local or cluster defaults of parameters.
     """
 
     def wire(values: Mapping[str, Any]) -> None:

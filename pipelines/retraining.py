@@ -1,4 +1,4 @@
-"""The retraining pipeline: find the newest data and, if it is worth it, run the training pipeline on it.
+"""The retraining pipeline: finds the newest data and, if there is enough, runs the training pipeline on it.
 
 kfp.local supports no conditions, so :mod:`pipelines.local` runs the two halves in sequence.
 """
@@ -17,7 +17,7 @@ from pipelines.training import Configure, pipeline_function, task_of, training_p
 
 
 def training_arguments(pipeline: Pipeline, values: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of the training pipeline: the retraining's own, and what was found."""
+    """The arguments of the training pipeline: the retraining's own and the find step's results."""
     own = {name: values[name] for name in pipeline_parameters(pipeline.of_kind(TRAINING)) if name not in FOUND}
     return own | {name: found[name] for name in FOUND}
 
@@ -27,12 +27,12 @@ def retraining_pipeline(
     configure: Configure = lambda task, step: None,
     defaults: Mapping[str, Any] | None = None,
 ) -> GraphComponent:
-    """The pipeline as KFP compiles it.
+    """The pipeline for KFP's compiler.
 
     Args:
         pipeline: of the kind retraining.
-        configure: applies the settings of the place to each task.
-        defaults: of parameters, in that place.
+        configure: applies cluster settings to each task.
+        defaults: local or cluster defaults of parameters.
     """
     train = training_pipeline(pipeline.of_kind(TRAINING), configure, defaults)
 

@@ -1,7 +1,7 @@
 """The retry budget of a compiled pipeline's tasks.
 
-Argo counts ``backoffMaxDuration`` from the first attempt's start, including the wait for a node: afterwards it starts
-no retry, and ends a running one. KFP's SDK writes 3600 s at most, so the compiled pipeline is changed.
+Argo counts ``backoffMaxDuration`` from the first attempt's start, including the wait for a node; afterwards it starts
+no retry and ends a running one. KFP's SDK caps it at 3600 s, so the compiled pipeline is patched.
 """
 
 from __future__ import annotations
@@ -11,33 +11,33 @@ from typing import Any
 
 from components.errors import KfrecError
 
-# How long each attempt may wait for a node and its image, in seconds.
+# Wait of each attempt for a node and its image, in seconds.
 WAITING = 86_400
-# KFP parses it as a protobuf duration.
+# Maximum of a protobuf duration, as which KFP parses it.
 LONGEST = 315_576_000_000
 
 Json = dict[str, Any]
 
 
 def lengthen_retries(spec: Json, platform: Json) -> None:
-    """Gives every task time for all of its attempts, in place.
+    """Extends the retry budget of every task to all of its attempts, in place.
 
     Args:
         spec: the pipeline's specification, as the SDK compiled it.
-        platform: its platform specification, which has the timeouts.
+        platform: its platform specification, with the timeouts.
     """
     for _, policy, timeout in _retried(spec, platform):
         retries = int(policy["maxRetryCount"])
         wait, factor = float(policy["backoffDuration"].removesuffix("s")), float(policy["backoffFactor"])
-        waits = sum(wait * factor**retry for retry in range(min(retries, 64)))  # more are far beyond LONGEST
+        waits = sum(wait * factor**retry for retry in range(min(retries, 64)))  # more exceed LONGEST anyway
         policy["backoffMaxDuration"] = f"{(retries + 1) * (timeout + WAITING) + int(waits)}s"
 
 
 def check_retries(spec: Json, platform: Json) -> None:
-    """Checks that every task has time for all of its attempts, within KFP's longest duration.
+    """Checks that every task's retry budget covers all of its attempts, within KFP's longest duration.
 
     Raises:
-        KfrecError: one has not; the line names it.
+        KfrecError: names a task that fails the check.
     """
     for step, policy, timeout in _retried(spec, platform):
         attempts, longest = int(policy["maxRetryCount"]) + 1, policy["backoffMaxDuration"]

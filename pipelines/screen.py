@@ -19,13 +19,13 @@ class StepOutput(io.TextIOBase):
 
     Args:
         log: the file.
-        changed: called when a step begins or has finished.
+        changed: called when a step starts or finishes.
 
     Attributes:
         finished: step name to its "finished" event.
         error: the last "error" event's message, empty if there was none.
-        running: the step that runs, empty between two.
-        run_id: the pipeline run's identifier, as the steps were told.
+        running: the current step, empty between steps.
+        run_id: the pipeline run's identifier, from the steps' events.
     """
 
     def __init__(self, log: Path, changed: Callable[[], None] = lambda: None) -> None:
@@ -97,7 +97,7 @@ class StepOutput(io.TextIOBase):
 
 
 def duration(seconds: float) -> str:
-    """A duration for people: "4.2 s", "3 min 07 s"."""
+    """A human-readable duration: "4.2 s", "3 min 07 s"."""
     if seconds < 60:
         return f"{seconds:.1f} s"
     return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
@@ -109,11 +109,11 @@ def table(summary: Mapping[str, Any], since: float, task: TaskDefinition) -> str
     Args:
         summary: the content of summary.json.
         since: time.monotonic() at the start of the run.
-        task: that evaluated the model.
+        task: the model's task.
     """
     metrics, registered = summary["metrics"], summary["registered"]
     rows = [("step", "seconds", "rows")]
-    # Sums the rounded tenths, so that the displayed values add up to the displayed total.
+    # Sums rounded tenths, so that the displayed values add up to the total.
     tenths = {name: round(10 * step["seconds"]) for name, step in summary["steps"].items()}
     total = round(10 * (time.monotonic() - since))
     rows += [(name, f"{tenths[name] / 10:.1f}", f"{step['rows']:,}") for name, step in summary["steps"].items()]

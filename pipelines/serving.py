@@ -1,7 +1,6 @@
 """A KServe InferenceService that serves one version of a registered model with mlflow's own server.
 
-The version is fixed when the manifest is written, so that all replicas serve the same one, also those that start later;
-apply a new manifest to serve a new champion.
+The manifest pins the version, so that all replicas serve the same one; apply a new manifest to serve a new champion.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ _NAME = r"[a-z]([-a-z0-9]{0,50}[a-z0-9])?"
 
 
 def inference_service(model: str, version: str, name: str = "kfrec", registry: str = "") -> dict[str, Any]:
-    """The object.
+    """The InferenceService object.
 
     Args:
         model: name of the registered model.
-        version: of it.
+        version: of the model.
         name: of the object.
         registry: prefix of the image's name.
 
     Raises:
-        KfrecError: the name is none of Kubernetes.
+        KfrecError: not a valid Kubernetes name.
     """
     if not re.fullmatch(_NAME, name):
         raise KfrecError(
@@ -48,7 +47,7 @@ def inference_service(model: str, version: str, name: str = "kfrec", registry: s
             {"secretRef": {"name": "kfrec-mlflow", "optional": True}},
             {"secretRef": {"name": "kfrec-object-store", "optional": True}},
         ],
-        # Loading the model and TensorFlow takes most of the start.
+        # Loading TensorFlow and the model dominates the startup time.
         "startupProbe": {**probe, "periodSeconds": 5, "failureThreshold": 120},
         "readinessProbe": probe,
         "resources": {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"memory": "4Gi"}},
@@ -86,5 +85,5 @@ def inference_service(model: str, version: str, name: str = "kfrec", registry: s
 
 
 def rendered(model: str, version: str, name: str = "kfrec", registry: str = "") -> str:
-    """The object as YAML."""
+    """:func:`inference_service` as YAML."""
     return yaml.safe_dump(inference_service(model, version, name, registry), sort_keys=False, width=120)

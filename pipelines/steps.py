@@ -1,4 +1,4 @@
-"""The steps as KFP components, generated from the catalog: a signature, a docstring and one call."""
+"""The steps as KFP components, generated from the catalog: signature, docstring and one call."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from components.steps.parameter import parameters_of
 from pipelines.defaults import Pipeline
 from pipelines.parameters import BOUND
 
-# KFP's types of artifacts; what is not named is an Artifact.
+# KFP's artifact types; the default is Artifact.
 _TYPES = {"raw": "Dataset", "parquet": "Dataset", "tfrecord": "Dataset", "model": "Model", "champion": "Model"}
 
 
 def artifact_type(name: str) -> str:
-    """The name of KFP's type of an artifact."""
+    """The name of an artifact's KFP type."""
     return _TYPES.get(name, "Artifact")
 
 
 @cache
 def component(step_name: str, pipeline: Pipeline) -> BaseComponent:
-    """A step as a KFP component, with the parameters that it has in a pipeline.
+    """A step as a KFP component, with its parameters in a pipeline.
 
     Args:
         step_name: in the catalog.
-        pipeline: with the model, the data set and the task.
+        pipeline: defines model, data set and task.
     """
     step = STEPS[step_name]
     return dsl.component(base_image=image(step_name), install_kfp_package=False)(_function(step, pipeline))
 
 
 def _function(step: Step, pipeline: Pipeline) -> Any:
-    """The function whose source KFP sends to the step's container."""
+    """The function; KFP sends its source to the step's container."""
     types = {p.name: p.plain_type.__name__ for p in parameters_of(step.parameters(pipeline.choices))}
     arguments = {name: f"Input[{artifact_type(name)}]" for name in step.inputs}
     arguments |= {name: f"Output[{artifact_type(name)}]" for name in step.outputs}
@@ -57,7 +57,7 @@ def _function(step: Step, pipeline: Pipeline) -> Any:
         )
     )
     place = f"<the {step.name} step of {pipeline.name}>"
-    # KFP reads the source of a function where its file is: here.
+    # KFP reads a function's source through linecache.
     linecache.cache[place] = (len(source), None, source.splitlines(keepends=True), place)
     module: dict[str, Any] = {}
     exec("from typing import NamedTuple\nfrom kfp.dsl import *\n", module)

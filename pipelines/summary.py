@@ -28,10 +28,10 @@ def summarise(
 
     Args:
         run_id: the pipeline run.
-        pipeline: with its model, data set and task.
+        pipeline: defines model, data set and task.
         parameters: every pipeline parameter of the run.
         finished: step name to its "finished" event (seconds, rows, counts, outputs).
-        tracking_uri: where MLflow keeps the run.
+        tracking_uri: MLflow's store of the run.
         look: the command that shows the run in MLflow.
     """
     metrics = registry.task(pipeline.choices["task"]).metrics
@@ -61,7 +61,7 @@ def summarise(
         },
         "artifacts": {**outputs, "report": str(Path(outputs["evaluation"]) / "report.html")},
         "mlflow": {"tracking_uri": tracking_uri, "run_id": registration["run_id"]},
-        # What a repetition needs besides the parameters, and is compared with.
+        # For a repetition: its seed, and the digests to compare with.
         "seed": training["seed"],
         "digests": digests_of(finished),
         "look": look,
@@ -69,7 +69,7 @@ def summarise(
 
 
 def digests_of(finished: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
-    """Output name to the digest of its files that two equal runs write alike, see :class:`Step`."""
+    """Output name to the digest of its reproducible files, see :class:`Step`."""
     return {
         name: repeatable(open_artifact(path), STEPS[step].varying).digest
         for step, event in finished.items()

@@ -26,7 +26,7 @@ _SCRATCH = {"volume_name": "scratch", "mount_path": "/tmp"}
 
 
 class Toleration(TypedDict, total=False):
-    """A toleration, as :func:`kfp.kubernetes.add_toleration` takes it."""
+    """Arguments of :func:`kfp.kubernetes.add_toleration`."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     key: str
@@ -37,7 +37,7 @@ class Toleration(TypedDict, total=False):
 
 
 class NodeAffinity(TypedDict, total=False):
-    """As in a pod."""
+    """A pod's ``affinity.nodeAffinity``."""
 
     __pydantic_config__ = CLOSED  # type: ignore[misc]
     requiredDuringSchedulingIgnoredDuringExecution: Mapping[str, Any]
@@ -113,7 +113,7 @@ class TaskSettings:
         for name, value in self.annotations.items():
             kubernetes.add_pod_annotation(task, name, value)
         if terms := _node_affinity_terms(self.node_affinity):
-            # This SDK has the field and no function for it; KFP's driver reads it since 2.14.
+            # The SDK has no function for this field; KFP's driver reads it since 2.14.
             task.platform_config["kubernetes"]["nodeAffinity"] = terms
 
 
@@ -123,8 +123,8 @@ class ClusterSettings:
 
     Attributes:
         registry: prefix of the images' names.
-        steps: by the step's name.
-        source: the file they come from, for messages.
+        steps: step name to its settings.
+        source: their file, for messages.
     """
 
     registry: str
@@ -141,16 +141,16 @@ class ClusterSettings:
             raise KfrecError(f"{self.source}: settings of the step {step}: {reason}; correct them") from None
 
     def without_cache(self) -> ClusterSettings:
-        """The same, but no step reuses cached outputs."""
+        """A copy with caching disabled for all steps."""
         steps = {name: dataclasses.replace(settings, cache=False) for name, settings in self.steps.items()}
         return dataclasses.replace(self, steps=steps)
 
 
 def _node_affinity_terms(affinity: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """A pod's nodeAffinity as the terms of KFP's platform specification; those with a weight are preferences.
+    """A pod's nodeAffinity as terms of KFP's platform specification; terms with a weight are preferences.
 
     Raises:
-        ValueError: it does not have Kubernetes' form.
+        ValueError: not a valid nodeAffinity.
     """
     from google.protobuf import json_format
     from kfp.kubernetes import kubernetes_executor_config_pb2 as kfp
@@ -174,7 +174,7 @@ def load_settings(file: Path | None = None, registry: str = "") -> ClusterSettin
         registry: prefix of the images' names.
 
     Raises:
-        KfrecError: no such file, not YAML, an unknown name, or a value of the wrong type; the line says which.
+        KfrecError: no such file, not YAML, an unknown name, or a value of the wrong type.
     """
     layers = [_read(path) for path in (DEFAULTS, file) if path is not None]
     steps = {}

@@ -1,4 +1,4 @@
-"""The folder for temporary files of a run: leftovers of its steps are removed with the run, or with the next one."""
+"""The temporary folder of a run; leftovers of its steps are removed at its end, or by the next run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PREFIX = "kfrec-run-"
 
 @contextmanager
 def temporary_folder() -> Iterator[Path]:
-    """Yields a folder below TMPDIR and removes it at the end, as well as the folders of killed runs.
+    """Yields a folder below TMPDIR and removes it at the end; also removes those of killed runs.
 
     Raises:
         KfrecError: no folder for temporary files can be written.
@@ -40,7 +40,7 @@ def temporary_folder() -> Iterator[Path]:
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Removes the folder of a dead run: one of this user without a lock holder."""
+    """Removes a folder of this user that no process holds the lock of."""
     try:
         if folder.is_symlink() or folder.stat().st_uid != os.getuid():
             return

@@ -26,7 +26,7 @@ def _wire(pipeline: Pipeline, values: Mapping[str, Any], configure: Configure, e
     """Connects the steps; ``values`` are the pipeline's parameters by pipeline-wide name."""
 
     def run(name: str, **inputs: Any) -> Any:
-        """The step's output: of its task, or of an earlier attempt."""
+        """The step's output, from its task or an earlier attempt."""
         (output,) = STEPS[name].outputs
         if name in earlier.steps:
             kind = getattr(dsl, artifact_type(output))
@@ -42,7 +42,7 @@ def _wire(pipeline: Pipeline, values: Mapping[str, Any], configure: Configure, e
 
 
 def up_to(last: str) -> tuple[str, ...]:
-    """The steps of a training, in order, up to this one."""
+    """The steps of a training up to ``last``, in order."""
     steps = PIPELINES[TRAINING]
     return steps[: steps.index(last) + 1]
 
@@ -52,9 +52,9 @@ def task_of(name: str, pipeline: Pipeline, values: Mapping[str, Any], run_id: st
 
     Args:
         name: of the step.
-        pipeline: that it belongs to.
+        pipeline: of the step.
         values: the pipeline's parameters by pipeline-wide name.
-        run_id: of the pipeline run that it goes on with; empty is KFP's own.
+        run_id: of the resumed pipeline run; empty is KFP's placeholder.
         inputs: artifacts by name.
     """
     step, made = STEPS[name], component(name, pipeline)
@@ -68,7 +68,7 @@ def task_of(name: str, pipeline: Pipeline, values: Mapping[str, Any], run_id: st
 def pipeline_function(
     wire: Callable[[Mapping[str, Any]], None], summary: str, parameters: Mapping[str, Parameter]
 ) -> Callable[..., None]:
-    """A function with these parameters as its signature and docstring, in the form that KFP inspects."""
+    """A function with these parameters in its signature and docstring, for KFP to inspect."""
 
     def pipeline(*values: Any) -> None:
         wire(dict(zip(parameters, values, strict=True)))
@@ -92,14 +92,14 @@ def training_pipeline(
     earlier: Earlier = Earlier(),  # noqa: B008
     last: str = "register",
 ) -> GraphComponent:
-    """The pipeline as KFP compiles it, or runs it locally.
+    """The pipeline for KFP's compiler or kfp.local.
 
     Args:
         pipeline: of the kind training.
-        configure: applies the settings of the place to each task.
-        defaults: of parameters, in that place.
-        earlier: the finished steps of an earlier attempt, whose outputs are taken instead; at least one step is left.
-        last: the last step; the others are left out.
+        configure: applies cluster settings to each task.
+        defaults: local or cluster defaults of parameters.
+        earlier: finished steps of an earlier attempt, to reuse their outputs; at least one step must remain.
+        last: the last step to run.
     """
     summary = f"Raw logs to a trained, evaluated and registered model: {registry.model(pipeline.model).title}."
     parameters = pipeline_parameters(pipeline, defaults)

@@ -1,1 +1,1 @@
-"""Shared code of the steps that use a Kubernetes cluster; imported only by these."""
+"""Shared code of steps that use a Kubernetes cluster; only they import it."""

@@ -1,4 +1,4 @@
-"""The part of the Kubernetes API that steps need, through the official client; retries while the server is down.
+"""The steps' subset of the Kubernetes API, through the official client; retries while the server is down.
 
 :mod:`components.cluster.rights` lists the required rights.
 """
@@ -49,16 +49,16 @@ class Expired(Exception):
 
 @dataclass(frozen=True)
 class Kind:
-    """The custom objects that a step works with.
+    """A kind of custom object.
 
     Attributes:
         name: such as MPIJob.
-        group: of its API.
-        version: of its API.
+        group: API group.
+        version: API version.
         plural: its name in paths.
-        pod_label: of its pods; the value is the object's name.
+        pod_label: label of its pods; the value is the object's name.
         asked_by: the parameter that requests one, for the message that no cluster is configured.
-        instead: the alternative that needs no cluster.
+        instead: the alternative without a cluster.
     """
 
     name: str
@@ -72,12 +72,12 @@ class Kind:
 
 @dataclass(frozen=True)
 class Patience:
-    """How long an API server may be unavailable.
+    """Retry budget for an unavailable API server, with exponential backoff.
 
     Attributes:
         longest: seconds without an answer before giving up.
-        first_wait: seconds before the second try; doubles up to longest_wait.
-        longest_wait: seconds between two tries at most.
+        first_wait: seconds before the first retry; doubles up to longest_wait.
+        longest_wait: maximum seconds between retries.
     """
 
     longest: float = 900.0
@@ -91,8 +91,8 @@ class Cluster:
 
     Attributes:
         kind: of the objects.
-        namespace: where they and their pods are.
-        patience: with the API server.
+        namespace: of the objects and their pods.
+        patience: retry budget.
         tell: called with a line for the user.
     """
 
@@ -110,7 +110,7 @@ class Cluster:
         """Creates an object.
 
         Raises:
-            Refused: 409 where one of its name exists, 403 over quota or not allowed, 422 where it is not valid.
+            Refused: 409 already exists, 403 over quota or forbidden, 422 invalid.
         """
         return self._asked(
             lambda: self._objects.create_namespaced_custom_object(*self._place, body, _request_timeout=_TIMEOUT)
@@ -138,11 +138,11 @@ class Cluster:
         )
 
     def delete(self, name: str, longest: float | None = None) -> None:
-        """Deletes an object and its pods; does nothing if it is gone already. It exists until its pods have ended.
+        """Deletes an object after its pods (foreground); does nothing if it is gone already.
 
         Args:
             name: of the object.
-            longest: seconds to wait for an unavailable API server; None is the usual patience.
+            longest: seconds to wait for an unavailable API server; None is the retry budget.
         """
         options = client.V1DeleteOptions(propagation_policy="Foreground")
         self._found(
@@ -153,7 +153,7 @@ class Cluster:
         )
 
     def delete_at_the_end(self, name: str, longest: float) -> None:
-        """Deletes the object of a step that ends; reports errors without hiding why the step ends.
+        """Deletes the object of an ending step; reports errors without masking the step's own.
 
         Args:
             name: of the object.
@@ -162,7 +162,7 @@ class Cluster:
         try:
             try:
                 self.delete(name, longest)
-            except Stopped:  # asked to stop just now, which happens only once
+            except Stopped:  # raised only once
                 self.delete(name, longest)
                 raise
         except (Refused, KfrecError) as error:
@@ -175,7 +175,7 @@ class Cluster:
         """Yields ("ADDED", "MODIFIED" or "DELETED", object) for changes after ``version``, for some seconds.
 
         Raises:
-            Expired: the version is too old, or the connection broke: ``get`` the job and watch from there.
+            Expired: the version is too old, or the connection broke: ``get`` the object and watch from its version.
             Refused: watching is not allowed.
         """
         stream = watch.Watch().stream(
@@ -197,12 +197,12 @@ class Cluster:
             raise Expired from error
 
     def pod(self, name: str) -> Json | None:
-        """A pod of any kind, or None if there is none."""
+        """Any pod, or None if there is none."""
         found = self._found(lambda: self._core.read_namespaced_pod(name, self.namespace, _request_timeout=_TIMEOUT))
         return self._core.api_client.sanitize_for_serialization(found)
 
     def workflow(self, name: str) -> Json | None:
-        """A Workflow of Argo, or None if there is none."""
+        """An Argo Workflow, or None if there is none."""
         place = "argoproj.io", "v1alpha1", self.namespace, "workflows"
         return self._found(lambda: self._objects.get_namespaced_custom_object(*place, name, _request_timeout=_TIMEOUT))
 
@@ -217,7 +217,7 @@ class Cluster:
         return sorted(plain["items"], key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
 
     def events(self, name: str) -> list[Json]:
-        """The events of the object of this name."""
+        """The events of an object."""
         found = self._asked(
             lambda: self._core.list_namespaced_event(
                 self.namespace, field_selector=f"involvedObject.name={name}", _request_timeout=_TIMEOUT
@@ -226,7 +226,7 @@ class Cluster:
         return self._core.api_client.sanitize_for_serialization(found)["items"]
 
     def events_of(self, kind: str, name: str) -> list[Json]:
-        """The events of the objects of a kind whose names begin with this one and a dash."""
+        """The events of the objects of a kind with the name prefix ``<name>-``."""
         found = self._asked(
             lambda: self._core.list_namespaced_event(
                 self.namespace, field_selector=f"involvedObject.kind={kind}", _request_timeout=_TIMEOUT
@@ -238,7 +238,7 @@ class Cluster:
     def log(
         self, pod: str, *, follow: bool, since_seconds: int | None = None, tail: int | None = None
     ) -> Iterator[str]:
-        """Lines of a pod's log, each after its timestamp and a blank.
+        """Lines of a pod's log, each as "timestamp text".
 
         Raises:
             Expired: the connection broke.
@@ -271,7 +271,7 @@ class Cluster:
         return self.kind.group, self.kind.version, self.namespace, self.kind.plural
 
     def _found(self, question: Callable[[], T], longest: float | None = None) -> T | None:
-        """The answer to a question about one object, or None where there is no such object."""
+        """The response to a request for one object, or None on 404."""
         try:
             return self._asked(question, longest)
         except Refused as refused:
@@ -283,8 +283,8 @@ class Cluster:
         """Retries a request until the server answers.
 
         Raises:
-            Refused: the answer is no.
-            KfrecError: no answer for as long as patience lasts.
+            Refused: the server rejected the request.
+            KfrecError: the retry budget is spent.
         """
         longest = self.patience.longest if longest is None else min(longest, self.patience.longest)
         started, wait, told = time.monotonic(), self.patience.first_wait, False
@@ -314,15 +314,15 @@ class Cluster:
 
 
 def connect(kind: Kind, namespace: str = "", **options: Any) -> Cluster:
-    """The cluster this pod runs in, or else the one of the kubeconfig.
+    """The cluster of this pod, or else of the kubeconfig.
 
     Args:
-        kind: of the objects to work with.
-        namespace: where to work; empty is the pod's own, or that of the kubeconfig's context.
+        kind: of the objects.
+        namespace: empty is the pod's own, or that of the kubeconfig's context.
         options: see :class:`Cluster`.
 
     Raises:
-        KfrecError: there is neither.
+        KfrecError: no cluster is configured.
     """
     try:
         own = find_cluster()
@@ -335,24 +335,24 @@ def connect(kind: Kind, namespace: str = "", **options: Any) -> Cluster:
 
 
 class NoCluster(Exception):
-    """This process is in no pod, and there is no kubeconfig; the text says what is wrong with it."""
+    """Neither a pod nor a valid kubeconfig; the text is the client's error."""
 
 
 def find_cluster() -> str:
-    """Configures the client for the cluster this pod runs in, or else for that of the kubeconfig.
+    """Configures the client for the cluster of this pod, or else of the kubeconfig.
 
     Returns:
-        The pod's own namespace, or that of the kubeconfig's context; empty where it names none.
+        The pod's own namespace, or that of the kubeconfig's context; may be empty.
 
     Raises:
-        NoCluster: there is neither.
+        NoCluster: neither exists.
     """
     try:
         config.load_incluster_config()
         return _OWN_NAMESPACE.read_text().strip() if _OWN_NAMESPACE.is_file() else ""
     except config.ConfigException:
         try:
-            file = os.environ.get("KUBECONFIG")  # the client itself reads the variable only when it is imported
+            file = os.environ.get("KUBECONFIG")  # the client reads the variable only at import
             config.load_kube_config(file)
             return str(config.list_kube_config_contexts(file)[1]["context"].get("namespace", ""))
         except (config.ConfigException, yaml.YAMLError, TypeError, KeyError, ValueError) as error:

@@ -1,7 +1,7 @@
 """The owner of the objects that a step creates: the Workflow of the pipeline run.
 
-The step's own pod is a worse owner: the loss of its node would delete a healthy job too, and failed pods are kept as
-long as their Workflow.
+The step's own pod is a worse owner: the loss of its node would delete a healthy job, and failed pods live as long as
+their Workflow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _KIND, _LABEL = "Workflow", "workflows.argoproj.io/workflow"
 
 @dataclass(frozen=True)
 class Owner:
-    """The owner of another object: the run's Workflow. Kubernetes deletes the object with its owner."""
+    """The owner of an object; Kubernetes deletes the object with it."""
 
     name: str
     uid: str
@@ -30,7 +30,7 @@ class Owner:
 
 
 class Pod(NamedTuple):
-    """The pod that a step runs in, from the environment that pipelines/task_settings.yaml sets; empty outside a pod."""
+    """A step's pod, from the environment set by pipelines/task_settings.yaml; empty outside a pod."""
 
     namespace: str
     name: str
@@ -43,15 +43,15 @@ def own_pod() -> Pod:
 
 
 def find_owner(cluster: Cluster, pod: Pod) -> Owner | None:
-    """The Workflow of a step's pod, or the pod itself where the Workflow cannot be found.
+    """The Workflow of a step's pod, or the pod itself if the Workflow cannot be found.
 
     Args:
-        cluster: where the object is to be.
+        cluster: of the owned object.
         pod: of the step.
 
     Returns:
-        The owner; None where there is no pod or it is in another namespace: Kubernetes removes objects whose owner is
-        not in theirs.
+        The owner; None without a pod, or if it is in another namespace: Kubernetes garbage-collects objects with an
+        owner in another namespace.
     """
     if not (pod.name and pod.uid) or pod.namespace not in ("", cluster.namespace):
         return None

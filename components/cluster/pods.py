@@ -1,4 +1,4 @@
-"""Why pods do not start and why they ended, as one-line messages."""
+"""One-line reasons why pods do not start or have ended."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ def diagnosed(what: str, question: Callable[[], T], say: Callable[[str], None]) 
     """The result of a diagnostic request, or None if it fails: a failed diagnosis must not end a step."""
     try:
         return question()
-    except Exception as error:  # whatever it is
+    except Exception as error:  # a diagnosis may fail in any way
         say(f"cannot see {what} ({error}); continuing without it")
         return None
 
 
 def one_line(text: str | None) -> str:
-    """A message without line ends."""
+    """A message on one line."""
     return " ".join((text or "").split())

@@ -1,4 +1,4 @@
-"""The rights in Kubernetes that the steps' service account needs.
+"""The Kubernetes rights that the steps' service account needs.
 
 manifests/base/rights.yaml grants them, and ``kfrec doctor --cluster`` checks them.
 """
@@ -14,9 +14,9 @@ class Right:
 
     Attributes:
         group: API group; empty is the core group.
-        resource: in plural, with its subresource after a slash.
-        verbs: the verbs used.
-        without: the consequence for a training if it is missing; empty if a training is impossible without it.
+        resource: plural, with a subresource after a slash.
+        verbs: required verbs.
+        without: effect on a training if the right is missing; empty if training is impossible without it.
     """
 
     group: str

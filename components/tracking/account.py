@@ -1,7 +1,7 @@
-"""The account that the steps write as, in the MLflow server's database: ``python -m components.tracking.account``.
+"""Creates the steps' account in the MLflow server's database: ``python -m components.tracking.account``.
 
-Runs before the server starts. The account is not an admin: it can create experiments and registered models, which it
-then owns, and read those of others. It may also write to those that existed when the account was created.
+Runs before the server starts. The account is no admin: it can create experiments and registered models, which it then
+owns, and read those of others. It may also write to those that existed at its creation.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def make_account(name: str, password: str, store: str) -> str:
     Args:
         name: of the account.
         password: of the account.
-        store: address of the database of runs and models; MLFLOW_AUTH_CONFIG_PATH names that of the accounts.
+        store: URI of the database of runs and models; MLFLOW_AUTH_CONFIG_PATH names that of the accounts.
 
     Returns:
         One line about the change.
 
     Raises:
-        KfrecError: a database cannot be used, or MLflow does not take the password.
+        KfrecError: a database cannot be used, or MLflow rejects the password.
     """
     from mlflow.exceptions import MlflowException
     from mlflow.server.auth.config import read_auth_config

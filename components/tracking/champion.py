@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 CHAMPION = "champion"
-# Tags of a version: which data it was trained on, and how many rows that had.
+# Tags of a version: the version and row count of its training data.
 DATA_VERSION, ROWS = "kfrec.data_version", "kfrec.rows"
-# Tag of a version: folder or URI of the records that it was registered with.
+# Tag of a version: folder or URI of its records at registration.
 DATA = "kfrec.data"
 
 
 class FilesGone(KfrecError):
-    """A version whose files cannot be fetched, and why."""
+    """The files of a version cannot be fetched."""
 
 
 def champion_of(client: MlflowClient, name: str) -> ModelVersion | None:
-    """The version that has the alias champion, if any."""
+    """The version with the alias champion, if any."""
     from mlflow.exceptions import MlflowException
 
     try:
@@ -39,7 +39,7 @@ def champion_of(client: MlflowClient, name: str) -> ModelVersion | None:
 
 
 def versions_of(client: MlflowClient, name: str) -> list[ModelVersion]:
-    """All versions of a model; none where it has never been registered."""
+    """All versions of a model; empty if it has never been registered."""
     return list(client.search_model_versions(f"name = '{name}'"))
 
 
@@ -67,9 +67,9 @@ def download_version(client: MlflowClient, name: str, version: str, folder: Path
 
 @contextmanager
 def using_store_of(client: MlflowClient) -> Iterator[None]:
-    """Configures mlflow's functions that take no client for the same store, for the block.
+    """Points mlflow's module-level functions at the client's store within the block.
 
-    mlflow keeps the addresses in the environment, where the next store of this process would find them.
+    mlflow stores the URIs in the environment; they are restored, or they would affect this process's next store.
     """
     import mlflow
 

@@ -1,4 +1,4 @@
-"""The data of a run: its name, the parameters it was made with, and its splits as MLflow's dataset inputs."""
+"""Lineage of a run: name and parameters of its data, and its splits as MLflow's dataset inputs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from components.tracking.run import TrackedRun
 
 # MLflow's context of each split.
 _CONTEXTS = {"train": "training", "test": "testing"}
-# The length of an artifact's digest that MLflow accepts.
+# Maximum length of a digest in MLflow.
 _DIGEST_LENGTH = 36
-# What the name of a metric may not have, and its length.
+# Characters that MLflow rejects in a metric's name, and the maximum length.
 _NOT_IN_A_NAME, _NAME_LENGTH = re.compile(r"[^/\w.\- :]"), 250
 
 
 def data_name(data: Artifact) -> str:
-    """A name of the data for people: its version, else the last part of its source, else its digest."""
+    """A display name of the data: its version, else the last part of its source, else its digest."""
     download = data.history.get("download", {})
     source = urlsplit(str(download.get("source", "")))
     place = (source.path.rstrip("/") or source.netloc.rpartition("@")[2]).rpartition("/")[2]
@@ -44,8 +44,8 @@ def log_splits(run: Tracked, data: Artifact, place: str = "", splits: Sequence[s
     Args:
         run: an open run.
         data: the records.
-        place: URI where they are, where that is not the artifact's folder.
-        splits: which.
+        place: URI of the records, if not the artifact's folder.
+        splits: to log.
     """
     where = data.data_uri or place or str(data.path.absolute())
     run.log_inputs(
@@ -56,8 +56,8 @@ def log_splits(run: Tracked, data: Artifact, place: str = "", splits: Sequence[s
 def log_profile(run: TrackedRun, data: Artifact, profile: Profile) -> None:
     """Logs the profile of the raw data as ``data/profile.json``, and its numbers as metrics.
 
-    A metric is ``data.rows.<table>``, ``data.malformed.<table>`` or, for what was checked,
-    ``data.<check>.<table>.<column>``. The tag ``kfrec.data_checks`` says what is above its limit.
+    Metrics are ``data.rows.<table>``, ``data.malformed.<table>`` and, for each check,
+    ``data.<check>.<table>.<column>``. The tag ``kfrec.data_checks`` lists the checks above their limits.
     """
     numbers: dict[str, float] = {}
     for name, table in profile.tables.items():
@@ -73,7 +73,7 @@ def log_profile(run: TrackedRun, data: Artifact, profile: Profile) -> None:
 
 
 def metric_name(name: str) -> str:
-    """A name as MLflow accepts it, which groups metrics by what precedes a slash."""
+    """A valid MLflow metric name; MLflow groups metrics by the part before a slash."""
     parts = (part if part.strip(". ") else "_" for part in _NOT_IN_A_NAME.sub("_", name).split("/"))
     return "/".join(parts)[:_NAME_LENGTH]
 

@@ -1,6 +1,6 @@
 """MLflow's SQLite database: created in a temporary file and renamed, so that a kill never leaves a partial one.
 
-mlflow itself runs its 68 migrations on the file in place, without a lock and outside a transaction.
+mlflow itself runs its 68 migrations in place, without a lock and outside a transaction.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _COMPANIONS = ("-journal", "-wal", "-shm")
 _UNFINISHED = "_alembic_tmp_"
 _BUSY_SECONDS = 20
 _FAULTS_OF_THE_DISK = ("disk is full", "disk I/O error")
-# Two tables that every version of MLflow has; they identify an older database as MLflow's.
+# Tables of every MLflow version; they identify an older database as MLflow's.
 _SINCE_EVER = {"experiments", "runs"}
-# mlflow logs the traceback of every error of a database that it also raises.
+# mlflow also logs the traceback of every database error that it raises.
 _CHATTY = {"mlflow": logging.ERROR, "alembic": logging.ERROR, "mlflow.store.db.utils": logging.CRITICAL}
 _ELSEWHERE = "set MLFLOW_TRACKING_URI to another file, or choose another workdir"
 
@@ -57,7 +57,7 @@ def prepare_database(database: Path) -> None:
         database: absolute path of the file.
 
     Raises:
-        KfrecError: a newer MLflow or another program wrote it, it is in use, or the place cannot be written.
+        KfrecError: a newer MLflow or another program wrote it, it is in use, or its folder cannot be written.
     """
     try:
         if _is_ready(database):
@@ -81,7 +81,7 @@ def quieten() -> None:
 
 
 def _is_ready(database: Path) -> bool:
-    """Whether nothing is to be done.
+    """Whether the database has the installed MLflow's schema.
 
     Raises:
         KfrecError: this MLflow must not change the database.
@@ -97,7 +97,7 @@ def _is_ready(database: Path) -> bool:
 
 
 def _make_ready(database: Path) -> None:
-    if _is_ready(database):  # made by the process that had the lock before
+    if _is_ready(database):  # another process prepared it before this one got the lock
         return
     state, why = _look(database)
     if state is not _State.MISSING and (user := _opened_by(database)):
@@ -115,7 +115,7 @@ def _make_ready(database: Path) -> None:
 
 
 def _look(database: Path) -> tuple[_State, str]:
-    """The kind of file at ``database``, and its defect."""
+    """The state of the file, and its defect."""
     try:
         with database.open("rb") as file:
             head = file.read(len(_MAGIC))
@@ -149,7 +149,7 @@ def _look(database: Path) -> tuple[_State, str]:
 
 
 def _open(database: Path) -> sqlite3.Connection:
-    """Opens an existing database; for writing, because the journal of a killed process must be rolled back."""
+    """Opens an existing database read-write, because the journal of a killed process must be rolled back."""
     return sqlite3.connect(f"{database.as_uri()}?mode=rw", uri=True, timeout=_BUSY_SECONDS)
 
 
@@ -158,7 +158,7 @@ def _tables(connection: sqlite3.Connection) -> set[str]:
 
 
 def _schema_revisions() -> tuple[set[str], set[str]]:
-    """All schema revisions of the installed MLflow and the newest, from its migration files: mlflow is not imported."""
+    """All and the newest schema revisions of the installed MLflow, parsed from its migration files (no import)."""
     package = importlib.util.find_spec("mlflow")
     places = package.submodule_search_locations if package else None
     known, followed = set[str](), set[str]()
@@ -172,7 +172,7 @@ def _schema_revisions() -> tuple[set[str], set[str]]:
 
 
 def _tables_of_others(database: Path) -> str:
-    """Tables of a readable database that no MLflow up to this version creates."""
+    """Tables of a readable database that are not MLflow's, comma-separated."""
     from mlflow.store.db.utils import Base
 
     if not database.stat().st_size:
@@ -187,7 +187,7 @@ def _tables_of_others(database: Path) -> str:
 
 
 def _opened_by(database: Path) -> int | None:
-    """Another process that has the file open, as far as this user may see."""
+    """The pid of another process with the file open, as far as this user may see."""
     wanted = {str(database.resolve()) + suffix for suffix in ("", *_COMPANIONS)}
     for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):  # ended meanwhile, or another user's
@@ -207,7 +207,7 @@ def _locked(database: Path) -> Iterator[None]:
 
 
 def _set_aside(database: Path, why: str) -> None:
-    """Renames the database and its journals, the journals first: they must not be applied to the next database."""
+    """Renames the journals, then the database: journals must not be applied to the next database."""
     aside = f"{database.name}.broken-{time.strftime('%Y%m%d-%H%M%S')}"
     for suffix in (*_COMPANIONS, ""):
         part = database.with_name(database.name + suffix)
@@ -222,7 +222,7 @@ class _MigrationFailed(Exception):
 
 
 def _create(database: Path) -> None:
-    """Creates an empty database in a temporary file next to its place, then renames it."""
+    """Creates an empty database in a temporary file in the same folder, then renames it."""
     import mlflow.store.db.utils as mlflow_database
 
     fresh = _fresh(database)
@@ -232,7 +232,7 @@ def _create(database: Path) -> None:
 
 
 def _upgrade(database: Path) -> None:
-    """Upgrades a copy, which takes the place of the database once it is complete."""
+    """Upgrades a copy, then replaces the database with it."""
     import mlflow.store.db.utils as mlflow_database
 
     fresh = _fresh(database)
@@ -254,11 +254,11 @@ def _fresh(database: Path) -> Path:
 
 @contextmanager
 def _migrating(fresh: Path) -> Iterator[Engine]:
-    """An engine of mlflow's for the file.
+    """mlflow's SQLAlchemy engine for the file.
 
     Raises:
         _MigrationFailed: the file's content is at fault.
-        sqlite3.OperationalError: the disk is.
+        sqlite3.OperationalError: the disk is at fault.
     """
     import mlflow.store.db.utils as mlflow_database
     from alembic.util import CommandError

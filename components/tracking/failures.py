@@ -12,9 +12,9 @@ from components.secrets import without_password
 _WORDS = 200
 _ASK_SECONDS = 10
 _ELSEWHERE = "set MLFLOW_TRACKING_URI to sqlite:///FILE or to a server's http:// address"
-# The package of a database driver, if its name differs from the module's.
+# Module to package of database drivers with differing names.
 _PACKAGES = {"psycopg": "psycopg[binary]", "psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
-# Statuses caused by the server or the account, independently of the request.
+# Statuses that depend on the server or the account, not on the request.
 _NOT_THE_REQUEST = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.TOO_MANY_REQUESTS)
 _DATABASE_REMEDIES = {
     "readonly database": "give this user the right to write to the file and its folder",
@@ -27,11 +27,11 @@ _DATABASE_REMEDIES = {
 
 
 def unusable(uri: str, error: Any) -> KfrecError:
-    """The line for a store or server that cannot be used.
+    """The error for an unusable store or server.
 
     Args:
         uri: of the store; a password in it is not shown.
-        error: what mlflow or SQLAlchemy raised.
+        error: from mlflow or SQLAlchemy.
     """
     place, reason = f"MLflow at {without_password(uri)}", _one_line(error)
     if isinstance(error, ModuleNotFoundError):
@@ -54,7 +54,7 @@ def is_unreachable(error: Exception) -> bool:
 
 
 def status_of(error: Exception) -> int | None:
-    """The HTTP status that a server refused a request with, if that is what happened."""
+    """The HTTP status of an MLflow error if the server or the account caused it, else None."""
     from mlflow.exceptions import RestException
 
     found = re.search(r"failed with error code (\d{3})|too many (\d{3}) error responses", str(error))
@@ -65,7 +65,7 @@ def status_of(error: Exception) -> int | None:
 
 
 def is_of_the_store(error: Exception) -> bool:
-    """Whether an MLflow error is caused by the store rather than by the request."""
+    """Whether the store, not the request, caused an MLflow error."""
     from sqlalchemy.exc import DBAPIError
 
     return is_unreachable(error) or status_of(error) is not None or isinstance(error.__cause__, DBAPIError)
@@ -87,9 +87,9 @@ def _answered(place: str, status: int, error: Exception) -> KfrecError:
 
 
 def _words_of(error: Exception) -> str:
-    """The server's message: from its JSON, or the text of its page.
+    """The server's message, from its JSON or HTML response.
 
-    mlflow drops the response of a request that it has retried; a read request is sent once more.
+    mlflow drops the response of a retried request; a GET request is sent once more.
     """
     from mlflow.exceptions import RestException
 

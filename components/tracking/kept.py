@@ -1,6 +1,6 @@
-"""What a training logs while no MLflow server answers: kept beside the model, and delivered by the next step.
+"""Buffers a training's logs while the MLflow server is unavailable; the next step delivers them.
 
-A training is hours of work, so a server that is away must not end it. Other steps are short and need the server.
+A training takes hours, so an unavailable server must not end it. Other steps are short and need the server.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from components.tracking.failures import is_of_the_store, unusable
 from components.tracking.run import TrackedRun, open_run
 
 _NAME = "_tracking.json"
-# What of :class:`Tracked` is kept. A file in object storage may be anybody's, so nothing else is called.
+# Allowlist of buffered methods of :class:`Tracked`: a file in object storage is untrusted input.
 _LOGGED = ("log_parameters", "log_series", "set_tags", "log_inputs", "log_artifact")
 _FINISHED = "FINISHED"
 
 
 class Tracked(Protocol):
-    """What a step logs to; see :class:`TrackedRun`."""
+    """The interface that steps log to; see :class:`TrackedRun`."""
 
     def age(self) -> int: ...
     def log_parameters(self, parameters: Mapping[str, Any]) -> None: ...
@@ -40,11 +40,11 @@ class Tracked(Protocol):
 
 
 class KeptRun:
-    """A run that takes what is logged also while the server is away.
+    """A run that buffers its logs while the server is unavailable.
 
     Args:
-        run: the MLflow run; None while none could be opened.
-        which: experiment, pipeline run and title, with which :func:`open_run` opens it later.
+        run: the MLflow run; None if it could not be opened.
+        which: experiment, run_id and title, for a later :func:`open_run`.
     """
 
     def __init__(self, run: TrackedRun | None, which: Mapping[str, str]) -> None:
@@ -87,7 +87,7 @@ class KeptRun:
                 self._answers = False
                 _say(unusable(self._run.client.tracking_uri, error))
         if what == "log_artifact":
-            given["path"] = Path(given["path"]).name  # the model's folder has it wherever it is by then
+            given["path"] = Path(given["path"]).name  # relative to the model's folder, which may move
         self._kept.append({"do": what, "given": given})
 
     def end(self, status: str) -> None:
@@ -103,7 +103,7 @@ class KeptRun:
                 self._answers = False
 
     def undelivered(self) -> str:
-        """What is left to deliver, as JSON; empty if the server has everything."""
+        """The buffered logs as JSON; empty if the server has everything."""
         if self._answers and not self._kept:
             return ""
         return json.dumps({**self._which, "mlflow_run": self._run.id if self._run else "", "log": self._kept}, indent=1)
@@ -111,17 +111,17 @@ class KeptRun:
 
 @contextmanager
 def kept_run(experiment: str, run_id: str, title: str, model: Path, uri: str = "") -> Iterator[KeptRun]:
-    """The run of a training, as :func:`components.tracking.tracked_run`, which outlives an absence of the server.
+    """Like :func:`components.tracking.tracked_run`, for a training; survives an unavailable server.
 
     Args:
         experiment: name of the experiment.
         run_id: of the pipeline run.
         title: of a new run.
-        model: the output, beside which is kept what the server did not get; a later step delivers it.
-        uri: of the output, where that is in object storage.
+        model: the output folder; undelivered logs are written beside it, and a later step delivers them.
+        uri: of the output, if in object storage.
 
     Raises:
-        KfrecError: the server refuses this account, or is none.
+        KfrecError: the server refuses this account, or is not an MLflow server.
     """
     which = {"experiment": experiment, "run_id": run_id, "title": title}
     opened: TrackedRun | None = None
@@ -141,7 +141,7 @@ def kept_run(experiment: str, run_id: str, title: str, model: Path, uri: str = "
 
 
 def deliver_kept(model: Artifact) -> None:
-    """Logs what the server did not get of the training of ``model``; nothing is left of it then.
+    """Delivers the buffered logs of the training of ``model``, then deletes the buffer.
 
     Raises:
         KfrecError: the server does not answer.
@@ -168,7 +168,7 @@ def deliver_kept(model: Artifact) -> None:
             if do == "log_artifact":
                 given["path"] = model.path / Path(given["path"]).name
                 if not given["path"].is_file():
-                    continue  # the step fetched only what it reads; the model has it
+                    continue  # not fetched by this step; the model has it
             getattr(run, do)(**given)
         run.client.set_terminated(run.id, _FINISHED)
     except (KeyError, TypeError, ValueError, AttributeError):

@@ -1,4 +1,4 @@
-"""Records which process has an MLflow run open, so that the next process can end the runs of killed ones."""
+"""Records the owning process of an MLflow run, so that the next process can end runs of killed ones."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
 
 HOST, PROCESS = "kfrec.host", "kfrec.process"
-# Tag of a run that is KILLED, or was before a retry: how this was detected.
+# Tag of a run that is KILLED, or was before a retry: the reason.
 KILLED = "kfrec.killed"
 
 
 def owner_tags() -> dict[str, str]:
-    """Tags of a run that this process has open."""
+    """Tags of a run that this process owns."""
     return {HOST: _host(), PROCESS: f"{os.getpid()}:{start_time(os.getpid())}"}
 
 
 def end_abandoned(client: MlflowClient, experiments: Sequence[str]) -> None:
-    """Ends as KILLED the RUNNING runs of dead processes of this host.
+    """Sets RUNNING runs of dead processes of this host to KILLED.
 
     Args:
         client: of the store.
-        experiments: ids of the experiments to look into.
+        experiments: ids of the experiments to search.
     """
     query = f"attributes.status = 'RUNNING' and tags.`{HOST}` = '{_host()}'"
     for run in client.search_runs(list(experiments), query) if experiments else ():

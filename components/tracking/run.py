@@ -54,7 +54,7 @@ class TrackedRun:
     def log_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Logs parameters, in batches.
 
-        MLflow never changes a parameter: a different value of a re-run is stored as the tag ``changed.<name>``.
+        MLflow's parameters are immutable: a re-run stores a different value as the tag ``changed.<name>``.
         """
         from mlflow.entities import Param
 
@@ -71,11 +71,11 @@ class TrackedRun:
         self.log_parameters({f"{step}.{name}": value for name, value in given.items()})
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        """Logs numbers measured at one step (batch or epoch), or for the whole run where ``step`` is None."""
+        """Logs metrics at one step (batch or epoch), or of the whole run if ``step`` is None."""
         self.log_series([(step or 0, metrics)])
 
     def log_series(self, series: Sequence[tuple[int, Mapping[str, float]]], at: float | None = None) -> None:
-        """Logs (step, metrics) pairs in as few requests as MLflow allows; ``at`` is when, in seconds since 1970."""
+        """Logs (step, metrics) pairs in as few requests as possible; ``at`` is their Unix time in seconds."""
         from mlflow.entities import Metric
 
         now = int((at or time.time()) * 1000)
@@ -91,7 +91,7 @@ class TrackedRun:
             self.client.log_batch(self.id, tags=[RunTag(name, str(v)[:_TAG_LENGTH]) for name, v in tags.items()])
 
     def log_inputs(self, datasets: Sequence[Mapping[str, Any]], context: Sequence[str]) -> None:
-        """Logs the run's data: the fields of each :class:`mlflow.entities.Dataset`, and its context of MLflow's."""
+        """Logs the run's inputs: the fields of each :class:`mlflow.entities.Dataset`, and its MLflow context."""
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         tags = [[InputTag(_CONTEXT, each)] for each in context]
@@ -99,13 +99,13 @@ class TrackedRun:
         self.client.log_inputs(self.id, inputs)
 
     def log_artifact(self, path: Path | str, folder: str | None = None) -> None:
-        """Uploads a file, or a folder with all that is in it, below ``folder`` of the run's artifacts."""
+        """Uploads a file, or a folder recursively, below ``folder`` of the run's artifacts."""
         upload = self.client.log_artifacts if Path(path).is_dir() else self.client.log_artifact
         upload(self.id, str(path), folder)
 
 
 def start_nested(parent: TrackedRun, title: str, tags: Mapping[str, str]) -> str:
-    """Starts a run below ``parent``, in its experiment, and returns its id; a step joins it through MLFLOW_RUN_ID."""
+    """Starts a nested run in the experiment of ``parent`` and returns its id; a step joins it by MLFLOW_RUN_ID."""
     experiment = parent.client.get_run(parent.id).info.experiment_id
     every = {_PARENT: parent.id, GIT_COMMIT: git_commit(), USER: user(), **owner_tags(), **tags}
     known = {name: value for name, value in every.items() if value}
@@ -119,10 +119,10 @@ def open_run(experiment: str, run_id: str, title: str, opened: str = "") -> Trac
         experiment: name of the experiment.
         run_id: of the pipeline run.
         title: of a new run.
-        opened: MLflow's id of the run, where it has one already.
+        opened: MLflow's id of the run, if it exists already.
 
     Raises:
-        Unreachable: the tracking server does not answer, or has a fault.
+        Unreachable: the tracking server does not answer, or fails.
         KfrecError: it refuses, or there is no such run.
     """
     from mlflow.exceptions import MlflowException
@@ -136,16 +136,16 @@ def open_run(experiment: str, run_id: str, title: str, opened: str = "") -> Trac
 
 @contextmanager
 def tracked_run(experiment: str, run_id: str = "", title: str = "run") -> Iterator[TrackedRun]:
-    """Joins or starts an MLflow run; it ends as FINISHED with the block, and can be joined again.
+    """Joins or starts an MLflow run; after the block it is FINISHED, and can be joined again.
 
-    It ends as FAILED if the block raises, and as KILLED if the process is asked to stop. Runs that a killed process of
-    this host left RUNNING are ended first.
+    It is FAILED if the block raises, and KILLED if the process is asked to stop. RUNNING runs of dead processes of this
+    host are ended first.
 
     Args:
-        experiment: name of the experiment, created where it does not exist.
-        run_id: id of the pipeline run; its steps all join the one MLflow run that carries it as the tag
-            ``kfrec.pipeline_run``. Empty joins the run that MLFLOW_RUN_ID names, or else starts a new one.
-        title: what a new run's name begins with, before the time and the beginning of ``run_id``.
+        experiment: name of the experiment, created if it does not exist.
+        run_id: id of the pipeline run; its steps join the one MLflow run with the tag ``kfrec.pipeline_run=<run_id>``.
+            Empty joins the run MLFLOW_RUN_ID, or else starts a new one.
+        title: prefix of a new run's name, before the time and the first characters of ``run_id``.
 
     Raises:
         KfrecError: the tracking server does not answer, or there is no run MLFLOW_RUN_ID.
@@ -166,11 +166,11 @@ def tracked_run(experiment: str, run_id: str = "", title: str = "run") -> Iterat
 
 
 def end_failed(experiment: str, run_id: str) -> None:
-    """Marks the MLflow run of a pipeline run as FAILED; its last finished step left it FINISHED.
+    """Sets the MLflow run of a pipeline run to FAILED; its last finished step left it FINISHED.
 
     Args:
         experiment: name of the experiment.
-        run_id: of the pipeline run; one that has no MLflow run is left alone.
+        run_id: of the pipeline run; ignored if it has no MLflow run.
     """
     from mlflow.exceptions import MlflowException
 
@@ -182,7 +182,7 @@ def end_failed(experiment: str, run_id: str) -> None:
 
 
 def _is_stop(error: BaseException) -> bool:
-    """Whether the process was asked to stop, by Ctrl-C or by SIGTERM, which steps turn into an exit."""
+    """Whether the process was asked to stop, by Ctrl-C or SIGTERM (steps turn the signal into SystemExit)."""
     stops = (128 + signal.SIGTERM, 128 + signal.SIGINT)
     return isinstance(error, KeyboardInterrupt) or (isinstance(error, SystemExit) and error.code in stops)
 
@@ -192,7 +192,7 @@ def _open(client: MlflowClient, experiment: str, run_id: str, title: str) -> Run
     if joined and not run_id:
         run = _by_id(client, joined)
         client.update_run(joined, status="RUNNING")
-        return run  # another program has it open, and may go on after this process
+        return run  # its owner may continue after this process
     own = experiment_id(client, experiment)
     # In a workdir all experiments are checked; on a shared server only this one.
     local = database_of(client.tracking_uri) is not None
@@ -202,7 +202,7 @@ def _open(client: MlflowClient, experiment: str, run_id: str, title: str) -> Run
         tags = {GIT_COMMIT: git_commit(), PIPELINE_RUN: run_id, USER: user(), **owner_tags()}
         known = {name: value for name, value in tags.items() if value}
         return client.create_run(own, tags=known, run_name=_name(title, run_id))
-    # The owner first: a run must never be RUNNING under a dead process.
+    # Owner tags first: a run must never be RUNNING with a dead owner.
     for name, value in owner_tags().items():
         client.set_tag(found.info.run_id, name, value)
     if found.info.status != "RUNNING":
@@ -216,7 +216,7 @@ def _name(title: str, run_id: str) -> str:
 
 
 def _of_pipeline(client: MlflowClient, experiment_id: str, run_id: str) -> Run | None:
-    """The oldest run with the tag, so that two steps that created one at the same moment agree from then on."""
+    """The oldest run with the tag, so that two steps that created runs concurrently agree afterwards."""
     query = f"tags.`{PIPELINE_RUN}` = '{_quotable(run_id)}'"
     found = client.search_runs([experiment_id], query, max_results=1, order_by=["attributes.start_time ASC"])
     return found[0] if found else None

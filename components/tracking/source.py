@@ -1,4 +1,4 @@
-"""Which commit of the code a run used."""
+"""The git commit of the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where runs are tracked: any MLFLOW_TRACKING_URI, or an SQLite database beside its artifacts."""
+"""The tracking store: MLFLOW_TRACKING_URI, or an SQLite database with artifacts beside it."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ DATABASE = Path("runs/mlflow.db")
 _SQLITE = "sqlite:///"
 _DATABASES = ("postgresql", "mysql", "mssql")
 
-# mlflow retries a dead server for several minutes by default; a step should report it within one.
+# By default mlflow retries a dead server for several minutes; a step should report it within one.
 _DEFAULTS = {
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "60",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
     "MLFLOW_DISABLE_TELEMETRY": "true",
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
-    # mlflow would take a uv.lock in the working directory for the model's requirements.
+    # mlflow would mistake a uv.lock in the working directory for the model's requirements.
     "MLFLOW_UV_AUTO_DETECT": "false",
     "GIT_PYTHON_REFRESH": "quiet",
 }
@@ -60,7 +60,7 @@ def prepare() -> None:
 
 
 def _ask_database(uri: str) -> None:
-    """Connects once to a database server; mlflow would try ten times, for two minutes.
+    """Connects once to a database server; mlflow would retry for two minutes.
 
     Raises:
         KfrecError: it does not answer, refuses, or its driver is missing.
@@ -112,8 +112,7 @@ def missing() -> tuple[type[Exception], type[Exception]]:
 def experiment_id(client: MlflowClient, name: str) -> str:
     """Finds or creates an experiment.
 
-    Artifacts of an experiment on SQLite go beside the database: mlflow's own default is ./mlruns of whichever
-    directory the first step happened to run in.
+    With SQLite, artifacts go beside the database; mlflow's default is ./mlruns in the first step's working directory.
 
     Raises:
         KfrecError: an experiment of this name was deleted.
@@ -125,7 +124,7 @@ def experiment_id(client: MlflowClient, name: str) -> str:
         try:
             return client.create_experiment(name, artifact_location=_artifact_location(client.tracking_uri, name))
         except MlflowException as error:
-            # Another step may have created it in the meantime.
+            # Another step may have created it concurrently.
             experiment = client.get_experiment_by_name(name)
             if error.error_code != "RESOURCE_ALREADY_EXISTS" or experiment is None:
                 raise

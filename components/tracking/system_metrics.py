@@ -1,4 +1,4 @@
-"""CPU, memory, disk, network and GPU while a step runs, as MLflow's system metrics."""
+"""MLflow's system metrics of a running step: CPU, memory, disk, network and GPU."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _FIRST_SECONDS, _LONGEST_SECONDS = 2.0, 60.0
 def system_metrics(run: Tracked) -> Iterator[None]:
     """Logs ``system/...`` metrics of this machine until the block ends.
 
-    A point is the mean of samples taken at most 10 s apart. The interval between points grows from 2 s to a minute, so
-    that a trial of seconds has some and a training of days not too many; their step is the age of the run in seconds.
+    A point is the mean of samples at most 10 s apart. The interval between points grows from 2 s to 60 s, for trials of
+    seconds and trainings of days alike; their step is the age of the run in seconds.
     Nothing is logged without psutil, or if MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is false.
     """
     monitors = _monitors()
@@ -50,7 +50,7 @@ def _monitors() -> list[Any]:
     except ImportError:
         return []
     monitors: list[Any] = [CPUMonitor(), DiskMonitor(), NetworkMonitor()]
-    with suppress(Exception):  # no GPU, no pynvml, or a driver that does not fit it
+    with suppress(Exception):  # no GPU, no pynvml, or an incompatible driver
         monitors.append(GPUMonitor())
     return monitors
 

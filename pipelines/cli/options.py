@@ -1,4 +1,4 @@
-"""Options that several commands share, and what their values mean."""
+"""Options that several commands share, and readers of their values."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from components.errors import KfrecError
 from pipelines.defaults import MODEL, PIPELINES, TRAINING, Pipeline
 
 WORKDIR = "runs"
-# What names a model that predicts.
+# Help text of a model argument.
 REGISTERED_OR_FOLDER = "name@alias or name/version of a registered model, or the folder that the train step wrote"
 PARAMETERS_LISTED = "kfrec parameters --model NAME lists what --set can set."
 
@@ -76,7 +76,7 @@ def workdir_of(options: argparse.Namespace) -> Path:
     """The folder of runs.
 
     Raises:
-        KfrecError: its name is empty.
+        KfrecError: the name is empty.
     """
     if options.workdir is not None and not options.workdir.strip():
         raise KfrecError("--workdir is empty; name a folder (is a shell variable unset?)")
@@ -106,10 +106,10 @@ def use_store_of(options: argparse.Namespace) -> None:
 
 
 def input_file(option: str, named: str) -> Path:
-    """A file that is read, checked before the model is loaded.
+    """Checks an input file before the model is loaded.
 
     Raises:
-        KfrecError: it is not there, or of no known format.
+        KfrecError: it does not exist, or has an unknown format.
     """
     from components.predict.formats import rows_file
 

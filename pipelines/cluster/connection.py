@@ -29,9 +29,9 @@ def connect(endpoint: str = "", namespace: str = "") -> Client:
         endpoint: its URL; empty is the one in the environment variable KFP_ENDPOINT.
         namespace: of the user, in multi-user KFP; otherwise empty.
 
-    The token comes from KFP_TOKEN, or from the file that KF_PIPELINES_SA_TOKEN_PATH names (a service account's token
-    for KFP, mounted into a pod); without both there is none. The file is read again for every request, because
-    Kubernetes rotates the token long before a training ends.
+    The token comes from KFP_TOKEN, or from the file that KF_PIPELINES_SA_TOKEN_PATH names: a service account token for
+    KFP, mounted into a pod. Without either, requests carry no token. The file is read again for every request, because
+    Kubernetes rotates the token during a training.
 
     Raises:
         KfrecError: no endpoint, or it does not answer or refuses.
@@ -55,7 +55,7 @@ def connect(endpoint: str = "", namespace: str = "") -> Client:
 
 
 def ask(endpoint: str = "", path: str = "healthz", timeout: tuple[float, float] = _TIMEOUT) -> dict[str, Any]:
-    """The API server's response at one path, without the client, which would retry for half a minute.
+    """The API server's response at one path; bypasses the client, which would retry for half a minute.
 
     Args:
         endpoint: as for :func:`connect`; so is the token.

@@ -1,9 +1,9 @@
 """Cron lines as KFP's scheduler reads them.
 
 KFP parses with robfig/cron 1.2 (https://pkg.go.dev/github.com/robfig/cron@v1.2.0): second, minute, hour, day of month,
-month, day of week. It differs from most tools: a line of five fields is accepted and read from the seconds on, so that
-"0 2 * * *" runs every hour; Sunday is 0 and never 7; a range does not wrap around; and there is no ``CRON_TZ=``, L, W
-or #. The rules are checked here field by field; croniter computes the times from the plain numbers.
+month, day of week. It differs from most tools: five fields are accepted and start at the seconds, so "0 2 * * *" runs
+every hour; Sunday is 0, never 7; ranges do not wrap around; ``CRON_TZ=``, L, W and # are not supported. This module
+validates each field; croniter computes the times from the normalised numbers.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def check_cron(cron: str) -> None:
 def next_times(
     cron: str, zone: ZoneInfo, after: datetime, until: datetime | None = None, count: int = 3
 ) -> list[datetime]:
-    """The next ``count`` times after ``after`` and not after ``until``, in ``zone``; fewer where it ends before."""
+    """The next ``count`` times after ``after``, up to ``until``, in ``zone``; fewer if ``until`` comes first."""
     times = _times(_plain(cron), cron, after.astimezone(zone), count)
     return [time for time in times if until is None or time <= until]
 
 
 def last_time(cron: str, zone: ZoneInfo, after: datetime, until: datetime) -> datetime | None:
-    """The last time after ``after`` and not after ``until``, in ``zone``; None if there is none."""
+    """The last time after ``after``, up to ``until``, in ``zone``; None if there is none."""
     from croniter import CroniterBadDateError, croniter
 
     try:
@@ -59,7 +59,7 @@ def last_time(cron: str, zone: ZoneInfo, after: datetime, until: datetime) -> da
 
 
 def _plain(cron: str) -> str:
-    """The line with numbers only, which every cron parser accepts."""
+    """The normalised line: only numbers, which every cron parser accepts."""
     if cron.upper().startswith(("CRON_TZ=", "TZ=")):
         raise KfrecError(
             f"cron {cron!r}: KFP's scheduler has one time zone for all schedules; remove {cron.split()[0]}"

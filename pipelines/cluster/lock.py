@@ -1,9 +1,9 @@
 """A lock between reconcilers, built on KFP's API.
 
-KFP accepts an experiment's name only once per namespace, so the reconciler that creates the experiment
-``kfrec-schedules-lock`` holds the lock, and deletes it afterwards. A killed reconciler leaves it behind; when it is
-older than its time to live, the next reconciler deletes it, by its identifier, which is never reused: so no reconciler
-deletes a lock that another one has just created. A holder checks before each change that its own time is not up.
+Experiment names are unique per namespace, so the reconciler that creates the experiment ``kfrec-schedules-lock`` holds
+the lock; it deletes the experiment afterwards. A killed reconciler leaves a stale lock behind. Once it exceeds its time
+to live, the next reconciler deletes it by its identifier; identifiers are never reused, so a lock that another
+reconciler has just created is safe. A holder checks its deadline before each change.
 
 If a holder sleeps between that check and its request, or a clock is wrong, two reconcilers can still hold the lock.
 Safety does not depend on it: :mod:`pipelines.cluster.reconcile` ensures without the lock that no two recurring runs of
@@ -29,7 +29,7 @@ NAME = "kfrec-schedules-lock"
 
 
 class LockLost(KfrecError):
-    """The holder's time is up."""
+    """The holder's deadline has passed."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class LockTimes:
     """Time limits, in seconds.
 
     Attributes:
-        life: of a lock; after that it is stale.
-        work: of a holder before it stops making changes; shorter than life by more than the longest request.
-        wait: for another reconciler's lock.
-        pause: between two tries.
+        life: time to live of a lock; afterwards it is stale.
+        work: deadline for a holder's last change; shorter than life by more than the longest request.
+        wait: timeout for another reconciler's lock.
+        pause: polling interval.
     """
 
     life: float = 600.0
@@ -55,7 +55,7 @@ def locked(client: Client, namespace: str | None, times: LockTimes) -> Iterator[
 
     Raises:
         KfrecError: another reconciler holds it for too long.
-        LockLost: raised by that function when the holder's time is up.
+        LockLost: from that function, after the holder's deadline.
     """
     begun, held = _take(client, namespace, times)
 
@@ -71,7 +71,7 @@ def locked(client: Client, namespace: str | None, times: LockTimes) -> Iterator[
 
 
 def _take(client: Client, namespace: str | None, times: LockTimes) -> tuple[float, str]:
-    """Takes the lock; returns when, by this machine's clock, and its identifier."""
+    """Acquires the lock; returns the time (monotonic clock) and the lock's identifier."""
     from kfp_server_api import ApiException, V2beta1Experiment
 
     until = time.monotonic() + times.wait

@@ -12,10 +12,10 @@ from pipelines.parameters import checked
 
 
 def checked_for_cluster(values: Mapping[str, Any], pipeline: Pipeline) -> dict[str, Any]:
-    """As :func:`pipelines.parameters.checked`, with the defaults of a cluster.
+    """:func:`pipelines.parameters.checked` with the cluster's defaults.
 
     Raises:
-        KfrecError: as there; or a value holds a password, which KFP would keep and show to everybody who sees the run.
+        KfrecError: as there; or a value holds a password, which KFP would store and show to every viewer of the run.
     """
     found = checked(values, pipeline, CLUSTER_DEFAULTS)
     for name, shown in without_passwords(found).items():

@@ -1,20 +1,20 @@
 """Reconciles KFP's recurring runs with the file of schedules.
 
-KFP's recurring runs cannot be edited. A changed schedule becomes a new recurring run: it is created paused, then all
+KFP's recurring runs are immutable. A changed schedule becomes a new recurring run: it is created paused, then all
 others of this schedule are paused and deleted, then it is enabled. If a reconciler is killed at any point, the next one
-can continue. Runs started before continue: :mod:`pipelines.cluster.removal`.
+continues. Runs that have started are not affected: :mod:`pipelines.cluster.removal`.
 
 **Invariant: at no moment are two recurring runs of one schedule enabled**, even with concurrent reconcilers, slow
-requests, or a reconciler that sleeps for an hour between two requests. A reconciler enables X only after it has read a
-list made after X was created, and has deleted every other one in that list. Suppose X and Y are both enabled, X the
-older one. The reconciler that enabled Y used a list made after Y and therefore after X, so the list contained X, or X
-was gone already; X was deleted before Y was enabled, and a deleted one cannot be enabled any more. The proof requires
-that nothing is ever created enabled, identifiers are never reused, and KFP's lists are complete; and that the old one
-is deleted before, not after, the new one is enabled. Before KFP 2.16 an old one may have to stay, paused, until its
-runs have ended; the lock ensures that it is not enabled again meanwhile, and the next reconciler pauses it again.
+requests, or a reconciler that sleeps for an hour between two requests. A reconciler enables X only after it has listed
+the recurring runs, after creating X, and deleted all others in that list. Suppose X and Y are both enabled, and X is
+older. The reconciler that enabled Y listed after Y's creation, hence after X's: the list contained X, or X was gone
+already. So X was deleted before Y was enabled, and a deleted recurring run cannot be enabled. The proof requires that
+recurring runs are created paused, identifiers are never reused, KFP's lists are complete, and the old one is deleted
+before the new one is enabled. Before KFP 2.16 an old one may stay, paused, until its runs have ended; the lock prevents
+that it is enabled meanwhile, and the next reconciler pauses it again.
 
 Otherwise the invariant needs no lock. But two reconcilers that delete each other's new recurring runs would leave none;
-:mod:`pipelines.cluster.lock` makes them take turns.
+:mod:`pipelines.cluster.lock` serialises them.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Reconciler:
         dry_run: only report.
         prune: also delete schedules that the file does not name.
         tell: called with each line for the user.
-        times: of the lock.
+        times: time limits of the lock.
     """
 
     client: Client
@@ -120,7 +120,7 @@ class Reconciler:
         check: Check,
     ) -> None:
         digest = schedule.digest(ir)
-        # Of several with the same content, an enabled one is kept.
+        # Among equal contents, prefer an enabled one.
         same = sorted((run for run in runs if run.digest == digest), key=lambda run: not run.enabled)
         kept = same[0].id if same else None
         others = [run for run in runs if run.id != kept]
@@ -139,13 +139,13 @@ class Reconciler:
                 raise self._changed_meanwhile(schedule)
             self.tell("  its ScheduledWorkflow is gone: recreated")
         kept = self._create(schedule, ir, digest, check)
-        # Only a list made after the creation contains all candidates for deletion.
+        # Only a list read after the creation contains all candidates for deletion.
         self._remove([run for run in owned(self.client, self._namespace)[schedule.name] if run.id != kept], check)
         if self._switch(schedule, kept, check) is not Switched.DONE:
             raise self._changed_meanwhile(schedule)
 
     def _switch(self, schedule: Schedule, kept: str, check: Check) -> Switched:
-        """Runs even if nothing seems to have changed: the status that KFP shows lags behind."""
+        """Called even if nothing seems to have changed: KFP's displayed status lags behind."""
         check()
         return switch(self.client, kept, enable=not schedule.paused)
 
@@ -223,5 +223,5 @@ def _short(value: Any) -> str:
 
 
 def _rfc3339(moment: datetime | None) -> str | None:
-    """A time as KFP's API takes it, in UTC."""
+    """A time in RFC 3339, UTC, as KFP's API expects."""
     return moment.astimezone(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ") if moment else None

@@ -1,7 +1,7 @@
 """KFP's recurring runs that belong to kfrec's schedules.
 
-A recurring run belongs to a schedule by its name, ``kfrec-<schedule>-<digest>``, and by its source, which its
-description holds as JSON. Other recurring runs are never touched.
+Name (``kfrec-<schedule>-<digest>``) and description (the source as JSON) link a recurring run to its schedule. Other
+recurring runs are never touched.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class RecurringRun:
     """One recurring run.
 
     Attributes:
-        id: KFP's identifier, never given twice.
+        id: KFP's identifier, never reused.
         schedule: the schedule it belongs to.
         digest: of its source.
-        enabled: as KFP shows it, None if unknown. KFP's status lags behind its scheduler, so use this for display only,
-            never for decisions.
+        enabled: KFP's status, None if unknown. It lags behind KFP's scheduler: use it for display only, never for
+            decisions.
         wanted: its source, by field.
-        created: when it was made.
+        created: creation time.
         experiment: KFP's identifier of its runs' experiment.
     """
 

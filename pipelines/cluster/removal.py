@@ -1,9 +1,9 @@
-"""Deletes recurring runs without the runs that they started.
+"""Deletes recurring runs but not the runs that they started.
 
 A recurring run's ScheduledWorkflow owns its workflows: a cascading deletion would delete their pods and MPIJobs too.
 KFP 2.16 and later can orphan them (``propagation_policy=ORPHAN``). With older versions, a recurring run stays paused
 until its runs have ended, and a later call deletes it. KFP lists a run some seconds after its workflow began, so a
-recurring run that was not shown as paused when this call began stays too.
+recurring run that was still enabled when this call began stays too.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ def can_orphan(client: Client) -> bool:
 
 
 def remove(client: Client, runs: list[RecurringRun], check: Callable[[], None]) -> int:
-    """Disables all recurring runs first, then deletes those that it may.
+    """Disables all recurring runs, then deletes those without open runs, or all if KFP can orphan runs.
 
     Args:
         client: of KFP.
-        runs: as they were listed.
+        runs: the listed recurring runs.
         check: called before each change.
 
     Returns:
-        How many stay, disabled, until their runs have ended.
+        Number of disabled recurring runs that stay until their runs have ended.
     """
     if not runs:
         return 0
@@ -110,7 +110,7 @@ def delete(client: Client, identifier: str, orphan: bool) -> bool:
 def runs_of(client: Client, recurring: RecurringRun) -> Iterator[Any]:
     """The runs that a recurring run started, newest first.
 
-    KFP has no filter for them; none is older than the recurring run, so the pages before its creation are left out.
+    KFP has no filter for them. Paging stops at the recurring run's creation: no run of it is older.
     """
     token = ""
     while True:

@@ -29,7 +29,7 @@ class Schedule:
     """One schedule.
 
     Attributes:
-        name: of the schedule: small letters, digits and dashes, at most 40.
+        name: of the schedule: lower-case letters, digits and dashes, at most 40 characters.
         pipeline: "training" or "retraining".
         model: name of the model.
         dataset: name of the data set; empty is the model's own.
@@ -37,8 +37,8 @@ class Schedule:
         cron: second, minute, hour, day of month, month, day of week.
         start: no runs before this time (ISO 8601 with an offset); empty is now.
         end: no runs after this time; empty is never.
-        max_concurrency: runs at a time.
-        catch_up: whether every run missed while the schedule was paused or KFP was down starts afterwards; otherwise
+        max_concurrency: maximum number of concurrent runs.
+        catch_up: whether all runs missed while the schedule was paused or KFP was down start afterwards; otherwise
             only the last one, at once.
         paused: whether it is paused.
         parameters: pipeline parameters by name.
@@ -69,7 +69,7 @@ class Schedule:
         return Pipeline(self.pipeline, self.model, self.dataset, self.task)
 
     def wanted(self, ir: str) -> dict[str, Any]:
-        """The desired state in KFP, field by field, except for the pause; in KFP's own form."""
+        """The desired state in KFP, by field, without ``paused``."""
         return {
             "version": version_name(ir),
             "cron": self.cron,
@@ -84,26 +84,26 @@ class Schedule:
         }
 
     def digest(self, ir: str) -> str:
-        """Identifies the content that cannot be changed in place: KFP's recurring runs cannot be edited."""
+        """Identifies the immutable content of the recurring run."""
         return hashlib.sha256(json.dumps(self.wanted(ir), sort_keys=True).encode()).hexdigest()[:8]
 
     @property
     def starts(self) -> datetime | None:
-        """Its beginning."""
+        """The start as a time; None if empty."""
         return _time(self.start)
 
     @property
     def ends(self) -> datetime | None:
-        """Its end."""
+        """The end as a time; None if empty."""
         return _time(self.end)
 
     def next_runs(self, zone: ZoneInfo, now: datetime | None = None) -> list[datetime]:
-        """When it will run next, three times at most; nothing where it has ended."""
+        """The next three run times at most; empty after ``end``."""
         now = now or datetime.now(zone)
         return next_times(self.cron, zone, max(now, self.starts or now), self.ends)
 
     def missed(self, zone: ZoneInfo, since: datetime, now: datetime | None = None) -> datetime | None:
-        """Its last time after ``since``, where it did not run; None where it missed nothing."""
+        """The last run time missed after ``since``; None if none was missed."""
         now = now or datetime.now(zone)
         return last_time(self.cron, zone, max(since, self.starts or since), min(now, self.ends or now))
 
@@ -113,10 +113,10 @@ class ScheduleFile:
     """A file of schedules.
 
     Attributes:
-        time_zone: in which KFP's scheduler reads every cron line; the cluster decides it (CRON_SCHEDULE_TIMEZONE of
-            its scheduledworkflow controller, UTC where that is not set), the file states it.
+        time_zone: of KFP's scheduler, for every cron line. The cluster sets it (CRON_SCHEDULE_TIMEZONE of its
+            scheduledworkflow controller, UTC by default); the file repeats it.
         schedules: by name.
-        namespace: the user's, in multi-user KFP; empty is that of the command line or none.
+        namespace: the user's, in multi-user KFP; empty takes the command line's, if any.
     """
 
     time_zone: ZoneInfo
@@ -128,7 +128,7 @@ def load_schedules(path: Path) -> ScheduleFile:
     """Reads and checks a file.
 
     Raises:
-        KfrecError: the first mistake, with its place.
+        KfrecError: the first mistake, with its location.
     """
     body = require_mapping(str(path), read_yaml(path), ("time_zone", "namespace", "schedules"))
     if "time_zone" not in body:
@@ -182,5 +182,5 @@ def _check_time(place: str, name: str, text: str) -> None:
 
 
 def _time(text: str) -> datetime | None:
-    # Python 3.10 reads no Z.
+    # Python 3.10 does not parse Z.
     return datetime.fromisoformat(text.replace("Z", "+00:00")) if text else None

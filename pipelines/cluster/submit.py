@@ -25,10 +25,10 @@ class Submission:
 
     Attributes:
         ir: the compiled pipeline.
-        pipeline: which one that is.
+        pipeline: its definition's name and choices.
         values: pipeline parameters by name, unchecked.
-        experiment: KFP experiment, made where it does not exist.
-        name: of the run; empty makes one from the pipeline and the time.
+        experiment: KFP experiment, created if it does not exist.
+        name: of the run; empty is pipeline and time.
         pipeline_root: where artifacts go; empty is the cluster's default.
         service_account: of the steps; empty is the cluster's default.
     """
@@ -84,7 +84,7 @@ def follow(
     tell: Callable[[str], None] = print,
     patience: float = 600.0,
 ) -> int:
-    """Reports every change of a run and its steps until it has ended; returns 0 if it succeeded, else 1.
+    """Reports the state changes of a run and its steps until it ends; returns 0 if it succeeded, else 1.
 
     Args:
         client: of KFP.

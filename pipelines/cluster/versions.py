@@ -1,4 +1,4 @@
-"""Pipelines and their versions in KFP: uploaded when their content is new, and found otherwise."""
+"""Pipelines and their versions in KFP: uploaded if their content is new, reused otherwise."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _PAGE = 100
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a pipeline, as KFP knows it.
+    """A version of a pipeline in KFP.
 
     Attributes:
         pipeline: the pipeline's name.
         name: of the version.
         pipeline_id: KFP's identifier.
         version_id: KFP's identifier.
-        is_new: whether it was uploaded just now.
+        is_new: whether this call uploaded it.
     """
 
     pipeline: str
@@ -71,7 +71,7 @@ def ensure_version(client: Client, ir: str) -> Version:
         try:
             version = client.upload_pipeline_version(str(path), name, pipeline_id=pipeline_id)
         except ApiException as error:
-            # Another client, or an earlier try whose answer got lost, has uploaded it.
+            # Another client has uploaded it, or an earlier attempt whose response was lost.
             if status_of(error) == 409 and (found := find_version(client, ir)) is not None:
                 return found
             raise
@@ -85,7 +85,7 @@ def pipeline_name(ir: str) -> str:
 
 @functools.lru_cache(maxsize=8)
 def _info(ir: str) -> Mapping[str, Any]:
-    """The pipelineInfo of a compiled pipeline; parsing all of it takes tenths of a second."""
+    """The pipelineInfo of a compiled pipeline; cached, as parsing takes tenths of a second."""
     return dict(next(yaml.safe_load_all(ir))["pipelineInfo"])
 
 
@@ -105,7 +105,7 @@ def _create(client: Client, name: str, ir: str) -> str:
 
 
 def _pipeline_id(client: Client, name: str) -> str | None:
-    """KFP's identifier of a pipeline: in multi-user KFP the user's own, not a shared one of that name."""
+    """KFP's identifier of a pipeline; in multi-user KFP of the user's own, never of a shared one."""
     predicate = {"operation": "EQUALS", "key": "display_name", "stringValue": name}
     page = client.list_pipelines(
         namespace=client.get_user_namespace() or None, filter=json.dumps({"predicates": [predicate]})

@@ -1,1 +1,1 @@
-"""``kfrec doctor``: checks a machine or a cluster for kfrec's prerequisites, one line each, with the remedy."""
+"""``kfrec doctor``: checks kfrec's prerequisites on a machine or a cluster; one line each, with the remedy."""

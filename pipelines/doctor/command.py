@@ -1,4 +1,4 @@
-"""The two examinations of ``kfrec doctor``; each returns an exit status: 0, or 1 where something needed is missing."""
+"""The two modes of ``kfrec doctor``; each returns an exit status: 0, or 1 if a prerequisite is missing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pipelines.task_settings import ClusterSettings
 
 
 def examine_machine(workdir: Path, debug: bool = False) -> int:
-    """Shows what this machine has and lacks for ``kfrec run``.
+    """Checks this machine for ``kfrec run``.
 
     Args:
-        workdir: where runs are to be kept.
-        debug: show the traceback of a defect.
+        workdir: folder of runs.
+        debug: show the traceback of a failed check.
     """
     from pipelines.doctor.machine.checks import CHECKS
     from pipelines.doctor.machine.place import Machine
@@ -23,11 +23,11 @@ def examine_machine(workdir: Path, debug: bool = False) -> int:
 
 
 def examine_cluster(settings: ClusterSettings, debug: bool = False, **asked: str) -> int:
-    """Shows what a cluster has and lacks for ``kfrec submit``.
+    """Checks a cluster for ``kfrec submit``.
 
     Args:
-        settings: what the steps ask for.
-        debug: show the traceback of a defect.
+        settings: of the steps.
+        debug: show the traceback of a failed check.
         asked: see :func:`pipelines.doctor.cluster.place.gather`.
     """
     try:

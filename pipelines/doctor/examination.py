@@ -1,4 +1,4 @@
-"""Runs checks in parallel and prints their findings, in the order of their list."""
+"""Runs checks in parallel and prints their findings in list order."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class _Looking:
 
 
 def examine(checks: Sequence[Check[P]], place: P, debug: bool = False, longest: float = LONGEST) -> int:
-    """Prints a line for every finding and returns how many of them are MISSING.
+    """Prints one line per finding and returns the number of MISSING ones.
 
-    A check that fails or times out is reported in a line like any other.
+    A check that fails or times out becomes a finding.
 
     Args:
         checks: to run.
         place: input of the checks.
-        debug: raise what a defect of a check raised, after the last line.
+        debug: re-raise an unexpected exception of a check after the last line.
         longest: timeout of a check, in seconds.
     """
     begun, lacking = time.monotonic(), 0
@@ -49,7 +49,7 @@ def examine(checks: Sequence[Check[P]], place: P, debug: bool = False, longest: 
 
 
 def line(subject: str, finding: Finding) -> str:
-    """State, subject, what was found, and the remedy."""
+    """State, subject, finding and remedy."""
     told = f"{finding.found}; {finding.remedy}" if finding.remedy else finding.found
     return f"{finding.state:<7}  {subject:<{_SUBJECT_WIDTH}}  {' '.join(told.split())}"
 

@@ -18,7 +18,7 @@ class Finding:
     Attributes:
         state: OK; MISSING if kfrec cannot work; NOTE if it can, with a remark.
         found: description.
-        remedy: what to do about it; may be empty.
+        remedy: may be empty.
     """
 
     state: str
@@ -31,8 +31,8 @@ class Check(Generic[P]):
     """One subject.
 
     Attributes:
-        subject: a word or two that begin the line.
-        look: finds out, from what is known of the place; raises KfrecError where something is missing.
+        subject: a word or two at the beginning of the line.
+        look: maps the input to findings; a KfrecError counts as MISSING.
     """
 
     subject: str

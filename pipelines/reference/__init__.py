@@ -1,1 +1,1 @@
-"""The pages of the docs that are generated from the code; ``make reference`` writes them."""
+"""Generates the reference pages of the docs; ``make reference`` writes them."""

@@ -37,7 +37,7 @@ def reference() -> str:
 
 
 def commands_of(made: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """Name to parser of the commands of ``made``."""
+    """Name to parser of the subcommands of ``made``."""
     for action in made._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
@@ -50,7 +50,7 @@ def _links(summaries: dict[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _command(title: str, own: argparse.ArgumentParser, summary: str, level: str = "##") -> str:
-    """The section of a command, with those of its own commands after it."""
+    """The section of a command, followed by those of its subcommands."""
     parts = [f"{level} {title}", "", summary[0].upper() + summary[1:] + ".", ""]
     inner = commands_of(own)
     if inner:

@@ -44,7 +44,7 @@ for batch in records.batches(4096, seed=1):
 ```
 """
 
-# Section of the page to the objects in it.
+# Section of the page to its objects.
 _PUBLIC = {
     "Artifacts": ("components.artifacts:open_artifact", "components.artifacts:Artifact"),
     "Records": (

@@ -1,1 +1,1 @@
-"""Runs on this machine after their start: their record, and what can be done with them later."""
+"""Local runs: their record, and commands that list, resume, compare and reproduce them."""

@@ -1,4 +1,4 @@
-"""Two runs side by side, and whether one model is better by more than chance."""
+"""Compares two runs, and tests whether the difference of their models is significant."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from components.metrics import CONFIDENCE, Interval
 from components.tasks import TaskDefinition, measured_with
 from pipelines.runs.record import RunRecord
 
-# The artifacts before the model, and how many characters of a digest tell two apart.
+# The artifacts before the model, and the displayed length of their digests.
 _DATA = ("raw", "parquet", "tfrecord")
 _SHOWN = 12
 _RESAMPLES = 1000
@@ -26,12 +26,12 @@ _RESAMPLES = 1000
 
 @dataclass(frozen=True)
 class Chance:
-    """Whether the difference of the primary metric of two runs is more than chance.
+    """Whether two runs' primary metrics differ significantly.
 
     Attributes:
         told: one sentence.
-        difference: of the first run minus the second, None where it cannot be said.
-        more_than_chance: None where it cannot be said.
+        difference: first run minus second; None if unknown.
+        more_than_chance: None if unknown.
     """
 
     told: str
@@ -41,14 +41,14 @@ class Chance:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two runs; each part is a name to both values, None where a run has none.
+    """Two runs; each part maps a name to both values, None where a run lacks it.
 
     Attributes:
         names: of the runs.
         parameters: choices and parameters.
         data: digests and rows of the artifacts before the model.
-        metrics: numbers of the evaluations and the trainings.
-        chance: what the primary metric says.
+        metrics: scalars of the evaluations and the trainings.
+        chance: significance of the primary metric's difference.
     """
 
     names: tuple[str, str]
@@ -72,7 +72,7 @@ class Comparison:
         return json.dumps(body, indent=2)
 
     def to_text(self, everything: bool = False) -> str:
-        """For people: what differs, part by part, then the verdict, then, if wanted, what is the same."""
+        """For the terminal: the differences by part, the verdict, and with ``everything`` the equal values."""
         parts = {"parameters": self.parameters, "data": self.data, "metrics": self.metrics}
         rows = [("", *self.names)]
         for part, values in parts.items():
@@ -88,7 +88,7 @@ class Comparison:
 
 
 def compare(first: RunRecord, second: RunRecord) -> Comparison:
-    """Two runs, of which neither has to be finished.
+    """Compares two runs; neither needs to be finished.
 
     Raises:
         KfrecError: a file of one is damaged.
@@ -140,7 +140,7 @@ def _metrics(run: RunRecord, made: Mapping[str, Artifact]) -> dict[str, Any]:
 
 
 def _chance(runs: tuple[RunRecord, RunRecord], artifacts: list[dict[str, Artifact]]) -> Chance:
-    """Compares the runs' predictions by the paired bootstrap, if they are of the same samples."""
+    """Compares the runs' predictions by the paired bootstrap, if both are for the same samples."""
     tasks = [run.pipeline.choices["task"] for run in runs]
     if tasks[0] != tasks[1]:
         return _unknown(f"the runs have different tasks, {tasks[0]} and {tasks[1]}")

@@ -1,4 +1,4 @@
-"""What an earlier attempt at a run leaves for the next: its finished steps, and the checkpoints of its training."""
+"""Finished steps and training checkpoints of earlier attempts at a run."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from pipelines.defaults import Pipeline
 from pipelines.parameters import BOUND, step_parameters
 from pipelines.runs.record import RunRecord
 
-# Chosen anew by each attempt; it does not change what a training comes to.
+# Set by each attempt; it does not affect the result of a training.
 _CHECKPOINTS = "load_checkpoint_path"
 _LEFT_CHECKPOINTS = "*/train/.model.checkpoint"
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """What need not be done again.
+    """Results that a later attempt reuses.
 
     Attributes:
-        run_id: of the pipeline run; empty draws a new one.
+        run_id: of the pipeline run; empty generates a new one.
         steps: finished and valid steps, name to "finished" event.
     """
 
@@ -41,16 +41,16 @@ class Earlier:
 
 
 def left_by(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, Any], last: str = "") -> Earlier:
-    """The finished steps of a run whose outputs are whole, up to the first step that is not.
+    """The finished steps of a run with valid outputs, up to the first one without.
 
-    An output is valid if its files have the checksums of its manifest, and the manifest has the digests of the step's
-    inputs and the parameters of this run. That reads every file.
+    An output is valid if its files match the checksums in its manifest, and the manifest matches the digests of the
+    step's inputs and this run's parameters. This reads every file.
 
     Args:
-        run: with earlier attempts.
-        pipeline: whose steps are wanted.
+        run: its earlier attempts.
+        pipeline: defines the steps.
         arguments: its parameters by pipeline-wide name.
-        last: the last step that is wanted; empty wants all.
+        last: the last step to check; empty checks all.
     """
     valid: dict[str, Mapping[str, Any]] = {}
     made: dict[str, Artifact] = {}
@@ -71,7 +71,7 @@ def left_by(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, Any], la
 
 
 def checkpoints_of(run: RunRecord) -> str:
-    """The newest checkpoints that a training of this run left; empty where there are none."""
+    """Folder of the newest checkpoints of this run's training; empty if there are none."""
     folders = [path for path in sorted(run.folder.glob(_LEFT_CHECKPOINTS)) if has_checkpoint(path)]
     return str(folders[-1]) if folders else ""
 
@@ -79,10 +79,10 @@ def checkpoints_of(run: RunRecord) -> str:
 def _verified(
     step: str, path: Path, pipeline: Pipeline, arguments: Mapping[str, Any], made: Mapping[str, Artifact]
 ) -> Artifact:
-    """An output of a step.
+    """Opens and validates an output of a step.
 
     Raises:
-        KfrecError: it is not whole, or was made from other inputs or with other parameters.
+        KfrecError: it is incomplete, or was made from other inputs or with other parameters.
     """
     artifact = open_artifact(path, steps=(step,))
     artifact.verify()
@@ -97,7 +97,7 @@ def _verified(
 
 
 def _compared(step: str, pipeline: Pipeline, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """A step's parameters as its manifest has them, without those that belong to an attempt."""
+    """A step's parameters in the manifest's form, without those that vary between attempts."""
     chosen, own = STEPS[step], step_parameters(STEPS[step], pipeline)
     values = {parameter.name: arguments[parameter.pipeline_name] for parameter in own}
     built = as_plain(build(chosen.parameters(pipeline.choices), values))

@@ -14,7 +14,7 @@ _COLUMNS = ("run", "state", "model", "started", "duration", "metric", "verdict")
 
 
 def listed(run: RunRecord) -> dict[str, Any]:
-    """A run's facts for a list; of a running or killed one, ``seconds`` are those up to its last finished step."""
+    """A run as a row; of a running or killed run, ``seconds`` end at its last finished step."""
     state, score = run.state_now(), primary_score(run)
     registered = run.summary().get("registered", {})
     return {
@@ -35,7 +35,7 @@ def listed(run: RunRecord) -> dict[str, Any]:
 
 
 def table(runs: Sequence[Mapping[str, Any]]) -> str:
-    """A line for each run, oldest first."""
+    """One line per run, oldest first."""
     rows = [_COLUMNS, *map(_row, runs)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
     return "\n".join(

@@ -1,4 +1,4 @@
-"""run.json: what a run is, how far it came, and whether it still goes on."""
+"""run.json: definition, progress and state of a run."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from pipelines.defaults import PIPELINES, Pipeline
 
 RECORD, SUMMARY = "run.json", "summary.json"
 RUNNING, FINISHED, FAILED, STOPPED = "running", "finished", "failed", "stopped"
-# The name that stands for the newest run of a folder.
+# Alias of the newest run of a folder.
 LAST = "last"
 _FORMAT = 1
 
 
 @dataclass
 class RunRecord:
-    """A run, as its folder keeps it.
+    """A run; its folder stores it as run.json.
 
     Attributes:
         folder: of the run.
         pipeline: kind, model, data set and task.
-        parameters: every pipeline parameter; the file has them without passwords.
-        tracking_uri: where MLflow keeps the run; a password is left out.
-        started: seconds since 1970.
+        parameters: every pipeline parameter; the file omits passwords.
+        tracking_uri: MLflow's store of the run, without a password.
+        started: Unix time in seconds.
         run_id: of the pipeline run, empty before the first step.
         steps: finished steps, name to "finished" event.
-        purpose: what other command runs it, such as "kfrec sweep FILE"; empty is a run of its own.
+        purpose: the command that owns the run, such as "kfrec sweep FILE"; empty is kfrec run.
         state: RUNNING until the run ends in order; :meth:`state_now` tells a killed run from a running one.
         told: why it failed or was stopped, or why a retraining trained nothing.
-        seconds: of work, all attempts together.
+        seconds: working time, summed over all attempts.
     """
 
     folder: Path
@@ -61,26 +61,26 @@ class RunRecord:
 
     @property
     def go_on(self) -> str:
-        """The command that takes it up after a failure."""
+        """The command that resumes it."""
         return self.purpose or shlex.join(["kfrec", "run", "--resume", str(self.folder)])
 
     def state_now(self) -> str:
-        """Its state; a run whose process has ended without saying so was stopped."""
+        """Its state; STOPPED if the process died without recording a state."""
         if self.state != RUNNING:
             return RUNNING if is_held(self.folder) else self.state
         return RUNNING if is_held(self.folder) else STOPPED
 
     def summary(self) -> dict[str, Any]:
-        """The content of summary.json; empty where there is none.
+        """The content of summary.json; empty if there is none.
 
         Raises:
-            KfrecError: it is damaged.
+            KfrecError: the file is damaged.
         """
         path = self.folder / SUMMARY
         return read_summary(path) if path.is_file() else {}
 
     def write(self) -> None:
-        """Replaces run.json; a reader sees the old or the new one."""
+        """Replaces run.json atomically."""
         body = {"format": _FORMAT} | asdict(self) | {"pipeline": self.pipeline._asdict()}
         del body["folder"]
         body["parameters"] = without_passwords(body["parameters"])
@@ -120,7 +120,7 @@ def read_summary(path: Path) -> dict[str, Any]:
     """The content of a summary.json.
 
     Raises:
-        KfrecError: it is none.
+        KfrecError: the file is not one.
     """
     try:
         body = json.loads(path.read_text())
@@ -138,7 +138,7 @@ def every_run(workdir: Path, left_out: Callable[[KfrecError], None] | None = Non
 
     Args:
         workdir: the folder.
-        left_out: takes the error of each run whose record is damaged; None raises it.
+        left_out: called with the error of each damaged record; None raises the error.
 
     Raises:
         KfrecError: there is no such folder, or a record is damaged.
@@ -157,10 +157,10 @@ def every_run(workdir: Path, left_out: Callable[[KfrecError], None] | None = Non
 
 
 def find_run(workdir: Path, name: str) -> RunRecord:
-    """A run by its name in ``workdir``, its folder, or the word last.
+    """A run by its name in ``workdir``, its folder, or ``last``.
 
     Raises:
-        KfrecError: there is none.
+        KfrecError: there is no such run.
     """
     if not name.strip():
         raise KfrecError("the run's name is empty; give a run that kfrec runs lists, its folder, or last")
@@ -177,7 +177,7 @@ def find_run(workdir: Path, name: str) -> RunRecord:
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Holds a run's folder; the hold ends with the process.
+    """Locks a run's folder; the lock ends with the process.
 
     Raises:
         KfrecError: another process holds it, so the run is still running.
@@ -188,7 +188,7 @@ def held(folder: Path) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise still_running(folder) from None
-        except OSError:  # a file system without locks: two processes in one run are not noticed
+        except OSError:  # a file system without locks: a second process goes unnoticed
             pass
         yield
     finally:
@@ -201,7 +201,7 @@ def still_running(folder: Path) -> KfrecError:
 
 
 def is_held(folder: Path) -> bool:
-    """Whether a process works in a run's folder."""
+    """Whether a process holds the lock of a run's folder."""
     with suppress(OSError):
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:

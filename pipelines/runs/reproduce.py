@@ -1,4 +1,4 @@
-"""A run once more, and whether it comes to the same."""
+"""Repeats a run and compares the results."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from pipelines.runs.record import read_summary
 from pipelines.runs.underway import begin, underway
 from pipelines.summary import digests_of, repeatable
 
-# Registering depends on the registry's champion of the day, and would leave another version there.
+# Registration depends on the current champion, and would add another version.
 _LAST = "evaluate"
 _SHOWN = 12
-# A place of the machine, not of the run.
+# Belongs to the machine, not to the run.
 _PLACE = "cache_dir"
 
 
@@ -35,8 +35,8 @@ class Finding:
     Attributes:
         name: of the artifact or the metric.
         then: digest or value of the first run.
-        now: of the repetition.
-        files: paths that differ, as far as the first run's artifact is still there.
+        now: digest or value of the repetition.
+        files: paths that differ, if the first run's artifact still exists.
     """
 
     name: str
@@ -68,7 +68,7 @@ def reproduce(path: Path, workdir: Path) -> list[Finding]:
         Artifacts, then metrics.
 
     Raises:
-        KfrecError: the file is not of a run, a parameter no longer exists, or a step failed.
+        KfrecError: the file is not a run's, a parameter no longer exists, or a step failed.
     """
     summary = read_summary(path)
     try:
@@ -101,7 +101,7 @@ def _artifacts(
 
 
 def _differing(first: Path, second: Path) -> tuple[str, ...]:
-    """The files that differ between two artifacts, if the first is still there."""
+    """The files that differ between two artifacts, if the first still exists."""
     then = artifact_at(first) if first.is_dir() else None
     if then is None:
         return ()
@@ -112,7 +112,7 @@ def _differing(first: Path, second: Path) -> tuple[str, ...]:
 
 
 def _metrics(then: Mapping[str, Any], places: Mapping[str, Path]) -> Iterator[Finding]:
-    """The task's metrics; how long a training took is none of them."""
+    """The task's metrics, without durations and rates."""
     now = read_notes(places["model"] / "training.json") | read_notes(places["evaluation"] / "metrics.json")
     for name, value in then.items():
         if name.startswith(("train_", "test_")) and name != "train_samples_per_second":

@@ -1,4 +1,4 @@
-"""The beginning and the end of a run: its folder, its record, and the one process that works on it."""
+"""Start and end of a run: its folder, its record, and the lock of its process."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pipelines.defaults import Pipeline
 from pipelines.runs.record import FAILED, FINISHED, RECORD, RUNNING, STOPPED, RunRecord, held, read_record
 from pipelines.screen import StepOutput
 
-# Where the steps of a run here work: run, pipeline, step, and the hidden folder beside the output.
+# Working folders of local steps: run, pipeline, step, and the hidden folder beside the output.
 _WORKING = "*/*/*/.*.partial"
 
 
 def begin(pipeline: Pipeline, arguments: Mapping[str, Any], workdir: Path, purpose: str = "") -> RunRecord:
-    """A new run in a folder of its own; MLflow's store is ready.
+    """Creates a run in a new folder, and prepares MLflow's store.
 
     Args:
         pipeline: of the run.
@@ -48,10 +48,10 @@ def begin(pipeline: Pipeline, arguments: Mapping[str, Any], workdir: Path, purpo
 
 @contextlib.contextmanager
 def underway(record: RunRecord) -> Iterator[StepOutput]:
-    """Holds the folder of a run and keeps its record; yields what the steps say.
+    """Locks the folder of a run and updates its record; yields the steps' output.
 
     Raises:
-        KfrecError: another process runs it, or it has finished; an error of the block, with the command that goes on.
+        KfrecError: another process runs it, or it has finished; an error of the block, with the resume command.
     """
     folder, began = record.folder, time.monotonic()
     earlier, go_on = record.seconds, f"; go on with: {record.go_on}"
@@ -91,16 +91,16 @@ def underway(record: RunRecord) -> Iterator[StepOutput]:
             raise
         finally:
             record.seconds = earlier + time.monotonic() - began
-            # A disk that is full must not hide the error; the record then says running, and no process holds the run.
+            # A full disk must not hide the error; the record then says running without a process that holds the run.
             with contextlib.suppress(OSError):
                 record.write()
 
 
 def tracked_at(record: RunRecord) -> str:
-    """MLflow's store of a run; its password is that of MLFLOW_TRACKING_URI, where this is the same store.
+    """MLflow's store of a run; its password comes from MLFLOW_TRACKING_URI if that is the same store.
 
     Raises:
-        KfrecError: it had a password, and MLFLOW_TRACKING_URI is another store or none.
+        KfrecError: it needs a password, and MLFLOW_TRACKING_URI is another store or unset.
     """
     given = tracking_uri()
     if without_password(given) == record.tracking_uri:
@@ -114,7 +114,7 @@ def tracked_at(record: RunRecord) -> str:
 
 
 def database_uri(workdir: Path) -> str:
-    """MLflow's database of a folder of runs."""
+    """URI of MLflow's database in a folder of runs."""
     return f"sqlite:///{workdir.absolute() / 'mlflow.db'}"
 
 

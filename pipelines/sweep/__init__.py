@@ -1,1 +1,1 @@
-"""Search for parameters of a training: trials on this machine, or a Katib Experiment on a cluster."""
+"""Hyperparameter search: local trials, or a Katib Experiment on a cluster."""

@@ -1,4 +1,4 @@
-"""A Katib Experiment that searches the same values as a sweep on this machine."""
+"""A Katib Experiment with the search space of a local sweep."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from pipelines.sweep.plan import HELD_OUT, Dimension, Katib, Plan
 _RESULTS = "/results"
 _LOG = f"{_RESULTS}/log.json"
 _TYPES = {int: "int", float: "double"}
-# The training's log has a line of JSON an epoch, with validation_auc and others in it; Katib reads names and numbers.
+# The training log has one JSON line per epoch, with validation_auc and others; Katib extracts names and numbers.
 _FORMAT = r'"([a-z_]+)": ([+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)'
 _NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 
 
 def experiment(plan: Plan, path: Path, registry: str = "") -> dict[str, Any]:
-    """The Experiment, kubeflow.org/v1beta1, whose trials are Jobs of one pod that trains.
+    """The Experiment, kubeflow.org/v1beta1; a trial is a Job with one training pod.
 
     Args:
         plan: of the sweep.
-        path: of its file, for messages.
+        path: its file, for messages.
         registry: prefix of the image's name.
 
     Raises:
-        KfrecError: what a cluster needs is missing or wrong.
+        KfrecError: a setting for the cluster is missing or wrong.
     """
     katib = Katib(**plan.katib)
     if not katib.data.strip():
@@ -120,7 +120,7 @@ def _template(plan: Plan, katib: Katib, registry: str) -> dict[str, Any]:
 
 
 def _arguments(plan: Plan, katib: Katib) -> list[str]:
-    """The worker's arguments: the fixed parameters, and a placeholder for each that is searched."""
+    """The worker's arguments: the fixed parameters, and placeholders for the searched ones."""
     own = {p.name for p in parameters_of(worker_parameters(plan.model, plan.task))}
     wide = {p.pipeline_name: p.name for p in step_parameters(STEPS["train"], plan.pipeline) if p.name in own}
     fixed = {name: value for name, value in checked(plan.parameters, plan.pipeline).items() if name in wide}

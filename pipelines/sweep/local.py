@@ -1,4 +1,4 @@
-"""A sweep on this machine: data once, then trials that Optuna proposes and prunes, each a nested run in MLflow."""
+"""A local sweep: prepares the data once; Optuna proposes and prunes trials, each a nested MLflow run."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from components.tracking import TrackedRun
 
 SWEEP = "sweep.json"
-# Beside it: what the sweep searches, and Optuna's storage.
+# Beside it: the plan, and Optuna's storage.
 PLAN, TRIALS = "plan.json", "trials.db"
-# What Optuna keeps of a trial: its run in MLflow, why it failed by itself, and which trial it repeats.
+# User attributes of a trial: its MLflow run, its own failure, and the trial that it repeats.
 _RUN, _FAILURE, _AGAIN = "run", "failure", "again"
 # The last step that all trials share.
 _LAST = "tfrecord"
@@ -45,11 +45,11 @@ class Best:
 
     Attributes:
         trial: number of the best trial.
-        score: its metric on the samples held out of the training data, after the last epoch.
+        score: its metric on the validation samples after the last epoch.
         test: its task's primary metric on the test split.
-        parameters: what was searched.
+        parameters: the searched parameters.
         model: folder of its model.
-        command: runs it as a whole.
+        command: runs the whole pipeline with them.
     """
 
     trial: int
@@ -63,16 +63,16 @@ class Best:
 def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) -> Best:
     """Prepares the data, runs the trials, evaluates the best one, and writes sweep.json into the run folder.
 
-    A sweep of the same plan that was ended goes on in its run folder; only its number of trials may differ.
+    An interrupted sweep of the same plan resumes in its run folder; only the number of trials may differ.
 
     Args:
-        plan: what to search.
+        plan: of the sweep.
         path: of its file.
         workdir: folder of runs.
-        data: run whose data are taken, as far as they are what this sweep would prepare; None prepares them.
+        data: run to reuse valid data artifacts from; None prepares all data.
 
     Raises:
-        KfrecError: Optuna is missing, a step failed, or every trial did.
+        KfrecError: Optuna is missing, a step failed, or all trials failed.
     """
     if find_spec("optuna") is None:
         raise KfrecError("kfrec sweep needs optuna; install kfrec[sweep]")
@@ -108,7 +108,7 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
 
 
 def ended_sweep(plan: Plan, workdir: Path) -> RunRecord | None:
-    """The newest run of this plan that did not come to its end; None where there is none."""
+    """The newest unfinished run of this plan; None if there is none."""
     for path in sorted(workdir.glob(f"*/{PLAN}"), reverse=True):
         with suppress(KfrecError, OSError):
             record = read_record(path.parent)
@@ -118,7 +118,7 @@ def ended_sweep(plan: Plan, workdir: Path) -> RunRecord | None:
 
 
 def _identity(plan: Plan) -> str:
-    """What two sweeps have in common whose trials can be put together."""
+    """The part of a plan that two sweeps must share to combine their trials."""
     body = asdict(plan) | {"parameters": without_passwords(dict(plan.parameters))}
     for name in ("trials", "parallel", "prune", "prune_after", "katib"):
         del body[name]
@@ -126,9 +126,9 @@ def _identity(plan: Plan) -> str:
 
 
 def study_of(plan: Plan, folder: Path) -> optuna.Study:
-    """What Optuna knows of a plan: nothing, or the trials of a sweep that was ended.
+    """Creates the Optuna study of a plan, or loads that of an interrupted sweep.
 
-    Trials that were running then are marked as failed, and their parameters are tried again.
+    Interrupted trials are marked as failed, and their parameters are enqueued again.
 
     Args:
         plan: of the sweep.
@@ -144,7 +144,7 @@ def study_of(plan: Plan, folder: Path) -> optuna.Study:
         direction="maximize" if plan.metric.higher_is_better else "minimize",
         pruner=optuna.pruners.MedianPruner(plan.prune_after) if plan.prune else optuna.pruners.NopPruner(),
     )
-    # The seed alone would propose the first trials' values again.
+    # The bare seed would propose the first trials' values again.
     study.sampler = optuna.samplers.TPESampler(seed=(plan.seed + len(study.trials)) % 2**32)
     again = {trial.user_attrs.get(_AGAIN) for trial in study.trials}
     for trial in study.trials:
@@ -158,7 +158,7 @@ def study_of(plan: Plan, folder: Path) -> optuna.Study:
 
 
 def _ended(study: optuna.Study) -> int:
-    """Trials that need not be run again: with a score, pruned, or failed by themselves."""
+    """Number of trials that are complete, pruned, or failed by themselves."""
     return sum(
         bool(trial.state.name in ("COMPLETE", "PRUNED") or _FAILURE in trial.user_attrs) for trial in study.trials
     )

@@ -20,21 +20,21 @@ from components.tasks import Metric
 from pipelines.defaults import MODEL, TRAINING, Pipeline
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
 
-# The parameter of the train step that holds samples out, and its value in a sweep that gives none.
+# The train step's parameter for the validation split, and a sweep's default for it.
 HELD_OUT, VALIDATION_SHARE = "validation_share", 0.1
 Positive = Annotated[int, Field(ge=1)]
 
 
 @dataclass(frozen=True)
 class Katib:
-    """What only a cluster needs.
+    """Settings for a cluster only.
 
     Attributes:
         name: of the Experiment.
         namespace: of the Experiment and its Jobs.
-        data: folder in the pods, or gs://, s3:// or minio:// URI, of the records to train on.
+        data: training records: a folder in the pods, or a gs://, s3:// or minio:// URI.
         image: of the training; empty is kfrec's.
-        gpus: of a trial.
+        gpus: per trial.
     """
 
     name: str = "kfrec-sweep"
@@ -46,12 +46,12 @@ class Katib:
 
 @dataclass(frozen=True)
 class Dimension:
-    """The values that a parameter may take: a range, or choices.
+    """The search space of a parameter: a range, or choices.
 
     Attributes:
         low: smallest value.
         high: largest value.
-        log: whether a tenth and ten times a value are equally far from it.
+        log: whether the range is sampled on a logarithmic scale.
         choices: values, instead of a range.
     """
 
@@ -61,10 +61,10 @@ class Dimension:
     choices: Several[bool | int | float | str] = ()
 
     def check(self, place: str, parameter: Parameter) -> None:
-        """Compares it with the parameter.
+        """Validates the values against the parameter.
 
         Raises:
-            KfrecError: it is neither a range nor choices, or has values that the parameter cannot take.
+            KfrecError: neither a range nor choices, or values that the parameter does not accept.
         """
         is_range = self.low is not None and self.high is not None
         if is_range == bool(self.choices) or (self.choices and (self.low, self.high) != (None, None)):
@@ -89,15 +89,15 @@ class Plan:
     Attributes:
         model: name of the model.
         dataset: name of the data set; empty is the model's own.
-        task: name of the task, whose metric is optimised; empty is the model's own.
+        task: name of the task, which defines the metric; empty is the model's own.
         parameters: pipeline parameters of every trial.
-        search: parameters of the train step to the values that they may take, as :class:`Dimension`.
-        trials: how many.
-        parallel: trials at a time; 0 is as many as have a core for each of their workers.
-        prune: whether a trial ends whose metric after an epoch is worse than the median of the others after that epoch.
-        prune_after: trials that are never pruned, because there is nothing to compare with yet.
+        search: parameter of the train step to its :class:`Dimension`.
+        trials: number of trials.
+        parallel: concurrent trials; 0 is one core per worker.
+        prune: whether to stop a trial with a metric worse than the other trials' median after the same epoch.
+        prune_after: number of first trials that are never pruned.
         seed: of the search.
-        katib: what only a cluster needs.
+        katib: settings for a cluster, see :class:`Katib`.
     """
 
     model: str = MODEL
@@ -119,28 +119,28 @@ class Plan:
 
     @property
     def primary(self) -> Metric:
-        """The metric by which models are compared."""
+        """The metric that compares models."""
         return registry.task(self.pipeline.choices["task"]).primary
 
     @property
     def metric(self) -> Metric:
-        """The metric that is optimised: the task's first one that samples held out of the training data define."""
+        """The objective: the task's first metric that is defined on the validation samples."""
         metrics = registry.task(self.pipeline.choices["task"]).metrics
         return next((metric for metric in metrics if not metric.of_groups), metrics[0])
 
     @property
     def metric_name(self) -> str:
-        """The name of that metric in the results of an epoch."""
+        """The name of the objective in the results of an epoch."""
         return f"validation_{self.metric.name}"
 
     @property
     def validation_share(self) -> float:
-        """The share of the training samples by which trials are judged."""
+        """The share of the training samples held out for validation."""
         return float(self.parameters.get(HELD_OUT) or VALIDATION_SHARE)
 
     @property
     def dimensions(self) -> dict[str, Dimension]:
-        """What is searched, by pipeline-wide name."""
+        """The search space, by pipeline-wide name."""
         return {name: Dimension(**given) for name, given in self.search.items()}
 
     def searchable(self) -> dict[str, Parameter]:
@@ -151,7 +151,7 @@ class Plan:
 
 
 def load_plan(path: Path) -> Plan:
-    """The sweep of a file.
+    """Reads a sweep from a file.
 
     Raises:
         KfrecError: the file cannot be read, or a name or value in it is wrong.
@@ -183,7 +183,7 @@ def load_plan(path: Path) -> Plan:
 
 
 def _first_value(dimension: Dimension) -> Any:
-    """A value that is within."""
+    """Any value of the dimension."""
     return dimension.choices[0] if dimension.choices else dimension.low
 
 

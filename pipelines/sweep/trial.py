@@ -1,4 +1,4 @@
-"""One trial: the train step as a process of its own, watched epoch by epoch."""
+"""One trial: the train step in a separate process, monitored after every epoch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOG, EVALUATION_LOG = "trial.log", "evaluation.log"
 
 
 class Pruned(Exception):
-    """The trial was ended because others do better."""
+    """The trial was stopped because others do better."""
 
 
 def run_trial(
@@ -43,10 +43,10 @@ def run_trial(
         tfrecord: the records.
         folder: of the trial; receives the model and the log.
         run_id: the MLflow run that it joins.
-        is_hopeless: takes finished epochs and the metrics of the last one; whether to end the trial.
+        is_hopeless: maps the number of finished epochs and the last metrics to whether to stop the trial.
 
     Raises:
-        Pruned: it was ended.
+        Pruned: the trial was stopped.
         KfrecError: the training failed.
     """
     folder.mkdir(parents=True)
@@ -81,11 +81,11 @@ def evaluate(pipeline: Pipeline, arguments: Mapping[str, Any], tfrecord: str, fo
 def _run(
     command: list[str], place: Path, run_id: str, is_hopeless: Callable[[int, Mapping[str, Any]], bool] | None = None
 ) -> dict[str, Any]:
-    """Runs a step to its end and returns its results; ends it where it is hopeless, or on a signal.
+    """Runs a step and returns its results; terminates it if it is hopeless, or on a signal.
 
     Raises:
-        Pruned: it was ended.
-        KfrecError: it failed.
+        Pruned: the step was hopeless.
+        KfrecError: the step failed.
     """
     environment = os.environ | as_parent() | {EVENTS: "1", "MLFLOW_RUN_ID": run_id}
     error, results = "", None
@@ -129,13 +129,13 @@ def _command(pipeline: Pipeline, arguments: Mapping[str, Any], tfrecord: str, mo
 
 
 def _words(step: str, pipeline: Pipeline, arguments: Mapping[str, Any], choices: Mapping[str, str]) -> list[str]:
-    """The parameters of a step as its command line has them."""
+    """A step's parameters as command-line options."""
     values = {p.name: arguments[p.pipeline_name] for p in step_parameters(STEPS[step], pipeline)} | dict(choices)
     return [f"--{name}={str(value).lower() if isinstance(value, bool) else value}" for name, value in values.items()]
 
 
 def shared_out(arguments: Mapping[str, Any], parallel: int) -> dict[str, Any]:
-    """Arguments for several trainings at a time on this machine: each with its share of the cores, bound to none."""
+    """Arguments for concurrent trainings on this machine: each gets its share of the cores, without CPU affinity."""
     if parallel == 1:
         return dict(arguments)
     share = max(1, (os.cpu_count() or 1) // parallel // int(arguments["workers"]))
@@ -144,9 +144,9 @@ def shared_out(arguments: Mapping[str, Any], parallel: int) -> dict[str, Any]:
 
 
 def at_a_time(parallel: int, workers: int) -> int:
-    """Trials at a time; 0 is as many as have a core for each worker."""
+    """Number of concurrent trials; 0 is one core per worker."""
     return parallel or max(1, (os.cpu_count() or 1) // workers)
 
 
-# One thread at a time writes to the terminal.
+# Serialises writes to the terminal.
 SCREEN = threading.Lock()

@@ -1,7 +1,7 @@
-"""The commands: every module of this package is one, under its own name, with hyphens for underscores.
+"""The commands: one per module of this package, named after it, with hyphens for underscores.
 
-A module brings the command's parser and runs it; a new command is a new module. What takes long to import is imported
-where it is used, because every command imports them all.
+A module defines the command's arguments and runs it; a new command is a new module. Slow imports belong inside the
+functions, because every command imports all modules.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol, cast
 
 
 class Command(Protocol):
-    """The interface of a command's module; ``EPILOG``, the end of its help, may be missing.
+    """The interface of a command's module; ``EPILOG``, the end of its help, is optional.
 
     Attributes:
         SUMMARY: one line of ``kfrec --help``.

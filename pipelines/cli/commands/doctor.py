@@ -1,4 +1,4 @@
-"""``kfrec doctor``: what this machine, or a cluster, lacks."""
+"""``kfrec doctor``: missing prerequisites of this machine or a cluster."""
 
 from __future__ import annotations
 

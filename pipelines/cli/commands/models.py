@@ -1,4 +1,4 @@
-"""``kfrec models``: the models that are installed."""
+"""``kfrec models``: the installed models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ SUMMARY = "list the models that are installed"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """It has none."""
+    """Adds none."""
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""``kfrec parameters``: what a model's pipelines can be told."""
+"""``kfrec parameters``: the parameters of a model's pipelines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Every pipeline parameter with unit and default, by step; a shared one is listed with the first of its steps."""
+    """Lists every pipeline parameter with unit and default, by step; a shared one only under its first step."""
     pipeline = Pipeline(TRAINING, options.model, options.dataset, options.task)
     known: dict[str, Parameter] = {}
     for kind in (*PIPELINES, TRAINING):

@@ -1,4 +1,4 @@
-"""``kfrec reproduce``: a run once more, compared file by file."""
+"""``kfrec reproduce``: repeats a run and compares the files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``kfrec schedule apply``: the cluster's recurring runs as a file says."""
+"""``kfrec schedule apply``: reconciles the cluster's recurring runs with a file."""
 
 from __future__ import annotations
 

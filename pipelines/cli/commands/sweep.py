@@ -1,4 +1,4 @@
-"""``kfrec sweep``: a search for parameters."""
+"""``kfrec sweep``: a hyperparameter search."""
 
 from __future__ import annotations
 

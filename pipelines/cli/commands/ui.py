@@ -42,7 +42,7 @@ def execute(options: argparse.Namespace) -> int:
     print(f"http://localhost:{options.port}   (stop with Ctrl-C)\n{' '.join(command)}", flush=True)
     if not options.print_only:
         os.environ["MLFLOW_TRACKING_URI"] = uri
-        # Jobs evaluate language models: eight more processes with nothing to do.
+        # Job execution serves the evaluation of language models: eight idle processes.
         os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
         prepare()
         os.execv(str(Path(sys.executable).with_name("mlflow")), command)

@@ -1,4 +1,4 @@
-"""The service accounts of steps and of MPIJobs, and the secrets with which they pull images."""
+"""The service accounts of steps and MPIJobs, and their image pull secrets."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _pull_secret(place: Place, namespace: str, name: str, named_by: str, registr
 
 
 def _registries(encoded: str, file: str) -> set[str]:
-    """The registries that a pull secret has a key to; empty where it cannot be read."""
+    """The registries of a pull secret; empty if it cannot be parsed."""
     with suppress(ValueError, AttributeError):
         body = json.loads(base64.b64decode(encoded))
         entries = body.get("auths", {}) if file == ".dockerconfigjson" else body

@@ -20,7 +20,7 @@ class Kubernetes:
     """An API server.
 
     Args:
-        client: of the API server.
+        client: of the server.
         namespace: where kfrec is installed.
 
     Attributes:
@@ -35,7 +35,7 @@ class Kubernetes:
         """The object at a path, or None if there is none.
 
         Raises:
-            Refused: the API server said no; 403 is a right that the asking account lacks.
+            Refused: the API server rejected the request; 403 if the caller lacks a right.
             KfrecError: it did not answer.
         """
         try:
@@ -54,7 +54,7 @@ class Kubernetes:
         return self._ask("POST", path, body, headers or {})
 
     def served(self, group: str, plural: str) -> list[str]:
-        """The versions in which a kind of object is served, as discovery tells everyone; see :meth:`get`."""
+        """The served versions of a resource, from API discovery; see :meth:`get`."""
         found = self.get(f"/apis/{group}") or {}
         versions = [entry["version"] for entry in found.get("versions", ())]
         return [version for version in versions if plural in self._plurals(f"/apis/{group}/{version}")]

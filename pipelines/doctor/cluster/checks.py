@@ -1,4 +1,4 @@
-"""The checks of a cluster, in the order in which they are shown."""
+"""The checks of a cluster, in display order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SERVERS: tuple[Check[Place], ...] = (
     Check("mlflow", mlflow.look),
     Check("object store", object_store.look),
 )
-# Those that ask the Kubernetes API.
+# Checks that query the Kubernetes API.
 OBJECTS: tuple[Check[Place], ...] = (
     Check("mpijobs", mpijobs.look),
     Check("gang", gang.look),

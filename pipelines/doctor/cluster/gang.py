@@ -10,7 +10,7 @@ from pipelines.doctor.finding import Finding, missing, note, ok
 
 _KUEUE, _QUEUES, _CURRENT = "kueue.x-k8s.io", "localqueues", "v1beta2"
 _VOLCANO = "volcano"
-# Group and version of the PodGroups that mpi-operator makes, by its option --gang-scheduling.
+# Group and version of mpi-operator's PodGroups, by its option --gang-scheduling.
 _POD_GROUPS = {True: ("scheduling.volcano.sh", "v1beta1"), False: ("scheduling.x-k8s.io", "v1alpha1")}
 
 

@@ -44,7 +44,7 @@ def nodes_of(place: Place) -> list[dict[str, Any]]:
     """The nodes.
 
     Raises:
-        Refused: they may not be listed.
+        Refused: the caller may not list them.
     """
     return list((place.api.get("/api/v1/nodes", limit="500") or {}).get("items", ()))
 

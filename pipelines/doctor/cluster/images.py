@@ -1,6 +1,6 @@
-"""The images that steps and MPIJobs run: their names, their digests where a node has them, and failed pulls.
+"""The images of steps and MPIJobs: names, digests of those cached on nodes, and failed pulls.
 
-Nothing is pulled: the pods of kfrec that are there, such as the MLflow server's, tell whether nodes can.
+Nothing is pulled: kfrec's existing pods, such as the MLflow server's, show whether nodes can pull.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _finding(name: str, where: str, nodes: Sequence[Mapping[str, Any]] | None) -
 
 
 def _names(node: Mapping[str, Any], wanted: str) -> list[str]:
-    """All names of an image as a node knows it, digests among them; container runtimes write out docker.io/library/."""
+    """All names of an image on a node, with digests; container runtimes expand docker.io/library/."""
     for entry in node.get("status", {}).get("images") or ():
         names = entry.get("names") or ()
         if wanted in names or f"docker.io/library/{wanted}" in names:

@@ -13,9 +13,9 @@ from pipelines.doctor.cluster.place import Place
 from pipelines.doctor.cluster.services import seen_from_outside
 from pipelines.doctor.finding import Finding, missing, note, ok
 
-# All steps of an older server get the same literal text as the identifier of their run.
+# Older servers do not replace the placeholder of the run id: all runs share one literal text.
 _OLDEST = (2, 5)
-# The first version that can keep pipelines as Kubernetes objects.
+# The first version that can store pipelines as Kubernetes objects.
 _NATIVE = (2, 17)
 _FORWARD = "give --endpoint http://localhost:8888"
 

@@ -1,4 +1,4 @@
-"""The MLflow server: does it answer, does it take the account, and which version is it?"""
+"""The MLflow server: availability, authentication and version."""
 
 from __future__ import annotations
 

@@ -24,10 +24,10 @@ _NEEDED = {
         "--from-literal=AWS_SECRET_ACCESS_KEY=...",
     ),
 }
-# Schemes whose store needs a key, and whether a cloud role can replace it.
+# Schemes of stores that need a key, and whether an IAM role can replace it.
 _KEYED = {"s3": True, "minio": False}
 _OBJECT_STORE = "kfrec-object-store"
-# The secret that KFP's launcher reads for a root in minio://.
+# The secret that KFP's launcher reads for a minio:// root.
 _OF_KFP, _KEYS_OF_KFP = "mlpipeline-minio-artifact", ("accesskey", "secretkey")
 
 
@@ -43,7 +43,7 @@ def look(place: Place) -> Iterator[Finding]:
     for secret, keys in place.job.secret_environment.items():
         held_here = place.get(SECRET, secret)
         if held_here is None or held_here.values is None:
-            continue  # not one that steps mount, or told already
+            continue  # not mounted by steps, or reported already
         unset = [key for key in keys if key not in held_here.values and key not in place.job.environment]
         if unset and set(unset) - {"AWS_ENDPOINT_URL"}:
             yield note(f"secret {secret}: mpijob.yaml takes {', '.join(unset)} from it, which it lacks")

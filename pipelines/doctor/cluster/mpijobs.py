@@ -1,4 +1,4 @@
-"""mpi-operator's CRD, and the Training Operator's, which has the same name and another version."""
+"""mpi-operator's CRD, and the Training Operator's of the same name and another version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipelines.doctor.finding import Finding, missing, note, ok
 
 _CRD = f"{KIND.plural}.{KIND.group}"
 _INSTALL = "install mpi-operator 0.6 or later"
-# A kind and the version that the Training Operator serves it in.
+# A resource of the Training Operator, and its served version.
 _OF_THE_TRAINING_OPERATOR = ("tfjobs", "v1")
 
 
@@ -40,10 +40,10 @@ def look(place: Place) -> Iterator[Finding]:
 
 
 def _is_old(place: Place) -> bool:
-    """Whether the schema lacks runPolicy.managedBy, which came with 0.6 (mpi-operator's RELEASE.md)."""
+    """Whether the schema lacks runPolicy.managedBy, added in 0.6 (mpi-operator's RELEASE.md)."""
     try:
         crd = place.api.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{_CRD}") or {}
-    except Refused:  # few may read it, and discovery tells the rest
+    except Refused:  # few accounts may read it; discovery covers the rest
         return False
     for version in crd.get("spec", {}).get("versions", ()):
         if version["name"] == KIND.version:

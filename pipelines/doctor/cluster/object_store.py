@@ -1,4 +1,4 @@
-"""Where artifacts go: can it be listed and written to?"""
+"""The artifact store: can it be listed and written to?"""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def look(place: Place) -> Iterator[Finding]:
 
 
 def _endpoint(scheme: str) -> str:
-    """The address of the store where it is not the cloud's own; empty otherwise."""
+    """The store's custom endpoint; empty for the cloud's own."""
     if scheme not in _BOTO_WORDS:
         return ""
     given = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
@@ -55,10 +55,10 @@ def _endpoint(scheme: str) -> str:
 
 
 def _write(store: Store) -> None:
-    """Writes an object of its own and removes it.
+    """Writes a temporary object and removes it.
 
     Raises:
-        KfrecError: that is not allowed.
+        KfrecError: writing or removing is not allowed.
         Unavailable: the store does not answer.
     """
     name = f".kfrec-doctor-{uuid.uuid4().hex}"

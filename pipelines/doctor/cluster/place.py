@@ -1,4 +1,4 @@
-"""What the checks of a cluster are told: read once, from Kubernetes, from the settings and from the environment."""
+"""The input of the cluster checks, read once from Kubernetes, the settings and the environment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _KFP_ROOT = "minio://mlpipeline/v2/artifacts"
 _STEPS_ACCOUNT = "kfrec-pipeline"
 # The default namespace of KFP.
 _KFP_NAMESPACE = "kubeflow"
-# MLflow's client would try for minutes.
+# MLflow's client would retry for minutes.
 _SHORT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
 
 
@@ -37,7 +37,7 @@ class Held:
     Attributes:
         kind: CONFIG_MAP or SECRET.
         name: its name.
-        values: key to value; None if it does not exist, or may not be read.
+        values: key to value; None if it does not exist or may not be read.
         refused: the API server's message if it may not be read.
     """
 
@@ -52,17 +52,17 @@ class Place:
     """An installation.
 
     Attributes:
-        kubernetes: its API; None where it does not answer.
-        unanswered: why it does not.
+        kubernetes: its API; None if it does not answer.
+        unanswered: reason why it does not answer.
         version: of Kubernetes.
-        settings: what the steps ask for.
-        job: what every MPIJob asks for.
-        job_mistake: error in the settings of MPIJobs; the defaults are used then.
+        settings: of the steps.
+        job: settings of every MPIJob.
+        job_mistake: error in the settings of MPIJobs; ``job`` then holds the defaults.
         held: the config maps and secrets that the steps mount, and KFP's own config map.
         endpoint: of KFP's API.
         user: the namespace for KFP's API; empty in single-user KFP.
         root: where artifacts go.
-        account: whose rights are checked; empty is the caller's own.
+        account: service account to check the rights of; empty is the caller's own.
         registry: prefix of the images' names.
         environment: of the steps.
     """
@@ -83,13 +83,13 @@ class Place:
 
     @property
     def api(self) -> Kubernetes:
-        """The Kubernetes API, for checks that are made only where it answers."""
+        """The Kubernetes API, for checks that require it."""
         assert self.kubernetes is not None
         return self.kubernetes
 
     @property
     def scheme(self) -> str:
-        """Of the place where artifacts go; empty where that is no URI."""
+        """Scheme of the artifact store; empty if ``root`` is not a URI."""
         scheme, separator, _ = self.root.partition("://")
         return scheme if separator else ""
 
@@ -98,7 +98,7 @@ class Place:
         return self.job.namespace or self.api.namespace
 
     def accounts(self) -> Iterator[tuple[str, str]]:
-        """Namespace and name of the service accounts of steps and of MPIJobs."""
+        """(namespace, name) of the service accounts of steps and MPIJobs."""
         yield self.api.namespace, self.account or _STEPS_ACCOUNT
         yield self.job_namespace, self.job.service_account
 
@@ -118,12 +118,12 @@ def gather(
     """Reads the inputs of all checks; the checks report what cannot be read.
 
     Args:
-        settings: what the steps ask for.
-        endpoint: of KFP's API; empty is what environment or cluster say.
-        namespace: where kfrec is installed; empty is the pod's own, or the one of the kubeconfig's context, or KFP's.
-        root: where artifacts go; empty is what KFP says.
-        account: whose rights are asked for.
-        registry: prefix of the images' names; empty is what environment or cluster say.
+        settings: of the steps.
+        endpoint: of KFP's API; empty takes it from the environment or the cluster.
+        namespace: of kfrec; empty is the pod's own, else that of the kubeconfig's context, else KFP's.
+        root: where artifacts go; empty is KFP's default root.
+        account: service account to check the rights of.
+        registry: prefix of the images' names; empty takes it from the environment or the cluster.
     """
     kubernetes, unanswered, version = _find(namespace)
     held = tuple(_read(kubernetes, settings)) if kubernetes else ()
@@ -164,7 +164,7 @@ def environment_of(place: Place) -> Iterator[None]:
 
 
 def _find(namespace: str) -> tuple[Kubernetes | None, str, str]:
-    """The API, why there is none, and the version of Kubernetes."""
+    """The API, the reason if it is unavailable, and the version of Kubernetes."""
     try:
         own = find_cluster()
     except NoCluster as error:
@@ -199,7 +199,7 @@ def _values(kind: str, body: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _job(settings: ClusterSettings, held: tuple[Held, ...]) -> tuple[JobSettings, str]:
-    """The settings of MPIJobs, from the config map that the train step mounts, and what is wrong with them."""
+    """The settings of MPIJobs, from the config map that the train step mounts, and their error."""
     file = PurePosixPath(LaunchParameters().job_settings)
     mounted = settings.steps["train"].config_maps
     texts = {

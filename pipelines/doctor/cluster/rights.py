@@ -1,4 +1,4 @@
-"""The rights of the steps' service account, from the API server's access reviews; no action is tried."""
+"""The rights of the steps' service account, from the API server's access reviews; no action is performed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.doctor.cluster.place import Place
 from pipelines.doctor.finding import Finding, missing, note, ok
 
 _GROUP = "/apis/authorization.k8s.io/v1"
-# What KFP's launcher and Argo's executor do in the pod of every step.
+# Rights of KFP's launcher and Argo's executor in the pod of every step.
 _OF_KFP = (
     Right("", "configmaps", ("get",)),
     Right("", "secrets", ("get",)),
@@ -20,7 +20,7 @@ _OF_KFP = (
 
 
 class _Asking:
-    """Uses the first permitted kind of access review: of oneself, of an account, or by impersonating it."""
+    """Uses the first permitted access review: of the caller, of an account, or by impersonating it."""
 
     def __init__(self, place: Place) -> None:
         self._api, self._account, self._namespace = place.api, place.account, place.api.namespace
@@ -28,10 +28,10 @@ class _Asking:
         self._in_its_place = False
 
     def may(self, right: Right, verb: str, namespace: str) -> tuple[bool, str]:
-        """Whether it is allowed, and what the API server says to it.
+        """Whether the verb is allowed, and the API server's reason.
 
         Raises:
-            Refused: the caller may not ask.
+            Refused: the caller may not create access reviews.
         """
         resource, _, subresource = right.resource.partition("/")
         attributes = {"namespace": namespace, "verb": verb, "group": right.group, "resource": resource}
@@ -100,7 +100,7 @@ def _of_kfp(asking: _Asking, who: str, namespace: str) -> Iterator[Finding]:
 
 
 def _refused(asking: _Asking, right: Right, namespace: str) -> tuple[list[str], str]:
-    """The verbs that are not allowed, and why, in brackets."""
+    """The denied verbs, and the reason in parentheses."""
     refused, reason = [], ""
     for verb in right.verbs:
         allowed, told = asking.may(right, verb, namespace)

@@ -20,11 +20,11 @@ def seen_from_outside(place: Place, url: str, forward: str) -> Finding | None:
         forward: how to reach it, after a port-forward.
 
     Returns:
-        None where the name is known here, or there is no way to tell.
+        None if the name resolves here, or the service cannot be looked up.
     """
     try:
         host = urlsplit(url).hostname or ""
-    except ValueError:  # not an address, which asking there says
+    except ValueError:  # not an address; the request reports it
         return None
     if place.kubernetes is None or not host or _resolves(host):
         return None
@@ -55,11 +55,11 @@ def _resolves(host: str) -> bool:
 
 
 def _ready(place: Place, service: str, namespace: str) -> int:
-    """How many addresses of a service are ready."""
+    """The number of ready endpoints of a service."""
     slices = place.api.get(
         f"/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices",
         labelSelector=f"kubernetes.io/service-name={service}",
     )
     endpoints = [endpoint for each in (slices or {}).get("items", ()) for endpoint in each.get("endpoints") or ()]
-    # No condition counts as ready, as Kubernetes defines it.
+    # Kubernetes defines a missing condition as ready.
     return sum((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)

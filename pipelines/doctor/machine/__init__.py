@@ -1,1 +1,1 @@
-"""What a machine needs for ``kfrec run``."""
+"""Checks of a machine for ``kfrec run``."""

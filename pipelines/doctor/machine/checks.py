@@ -1,4 +1,4 @@
-"""The checks of a machine, in the order in which they are shown."""
+"""The checks of a machine, in display order."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pipelines.doctor.finding import Finding, missing, note, ok
 from pipelines.doctor.machine.place import Machine
 
-_NAMES = ("c++", "g++")  # those that the Makefile looks for
+_NAMES = ("c++", "g++")  # as in the Makefile
 
 
 def look(machine: Machine) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""GPUs that TensorFlow sees. The CPU package is not queried; other packages are, in a separate process."""
+"""GPUs that TensorFlow sees, queried in a separate process; the CPU package is not queried."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def look(machine: Machine) -> Iterator[Finding]:
 
 
 def _seen() -> int:
-    """How many GPUs TensorFlow lists; 0 where it does not say so in time."""
+    """The number of GPUs that TensorFlow lists; 0 on failure or timeout."""
     quiet = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(

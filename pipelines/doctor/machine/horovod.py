@@ -13,8 +13,8 @@ from pipelines.doctor.finding import Finding, missing, note, ok
 from pipelines.doctor.machine.place import Machine
 from pipelines.doctor.machine.tensorflow import installed
 
-# Classes that are compiled only for what was found when Horovod was built (its CMakeLists.txt). Asking Horovod itself
-# means loading TensorFlow.
+# Classes compiled only if the back end was found at build time (Horovod's CMakeLists.txt). Querying Horovod itself
+# would load TensorFlow.
 _CONTROLLERS = {"Gloo": b"horovod6common14GlooController", "MPI": b"horovod6common13MPIController"}
 _REBUILD = "rebuild it: rm -r .venv && make setup"
 
@@ -47,7 +47,7 @@ def look(machine: Machine) -> Iterator[Finding]:
 
 
 def _built_for(folder: Path) -> str:
-    """The version of TensorFlow that Horovod's build noted; empty where it noted none."""
+    """The TensorFlow version in Horovod's build metadata; empty if unknown."""
     with suppress(OSError, ValueError):
         return str(json.loads((folder / "metadata.json").read_text()).get("tensorflow", ""))
     return ""

@@ -1,4 +1,4 @@
-"""The Python interpreter: TensorFlow 2.15, Horovod and NVTabular meet on 3.10 and 3.11 only."""
+"""The Python interpreter: only 3.10 and 3.11 support TensorFlow 2.15, Horovod and NVTabular."""
 
 from __future__ import annotations
 

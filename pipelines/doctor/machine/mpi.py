@@ -1,4 +1,4 @@
-"""Open MPI: mpirun of this environment, and the prefix it takes its files from. Only transport=mpi needs it."""
+"""Open MPI: this environment's mpirun and its installation prefix. Only transport=mpi needs it."""
 
 from __future__ import annotations
 

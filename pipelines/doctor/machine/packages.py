@@ -1,4 +1,4 @@
-"""The packages of each step, by the extras of kfrec that bring them. Their metadata is read; nothing is imported."""
+"""The packages of each step, by kfrec's extras. Only metadata is read; nothing is imported."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipelines.doctor.finding import Finding, missing, note, ok
 from pipelines.doctor.machine.place import Machine
 
 _ITSELF = "kfrec"
-# Extras of pyproject.toml by the step that imports what they bring, when it runs here. "" is what every step needs.
+# Step to the extras of pyproject.toml that it imports when it runs locally; "" is the base requirements.
 NEEDED: Mapping[str, tuple[str, ...]] = {
     "pipeline": ("", "pipeline"),
     "find": ("tracking",),
@@ -22,7 +22,7 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
     "register": ("records", "tensorflow", "tracking"),
     "predict": ("records", "tensorflow", "tracking"),
 }
-# What only some runs need.
+# Extras that only some runs need.
 OPTIONAL: Mapping[str, str] = {
     "s3": "s3:// and minio://",
     "kubernetes": "launcher=mpijob and kfrec doctor --cluster",
@@ -64,7 +64,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _brought(requirements: list[str]) -> dict[str, list[str]]:
-    """Extra to the packages that it brings, those of other extras of kfrec included."""
+    """Extra to its packages, including those of kfrec extras that it refers to."""
     direct: dict[str, list[str]] = {}
     others: dict[str, list[str]] = {}
     for text in requirements:

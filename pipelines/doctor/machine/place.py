@@ -1,4 +1,4 @@
-"""The input of the checks of a machine."""
+"""The input of the machine checks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ class Machine:
     """A machine, and how kfrec will use it.
 
     Attributes:
-        workdir: where runs are to be kept; need not exist.
+        workdir: folder of runs; need not exist.
         port: of ``kfrec ui``.
         prefix: root of the Python environment.
         proc: the kernel's proc file system.
-        control_group: the file system with this container's limits.
+        control_group: the cgroup file system, with this container's limits.
     """
 
     workdir: Path

@@ -1,4 +1,4 @@
-"""The processor: the wheels are for Linux on x86-64, and TensorFlow's ends with "illegal instruction" without AVX."""
+"""The processor: the wheels need Linux on x86-64, and TensorFlow's crashes with "illegal instruction" without AVX."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def look(machine: Machine) -> Iterator[Finding]:
 
 
 def _told_by_the_kernel(machine: Machine) -> tuple[str, set[str]]:
-    """Name and features; none where the kernel does not tell."""
+    """Model name and CPU flags; no flags if the kernel does not report them."""
     text = ""
     with suppress(OSError):
         text = (machine.proc / "cpuinfo").read_text()

@@ -1,4 +1,4 @@
-"""Disk and memory, compared with the needs of a run of the built-in data."""
+"""Disk and memory, compared with the requirements of a run of the built-in data."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from components.errors import KfrecError
 from pipelines.doctor.finding import Finding, missing, note, ok
 from pipelines.doctor.machine.place import Machine
 
-# `kfrec run` with its defaults leaves 70 MB behind and takes 1.2 GB of memory on two cores; with more cores,
-# preprocessing takes more.
+# `kfrec run` with defaults writes 70 MB and uses 1.2 GB of memory on two cores; preprocessing uses more on more cores.
 DISK = 500_000_000
 MEMORY = 2_000_000_000
 
@@ -39,7 +38,7 @@ def disk(machine: Machine) -> Iterator[Finding]:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether anything is there, if only a link that leads nowhere."""
+    """Whether the path exists, be it a dangling link."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -69,7 +68,7 @@ def _available(proc: Path) -> int | None:
 
 
 def _left_in(group: Path) -> Iterator[int]:
-    """What a limit of the container leaves, by either version of control groups."""
+    """Free memory below the container's limit, for cgroup v2 and v1."""
     for limit, used in (
         ("memory.max", "memory.current"),
         ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),

@@ -10,7 +10,7 @@ _CPU_ONLY = "tensorflow-cpu"
 
 @dataclass(frozen=True)
 class Installed:
-    """A package that brings the module tensorflow.
+    """A package that provides the module tensorflow.
 
     Attributes:
         package: its name.
