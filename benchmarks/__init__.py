@@ -1,1 +1,1 @@
-"""How fast each stage is, as a ratio to a straightforward reference measured in the same run."""
+"""Benchmarks of every stage, as a ratio to a straightforward reference measured in the same run."""

@@ -4,9 +4,9 @@
 #   benchmarks/dlrm.sh [FOLDER]    FOLDER keeps data and model (default build/dlrm)
 # Settings, with the published values in brackets, besides those of published.sh:
 #   IMPRESSIONS  synthetic impressions (default 2,000,000)       VALUES  most distinct values of a column (8165896)
-#   BATCH        samples a training step (65536)                 STEPS   measured steps of training (1000)
-#   INFERENCE_STEPS  measured steps of each latency (100)        SIZES   samples of a batch, for each latency
-#   SCORE_BATCH  samples a step of the training that is scored (default 1024)
+#   BATCH        samples per training step (65536)               STEPS   measured training steps (1000)
+#   INFERENCE_STEPS  measured steps per batch size (100)         SIZES   batch sizes of the latencies
+#   SCORE_BATCH  samples per step of the scored training (default 1024)
 model_type=dlrm
 # shellcheck source=published.sh
 . "$(dirname "$0")/published.sh"

@@ -1,4 +1,4 @@
-"""Samples of tables, drawn from a specification: batches, and parquet; of Criteo and Outbrain as published."""
+"""Random samples of tables from a specification, as batches or parquet; Criteo and Outbrain as published."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from components.datasets.outbrain.features import specification as outbrain_spec
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
 
-# Of the power law of the ids, as published for the synthetic data of DLRM.
+# Exponent of the ids' power law, as published for DLRM's synthetic data.
 EXPONENT = 1.45
 _CRITEO_VALUES = 100_000
 _PART_ROWS = 65_536
@@ -36,7 +36,7 @@ def outbrain() -> FeatureSpec:
 
 
 def drawn(spec: FeatureSpec, rows: int, seed: int = 0) -> dict[str, np.ndarray]:
-    """Samples with fair labels, uniform floats, and ids of the published power law, without missing ones."""
+    """Random samples: labels of probability 1/2, uniform floats, ids of the published power law, none missing."""
     random = np.random.default_rng(seed)
     samples = {}
     for name, feature in spec.features.items():
@@ -63,6 +63,6 @@ def write_drawn(folder: Path, spec: FeatureSpec, train: int, test: int) -> Path:
             columns = drawn(spec, min(_PART_ROWS, rows - first), seed=1000 * number + part)
             table = pa.table({name: pa.array(list(v) if v.ndim > 1 else v) for name, v in columns.items()})
             pq.write_table(table, folder / split / f"part.{part}.parquet", compression="lz4", use_dictionary=False)
-    (folder / FILENAME).write_text(replace(spec, metadata={}).to_yaml())  # the ids stand for nothing
+    (folder / FILENAME).write_text(replace(spec, metadata={}).to_yaml())  # the ids have no vocabulary
     adopt(folder)
     return folder

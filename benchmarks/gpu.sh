@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
 # The benchmarks of the public SIM documentation on the GPUs at hand: training and inference, precision x XLA.
-# It prints Markdown tables. Run it where TensorFlow sees GPUs, in the train image for instance, or in the launcher of
-# an MPIJob (manifests/benchmark), whose workers have the GPUs.
-#   benchmarks/gpu.sh [FOLDER]     FOLDER keeps the generated records (default /tmp/kfrec-gpu); all workers see it
-#   GPUS="1 8"                     numbers of GPUs; default 1, 2, 4 ... up to those at hand
-#   BATCHES="4096 131072"          sizes of inference
-#   TRAIN_BATCH=131072             samples of a training step over all GPUs
-#   STEPS=200 WARMUP=20            measured steps, and those before them
+# It prints Markdown tables. Run it where TensorFlow sees GPUs, such as in the train image, or in the launcher of an
+# MPIJob with GPU workers (manifests/benchmark).
+#   benchmarks/gpu.sh [FOLDER]     folder of the generated records (default /tmp/kfrec-gpu), shared by all workers
+#   GPUS="1 8"                     numbers of GPUs; default 1, 2, 4 ... up to all
+#   BATCHES="4096 131072"          inference batch sizes
+#   TRAIN_BATCH=131072             samples per training step over all GPUs
+#   STEPS=200 WARMUP=20            measured steps, and warm-up steps
 #   TRAIN_ROWS, TEST_ROWS          generated samples; by default 16 training steps, and a full batch of every size
 #   PRECISIONS="float32 mixed"     and COMPILED="off on": with and without mixed precision and XLA
 #   OPTIONS="--embedding_dim 4"    more parameters of the worker
-#   ON_CPU=1                       goes on without a GPU, to try the script itself
+#   ON_CPU=1                       continues without a GPU, to test the script
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=${1:-/tmp/kfrec-gpu}
@@ -20,7 +20,7 @@ warmup=${WARMUP:-20}
 train_batch=${TRAIN_BATCH:-131072}
 batches=${BATCHES:-4096 8192 16384 32768 65536 131072}
 
-# ranks N COMMAND...: runs a command as N ranks, in an MPIJob on the workers that its operator lists.
+# ranks N COMMAND...: runs a command as N ranks; in an MPIJob on the workers of the operator's host file.
 ranks() {
   local number=$1
   shift
@@ -33,7 +33,7 @@ ranks() {
   fi
 }
 
-# What the first rank computes on, a line a device, and the last line TensorFlow's version.
+# The first rank's devices, one per line, then TensorFlow's version.
 seen=$(ranks 1 "$python" -c 'import tensorflow as tf
 for gpu in tf.config.list_physical_devices("GPU"):
     print(tf.config.experimental.get_device_details(gpu).get("device_name"))

@@ -36,9 +36,8 @@ def matmul_gflops(size: int = 2048, runs: int = 3) -> float:
 def claim_memory(folder: Path, size: int = 1 << 30) -> None:
     """Makes the system claim ``size`` bytes of free memory, by writing and deleting a file.
 
-    A virtual machine may return memory that stays free for some seconds to its host; getting a page back takes ten
-    times as long as writing it. The time of a step that writes files should not depend on when the machine was last
-    busy.
+    A virtual machine may return idle free memory to its host; reclaiming a page takes ten times as long as writing it.
+    Without this, the time of a step that writes files would depend on when the machine was last busy.
     """
     file = folder / "claimed"
     block = bytes(1 << 20)

@@ -20,12 +20,12 @@ class Figure:
         stage: of the workflow.
         name: what was measured.
         unit: of the values.
-        values: one a run.
+        values: one per run.
         reference: the reference's values in the same session, one per run; empty without a reference.
         target: for the median; None without a target.
         target_ratio: for the ratio to the reference; None without a target.
-        lower_is_better: for sizes and durations; the ratio then is reference over value.
-        note: remark for the reader.
+        lower_is_better: for sizes and durations; the ratio is then reference over value.
+        note: remark.
     """
 
     stage: str
@@ -44,7 +44,7 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """How many times better than the reference, by medians."""
+        """Improvement over the reference, as a ratio of medians."""
         if not self.reference:
             return None
         ratio = self.median / statistics.median(self.reference)
@@ -52,7 +52,7 @@ class Figure:
 
     @property
     def met(self) -> bool | None:
-        """Whether every target is reached; None if there is none."""
+        """Whether all targets are reached; None without a target."""
         checks = []
         if self.target is not None:
             checks.append(self.median <= self.target if self.lower_is_better else self.median >= self.target)
@@ -67,11 +67,11 @@ class Figure:
 
 @dataclass(frozen=True)
 class Plan:
-    """How much to measure.
+    """Extent of a benchmark.
 
     Attributes:
-        runs: of everything that has a median.
-        full: the sizes that take longer too.
+        runs: per figure with a median.
+        full: include larger sizes.
     """
 
     runs: int = 5
@@ -83,7 +83,7 @@ class Plan:
 
 
 def seconds(job: Callable[[], Any]) -> float:
-    """How long one call takes."""
+    """Duration of one call."""
     gc.collect()
     started = time.perf_counter()
     job()
@@ -91,7 +91,7 @@ def seconds(job: Callable[[], Any]) -> float:
 
 
 def alternated(runs: int, **jobs: Callable[[], float]) -> dict[str, list[float]]:
-    """Calls each job ``runs`` times, in turns, so that other load on the machine affects all of them alike."""
+    """Calls each job ``runs`` times, interleaved, so that other load on the machine affects all alike."""
     values: dict[str, list[float]] = {name: [] for name in jobs}
     for _ in range(runs):
         for name, job in jobs.items():

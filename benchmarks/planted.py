@@ -21,7 +21,7 @@ from components.metrics import RankedGroups, roc_auc
 from components.steps.catalog import STEPS
 
 AUC, MAP = "AUC", "MAP@12"
-# How far a model may be from the best possible, and from chance where labels are shuffled.
+# Maximum gap to the best possible metric, and to chance with shuffled labels.
 GAP, CHANCE = 0.005, 0.01
 _RANKED = 12
 
@@ -31,8 +31,8 @@ class Planted:
     """A model on the planted data of its data set.
 
     Attributes:
-        size: the parameter of the generator that gives the number of rows, and how many rows there are of each.
-        best: takes the parameters of the download and the preprocess step, and returns the best possible metrics.
+        size: the generator's size parameter, and rows per unit of it.
+        best: maps the parameters of the download and preprocess steps to the best possible metrics.
         training: parameters of the train step.
         generation: other parameters of the generator.
         sampling: parameters of the preprocess step.
@@ -92,12 +92,12 @@ CASES = {
 
 @dataclass(frozen=True)
 class Result:
-    """What a model reached.
+    """Result of a model.
 
     Attributes:
-        rows: samples of the test split.
-        reached: its metrics.
-        best: the best possible ones.
+        rows: test samples.
+        reached: the model's metrics.
+        best: the best possible metrics.
         seconds: of all steps.
     """
 
@@ -107,7 +107,7 @@ class Result:
     seconds: float
 
     def missed(self, shuffled: bool) -> list[str]:
-        """The metrics that are too far from the best, in words."""
+        """Messages for the metrics that miss their target."""
         if shuffled:
             off = abs(self.reached[AUC] - 0.5)
             return [f"{AUC} {self.reached[AUC]:.4f} with shuffled labels is not 0.5"] if off > CHANCE else []
@@ -123,8 +123,8 @@ def measure(model: str, rows: int, shuffled: bool, folder: Path, **training: Any
 
     Args:
         model: of CASES.
-        rows: about so many samples, of both splits.
-        shuffled: whether labels say nothing.
+        rows: approximate number of samples, of both splits.
+        shuffled: whether labels are random.
         folder: for artifacts.
         training: other parameters of the train step.
     """
@@ -151,7 +151,7 @@ def _options(values: Mapping[str, Any]) -> list[str]:
 
 
 def table(results: Mapping[str, Result]) -> str:
-    """Markdown, a line a model and metric."""
+    """A Markdown table with one row per model and metric."""
     lines = [
         "| model | test samples | metric | reached | best possible | gap | s |",
         "|---|---:|---|---:|---:|---:|---:|",

@@ -1,4 +1,4 @@
-"""A command from its start to its end: how long it takes, and the memory of all its processes."""
+"""Duration of a command, and peak memory of its process tree."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ def run_measured(command: Sequence[str]) -> tuple[float, float]:
     """Runs a command.
 
     Returns:
-        Its seconds, and the largest sum of its processes' memory in MB.
+        Seconds, and the peak of its processes' total memory in MB.
 
     Raises:
-        RuntimeError: it failed.
+        RuntimeError: the command failed.
     """
     started = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -30,7 +30,7 @@ def run_measured(command: Sequence[str]) -> tuple[float, float]:
 
 
 class _MemoryWatch:
-    """Adds up, a few times a second, what a process and its descendants hold: their proportional share (PSS)."""
+    """Samples, a few times per second, the total proportional set size (PSS) of a process tree."""
 
     def __init__(self, pid: int) -> None:
         self.peak = 0

@@ -24,9 +24,9 @@ from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 TREES = "trees"
-# What scikit-learn's trees accept as categories; the ids of a column with more go by frequency, as numbers.
+# Maximum number of categories of scikit-learn's trees; larger vocabularies are used as numbers, by frequency.
 _MOST_CATEGORIES = 254
-# Other views of a number, of which trees have no need.
+# Suffix of binned numbers, which trees do not need.
 _BINS = "_bin"
 
 
@@ -35,11 +35,11 @@ class Case:
     """A data set.
 
     Attributes:
-        folder: of its raw files, below the folder of all data.
-        schema: name of its file in docs/examples.
-        models: model to its parameters, besides the defaults.
+        folder: of its raw files, below the data folder.
+        schema: file name in docs/examples.
+        models: model to its non-default parameters.
         trees: settings of the gradient-boosted trees.
-        targets: model to metric to what its mean must reach.
+        targets: model to metric to the minimum of its mean.
     """
 
     folder: str
@@ -56,7 +56,7 @@ class Case:
 
 
 def wide_and_deep(epochs: int, batch: int) -> dict[str, Any]:
-    """Settings of Wide & Deep for a table of some ten or hundred thousand rows."""
+    """Settings of Wide & Deep for a table of 10,000 to 1,000,000 rows."""
     sizes = dict(embedding_dim=8, deep_hidden_units="128,64", deep_dropout=0.2)
     return dict(epochs=epochs, global_batch_size=batch, deep_learning_rate=0.008, deep_warmup_epochs=1, **sizes)
 
@@ -88,7 +88,7 @@ CASES = {
             "dlrm": dlrm(4, 2048, 0.003, 440),
             "logistic_regression": dict(epochs=4, global_batch_size=2048, lr=0.01),
         },
-        # The season shifts: longer training gains on months like those it has seen alone.
+        # Seasonal shift: longer training improves only months like those seen in training.
         {"max_iter": 60, "learning_rate": 0.05},
         {"dlrm": {"auc": 0.885}},
     ),
@@ -118,7 +118,7 @@ def main() -> int:
 def measure(
     case: Case, source: Path, folder: Path, seeds: Sequence[int], models: Sequence[str] = ()
 ) -> dict[str, list[dict[str, float]]]:
-    """The metrics of each model, one entry a seed.
+    """The metrics of each model, one entry per seed.
 
     Args:
         case: what to train.
@@ -146,11 +146,11 @@ def measure(
 
 
 def trees(parquet: Path, seed: int, settings: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Gradient-boosted trees of the numbers and ids, without their bins: the labels and their probabilities.
+    """Trains gradient-boosted trees on numbers and ids, without bins; returns test labels and probabilities.
 
     Args:
         parquet: folder of the samples.
-        seed: of what is drawn, such as the tenth of the training samples on which training stops.
+        seed: of random choices, such as the tenth of the training samples held out for early stopping.
         settings: of scikit-learn's HistGradientBoostingClassifier.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -177,7 +177,7 @@ def _samples(parquet: Path, spec: FeatureSpec, split: str, names: Sequence[str])
 
 
 def measured(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
-    """The metrics of one training, all computed alike."""
+    """The metrics of one training."""
     from sklearn.metrics import accuracy_score, log_loss, roc_auc_score
 
     return {
@@ -188,7 +188,7 @@ def measured(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
 
 
 def table(results: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
-    """Markdown, a line a model: the mean of each metric over the seeds, and the range."""
+    """A Markdown table with one row per model: mean and range of each metric over the seeds."""
     lines = ["| model | AUC | log loss | accuracy |", "|---|---|---|---|"]
     for model, found in results.items():
         cells = []
@@ -200,7 +200,7 @@ def table(results: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
 
 
 def missed_targets(case: Case, results: Mapping[str, Sequence[Mapping[str, float]]]) -> list[str]:
-    """The targets that the mean over the seeds does not reach, in words."""
+    """Messages for targets that the mean over the seeds misses."""
     missed = []
     for model, targets in case.targets.items():
         for metric, target in targets.items():

@@ -1,4 +1,4 @@
-"""Raw reviews in the form of the 2014 Amazon files, of any number."""
+"""Synthetic raw reviews in the format of the 2014 Amazon files, of any number."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from components.artifacts import adopt
 
 REVIEWS_PER_USER, REVIEWS_PER_ITEM, CATEGORIES = 40, 50, 500
 _BLOCK = 100_000
-# A review is a few hundred bytes, most of which preprocessing has no use for.
+# A review has a few hundred bytes, mostly text that preprocessing ignores.
 _TEXT = "It came on time and does what it says, though the box was dented; I would buy it again for a friend. " * 2
 
 
 def write_reviews(folder: Path, reviews: int, seed: int = 1, population: int | None = None) -> Path:
     """Writes reviews_benchmark.json.gz and meta_benchmark.json.gz as a raw artifact; returns the folder.
 
-    Users write about 40 reviews each, items are drawn by a power law, lines are in random order. With ``population``
-    there are as many users and items as among so many reviews.
+    Users write about 40 reviews each, items follow a power law, lines are in random order. The numbers of users and
+    items are those of ``population`` reviews (default: ``reviews``).
     """
     folder.mkdir(parents=True)
     random = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Samples in the format of preprocessing, of any number, with the cardinalities of Amazon Books."""
+"""Synthetic samples in preprocessing's format, of any number, with the cardinalities of Amazon Books."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _PART_ROWS = 65_536
 
 
 def sample_columns(rows: int, seed: int) -> dict[str, np.ndarray]:
-    """Samples by column: power-law items, an item's category its own, half of the histories shorter than 60.
+    """Samples by column: power-law items with fixed categories; half of the histories are shorter than 60.
 
-    Labels depend on the target's category and the newest categories of the history, so that a model can learn them.
+    Labels depend on the categories of the target and of the newest history items, so a model can learn them.
     """
     random = np.random.default_rng(seed)
     lengths = np.minimum(random.geometric(1 / 80, rows), LENGTH)
@@ -92,7 +92,7 @@ def specification() -> FeatureSpec:
 
 
 def batch(rows: int, seed: int) -> dict[str, np.ndarray]:
-    """A batch as the records give it: int32 by feature name."""
+    """A batch in the records' form: int32 by feature name."""
     columns = sample_columns(rows, seed)
     names = {
         "item": "item_trgt", "cat": "cat_trgt", "item_sequence": "item_pos", "cat_sequence": "cat_pos",

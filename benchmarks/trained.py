@@ -1,4 +1,4 @@
-"""The steps of the workflow as commands, and the scores of what they trained."""
+"""Runs the workflow's steps as commands, and returns the trained model's scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def run_step(name: str, *arguments: str) -> None:
     """Runs a step's command.
 
     Raises:
-        KfrecError: it failed; its message is on the terminal.
+        KfrecError: the step failed; it has printed the reason.
     """
     done = subprocess.run([sys.executable, "-m", f"components.{name}", *arguments], stdout=subprocess.DEVNULL)
     if done.returncode:
@@ -30,9 +30,9 @@ def trained(model: str, parameters: Mapping[str, Any], records: Path, folder: Pa
     """Trains a model and scores the test samples.
 
     Args:
-        model: its name.
+        model: name.
         parameters: of the train step.
-        records: to train on.
+        records: folder of the records.
         folder: receives the model.
         seed: of the training.
     """

@@ -1,4 +1,4 @@
-"""The step that a worker takes, without data files: of any model, on drawn samples."""
+"""The worker's training step of any model, on random samples instead of files."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Step(NamedTuple):
 
     Attributes:
         parameters: of the worker.
-        model: its weights change.
-        run: takes a batch of any size and returns its loss.
+        model: updated in place.
+        run: maps a batch of any size to its loss.
     """
 
     parameters: Any
@@ -39,7 +39,7 @@ class Step(NamedTuple):
 
 
 def worker_step(model_type: str, spec: FeatureSpec, **settings: Any) -> Step:
-    """The step that the worker runs on one rank, from a fixed seed.
+    """The worker's step on one rank, with a fixed seed.
 
     Args:
         model_type: the model, with its default parameters.
@@ -66,7 +66,7 @@ def worker_step(model_type: str, spec: FeatureSpec, **settings: Any) -> Step:
 
 
 def signature(spec: FeatureSpec) -> dict[str, tf.TensorSpec]:
-    """The signature of a batch of any size, so that the step is traced once."""
+    """The input signature for any batch size, so that the step is traced once."""
     return {
         name: tf.TensorSpec(
             (None,) if feature.length is None else (None, feature.length),
@@ -84,19 +84,19 @@ def flops(layers: Sequence[Sequence[int]], products: int = 0) -> float:
     operations are not counted.
 
     Args:
-        layers: the widths of each network, inputs first.
-        products: multiply-adds besides those of the networks.
+        layers: layer widths of each network, inputs first.
+        products: multiply-adds outside the networks.
     """
     return 3 * 2.0 * (products + sum(inputs * units for widths in layers for inputs, units in pairwise(widths)))
 
 
 def share_of_peak(name: str, values: Mapping[str, Sequence[float]], work: float) -> Figure:
-    """The share of the matmul peak, for which the floor is 0.6.
+    """The share of the matmul peak; its target is 0.6.
 
     Args:
         name: of the figure.
-        values: samples/s as ``ours``, and GFLOP/s as ``peak``, in turns.
-        work: useful floating-point operations of a sample.
+        values: ``ours`` in samples/s and ``peak`` in GFLOP/s, interleaved.
+        work: useful floating-point operations per sample.
     """
     shares = [speed * work / 1e9 / peak for speed, peak in zip(values["ours"], values["peak"], strict=True)]
     peaks = f"{min(values['peak']):.0f} to {max(values['peak']):.0f} GFLOP/s"
@@ -108,12 +108,12 @@ def measure_step(report: Report, plan: Plan, title: str, step: Step, batch: Batc
     """Measures a step beside the matmul peak.
 
     Args:
-        report: gets the figures.
+        report: receives the figures.
         plan: number of runs.
         title: of the model.
         step: to measure.
-        batch: what it takes in every run.
-        work: useful floating-point operations of a sample.
+        batch: input of every run.
+        work: useful floating-point operations per sample.
     """
     size = int(next(iter(batch.values())).shape[0])
     step.run(batch).numpy()  # compiles

@@ -4,9 +4,9 @@
 #   benchmarks/wide_and_deep.sh [FOLDER]    FOLDER keeps data and models (default build/wide_and_deep)
 # Settings, with the published values in brackets, besides those of published.sh:
 #   DISPLAYS   synthetic displays (default 400,000, of about 5.2 ads each)   GPUS     numbers of GPUs ("1 8"; default 1)
-#   BATCH      samples a training step over all GPUs (131072)                STEPS    measured steps of training (1000)
-#   SIZES      samples of an inference batch (4096 to 131072)                INFERENCE_STEPS  measured steps of each (1000)
-#   SEEDS      of the trainings whose MAP@12 is compared (20 of them; default "1 2 3")
+#   BATCH      samples per training step over all GPUs (131072)              STEPS    measured training steps (1000)
+#   SIZES      inference batch sizes (4096 to 131072)                        INFERENCE_STEPS  measured steps per size (1000)
+#   SEEDS      of the trainings for MAP@12 (20 of them; default "1 2 3")
 #   SCORED     parameters of these trainings (default small batches and high rates, for synthetic data)
 model_type=wide_and_deep
 # shellcheck source=published.sh

@@ -1,7 +1,7 @@
-"""A training worker that steps on request, so that several can be measured in turns within one minute.
+"""A training worker that steps on request, so that steps of several trainings can be interleaved.
 
-Started by the scaling stage: python -m benchmarks.worker SOCKET MODEL DATASET SAMPLES_A_RANK. It connects and sends its
-pid; then it answers each line with the timing of one step, as JSON, until the connection ends.
+The scaling stage starts python -m benchmarks.worker SOCKET MODEL DATASET SAMPLES_A_RANK. The worker connects and sends
+its pid; then it answers each line with the timing of one step, as JSON, until the connection closes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def main(address: str, model_type: str, dataset: str, samples_a_rank: int) -> No
     from components.train.loop.session import open_session
     from components.train.loop.training import Training
 
-    # Workers are stopped while others are measured, for longer than Gloo's timeout.
+    # Workers are paused while others are measured, for longer than Gloo's default timeout.
     os.environ["HOROVOD_GLOO_TIMEOUT_SECONDS"] = "3600"
     ranks = connect()
     options = {

@@ -1,1 +1,1 @@
-"""What a training step costs on a GPU, counted in its graph; no GPU is needed, and none is measured."""
+"""Cost model of a training step on a GPU, counted from its graph; no GPU is needed, and none is measured."""

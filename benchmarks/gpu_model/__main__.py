@@ -20,7 +20,7 @@ def main() -> int:
     parser.add_argument("--output", default="build/gpu_model.json", metavar="FILE", help="default %(default)s")
     options = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # the host traces; a GPU has nothing to do
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "-1")  # tracing needs no GPU
     from benchmarks.gpu_model.kernels import launched
     from benchmarks.gpu_model.trace import PRECISIONS, SAMPLES, traced
 
@@ -77,7 +77,7 @@ def totals(name: str, step: Any, conditions: int, amp: bool) -> list[Figure]:
 
 
 def roofline(name: str, kernels: Sequence[Any], published: int, samples: int) -> list[str]:
-    """Rows of a table: the least time of a step on each GPU, and how far the published speed is from that."""
+    """Table rows: the lower bound of a step's time on each GPU, and the published speed relative to it."""
     from benchmarks.gpu_model.roofline import GPUS, seconds
 
     rows = []

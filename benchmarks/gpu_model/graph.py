@@ -1,4 +1,4 @@
-"""A training step as one flat graph: functions inlined, constants folded, every shape known."""
+"""A training step as a flat graph: functions inlined, constants folded, all shapes static."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class FlatGraph:
     """The operations of a step.
 
     Attributes:
-        operations: in the order in which the step defines them, as far as they do not wait for each other.
-        compiled: names of the calls that XLA compiles; an operation within has one of them as its scope.
+        operations: in topological order, as close to definition order as possible.
+        compiled: names of the calls that XLA compiles; they are the scopes of the operations within.
         conditions: predicates that the host reads while it launches the step.
     """
 
@@ -31,7 +31,7 @@ class FlatGraph:
     conditions: int
 
     def cluster(self, operation: tf.Operation) -> str:
-        """The outermost compiled call that an operation is within; empty where it is in none."""
+        """The outermost compiled call around an operation; empty if there is none."""
         scopes = operation.name.split("/")
         names = ("/".join(scopes[:depth]) for depth in range(1, len(scopes)))
         return next((name for name in names if name in self.compiled), "")
@@ -40,7 +40,7 @@ class FlatGraph:
 def flatten(function: Any) -> FlatGraph:
     """Inlines, folds and prunes the graph of a concrete function, as TensorFlow does before it runs one.
 
-    Of a condition, the branch for True is taken.
+    Conditions are replaced by their True branch.
     """
     definition = function.graph.as_graph_def()
     nodes = [definition.node, *(body.node_def for body in definition.library.function)]
@@ -70,7 +70,7 @@ def flatten(function: Any) -> FlatGraph:
 
 
 def _removed(attributes: Any, *names: str) -> bool:
-    """Removes attributes; whether the first of them was there."""
+    """Removes attributes; returns whether the first one existed."""
     found = names[0] in attributes
     for name in names:
         if name in attributes:
@@ -79,7 +79,7 @@ def _removed(attributes: Any, *names: str) -> bool:
 
 
 def _keep_apart(body: Any) -> None:
-    """Marks what a compiled function computes: XLA does not know what other functions have computed already."""
+    """Marks a compiled function's operations: no common-subexpression elimination across functions, as with XLA."""
     for node in body.node_def:
         node.attr["_compiled_in"].s = body.signature.name.encode()
 
@@ -96,12 +96,12 @@ def _take_first_branch(node: Any) -> None:
 
 
 def _make_variables(definition: Any, function: Any) -> None:
-    """Replaces the captured handles, of which a graph knows nothing, by variables of their shape."""
+    """Replaces captured handles, which have no shape in the graph, by variables."""
     captured = {inner.op.name: outer for outer, inner in function.graph.captures if outer.dtype == tf.resource}
     for node in definition.node:
         if node.name not in captured:
             continue
-        # The handle says what it names, also of a variable that an operation changes and nothing reads.
+        # The handle has the shape even if no operation reads the variable.
         held = captured[node.name]._handle_data.shape_and_type
         if len(held) != 1:
             continue
@@ -126,13 +126,13 @@ def _optimized(definition: Any, fetched: Iterable[str]) -> Any:
 
 
 def _places(definition: Any, compiled: set[str]) -> tuple[dict[str, tuple[int, ...]], frozenset[str]]:
-    """The place of every node, in the order of the code, by the name that it has once it is inlined.
+    """Inlined node name to its position in the order of the code.
 
     Args:
         compiled: names of functions.
 
     Returns:
-        The places, and the names of the nodes that call these functions.
+        The positions, and the names of the nodes that call these functions.
     """
     bodies = {body.signature.name: body.node_def for body in definition.library.function}
     places: dict[str, tuple[int, ...]] = {}
@@ -153,7 +153,7 @@ def _places(definition: Any, compiled: set[str]) -> tuple[dict[str, tuple[int, .
 
 
 def _ordered(operations: list[tf.Operation], places: dict[str, tuple[int, ...]]) -> list[tf.Operation]:
-    """A topological order that follows the code; what the optimizer added comes as soon as it can."""
+    """A topological order that follows the code; nodes added by the optimizer come as early as possible."""
     waits: dict[str, set[str]] = {operation.name: set() for operation in operations}
     followers: dict[str, list[tf.Operation]] = {operation.name: [] for operation in operations}
     for operation in operations:

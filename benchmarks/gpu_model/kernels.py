@@ -1,4 +1,4 @@
-"""What a GPU launches for a flat graph: one kernel an operation, or one a fusion where XLA compiles."""
+"""The kernels that a GPU launches for a flat graph: one per operation, or one per XLA fusion."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from benchmarks.gpu_model.parts import part_of
 
 @dataclass
 class Kernel:
-    """One launch, or several that belong together.
+    """One launch, or several launches of one operation or fusion.
 
     Attributes:
         part: of the step, see :mod:`benchmarks.gpu_model.parts`.
-        operations: what it computes, in order.
-        reads, writes: buffers, by the name of the tensor that first filled them, with their bytes.
-        cost: of all of it.
+        operations: that it computes, in order.
+        reads, writes: buffer to bytes; a buffer is named after the tensor that first filled it.
+        cost: total.
     """
 
     part: str
@@ -33,7 +33,7 @@ class Kernel:
 
     @property
     def writes_over_inputs(self) -> bool:
-        """Whether it may write its result over an input that nothing else needs."""
+        """Whether it may compute in place, over an input that nothing else reads."""
         return all(operation.type in ops.ELEMENTWISE for operation in self.operations)
 
 
@@ -42,9 +42,9 @@ class Launched:
     """The kernels of a step, in order, and the buffers that outlive it.
 
     Attributes:
-        kernels: in an order in which they can run.
+        kernels: in an executable order.
         kept: bytes of variables and of the batch.
-        sent: bytes of each tensor that the host sends, of which a batch consists.
+        sent: bytes of each tensor of the batch that the host copies to the GPU.
     """
 
     kernels: list[Kernel]
@@ -54,7 +54,7 @@ class Launched:
 
     @property
     def peak(self) -> int:
-        """The most bytes that are in use at a time: what outlives the step, and buffers from first to last use."""
+        """Peak memory in bytes: buffers that outlive the step, and others from first to last use."""
         last = {name: number for number, kernel in enumerate(self.kernels) for name in kernel.reads}
         live: dict[str, int] = {}
         peak = 0
@@ -89,7 +89,7 @@ def launched(graph: FlatGraph) -> Launched:
 
 
 def _take(free: list[int], wanted: int) -> bool:
-    """Takes one buffer of this size from a list."""
+    """Takes one buffer of this size from the free list, if it has one."""
     if wanted in free:
         free.remove(wanted)
         return True
@@ -97,7 +97,7 @@ def _take(free: list[int], wanted: int) -> bool:
 
 
 def _buffers(operations: Iterable[tf.Operation]) -> dict[str, tf.Tensor]:
-    """Of every tensor, the tensor whose memory it is in."""
+    """Tensor name to the tensor that owns its memory."""
     buffers: dict[str, tf.Tensor] = {}
     for operation in operations:
         on_device = (tensor for tensor in operation.inputs if not ops.is_on_host(tensor))
@@ -115,9 +115,9 @@ def _is_fusible(operation: tf.Operation) -> bool:
 def _groups(graph: FlatGraph, working: Sequence[tf.Operation]) -> list[list[tf.Operation]]:
     """Operations that one kernel computes.
 
-    XLA fuses what is element-wise, or moves elements, into what reads it, and a reduction into what it reads. A product
-    is a kernel of its own, and what depends on its result is in another fusion than what it depends on: so no fusion
-    waits for itself. What comes from outside of a compiled call is there when it begins.
+    XLA fuses element-wise and data-movement operations into their consumers, and reductions into their producers. A
+    product is a separate kernel; its producers and consumers are in different fusions, so the fusions are acyclic.
+    Inputs of a compiled call exist before it starts.
     """
     level: dict[str, int] = defaultdict(int)
     leader: dict[str, str] = {}
@@ -134,7 +134,7 @@ def _groups(graph: FlatGraph, working: Sequence[tf.Operation]) -> list[list[tf.O
         return source.type in ops.ELEMENTWISE | ops.MOVES
 
     sources: dict[str, list[tf.Operation]] = {}
-    for operation in graph.operations:  # what is free stands for what it reads
+    for operation in graph.operations:  # a free operation stands for its inputs
         found: list[tf.Operation] = []
         for tensor in operation.inputs:
             found += [tensor.op] if tensor.op.name in working_names else sources.get(tensor.op.name, [])
@@ -181,7 +181,7 @@ def _kernel(group: list[tf.Operation], buffers: dict[str, tf.Tensor], graph: Fla
 
 
 def _fused_read(group: list[tf.Operation], inside: set[str], buffers: dict[str, tf.Tensor]) -> int:
-    """Bytes that a fusion reads: of each tensor from elsewhere what it needs, once."""
+    """Bytes that a fusion reads: the required part of each outside tensor, once."""
     read: dict[str, int] = {}
     for operation in group:
         whole = operation.type not in ("StridedSlice", "Slice", "Split", "SplitV", "Unpack")
@@ -194,7 +194,7 @@ def _fused_read(group: list[tf.Operation], inside: set[str], buffers: dict[str, 
 
 
 def _leaves(tensor: tf.Tensor, group: list[tf.Operation]) -> bool:
-    """Whether anything outside of a group reads a tensor, if only through operations that pass it on."""
+    """Whether an operation outside the group reads a tensor, directly or through pass-through operations."""
     names = {operation.name for operation in group}
     return not tensor.consumers() or any(
         _leaves_through(reader, names, tensor) for reader in tensor.consumers() if reader.name not in names
@@ -215,13 +215,13 @@ def _leaves_through(reader: tf.Operation, names: set[str], tensor: tf.Tensor) ->
 
 
 def _iterations(operation: tf.Operation) -> int:
-    """Elements that a kernel goes over for an operation."""
+    """Number of elements that a kernel iterates over for an operation."""
     tensors = operation.inputs if operation.type in ops.REDUCES else operation.outputs
     return max((tensor.shape.num_elements() or 0 for tensor in tensors), default=0)
 
 
 def _ordered(kernels: list[Kernel]) -> list[Kernel]:
-    """A topological order of kernels that keeps theirs as far as possible."""
+    """A stable topological order of kernels."""
     writer = {name: number for number, kernel in enumerate(kernels) for name in kernel.writes}
     waits = [{writer[name] for name in kernel.reads if name in writer} - {n} for n, kernel in enumerate(kernels)]
     followers: dict[int, list[int]] = defaultdict(list)

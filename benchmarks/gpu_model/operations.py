@@ -1,4 +1,4 @@
-"""What one operation costs on a GPU: launches, bytes and floating-point operations, from its static shapes."""
+"""Cost of one operation on a GPU: launches, bytes and floating-point operations, from static shapes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import tensorflow as tf
 
-# Operations that launch nothing: they pass on, or describe, what is there.
+# Operations without a launch: they alias or describe their inputs.
 _FREE = {
     "Const", "Placeholder", "VarHandleOp", "NoOp", "Identity", "IdentityN", "ReadVariableOp", "Reshape", "ExpandDims",
     "Squeeze", "StopGradient", "PreventGradient", "Bitcast", "Shape", "ShapeN", "Size", "Rank", "BroadcastGradientArgs",
@@ -16,14 +16,14 @@ _FREE = {
     "DisableCopyOnRead",
 }  # fmt: skip
 _PASSES_ON = {"Identity", "IdentityN", "Reshape", "ExpandDims", "Squeeze", "StopGradient", "PreventGradient", "Bitcast"}
-# What reads only the part of its input that it gives.
+# Operations that read only the part of their input that they return.
 _COPIES = {"StridedSlice", "Slice", "GatherV2", "Split", "SplitV", "Unpack"}
 _PRODUCTS = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x", "BatchMatMulV3": "adj_x"}
-# What cuDNN keeps of each step and sample of a GRU, in states: an assumption, three gates, the candidate's share of
-# the state, and the state.
+# Reserve space of cuDNN's GRU per step and sample, in states (an assumption): three gates, the candidate's recurrent
+# term, and the state.
 _RESERVE, _RESERVED = 3, 5
 _CALLS = {"PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "While", "StatelessWhile"}
-_SMALL = 64  # integers up to so many describe shapes, which the host does
+_SMALL = 64  # integer tensors up to this size describe shapes, on the host
 
 ELEMENTWISE = {
     "Add", "AddV2", "AddN", "Sub", "Mul", "RealDiv", "Div", "DivNoNan", "Neg", "Abs", "Sigmoid", "SigmoidGrad", "Tanh",
@@ -32,7 +32,7 @@ ELEMENTWISE = {
     "LogicalNot", "Minimum", "Maximum", "BiasAdd", "IsFinite", "Sign", "RightShift", "BitwiseAnd", "OnesLike",
     "MulNoNan", "ZerosLike", "FloorDiv", "FloorMod", "NotEqual", "Xlogy",
 }  # fmt: skip
-"""Operations whose result at a place depends on their inputs at that place alone, and may be written over one."""
+"""Element-wise operations, which may compute in place."""
 MOVES = {
     "ConcatV2", "Pack", "Unpack", "Split", "SplitV", "StridedSlice", "Slice", "StridedSliceGrad", "Tile", "BroadcastTo",
     "Transpose", "Pad", "Fill", "Range", "ReverseV2", "MatrixBandPart",
@@ -42,14 +42,14 @@ REDUCES = {"Sum", "Max", "Min", "Mean", "All", "Any", "BiasAddGrad", "ArgMax", "
 
 @dataclass(frozen=True)
 class Cost:
-    """What an operation costs.
+    """Cost of an operation.
 
     Attributes:
-        launches: kernels that are launched.
+        launches: number of kernels.
         read, written: bytes.
         flops: floating-point operations.
-        of_products: those of matrix products, which tensor cores can do.
-        half: whether these are of float16.
+        of_products: FLOPs of matrix products, which tensor cores can compute.
+        half: whether the products are float16.
     """
 
     launches: int
@@ -68,7 +68,7 @@ def size(tensor: tf.Tensor) -> int:
     """The bytes of a tensor.
 
     Raises:
-        ValueError: its shape is not known.
+        ValueError: its shape is not static.
     """
     elements = tensor.shape.num_elements()
     if tensor.op.type == "CudnnRNN" and tensor.value_index == _RESERVE:
@@ -80,29 +80,29 @@ def size(tensor: tf.Tensor) -> int:
 
 
 def is_on_host(tensor: tf.Tensor) -> bool:
-    """Whether a tensor describes shapes or names a variable: it is in the host's memory."""
+    """Whether a tensor is in host memory: it describes a shape or is a variable's handle."""
     if tensor.dtype in (tf.resource, tf.string):
         return True
     return tensor.dtype == tf.int32 and (tensor.shape.num_elements() or 0) <= _SMALL
 
 
 def passes_on(operation: tf.Operation) -> bool:
-    """Whether the outputs are the inputs' memory."""
+    """Whether the outputs alias the inputs."""
     return operation.type in _PASSES_ON or _splits_outermost(operation)
 
 
 def is_free(operation: tf.Operation) -> bool:
-    """Whether nothing is launched for an operation."""
+    """Whether an operation launches no kernel."""
     if operation.type in _FREE or passes_on(operation):
         return True
     return bool(operation.outputs) and all(map(is_on_host, operation.outputs))
 
 
 def cost(operation: tf.Operation) -> Cost:
-    """What an operation costs that is not free; inputs that occur twice are read once.
+    """Cost of an operation that is not free; repeated inputs are read once.
 
     Raises:
-        ValueError: it calls a function, so that its own shapes say nothing.
+        ValueError: it calls a function, so its own shapes do not determine the cost.
     """
     if operation.type in _CALLS:
         raise ValueError(f"{operation.name} calls a function, which was not inlined")
@@ -115,7 +115,7 @@ def cost(operation: tf.Operation) -> Cost:
 
 
 def variable_of(handle: tf.Tensor) -> int:
-    """The bytes of the variable that a handle names."""
+    """The bytes of the variable of a handle."""
     while handle.op.type in _PASSES_ON:
         handle = handle.op.inputs[0]
     shape = tf.TensorShape(handle.op.get_attr("shape"))
@@ -162,13 +162,13 @@ def _written(operation: tf.Operation) -> Iterator[int]:
 
 
 def _launches(operation: tf.Operation) -> int:
-    if operation.type.startswith("CudnnRNN"):  # a product for all steps, then a product and a kernel for each
+    if operation.type.startswith("CudnnRNN"):  # one product for all steps, then a product and a kernel per step
         return 2 * int(operation.inputs[0].shape[0]) + 1
     return 1
 
 
 def _recurrence_traffic(operation: tf.Operation) -> int:
-    """Bytes that cuDNN's recurrence writes and reads again within: its gates' products with inputs and states."""
+    """Bytes of intermediates that cuDNN's recurrence writes and reads: the gates' products with inputs and states."""
     steps, samples, _ = operation.inputs[0].shape
     units = operation.inputs[1].shape[-1]
     return 2 * steps * samples * 3 * units * operation.inputs[0].dtype.size
@@ -189,7 +189,7 @@ def _product_flops(operation: tf.Operation) -> float:
 
 
 def _splits_outermost(operation: tf.Operation) -> bool:
-    """Whether an operation splits the first axis, whose parts are where they were; TensorFlow wants them aligned."""
+    """Whether an operation splits the first axis, so that aligned parts are views."""
     if operation.type == "StridedSlice":
         return _slices_outermost(operation)
     if operation.type == "Unpack":
@@ -204,7 +204,7 @@ def _splits_outermost(operation: tf.Operation) -> bool:
 
 
 def _slices_outermost(operation: tf.Operation) -> bool:
-    """Whether a slice is all of its input, or a part of the first axis, neither of which TensorFlow copies."""
+    """Whether a slice is a view in TensorFlow: all of its input, or a range of the first axis."""
     given, taken = operation.inputs[0].shape, operation.outputs[0].shape
     strides = tf.get_static_value(operation.inputs[3])
     if strides is None or any(stride != 1 for stride in strides):
@@ -212,7 +212,7 @@ def _slices_outermost(operation: tf.Operation) -> bool:
     if given.num_elements() == taken.num_elements():
         return True
     begin = tf.get_static_value(operation.inputs[1])
-    if given.rank == taken.rank == 1 and begin is not None:  # then it is the place that has to be aligned
+    if given.rank == taken.rank == 1 and begin is not None:  # then the offset must be aligned
         places = int(begin[0]), int(begin[0]) + _elements(operation.outputs[0])
         return all(place * operation.outputs[0].dtype.size % 64 == 0 for place in places)
     inner = math.prod(given[1:].as_list()) * operation.outputs[0].dtype.size

@@ -1,4 +1,4 @@
-"""The parts of a training step, by the scopes that its operations were defined in."""
+"""The parts of a training step, by the scopes of its operations."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PARTS = (*dict.fromkeys(_SCOPES.values()), "other")
 
 
 def part_of(operation: tf.Operation) -> str:
-    """The part that an operation belongs to; a gradient belongs to that of what it is the gradient of."""
+    """The part of an operation; a gradient belongs to the part of its forward operation."""
     scopes = [re.sub(r"_\d+$", "", scope) for scope in operation.name.split("/")]
     part = next((_SCOPES[scope] for scope in reversed(scopes) if scope in _SCOPES), "other")
     if operation.type == "UnsortedSegmentSum" or (part == "look-up" and "gradient_tape" in scopes):

@@ -1,4 +1,4 @@
-"""The least time that published GPUs need for the kernels of a step."""
+"""Roofline bound: lower bound of a step's time on published GPUs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Gpu:
 
     Attributes:
         name: of the product.
-        bandwidth: of its memory, bytes/s.
+        bandwidth: memory bandwidth, bytes/s.
         tf32, half: FLOP/s of its tensor cores on dense matrices.
     """
 
@@ -34,7 +34,7 @@ GPUS = (
 
 
 def seconds(kernels: Iterable[Kernel], gpu: Gpu) -> float:
-    """A bound from below: each kernel moves its bytes, or computes its products, at the peak; or the host launches."""
+    """Lower bound in seconds: each kernel is limited by peak bandwidth, peak FLOP/s or the host's launch time."""
     device, launches = 0.0, 0
     for kernel in kernels:
         peak = gpu.half if kernel.cost.half else gpu.tf32

@@ -1,4 +1,4 @@
-"""SIM's training step as a GPU runs it, traced at the sizes of Amazon Books without running it."""
+"""SIM's GPU training step, traced but not run, with the sizes of Amazon Books."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SAMPLES = 131_072
 
 @dataclass(frozen=True)
 class Precision:
-    """How a step computes.
+    """Precision and compilation of a step.
 
     Attributes:
-        name: for a reader.
+        name: for display.
         amp: mixed precision.
         xla: XLA compiles the forward and backward pass.
         published: samples/s of the public SIM on one A100 80 GB.
@@ -47,7 +47,7 @@ PRECISIONS = (
 
 
 def traced(precision: Precision, samples: int = SAMPLES) -> FlatGraph:
-    """The graph of a step of so many samples on one GPU."""
+    """The graph of a step of ``samples`` samples on one GPU."""
     parameters = worker_parameters("sim")(seed=1, amp=precision.amp, xla=precision.xla, dropout_rate=-1.0)
     spec = specification()
     with as_with_gpu():

@@ -1,1 +1,1 @@
-"""Straightforward reference implementations that kfrec is compared with, written for clarity, not for speed."""
+"""Straightforward reference implementations for comparison, written for clarity, not for speed."""

@@ -1,7 +1,7 @@
 """Criteo's preprocessing with pandas, polars or NVTabular: python -m benchmarks.reference.criteo NAME RAW OUT.
 
-They do what the data set criteo does by default: ids by falling count in the training days, ties by value, 0 for a
-missing value or one below the threshold; ln(x + 3) of the integers; the first half of the last day as test split.
+They implement the defaults of the data set criteo: ids by falling count in the training days, ties by value, 0 for
+missing values and those below the threshold; ln(x + 3) of the integers; the first half of the last day as test split.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _NAMES = [LABEL, *NUMERICAL, *CATEGORICAL]
 
 
 def with_pandas(days: list[Path], out: Path) -> None:
-    """The whole data set as one frame of each split."""
+    """Each split as one data frame in memory."""
     import pandas as pd
 
     kinds = dict.fromkeys(CATEGORICAL, "string[pyarrow]")
@@ -66,7 +66,7 @@ def with_polars(days: list[Path], out: Path) -> None:
 
 
 def with_nvtabular(days: list[Path], out: Path) -> None:
-    """A workflow over a partition a day. Its ids begin at 3, ties have no order, and all of the last day is tested."""
+    """A workflow with one partition per day. Ids start at 3, ties are unordered, the whole last day is tested."""
     import dask
     from dask import dataframe
 
@@ -87,7 +87,7 @@ def with_nvtabular(days: list[Path], out: Path) -> None:
             workflow.transform(read(files)).to_parquet(str(out / split), output_files=len(files))
 
 
-# Those that give the same samples, and one that gives others.
+# Implementations with the same samples as kfrec; NVTabular's differ.
 EXACT = {"pandas": with_pandas, "polars": with_polars}
 REFERENCES = {**EXACT, "nvtabular": with_nvtabular}
 

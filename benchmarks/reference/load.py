@@ -8,7 +8,7 @@ from components.feature_spec import FeatureSpec
 
 
 def dataset(spec: FeatureSpec, split: str, batch_size: int) -> tf.data.Dataset:
-    """Batches of plain records (one Example a sample) of a split, int64, by feature name."""
+    """Batches of a split's plain records (one Example per sample), int64 by feature name."""
     features = {
         name: tf.io.FixedLenFeature([spec.features[name].length] if spec.features[name].length else [], tf.int64)
         for name in spec.sources[split].features

@@ -1,7 +1,7 @@
 """SIM as a Keras model, layer by layer as the papers draw it, and a plain training step with dense Adam.
 
-It computes the same function as components.models.sim from the same weights (:func:`copy_weights`), so that losses can
-be compared step by step, but without that module's algebraic simplifications.
+With the same weights (:func:`copy_weights`) it computes the same function as components.models.sim, without that
+module's algebraic simplifications, so losses can be compared step by step.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class GateCell(keras.layers.Layer):
 
 
 class ReferenceSim(keras.Model):
-    """Embedding width 16 a feature, the default layer sizes, float32."""
+    """SIM with embedding width 16 per feature and default layer sizes, float32."""
 
     def __init__(self, cardinalities: Mapping[str, int], width: int = 16) -> None:
         super().__init__()
@@ -90,7 +90,7 @@ class ReferenceSim(keras.Model):
         attention = _masked_softmax(scores, long_mask)
         interest = tf.reduce_sum(attention[..., None] * long, 1)
         stage_one = self.stage_one(tf.concat([target, interest, user], -1))
-        # stage two: look closely at what was found
+        # stage two: attention over the items found
         found_scores, found = tf.math.top_k(attention, FOUND)
         items, found_mask = tf.gather(long, found, batch_dims=1), found_scores > 0
         items = items * tf.cast(found_mask, tf.float32)[..., None]
@@ -135,7 +135,7 @@ def _masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
 def training_step(
     model: ReferenceSim, optimizer: keras.optimizers.Optimizer, features: Mapping[str, tf.TensorSpec]
 ) -> Any:
-    """A tf.function from a batch of ``features`` and labels, of any size, to the loss; it also updates the model."""
+    """A training step as a tf.function: maps ``features`` and labels, of any batch size, to the loss."""
     bce = keras.losses.BinaryCrossentropy(from_logits=True)
 
     @tf.function(input_signature=[features, tf.TensorSpec((None,), tf.float32)])
@@ -153,7 +153,7 @@ def training_step(
 
 
 def copy_weights(source: Sim, model: ReferenceSim) -> None:
-    """Gives the reference the weights of ``source``; the reference must have been called once."""
+    """Copies the weights of ``source`` to ``model``, which must be built."""
     for number, name in enumerate((*ITEM_FEATURES, "uid")):
         model.tables[name].set_weights([source.inputs.embedding.table(number).numpy()])
     evolution = source.evolution

@@ -1,4 +1,4 @@
-"""Parquet to TFRecord, against one tf.train.Example a row."""
+"""Parquet to TFRecord, against one tf.train.Example per row."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
     run(TfrecordParameters(), parquet=few, tfrecord=folder / "warm")  # compiles, and reads the code
     jobs = {"plain": lambda: ours(0), "prebatched": lambda: ours(PREBATCH), "reference": reference}
-    # One run in four still waits for memory of the host, and takes up to twice as long.
+    # One run in four still waits for the host's memory and takes up to twice as long.
     values = alternated(2 * plan.runs, **jobs)
     for name in ("plain", "prebatched"):
         report.add(

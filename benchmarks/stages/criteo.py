@@ -22,7 +22,7 @@ DAYS, VALUES = 4, 1_000_000
 MILLION = 1_000_000
 SPEED, TARGET = 1, 150_000
 # A worker holds one partition of one day's file, 500,000 impressions, at a time. A million impressions in four days are
-# four half-full partitions; from two million on partitions are full, and memory may not grow with rows.
+# four half-full partitions. From two million on, partitions are full, and memory must not grow with rows.
 MEMORY, FULL_MEMORY = (2, 4), (2, 4, 16)
 
 
@@ -75,7 +75,7 @@ def _command(name: str, raw: Path, out: Path) -> list[str]:
 
 
 def _require_equal(ours: Path, other: Path) -> None:
-    """Both give the same test split."""
+    """Requires equal test splits."""
     mine = pq.read_table(sorted((ours / "test").iterdir())).to_pandas()
     theirs = pq.read_table(other / "test.parquet").to_pandas()
     np.testing.assert_array_equal(mine[list(CATEGORICAL)], theirs[list(CATEGORICAL)])

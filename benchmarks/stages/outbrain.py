@@ -11,7 +11,7 @@ from benchmarks.process import run_measured
 from components.download.step import run as download
 from components.steps.catalog import STEPS
 
-# Displays have 5.5 ads on average. The ads and pages are those of the smallest size, so memory may not grow with rows.
+# Displays have 5.5 ads on average. All sizes share the smallest one's ads and pages, so memory must not grow with rows.
 DISPLAYS_OF_A_MILLION = 182_000
 ADS, PAGES = 20_000, 100_000
 MILLIONS, FULL_MILLIONS = (1, 4), (1, 4, 20)

@@ -10,7 +10,7 @@ from benchmarks.process import run_measured
 from benchmarks.reviews import write_reviews
 
 MILLIONS, FULL_MILLIONS = (1,), (1, 2, 5, 10, 20)
-SAME_POPULATION = 5  # million reviews of the users and items of one million
+SAME_POPULATION = 5  # million reviews, by the users and items of one million
 
 
 def measure(folder: Path, plan: Plan, report: Report) -> None:
@@ -38,5 +38,5 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
 
 def _run(raw: Path, parquet: Path) -> tuple[float, float]:
-    """Seconds of the step as a command, and its memory in MB."""
+    """Seconds and peak memory (MB) of the step's command."""
     return run_measured([sys.executable, "-m", "components.preprocess", f"--raw={raw}", f"--parquet={parquet}"])

@@ -46,7 +46,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
     jobs = {"plain": ours("plain"), "prebatched": ours("prebatched"), "reference": reference}
     alternated(1, **jobs)
-    values = alternated(2 * plan.runs, **jobs)  # a second each: a short stall of the host must not decide
+    values = alternated(2 * plan.runs, **jobs)  # a second each: doubled against short stalls of the host
     for name, ratio in (("plain", 2), ("prebatched", 15)):
         report.add(
             Figure(

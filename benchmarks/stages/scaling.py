@@ -1,4 +1,4 @@
-"""One and two ranks at a fixed batch per rank, one thread each; bytes sent; time a step waits for its input."""
+"""Weak scaling of one and two ranks, one thread each; bytes sent; time that a step waits for input."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
 
 def _measure(folder: Path, model: str, parquet: Path, runs: int, plan: Plan, report: Report) -> None:
-    """Measures one and two ranks of a model, a step in turns."""
+    """Measures one and two ranks of a model, with interleaved steps."""
     folder.mkdir()
     run(TfrecordParameters(), parquet=parquet, tfrecord=folder / "tfrecord")
     with ExitStack() as stack:
@@ -73,7 +73,7 @@ def _measure(folder: Path, model: str, parquet: Path, runs: int, plan: Plan, rep
 
 
 def sent_megabytes(rows: int) -> float:
-    """Megabytes that one rank sends in the reductions of a step, for a share of ``rows`` samples."""
+    """Megabytes that a rank sends in a step's reductions, for ``rows`` samples per rank."""
     model = our_step().model
     data = tensors(rows, 1)
     with tf.GradientTape() as tape:
@@ -87,12 +87,12 @@ def sent_megabytes(rows: int) -> float:
 
 
 class _Training:
-    """The workers of one training, stopped except while they take a requested step.
+    """The workers of a training, paused by SIGSTOP between requested steps.
 
     Args:
         folder: holds the records; receives the workers' log.
-        model: its name; it has the default parameters.
-        ranks: how many workers.
+        model: name; its parameters are the defaults.
+        ranks: number of workers.
     """
 
     def __init__(self, folder: Path, model: str, ranks: int) -> None:
@@ -121,7 +121,7 @@ class _Training:
         self._log.close()
 
     def ask(self) -> None:
-        """Lets the workers take a step."""
+        """Requests a step of the workers."""
         self._signal(signal.SIGCONT)
         for worker in self._workers:
             print(file=worker, flush=True)
@@ -151,12 +151,12 @@ class _Training:
 
     def _signal(self, number: signal.Signals) -> None:
         for pid in self._pids:
-            with suppress(ProcessLookupError):  # it has ended; its connection reports that
+            with suppress(ProcessLookupError):  # a dead worker is reported by its connection
                 os.kill(pid, number)
 
 
 def _step_of(*trainings: _Training) -> np.ndarray:
-    """Lets trainings step concurrently; [workers, 3] samples, cycle and step seconds."""
+    """Runs one step of all trainings concurrently; returns [workers, 3]: samples, cycle seconds, step seconds."""
     for training in trainings:
         training.ask()
     return np.array([answer for training in trainings for answer in training.taken()])

@@ -26,7 +26,7 @@ from components.scoring.model import MODEL_FILES
 from components.train.export import export
 
 CANDIDATES, CALLS = (1, 100), 40
-# A process of its own, like a server: TensorFlow's settings are those of serving.
+# A separate process with TensorFlow's serving settings, like a server.
 _SERVE = """
 import json, sys, time
 import mlflow, numpy as np, pandas as pd, pyarrow as pa

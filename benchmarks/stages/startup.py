@@ -16,7 +16,7 @@ from components.steps.catalog import STEPS, TfrecordParameters
 from components.tfrecord.step import run
 
 FILES, FILE_MB = 16, 16
-# Code that compiles the kernels of a step and does little else.
+# Code that compiles a step's kernels on tiny inputs.
 _CONVERT = """
 import sys
 from pathlib import Path
@@ -51,7 +51,7 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
 
 
 def _compile(folder: Path, plan: Plan, report: Report) -> None:
-    """The time that a step in a new pod spends on compiling kernels, which are then cached in NUMBA_CACHE_DIR."""
+    """Compile time of a step's kernels in a new pod; NUMBA_CACHE_DIR caches them."""
     run(TfrecordParameters(), parquet=write_samples(folder / "parquet", 1000, 100), tfrecord=folder / "tfrecord")
     for name, code in (("converting a thousand samples", _CONVERT), ("reading and training one batch", _TRAIN)):
         values: dict[str, list[float]] = {"compiling kernels": [], "with compiled kernels": []}
@@ -65,7 +65,7 @@ def _compile(folder: Path, plan: Plan, report: Report) -> None:
 
 
 def _carry(folder: Path, plan: Plan, report: Report) -> None:
-    """The storage layer without a network: checksums, copies and manifests, with a folder instead of a bucket."""
+    """The storage layer without network: checksums, copies and manifests, on a folder instead of a bucket."""
     block = os.urandom(FILE_MB << 20)
     (folder / "bucket").mkdir()
 

@@ -27,7 +27,7 @@ def our_step(optimizer: str = "adam") -> Step:
 
 
 def reference_step(model: Any) -> Callable[[Batch], tf.Tensor]:
-    """The reference with the weights that ``model`` has now."""
+    """The reference, with a copy of the current weights of ``model``."""
     reference = ReferenceSim({"item": ITEMS, "cat": CATEGORIES, "uid": USERS})
     reference({name: values for name, values in tensors(8, 0).items() if name != "label"})
     copy_weights(model, reference)
@@ -71,7 +71,7 @@ def _add(report: Report, size: int, values: dict[str, list[float]]) -> None:
 
 
 def _trained(steps: Steps) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """The losses of both, trained on the same batches, and their samples/s."""
+    """Losses and samples/s of both, trained on the same batches."""
     losses = {name: [float(step(tensors(CURVE_SIZE, 0)))] for name, step in steps.items()}  # compiles
 
     def run(name: str) -> float:
@@ -96,7 +96,7 @@ def _speed(step: Callable[[Batch], tf.Tensor], data: Batch, size: int) -> float:
 
 
 def _beside_peak(runs: int, jobs: Mapping[str, Callable[[], float]]) -> dict[str, list[float]]:
-    """The jobs' values, and the matmul peak right after ours, because the host's speed changes within half a minute."""
+    """The jobs' values, and the matmul peak right after ours: the host's speed drifts within half a minute."""
     return alternated(runs, ours=jobs["ours"], peak=matmul_gflops, reference=jobs["reference"])
 
 
@@ -110,11 +110,11 @@ def flops_per_sample(
     counted.
 
     Args:
-        as_published: without these simplifications: the first layer of the attention unit over four operands and that
-            of the auxiliary network over two, for each position and kind of item, and products with a state of zeros.
-        width: of an item.
+        as_published: without the simplifications: first layers over all operands (four in the attention unit, two in
+            the auxiliary network) at each position, and products with the zero initial state.
+        width: of an item's embedding.
         units: of a state.
-        long, short: positions of the histories.
+        long, short: lengths of the histories.
     """
     later = short if as_published else short - 1
     recurrence = short * 3 * width * units + later * 3 * units * units

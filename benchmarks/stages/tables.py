@@ -1,4 +1,4 @@
-"""Conversion and reading of the records of tables, in bytes of records, beside those of SIM."""
+"""Conversion and reading of tabular records in bytes/s, beside SIM's."""
 
 from __future__ import annotations
 
