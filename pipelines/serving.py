@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from components.cluster.restricted import container_security, pod_security
 from components.errors import KfrecError
 from components.steps.images import image
 
@@ -51,11 +52,7 @@ def inference_service(model: str, version: str, name: str = "kfrec", registry: s
         "startupProbe": {**probe, "periodSeconds": 5, "failureThreshold": 120},
         "readinessProbe": probe,
         "resources": {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"memory": "4Gi"}},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
+        "securityContext": container_security(),
         "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
     }
     return {
@@ -70,13 +67,7 @@ def inference_service(model: str, version: str, name: str = "kfrec", registry: s
             "predictor": {
                 "minReplicas": 1,
                 "automountServiceAccountToken": False,
-                "securityContext": {
-                    "runAsNonRoot": True,
-                    "runAsUser": 1000,
-                    "runAsGroup": 1000,
-                    "fsGroup": 1000,
-                    "seccompProfile": {"type": "RuntimeDefault"},
-                },
+                "securityContext": pod_security(),
                 "containers": [container],
                 "volumes": [{"name": "tmp", "emptyDir": {}}],
             }

@@ -36,7 +36,7 @@ def connect(endpoint: str = "", namespace: str = "") -> Client:
     Raises:
         KfrecError: no endpoint, or it does not answer or refuses.
     """
-    host = _host(endpoint)
+    host = host_of(endpoint)
     token, path = os.environ.get(TOKEN, ""), os.environ.get(TOKEN_FILE, "")
     ask(host)
     from kfp import Client
@@ -65,7 +65,7 @@ def ask(endpoint: str = "", path: str = "healthz", timeout: tuple[float, float] 
     Raises:
         KfrecError: no endpoint, or it does not answer, refuses, or is not KFP's API.
     """
-    host = _host(endpoint)
+    host = host_of(endpoint)
     return _probe(host, os.environ.get(TOKEN, "") or _read_token(os.environ.get(TOKEN_FILE, "")), path, timeout)
 
 
@@ -85,7 +85,15 @@ def version_in(health: Mapping[str, Any]) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
-def _host(endpoint: str) -> str:
+def host_of(endpoint: str) -> str:
+    """The API server's URL.
+
+    Args:
+        endpoint: as for :func:`connect`.
+
+    Raises:
+        KfrecError: no endpoint.
+    """
     host = (endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
     if not host:
         raise KfrecError(f"no address of KFP's API; give --endpoint URL or set {ENDPOINT}")

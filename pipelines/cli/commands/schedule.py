@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from pipelines.cli.options import add_endpoint, add_settings
@@ -22,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from pipelines.cluster.connection import ENDPOINT, connect
+    from pipelines.cluster.connection import connect, host_of
     from pipelines.cluster.reconcile import Reconciler
     from pipelines.cluster.schedules import load_schedules
     from pipelines.compilation import compiled
@@ -30,7 +29,7 @@ def execute(options: argparse.Namespace) -> int:
 
     file = load_schedules(Path(options.file))
     settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
-    host = (options.endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
+    host = host_of(options.endpoint)
     client = connect(options.endpoint, options.namespace or file.namespace)
     Reconciler(
         client, host, lambda pipeline: compiled(pipeline, settings), dry_run=options.dry_run, prune=options.prune

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from pathlib import Path
 
 from pipelines.cli.options import (
@@ -40,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from pipelines.cluster.connection import ENDPOINT, connect
+    from pipelines.cluster.connection import connect, host_of
     from pipelines.cluster.parameters import checked_for_cluster
     from pipelines.cluster.submit import Submission, follow, submit
     from pipelines.compilation import compiled
@@ -51,7 +50,7 @@ def execute(options: argparse.Namespace) -> int:
         settings = settings.without_cache()
     pipeline = pipeline_of(options)
     values = checked_for_cluster(dict(parse_assignment(text) for text in options.set), pipeline)
-    host = (options.endpoint or os.environ.get(ENDPOINT, "")).rstrip("/")
+    host = host_of(options.endpoint)
     client = connect(options.endpoint, options.namespace)
     wanted = Submission(
         ir=compiled(pipeline, settings),
