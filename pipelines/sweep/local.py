@@ -63,7 +63,8 @@ class Best:
 def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) -> Best:
     """Prepares the data, runs the trials, evaluates the best one, and writes sweep.json into the run folder.
 
-    An interrupted sweep of the same plan resumes in its run folder; only the number of trials may differ.
+    An interrupted sweep of the same plan resumes in its run folder. Its number of trials, parallelism, pruning and
+    Katib's settings may differ.
 
     Args:
         plan: of the sweep.
