@@ -7,7 +7,7 @@ import secrets
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -22,6 +22,8 @@ from components.steps.images import VERSION
 from components.workflows import fork_server
 
 _CONNECT_SECONDS = 10
+# Importing from a cold disk takes its time.
+_START_SECONDS = 120
 _SAME_IMAGE = "step, scheduler and workers have to run the same image"
 _FORK_FROM_SERVER = {"distributed.worker.multiprocessing-method": "forkserver"}
 
@@ -109,10 +111,7 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
             raise
         client.close()
         return
-    from distributed import Client
-
-    fork_server.start()
-    with dask.config.set(_FORK_FROM_SERVER), _local_cluster(count) as cluster, Client(cluster) as client:
+    with _local_client(count) as client:
         yield Cluster(client)
 
 
@@ -212,16 +211,36 @@ def _has_gpu() -> bool:
     return cudf is not None
 
 
-def _local_cluster(workers: int) -> Any:
-    from distributed import LocalCluster
+@contextmanager
+def _local_client(workers: int) -> Iterator[Any]:
+    """The client of a cluster of processes on this machine."""
+    from distributed import Client, LocalCluster
 
-    return LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        memory_limit=None,
-        dashboard_address=None,
-        # Even without a dashboard Dask opens a port, by default 8787, with a warning if it is taken.
-        scheduler_kwargs={"dashboard_address": "localhost:0"},
-        silence_logs=logging.CRITICAL,
-        preload=["components.workflows.nvtabular_quiet"],
-    )
+    fork_server.start()
+    with dask.config.set(_FORK_FROM_SERVER):
+        # The cluster starts without workers: it would wait forever for one that is killed while it is forked.
+        cluster = LocalCluster(
+            n_workers=0,
+            threads_per_worker=1,
+            memory_limit=None,
+            dashboard_address=None,
+            # Even without a dashboard Dask opens a port, by default 8787, with a warning if it is taken.
+            scheduler_kwargs={"dashboard_address": "localhost:0"},
+            silence_logs=logging.CRITICAL,
+            preload=["components.workflows.nvtabular_quiet"],
+        )
+        client = Client(cluster)
+        try:
+            cluster.scale(workers)
+            client.wait_for_workers(workers, timeout=_START_SECONDS)
+        except TimeoutError:
+            with suppress(TimeoutError):
+                client.close()
+                cluster.close(timeout=_CONNECT_SECONDS)
+            cluster.shutdown_on_close = False  # At the end of the process it would try again.
+            raise WorkerCrashed(
+                f"{workers} Dask workers did not start in {_START_SECONDS} s, probably because one was killed for too "
+                "little memory; run the step again, with fewer workers if this recurs"
+            ) from None
+        with cluster, client:
+            yield client
