@@ -15,7 +15,9 @@ _WINDOW = 32 << 20
 
 
 @kernel
-def _count_values(data, offsets, keys, key_ends, room, limit, floats, scratch, start, found, follows, counts, problem):  # type: ignore[no-untyped-def]
+def _count_values(  # type: ignore[no-untyped-def]
+    data, offsets, keys, key_ends, heads, room, limit, floats, scratch, start, found, follows, counts, problem
+):
     """Counts the values of the one feature in ``keys`` in each frame of ``data``; returns whether all have it."""
     for record in range(len(counts)):
         problem[1] = record
@@ -23,7 +25,7 @@ def _count_values(data, offsets, keys, key_ends, room, limit, floats, scratch, s
         end = offsets[record + 1] - offsets[0] - FOOTER
         found[0] = ABSENT
         problem[0] = example(
-            data, begin, end, 1, keys, key_ends, room, limit, floats, scratch, start, 0, found, follows, problem
+            data, begin, end, 1, keys, key_ends, heads, room, limit, floats, scratch, start, 0, found, follows, problem
         )
         if problem[0] == 0 and found[0] == ABSENT:
             problem[0] = MISSING
@@ -58,7 +60,7 @@ def count_samples(path: Path, offsets: np.ndarray, layout: Layout) -> np.ndarray
             end = max(int(np.searchsorted(offsets, offsets[begin] + _WINDOW, side="right")) - 1, begin + 1)
             part = np.array(offsets[begin : end + 1])
             data = read_range(file.fileno(), path, int(part[0]), int(part[-1] - part[0]))
-            key = (layout.keys, layout.key_ends)
+            key = (layout.keys, layout.key_ends, layout.heads)
             space = (room, unlimited, layout.floats, scratch, start, found, follows)
             if not _count_values(data, part, *key, *space, counts[begin:end], problem):
                 raise explain(path, begin, layout, problem)

@@ -19,7 +19,7 @@ from components.native.compiled import kernel
 from components.native.words import SLACK, load_u64
 from components.records.crc32c import masked_crc32c
 from components.records.framing import FOOTER, HEADER, frame_size
-from components.records.varint import LARGEST, MALFORMED, TOO_MANY, read_packed, read_varint, saturated
+from components.records.varint import LARGEST, MALFORMED, TOO_MANY, read_packed, read_varint, saturated, short_varint
 
 # Kinds of defects of a record; problems.py turns them into messages.
 FRAME, CHECKSUM, NOT_AN_EXAMPLE, MISSING, OTHER_TYPE, TOO_LONG, WRONG_COUNT, OUT_OF_RANGE = range(1, 9)
@@ -27,14 +27,16 @@ FRAME, CHECKSUM, NOT_AN_EXAMPLE, MISSING, OTHER_TYPE, TOO_LONG, WRONG_COUNT, OUT
 ABSENT = -1
 GRAIN = ALIGNMENT // 4
 _FRAME_BYTES = HEADER + FOOTER
+_FIRST, _SECOND = 1 << 3 | 2, 2 << 3 | 2  # tags of fields 1 and 2, of bytes
+_FIRST_BYTES, _SECOND_BYTES = np.uint64(_FIRST), np.uint64(_SECOND)
 _FLOAT_LIST, _INT64_LIST = np.uint64(2 << 3 | 2), np.uint64(3 << 3 | 2)
 _LISTS = (np.uint64(1 << 3 | 2), _FLOAT_LIST, _INT64_LIST)
-_FIRST_BYTES = np.uint64(1 << 3 | 2)
-_SECOND_BYTES = np.uint64(2 << 3 | 2)
+_HEAD = 10  # bytes of an entry before its values, without its name
+_TWO_BYTES = 1 << 7  # the smallest length whose varint has two bytes
 _FIRST_VARINT = np.uint64(1 << 3)
 _FIRST_FIXED32 = np.uint64(1 << 3 | 5)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
-_TWO_BYTES, _SIX_BYTES = np.uint64(0xFFFF), np.uint64(0xFFFFFFFFFFFF)
+_LOW_BYTE = np.uint64(0xFF)
 # The exponent bits of an infinite or NaN float32.
 _NOT_FINITE = np.uint64(0x7F800000)
 
@@ -47,6 +49,7 @@ class Layout:
         features: in the order of the output.
         keys: their concatenated UTF-8 names, followed by words.SLACK bytes.
         key_ends: end offset of each name in ``keys``, after a leading 0.
+        heads: uint64 [features, words, 3]; see :func:`_head`.
         lengths: values of each in a sample.
         padded: whether the feature is a list, which may be shorter than its length.
         limits: largest accepted value of each.
@@ -56,6 +59,7 @@ class Layout:
     features: tuple[Feature, ...]
     keys: np.ndarray
     key_ends: np.ndarray
+    heads: np.ndarray
     lengths: np.ndarray
     padded: np.ndarray
     limits: np.ndarray
@@ -78,11 +82,13 @@ def layout_of(spec: FeatureSpec, names: Sequence[str]) -> Layout:
     features = tuple(spec.features[name] for name in names)
     labels = spec.channels.get(Channel.LABEL, ())
     keys = [feature.name.encode() for feature in features]
+    words = -(-(max(map(len, keys)) + _HEAD) // 8)
     limits = [1 if f.name in labels else (f.cardinality or LARGEST - 1) for f in features]
     return Layout(
         features,
         np.frombuffer(b"".join(keys) + bytes(SLACK), np.uint8).copy(),
         np.cumsum([0, *map(len, keys)]),
+        np.stack([_head(key, feature.is_float, words) for key, feature in zip(keys, features, strict=True)]),
         np.array([f.length or 1 for f in features], np.int64),
         np.array([f.length is not None for f in features]),
         np.array(limits, np.int64),
@@ -90,9 +96,41 @@ def layout_of(spec: FeatureSpec, names: Sequence[str]) -> Layout:
     )
 
 
+def _head(key: bytes, is_float: bool, words: int) -> np.ndarray:
+    """What precedes the values of a feature in the usual entry: one packed list, and sizes of one byte.
+
+    Returns:
+        uint64 [words, 3]: the bytes of an empty list's head as words, a mask of them, and what each byte of values adds
+        to them.
+    """
+    kind = int(_FLOAT_LIST if is_float else _INT64_LIST)
+    size = len(key)
+    entry = bytes([_FIRST, size + _HEAD - 2, _FIRST, size]) + key + bytes([_SECOND, 4, kind, 2, _FIRST, 0])
+    head = np.zeros((3, 8 * words), np.uint8)
+    head[0, : len(entry)] = bytearray(entry)
+    head[1, : len(entry)] = 0xFF
+    head[2, [1, size + 5, size + 7, size + 9]] = 1
+    return head.view("<u8").T.copy()
+
+
 @kernel
 def decode(  # type: ignore[no-untyped-def]
-    data, offsets, samples, keys, key_ends, lengths, padded, limits, floats, out, starts, row, found, follows, problem
+    data,
+    offsets,
+    samples,
+    keys,
+    key_ends,
+    heads,
+    lengths,
+    padded,
+    limits,
+    floats,
+    out,
+    starts,
+    row,
+    found,
+    follows,
+    problem,
 ):
     """Decodes the records of ``data`` to ``out``, the first sample to ``row``.
 
@@ -100,7 +138,7 @@ def decode(  # type: ignore[no-untyped-def]
         data: uint8, consecutive frames, followed by words.SLACK bytes.
         offsets: int64 [records + 1], frame offsets, ascending; the first is that of ``data[0]``.
         samples: int64 [records], samples in each record.
-        keys, key_ends, lengths, padded, limits, floats: the :class:`Layout`.
+        keys, key_ends, heads, lengths, padded, limits, floats: the :class:`Layout`.
         out: int32, flat.
         starts: start offset of each feature in ``out``.
         row: sample index in ``out`` of the first record.
@@ -131,6 +169,7 @@ def decode(  # type: ignore[no-untyped-def]
             samples[record],
             keys,
             key_ends,
+            heads,
             lengths,
             limits,
             floats,
@@ -166,7 +205,9 @@ def copy_samples(source, source_starts, begin, end, lengths, out, starts, row): 
 
 
 @kernel
-def example(data, at, end, samples, keys, key_ends, lengths, limits, floats, out, starts, row, found, follows, problem):  # type: ignore[no-untyped-def]
+def example(  # type: ignore[no-untyped-def]
+    data, at, end, samples, keys, key_ends, heads, lengths, limits, floats, out, starts, row, found, follows, problem
+):
     """Decodes Example { Features features = 1; }; ``found`` gets the number of values of each feature.
 
     ``follows`` is int64 [features + 1]: the successor of each feature in the last record, and its first feature.
@@ -180,22 +221,26 @@ def example(data, at, end, samples, keys, key_ends, lengths, limits, floats, out
         if tag == _FIRST_BYTES:
             inner = first
             while inner < at:  # Features { map<string, Feature> feature = 1; }
+                feature = follows[last]
+                name_size = key_ends[feature + 1] - key_ends[feature]
+                values, behind = _usual_values(data, inner, at, heads, feature, name_size)
+                if values >= 0:
+                    to, room = starts[feature] + row * lengths[feature], samples * lengths[feature]
+                    limit = np.uint64(limits[feature])
+                    if room == 1 and _single_value(data, values, behind, out, to, limit, floats[feature]):
+                        count, outside = 1, 0
+                    elif floats[feature]:
+                        count, outside = _packed_floats(data, values, behind, out, to, room)
+                    else:
+                        count, outside = read_packed(data, values, behind, out, to, room, limit)
+                    if count >= 0 and outside == 0:
+                        found[feature] = count
+                        last, inner = feature, behind
+                        continue
                 tag, entry, inner = _field(data, inner, at)
                 if inner < 0:
                     return NOT_AN_EXAMPLE
                 if tag == _FIRST_BYTES:
-                    feature = follows[last]
-                    values = _usual_values(data, entry, inner, keys, key_ends, feature, floats[feature])
-                    if values >= 0:
-                        to, room = starts[feature] + row * lengths[feature], samples * lengths[feature]
-                        if floats[feature]:
-                            count, outside = _packed_floats(data, values, inner, out, to, room)
-                        else:
-                            count, outside = read_packed(data, values, inner, out, to, room, np.uint64(limits[feature]))
-                        if count >= 0 and outside == 0:
-                            found[feature] = count
-                            last = feature
-                            continue
                     kind, last = _entry(
                         data,
                         entry,
@@ -328,24 +373,34 @@ def _packed_floats(data, at, end, out, to, room):  # type: ignore[no-untyped-def
 
 
 @kernel
-def _usual_values(data, at, end, keys, key_ends, feature, is_float):  # type: ignore[no-untyped-def]
-    """Fast path: the offset of the values in an entry with this feature's key, one packed list, and one-byte sizes.
+def _usual_values(data, at, end, heads, feature, name_size):  # type: ignore[no-untyped-def]
+    """Fast path: begin and end of the values in an entry that begins with this feature's head; else ABSENT."""
+    begin = at + name_size + _HEAD
+    if begin > end:
+        return ABSENT, ABSENT
+    size = load_u64(data, begin - 1) & _LOW_BYTE
+    behind = begin + np.int64(size)
+    if behind > end or behind - at >= _TWO_BYTES + 2:  # of an entry's length; two bytes precede what it counts
+        return ABSENT, ABSENT
+    differing = np.uint64(0)
+    for word in range((name_size + _HEAD + 7) >> 3):
+        head, mask, grows = heads[feature, word, 0], heads[feature, word, 1], heads[feature, word, 2]
+        differing |= (load_u64(data, at + 8 * word) & mask) ^ (head + size * grows)
+    return (begin, behind) if differing == 0 else (ABSENT, ABSENT)
 
-    Returns:
-        The offset, or ABSENT for any other entry.
-    """
-    name = at + 2
-    value = name + key_ends[feature + 1] - key_ends[feature]
-    values = value + 6
-    size = end - values
-    if size < 0 or end - at >= 128:
-        return ABSENT
-    kind = _FLOAT_LIST if is_float else _INT64_LIST
-    key_head = _FIRST_BYTES | np.uint64(value - name) << np.uint64(8)
-    head = _SECOND_BYTES | np.uint64(size + 4) << np.uint64(8) | kind << np.uint64(16)
-    head |= np.uint64(size + 2) << np.uint64(24) | _FIRST_BYTES << np.uint64(32) | np.uint64(size) << np.uint64(40)
-    is_usual = load_u64(data, at) & _TWO_BYTES == key_head and load_u64(data, value) & _SIX_BYTES == head
-    return values if is_usual and _is_name(data, name, value, keys, key_ends, feature) else ABSENT
+
+@kernel
+def _single_value(data, at, end, out, to, limit, is_float):  # type: ignore[no-untyped-def]
+    """Fast path: decodes one value to ``out[to]``; False if there are none or several, or it is out of range."""
+    word = load_u64(data, at)
+    if is_float:
+        value = word & _LOW_HALF
+        good = end - at == 4 and value & _NOT_FINITE != _NOT_FINITE
+    else:
+        value, behind = short_varint(word, at)
+        good = behind == end and value <= limit
+    out[np.uint64(to)] = np.int32(np.uint32(value))
+    return good
 
 
 @kernel
@@ -362,7 +417,7 @@ def _out_of_range(values, limit, outside, problem):  # type: ignore[no-untyped-d
 def _field(data, at, end):  # type: ignore[no-untyped-def]
     """The field at ``data[at]``: its tag, the offset of its bytes, and its end (MALFORMED if beyond ``end``)."""
     tag, at = read_varint(data, at)
-    if at < 0 or at >= end:
+    if at < 0 or at >= end or tag < _FIRST_VARINT:  # There is no field 0.
         return tag, at, MALFORMED
     wire = tag & np.uint64(7)
     first = at

@@ -60,9 +60,10 @@ class RecordFile:
         except FileNotFoundError:
             raise KfrecError(f"{self.path}: missing; run the tfrecord step again, or restore the file") from None
         problem = np.zeros(5, np.int64)
-        checks = (layout.keys, layout.key_ends, layout.lengths, layout.padded, layout.limits, layout.floats)
+        names = (layout.keys, layout.key_ends, layout.heads)
+        checks = (layout.lengths, layout.padded, layout.limits, layout.floats)
         found, follows = np.empty(len(layout.features), np.int64), np.zeros(len(layout.features) + 1, np.int64)
-        if not decode(data, offsets, samples, *checks, out, starts, row, found, follows, problem):
+        if not decode(data, offsets, samples, *names, *checks, out, starts, row, found, follows, problem):
             raise explain(self.path, begin, layout, problem)
 
 

@@ -71,6 +71,14 @@ def read_varint(data, at):  # type: ignore[no-untyped-def]
 
 
 @kernel
+def short_varint(word, at):  # type: ignore[no-untyped-def]
+    """As read_varint, from the eight bytes at ``at``; MALFORMED for the end also if it does not end in them."""
+    stops = ~word & _STOPS
+    end = at + np.int64((trailing_zeros(stops) + _ONE) >> _THREE) if stops != 0 else MALFORMED
+    return _join(word, stops ^ (stops - _ONE)), end
+
+
+@kernel
 def saturated(value):  # type: ignore[no-untyped-def]
     """A 64-bit value as int32."""
     if value < _LIMIT:
