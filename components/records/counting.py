@@ -7,25 +7,25 @@ from pathlib import Path
 import numpy as np
 
 from components.native.compiled import kernel
-from components.records.decoding import ABSENT, MISSING, Layout, example
+from components.records.decoding import ABSENT, MISSING, example
 from components.records.framing import FOOTER, HEADER, read_range
+from components.records.layout import Layout
 from components.records.problems import explain
 
 _WINDOW = 32 << 20
 
 
 @kernel
-def _count_values(  # type: ignore[no-untyped-def]
-    data, offsets, keys, key_ends, heads, room, limit, floats, scratch, start, found, follows, counts, problem
-):
-    """Counts the values of the one feature in ``keys`` in each frame of ``data``; returns whether all have it."""
+def _count_values(data, offsets, fields, scratch, start, found, follows, counts, problem):  # type: ignore[no-untyped-def]
+    """Counts the values of the one feature of ``fields`` in each frame of ``data``; returns whether all have it."""
+    keys, key_ends, heads, room, _, limits, floats = fields
     for record in range(len(counts)):
         problem[1] = record
         begin = offsets[record] - offsets[0] + HEADER
         end = offsets[record + 1] - offsets[0] - FOOTER
         found[0] = ABSENT
         problem[0] = example(
-            data, begin, end, 1, keys, key_ends, heads, room, limit, floats, scratch, start, 0, found, follows, problem
+            data, begin, end, 1, keys, key_ends, heads, room, limits, floats, scratch, start, 0, found, follows, problem
         )
         if problem[0] == 0 and found[0] == ABSENT:
             problem[0] = MISSING
@@ -50,7 +50,7 @@ def count_samples(path: Path, offsets: np.ndarray, layout: Layout) -> np.ndarray
     if not len(counts):
         return counts
     room = np.array([int(np.diff(offsets).max())])  # a value takes at least one byte
-    unlimited = np.full(1, 2**63 - 1)  # values are checked when decoded
+    fields = layout.fields._replace(lengths=room, limits=np.full(1, 2**63 - 1))  # values are checked when decoded
     scratch = np.empty(int(room[0]), np.int32)
     start, found, follows = np.zeros(1, np.int64), np.empty(1, np.int64), np.zeros(2, np.int64)
     problem = np.zeros(5, np.int64)
@@ -60,9 +60,7 @@ def count_samples(path: Path, offsets: np.ndarray, layout: Layout) -> np.ndarray
             end = max(int(np.searchsorted(offsets, offsets[begin] + _WINDOW, side="right")) - 1, begin + 1)
             part = np.array(offsets[begin : end + 1])
             data = read_range(file.fileno(), path, int(part[0]), int(part[-1] - part[0]))
-            key = (layout.keys, layout.key_ends, layout.heads)
-            space = (room, unlimited, layout.floats, scratch, start, found, follows)
-            if not _count_values(data, part, *key, *space, counts[begin:end], problem):
+            if not _count_values(data, part, fields, scratch, start, found, follows, counts[begin:end], problem):
                 raise explain(path, begin, layout, problem)
             begin = end
-    return np.maximum(counts // int(layout.lengths[0]), 1)
+    return np.maximum(counts // int(layout.fields.lengths[0]), 1)

@@ -8,31 +8,31 @@ the second, and so on. It is an int32 array; float32 values are stored by their 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 
-from components.feature_spec import Channel, Feature, FeatureSpec
-from components.native.arrays import ALIGNMENT
 from components.native.compiled import kernel
-from components.native.words import SLACK, load_u64
+from components.native.words import load_u64
 from components.records.crc32c import masked_crc32c
 from components.records.framing import FOOTER, HEADER, frame_size
-from components.records.varint import LARGEST, MALFORMED, TOO_MANY, read_packed, read_varint, saturated, short_varint
+from components.records.layout import (
+    ENTRY_HEAD,
+    FIRST,
+    FLOAT_LIST,
+    INT64_LIST,
+    SECOND,
+    head_words,
+    is_short,
+)
+from components.records.varint import MALFORMED, TOO_MANY, read_packed, read_varint, saturated, short_varint
 
 # Kinds of defects of a record; problems.py turns them into messages.
 FRAME, CHECKSUM, NOT_AN_EXAMPLE, MISSING, OTHER_TYPE, TOO_LONG, WRONG_COUNT, OUT_OF_RANGE = range(1, 9)
 
 ABSENT = -1
-GRAIN = ALIGNMENT // 4
 _FRAME_BYTES = HEADER + FOOTER
-_FIRST, _SECOND = 1 << 3 | 2, 2 << 3 | 2  # tags of fields 1 and 2, of bytes
-_FIRST_BYTES, _SECOND_BYTES = np.uint64(_FIRST), np.uint64(_SECOND)
-_FLOAT_LIST, _INT64_LIST = np.uint64(2 << 3 | 2), np.uint64(3 << 3 | 2)
-_LISTS = (np.uint64(1 << 3 | 2), _FLOAT_LIST, _INT64_LIST)
-_HEAD = 10  # bytes of an entry before its values, without its name
-_TWO_BYTES = 1 << 7  # the smallest length whose varint has two bytes
+_FIRST_BYTES, _SECOND_BYTES = np.uint64(FIRST), np.uint64(SECOND)
+_FLOAT_LIST, _INT64_LIST = np.uint64(FLOAT_LIST), np.uint64(INT64_LIST)
+_LISTS = (_FIRST_BYTES, _FLOAT_LIST, _INT64_LIST)
 _FIRST_VARINT = np.uint64(1 << 3)
 _FIRST_FIXED32 = np.uint64(1 << 3 | 5)
 _LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -41,104 +41,15 @@ _LOW_BYTE = np.uint64(0xFF)
 _NOT_FINITE = np.uint64(0x7F800000)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The features to decode, as arrays.
-
-    Attributes:
-        features: in the order of the output.
-        keys: their concatenated UTF-8 names, followed by words.SLACK bytes.
-        key_ends: end offset of each name in ``keys``, after a leading 0.
-        heads: uint64 [features, words, 3]; see :func:`_head`.
-        lengths: values of each in a sample.
-        padded: whether the feature is a list, which may be shorter than its length.
-        limits: largest accepted value of each.
-        floats: whether the feature is float32.
-    """
-
-    features: tuple[Feature, ...]
-    keys: np.ndarray
-    key_ends: np.ndarray
-    heads: np.ndarray
-    lengths: np.ndarray
-    padded: np.ndarray
-    limits: np.ndarray
-    floats: np.ndarray
-
-    @property
-    def width(self) -> int:
-        """Values in one sample."""
-        return int(self.lengths.sum())
-
-    def starts(self, rows: int) -> np.ndarray:
-        """Start offset of each feature in the flat output of ``rows`` samples, and its end; all multiples of GRAIN."""
-        starts = np.zeros(len(self.lengths) + 1, np.int64)
-        np.cumsum(-(-self.lengths * rows // GRAIN) * GRAIN, out=starts[1:])
-        return starts
-
-
-def layout_of(spec: FeatureSpec, names: Sequence[str]) -> Layout:
-    """The layout of the features ``names``. Labels must be 0 or 1, ids at most their cardinality."""
-    features = tuple(spec.features[name] for name in names)
-    labels = spec.channels.get(Channel.LABEL, ())
-    keys = [feature.name.encode() for feature in features]
-    words = -(-(max(map(len, keys)) + _HEAD) // 8)
-    limits = [1 if f.name in labels else (f.cardinality or LARGEST - 1) for f in features]
-    return Layout(
-        features,
-        np.frombuffer(b"".join(keys) + bytes(SLACK), np.uint8).copy(),
-        np.cumsum([0, *map(len, keys)]),
-        np.stack([_head(key, feature.is_float, words) for key, feature in zip(keys, features, strict=True)]),
-        np.array([f.length or 1 for f in features], np.int64),
-        np.array([f.length is not None for f in features]),
-        np.array(limits, np.int64),
-        np.array([f.is_float for f in features]),
-    )
-
-
-def _head(key: bytes, is_float: bool, words: int) -> np.ndarray:
-    """What precedes the values of a feature in the usual entry: one packed list, and sizes of one byte.
-
-    Returns:
-        uint64 [words, 3]: the bytes of an empty list's head as words, a mask of them, and what each byte of values adds
-        to them.
-    """
-    kind = int(_FLOAT_LIST if is_float else _INT64_LIST)
-    size = len(key)
-    entry = bytes([_FIRST, size + _HEAD - 2, _FIRST, size]) + key + bytes([_SECOND, 4, kind, 2, _FIRST, 0])
-    head = np.zeros((3, 8 * words), np.uint8)
-    head[0, : len(entry)] = bytearray(entry)
-    head[1, : len(entry)] = 0xFF
-    head[2, [1, size + 5, size + 7, size + 9]] = 1
-    return head.view("<u8").T.copy()
-
-
 @kernel
-def decode(  # type: ignore[no-untyped-def]
-    data,
-    offsets,
-    samples,
-    keys,
-    key_ends,
-    heads,
-    lengths,
-    padded,
-    limits,
-    floats,
-    out,
-    starts,
-    row,
-    found,
-    follows,
-    problem,
-):
+def decode(data, offsets, samples, fields, out, starts, row, found, follows, problem):  # type: ignore[no-untyped-def]
     """Decodes the records of ``data`` to ``out``, the first sample to ``row``.
 
     Args:
         data: uint8, consecutive frames, followed by words.SLACK bytes.
         offsets: int64 [records + 1], frame offsets, ascending; the first is that of ``data[0]``.
         samples: int64 [records], samples in each record.
-        keys, key_ends, heads, lengths, padded, limits, floats: the :class:`Layout`.
+        fields: the :class:`Fields` of the layout.
         out: int32, flat.
         starts: start offset of each feature in ``out``.
         row: sample index in ``out`` of the first record.
@@ -149,6 +60,7 @@ def decode(  # type: ignore[no-untyped-def]
     Returns:
         Whether all records are valid.
     """
+    keys, key_ends, heads, lengths, padded, limits, floats = fields
     for record in range(len(samples)):
         problem[1] = record
         at = offsets[record] - offsets[0]
@@ -163,23 +75,9 @@ def decode(  # type: ignore[no-untyped-def]
             return False
         found[:] = ABSENT
         kind = example(
-            data,
-            at,
-            at + size,
-            samples[record],
-            keys,
-            key_ends,
-            heads,
-            lengths,
-            limits,
-            floats,
-            out,
-            starts,
-            row,
-            found,
-            follows,
-            problem,
-        )
+            data, at, at + size, samples[record], keys, key_ends, heads, lengths, limits, floats,
+            out, starts, row, found, follows, problem,
+        )  # fmt: skip
         if kind == 0:
             kind = _complete(samples[record], lengths, padded, out, starts, row, found, problem)
         if kind != 0:
@@ -195,7 +93,7 @@ def copy_samples(source, source_starts, begin, end, lengths, out, starts, row): 
 
     Args:
         source_starts, starts: start offset of each feature in ``source`` and ``out``.
-        lengths: of the :class:`Layout`.
+        lengths: of the layout.
     """
     for feature in range(len(lengths)):
         length = lengths[feature]
@@ -222,8 +120,7 @@ def example(  # type: ignore[no-untyped-def]
             inner = first
             while inner < at:  # Features { map<string, Feature> feature = 1; }
                 feature = follows[last]
-                name_size = key_ends[feature + 1] - key_ends[feature]
-                values, behind = _usual_values(data, inner, at, heads, feature, name_size)
+                values, behind = _usual_values(data, inner, at, key_ends, heads, feature)
                 if values >= 0:
                     to, room = starts[feature] + row * lengths[feature], samples * lengths[feature]
                     limit = np.uint64(limits[feature])
@@ -242,23 +139,9 @@ def example(  # type: ignore[no-untyped-def]
                     return NOT_AN_EXAMPLE
                 if tag == _FIRST_BYTES:
                     kind, last = _entry(
-                        data,
-                        entry,
-                        inner,
-                        samples,
-                        keys,
-                        key_ends,
-                        lengths,
-                        limits,
-                        floats,
-                        out,
-                        starts,
-                        row,
-                        found,
-                        follows,
-                        last,
-                        problem,
-                    )
+                        data, entry, inner, samples, keys, key_ends, lengths, limits, floats,
+                        out, starts, row, found, follows, last, problem,
+                    )  # fmt: skip
                     if kind != 0:
                         return kind
     return 0
@@ -283,8 +166,7 @@ def _entry(  # type: ignore[no-untyped-def]
         return 0, last
     follows[last] = feature
     problem[2] = feature
-    room = samples * lengths[feature]
-    to = starts[feature] + row * lengths[feature]
+    to, room = starts[feature] + row * lengths[feature], samples * lengths[feature]
     count = 0
     while value < value_end:  # Feature { oneof kind { BytesList = 1; FloatList = 2; Int64List = 3; } }
         tag, first, value = _field(data, value, value_end)
@@ -373,19 +255,20 @@ def _packed_floats(data, at, end, out, to, room):  # type: ignore[no-untyped-def
 
 
 @kernel
-def _usual_values(data, at, end, heads, feature, name_size):  # type: ignore[no-untyped-def]
+def _usual_values(data, at, end, key_ends, heads, feature):  # type: ignore[no-untyped-def]
     """Fast path: begin and end of the values in an entry that begins with this feature's head; else ABSENT."""
-    begin = at + name_size + _HEAD
+    name = key_ends[feature + 1] - key_ends[feature]
+    begin = at + name + ENTRY_HEAD
     if begin > end:
         return ABSENT, ABSENT
     size = load_u64(data, begin - 1) & _LOW_BYTE
     behind = begin + np.int64(size)
-    if behind > end or behind - at >= _TWO_BYTES + 2:  # of an entry's length; two bytes precede what it counts
+    if behind > end or not is_short(name, behind - begin):
         return ABSENT, ABSENT
     differing = np.uint64(0)
-    for word in range((name_size + _HEAD + 7) >> 3):
-        head, mask, grows = heads[feature, word, 0], heads[feature, word, 1], heads[feature, word, 2]
-        differing |= (load_u64(data, at + 8 * word) & mask) ^ (head + size * grows)
+    for word in range(head_words(name)):
+        empty, mask, grows = heads[feature, word, 0], heads[feature, word, 1], heads[feature, word, 2]
+        differing |= (load_u64(data, at + 8 * word) & mask) ^ (empty + size * grows)
     return (begin, behind) if differing == 0 else (ABSENT, ABSENT)
 
 

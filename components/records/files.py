@@ -13,8 +13,9 @@ from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
 from components.records.counting import count_samples
-from components.records.decoding import Layout, decode, layout_of
+from components.records.decoding import decode
 from components.records.framing import index_path, load_index, read_range
+from components.records.layout import Layout, layout_of
 from components.records.problems import explain
 
 
@@ -60,10 +61,8 @@ class RecordFile:
         except FileNotFoundError:
             raise KfrecError(f"{self.path}: missing; run the tfrecord step again, or restore the file") from None
         problem = np.zeros(5, np.int64)
-        names = (layout.keys, layout.key_ends, layout.heads)
-        checks = (layout.lengths, layout.padded, layout.limits, layout.floats)
         found, follows = np.empty(len(layout.features), np.int64), np.zeros(len(layout.features) + 1, np.int64)
-        if not decode(data, offsets, samples, *names, *checks, out, starts, row, found, follows, problem):
+        if not decode(data, offsets, samples, layout.fields, out, starts, row, found, follows, problem):
             raise explain(self.path, begin, layout, problem)
 
 

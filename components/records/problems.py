@@ -9,7 +9,7 @@ import numpy as np
 from components.errors import KfrecError
 from components.feature_spec.spec import FILENAME
 from components.records import decoding
-from components.records.decoding import Layout
+from components.records.layout import Layout
 from components.records.varint import LARGEST
 
 _CONVERT_AGAIN = "run the tfrecord step again, or replace the file"
@@ -60,7 +60,7 @@ def _outside(layout: Layout, index: int, value: int, count: int) -> str:
     feature = layout.features[index]
     if feature.is_float:
         return f"{count} {_plural(count, 'value')} that are not finite; correct the records"
-    limit = int(layout.limits[index])
+    limit = int(layout.fields.limits[index])
     first = "beyond 32 bits" if value == LARGEST else str(value)
     if value < 0:
         return f"{count} {_plural(count, 'value')} below 0; ids start at 1, and 0 is padding: encode them again"

@@ -17,9 +17,10 @@ from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
 from components.native import arrays
-from components.records.decoding import copy_samples, layout_of
+from components.records.decoding import copy_samples
 from components.records.files import RecordFile, open_files
 from components.records.lanes import Share, lanes_of, shares
+from components.records.layout import layout_of
 
 _BLOCK_ROWS = 256
 
@@ -226,7 +227,7 @@ class Records:
                 self._cache[number] = decoded
             else:
                 lane.held = number
-        copy_samples(decoded, self._starts(block.rows), begin, end, self._layout.lengths, out, starts, row)
+        copy_samples(decoded, self._starts(block.rows), begin, end, self._layout.fields.lengths, out, starts, row)
 
     def _reserve(self, size: int) -> bool:
         """Reserves cache space; returns whether there is room for ``size`` bytes."""

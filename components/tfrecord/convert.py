@@ -19,9 +19,9 @@ import numpy as np
 
 from components.native.compiled import kernel
 from components.progress import progress
-from components.records.decoding import Layout
 from components.records.encoding import encode_samples, records_room
 from components.records.framing import index_path
+from components.records.layout import Layout
 from components.records.packing import pack_samples, packed_room, varints_room
 from components.tfrecord.parallel import Spares, in_order
 from components.tfrecord.parts import RowGroup

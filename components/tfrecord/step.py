@@ -12,7 +12,7 @@ from components.artifacts import Artifact, open_input, publishing
 from components.checks import PROFILE
 from components.feature_spec import Chunk, FeatureSpec, Vocabulary
 from components.feature_spec.spec import FILENAME
-from components.records.decoding import layout_of
+from components.records.layout import layout_of
 from components.steps.catalog import TfrecordParameters
 from components.steps.parameter import as_plain
 from components.tfrecord.convert import convert_split

@@ -12,8 +12,8 @@ from components.native.words import SLACK
 from components.records import crc32c as crc32c_module
 from components.records import varint as varint_module
 from components.records.crc32c import crc32c
-from components.records.decoding import Layout, layout_of
 from components.records.encoding import encode_samples, records_room
+from components.records.layout import Layout, layout_of
 from components.records.packing import pack_samples, packed_room, varints_room, write_lists
 from components.records.varint import MALFORMED, TOO_MANY, read_packed, varint_size, write_varint
 
