@@ -167,12 +167,14 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="end after so many minutes (10)")
     parser.add_argument("--kills", type=int, default=0, help="kill each victim so often instead, however long it takes")
     parser.add_argument("--seed", type=int, default=None, help="of moments and signals; drawn and printed by default")
-    parser.add_argument("--only", default="", help="victims whose name begins so")
+    parser.add_argument("--only", default="", help="the victim of this name, or all whose names begin so")
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(10**6) if options.seed is None else options.seed
     print(f"chaos: seed {seed}", flush=True)
     rng = random.Random(seed)
-    chosen = [victim for victim in victims(rng) if victim.name.startswith(options.only)]
+    everyone = victims(rng)
+    chosen = [victim for victim in everyone if victim.name == options.only]
+    chosen = chosen or [victim for victim in everyone if victim.name.startswith(options.only)]
     if not chosen:
         parser.error(f"--only {options.only}: names no victim")
     root = str(Path(__file__).parents[2])
