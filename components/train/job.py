@@ -36,7 +36,7 @@ from components.train.results import (
     training_results,
     write_json,
 )
-from components.train.whole import copy_whole, divided_bytes, write_tables
+from components.train.whole import copy_whole, sharded_bytes, write_tables
 
 
 def run_training(
@@ -130,7 +130,7 @@ def _write_results(session: Session, seed: int, results: Mapping[str, Any]) -> N
     """Writes the results on the first rank; the others send their shards of the tables."""
     parameters, data = session.parameters, session.data
     out = Path(parameters.results_dir)
-    limit, size = bytes_of(parameters.largest_export), divided_bytes(session.model)
+    limit, size = bytes_of(parameters.largest_export), sharded_bytes(session.model)
     too_big = size > limit
     if too_big:
         write_tables(session.model, out / TABLES, session.ranks)
@@ -143,7 +143,7 @@ def _write_results(session: Session, seed: int, results: Mapping[str, Any]) -> N
             export(served, session.task, data.signature(session.model.serving_features), out / SAVED_MODEL)
     else:
         print(
-            f"the divided embedding tables have {size / 1e9:,.2f} GB, more than largest_export="
+            f"the sharded embedding tables have {size / 1e9:,.2f} GB, more than largest_export="
             f"{parameters.largest_export}: there is no {SAVED_MODEL}, and the folder {TABLES} has a file for each "
             "table; to export one, raise largest_export where the first rank has that memory",
             flush=True,
@@ -155,7 +155,7 @@ def _write_results(session: Session, seed: int, results: Mapping[str, Any]) -> N
 def _served(session: Session, seed: int) -> Model | None:
     """The model to export, on the first rank: with whole tables, and in float32 even after mixed-precision training,
     because it may be served on a CPU."""
-    if not (session.parameters.amp or divided_bytes(session.model)):
+    if not (session.parameters.amp or sharded_bytes(session.model)):
         return session.model
     model = None
     if session.is_first:

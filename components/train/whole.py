@@ -19,10 +19,10 @@ _ROWS = 1 << 16
 SPEC, DENSE = "tables.json", "dense.npz"
 
 
-def divided_bytes(model: Model) -> int:
+def sharded_bytes(model: Model) -> int:
     """Total bytes of the sharded tables, over all ranks."""
-    divided = [variable for variable in model.variables if sharding_of(variable) is not None]
-    return sum(4 * int(np.prod(whole_shape(variable), dtype=np.int64)) for variable in divided)
+    sharded = [variable for variable in model.variables if sharding_of(variable) is not None]
+    return sum(4 * int(np.prod(whole_shape(variable), dtype=np.int64)) for variable in sharded)
 
 
 def copy_whole(trained: Model, model: Model | None, ranks: Ranks) -> None:

@@ -99,7 +99,7 @@ def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed
 
 
 @pytest.mark.slow
-def test_two_ranks_train_divided_tables_on_s3(dataset: Path, s3_client: Any, tmp_path: Path) -> None:
+def test_two_ranks_train_sharded_tables_on_s3(dataset: Path, s3_client: Any, tmp_path: Path) -> None:
     uri = f"minio://{BUCKET}/run"
     publish_remote(dataset, f"{uri}/tfrecord")
     done = train(uri, tmp_path, workers=2, epochs=1, checkpoint_steps=50, table_placement="rows")

@@ -9,7 +9,7 @@ import numpy as np
 
 from components.models.tables.placement import sharding_of
 from components.train.loop.ranks import Alone
-from components.train.whole import copy_whole, divided_bytes, write_tables
+from components.train.whole import copy_whole, sharded_bytes, write_tables
 from tests.models.tables.simulated import on_simulated
 from tests.train.loop.sharded import NAMES, built
 
@@ -46,11 +46,11 @@ def test_tables_are_written_one_by_one(tmp_path: Path) -> None:
     assert spec["features"]["tags"] == {"table": "tables/tags:0", "first_row": 0, "rows": 12}
 
 
-def test_only_divided_tables_count() -> None:
+def test_only_sharded_tables_count() -> None:
     def size(ranks: object) -> int:
         model = built(ranks, MIXED)  # type: ignore[arg-type]
         assert sum(sharding_of(variable) is not None for variable in model.variables) == len(NAMES) - 1
-        return divided_bytes(model)
+        return sharded_bytes(model)
 
     # city 41 x 8, tags 12 x 8, one and two 31 + 7 rows x 4
     assert on_simulated(2, size) == [4 * (41 * 8 + 12 * 8 + 38 * 4)] * 2

@@ -71,7 +71,7 @@ def alone(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def two(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two ranks with divided tables, one epoch, which is the warm-up."""
+    """Two ranks with sharded tables, one epoch, which is the warm-up."""
     out = tmp_path_factory.mktemp("two")
     train(data, out, workers=2, epochs=1, table_placement="rows")
     return out
@@ -88,11 +88,11 @@ def test_the_model_learns_to_rank(alone: Path) -> None:
 def test_two_ranks_have_the_loss_of_one(two: Path, alone: Path) -> None:
     records = read_log(two / "log.json")
     assert records[0]["data"]["workers"] == 2 and len(losses(records)) > 40
-    assert "6 of 6 embedding tables are divided over 2 ranks (6 by rows)" in (two / "worker.log").read_text()
+    assert "6 of 6 embedding tables are sharded over 2 ranks (6 by rows)" in (two / "worker.log").read_text()
     np.testing.assert_allclose(losses(records), losses(read_log(alone / "log.json"))[: len(losses(records))], atol=1e-4)
 
 
-def test_a_training_starts_from_a_champion_whose_tables_were_divided(two: Path, data: Path) -> None:
+def test_a_training_starts_from_a_champion_whose_tables_were_sharded(two: Path, data: Path) -> None:
     spec = load_feature_spec(data)
     given = {name: str(value) for name, value in SETTINGS.items()}
     model: Any = build_model(build(worker_parameters("wide_and_deep"), given), spec, seed=1)

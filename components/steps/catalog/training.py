@@ -67,8 +67,8 @@ class TrainParameters:
     # embedding tables
     table_placement: str = param(
         AUTOMATIC_TABLES,
-        "Where embedding tables are: whole on every rank, each on one rank, or divided among the ranks by columns or "
-        "rows; auto divides the largest ones where a rank's memory does not hold all",
+        "Where embedding tables are: whole on every rank, each on one rank, or sharded over the ranks by columns or "
+        "rows; auto shards the largest ones where a rank's memory does not hold all",
         choices=(AUTOMATIC_TABLES, *KINDS),
     )
     placed_tables: str = param(
@@ -85,7 +85,7 @@ class TrainParameters:
     largest_export: str = param(
         "16Gi",
         "Largest embedding tables that are exported within a SavedModel, a Kubernetes quantity; larger ones that are "
-        "divided among ranks are written as a file each instead",
+        "sharded over ranks are written as a file each instead",
         is_quantity=True,
     )
     average_decay: float = param(

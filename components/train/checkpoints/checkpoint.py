@@ -68,9 +68,9 @@ class Checkpoints:
             self._checkpoint, str(folder), max_to_keep=KEEP, checkpoint_name=NAME
         )
 
-    def _without(self, divided: Collection[str]) -> tf.train.Checkpoint:
-        """A checkpoint of the standing and of all variables except the divided ones."""
-        whole = {path: variable for path, variable in self._variables.items() if path not in divided}
+    def _without(self, sharded: Collection[str]) -> tf.train.Checkpoint:
+        """A checkpoint of the standing and of all variables except the sharded ones."""
+        whole = {path: variable for path, variable in self._variables.items() if path not in sharded}
         return tf.train.Checkpoint(**tree_of(whole), state=self._state)
 
     def save_parts(self, standing: Standing) -> None:
@@ -110,9 +110,9 @@ class Checkpoints:
         Raises:
             KfrecError: a file is damaged.
         """
-        divided = {*self.layout, *read_standing(path).tables}
+        sharded = {*self.layout, *read_standing(path).tables}
         with _damage_told(path):
-            self._without(divided).restore(path).assert_existing_objects_matched()
+            self._without(sharded).restore(path).assert_existing_objects_matched()
         assert self._state.standing is not None
         return self._state.standing, self._state.totals
 
@@ -176,8 +176,8 @@ def restore_weights(prefix: str, standing: Standing, model: Model) -> None:
         KfrecError: a file is damaged.
     """
     variables = _scored(model, standing)
-    divided = {*layout_of(variables), *standing.tables}
-    whole = {path: variable for path, variable in variables.items() if path not in divided}
+    sharded = {*layout_of(variables), *standing.tables}
+    whole = {path: variable for path, variable in variables.items() if path not in sharded}
     with _damage_told(prefix):
         tf.train.Checkpoint(**tree_of(whole)).restore(prefix).expect_partial()
 

@@ -84,13 +84,13 @@ def surveyed(definition: ModelDefinition, parameters: Any, spec: FeatureSpec) ->
 
 def _told(placements: dict[str, Placement], ranks: int) -> str:
     """One line that names the sharded tables; empty if there are none."""
-    divided = {name: placement for name, placement in placements.items() if placement.kind != REPLICATED}
-    if not divided:
+    sharded = {name: placement for name, placement in placements.items() if placement.kind != REPLICATED}
+    if not sharded:
         return ""
-    counts = Counter(placement.kind for placement in divided.values())
+    counts = Counter(placement.kind for placement in sharded.values())
     kinds = ", ".join(
         f"{count} by {kind}" if kind != RANK else f"{count} on one rank each" for kind, count in counts.items()
     )
-    features = list(dict.fromkeys(name.rpartition("/")[2] for name in divided))  # a feature may have two tables
+    features = list(dict.fromkeys(name.rpartition("/")[2] for name in sharded))  # a feature may have two tables
     names = ", ".join(features[:5]) + (", ..." if len(features) > 5 else "")
-    return f"{len(divided)} of {len(placements)} embedding tables are divided over {ranks} ranks ({kinds}): {names}"
+    return f"{len(sharded)} of {len(placements)} embedding tables are sharded over {ranks} ranks ({kinds}): {names}"

@@ -1,4 +1,4 @@
-"""Look-ups of divided tables, compared with NumPy's of the whole table."""
+"""Look-ups of sharded tables, compared with NumPy's of the whole table."""
 
 from __future__ import annotations
 

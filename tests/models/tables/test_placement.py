@@ -10,7 +10,7 @@ from components.models.tables.placement import COLUMNS, KINDS, RANK, REPLICATED,
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != REPLICATED])
 @pytest.mark.parametrize("rows", [1, 3, 10])
-def test_every_value_of_a_divided_table_is_on_one_rank(kind: str, rows: int) -> None:
+def test_every_value_of_a_sharded_table_is_on_one_rank(kind: str, rows: int) -> None:
     held = np.zeros([rows, 8], int)
     for part in divide(Placement(kind, 2), (rows, 8), 4):
         held[part.first :: part.step, part.begin : part.end][: part.rows] += 1

@@ -31,7 +31,7 @@ def test_the_largest_table_is_divided_when_all_do_not_fit() -> None:
     assert kinds(2, Wish(memory=4403)) == divided | {"b": ("rows", 0)}
 
 
-def test_divided_tables_that_fit_a_rank_are_dealt_out() -> None:
+def test_sharded_tables_that_fit_a_rank_are_dealt_out() -> None:
     equal = [Requested(f"t{number}", 25, 10) for number in range(8)]
     plan = plan_tables("Toy", equal, 4, Wish(memory=2500))
     assert [(place.kind, place.rank) for place in plan.values()] == [("rank", number % 4) for number in range(8)]

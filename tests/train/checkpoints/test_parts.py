@@ -90,7 +90,7 @@ def test_any_ranks_read_what_other_ranks_wrote(writers: Group, readers: Group, t
                 np.testing.assert_array_equal(variable.numpy(), paths_of(theirs)[path].numpy(), path)
 
 
-def test_the_first_ranks_file_holds_no_divided_table(tmp_path: Path) -> None:
+def test_the_first_ranks_file_holds_no_sharded_table(tmp_path: Path) -> None:
     prefix = saved((2, ROWS), tmp_path)
     held = [name for name, _ in tf.train.list_variables(prefix)]
     assert not any("tables" in name for name in held if name.startswith("model/"))

@@ -1,4 +1,4 @@
-"""A small model over divided tables, trained for a hundred steps on any number of ranks."""
+"""A small model over sharded tables, trained for a hundred steps on any number of ranks."""
 
 from __future__ import annotations
 

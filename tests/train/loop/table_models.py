@@ -1,4 +1,4 @@
-"""The models of tables, DLRM and Wide & Deep, over divided tables, on any number of ranks."""
+"""The models of tables, DLRM and Wide & Deep, over sharded tables, on any number of ranks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Training over divided tables: real ranks under Gloo and MPI follow the curve of one."""
+"""Training over sharded tables: real ranks under Gloo and MPI follow the curve of one."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_divided_tables_follow_the_loss_curve_of_whole_ones_over_a_hundred_steps(
+def test_sharded_tables_follow_the_loss_curve_of_whole_ones_over_a_hundred_steps(
     size: int, alone: dict[str, np.ndarray], trained: dict[int, Path]
 ) -> None:
     assert alone["losses"][-10:].mean() < 0.7 * alone["losses"][:10].mean()
@@ -71,7 +71,7 @@ def test_divided_tables_follow_the_loss_curve_of_whole_ones_over_a_hundred_steps
 
 
 @pytest.mark.parametrize("name", OTHERS)
-def test_mixed_precision_and_other_optimizers_train_divided_tables(name: str, trained: dict[int, Path]) -> None:
+def test_mixed_precision_and_other_optimizers_train_sharded_tables(name: str, trained: dict[int, Path]) -> None:
     _, optimizer, amp, steps, _ = OTHERS[name]
     expected = train(Alone(), {}, optimizer, amp, steps)["losses"]
     found = np.load(trained[2] / f"{name}-0.npz")["losses"]
@@ -98,7 +98,7 @@ def test_a_model_of_tables_trains_divided_as_whole_and_goes_on_alone(
 
 
 @pytest.mark.parametrize("model_type", MODELS)
-def test_divided_tables_start_from_an_earlier_model_as_whole_ones_do(
+def test_sharded_tables_start_from_an_earlier_model_as_whole_ones_do(
     model_type: str, trained: dict[int, Path], tmp_path: Path
 ) -> None:
     earlier = trained[2] / f"{model_type}-earlier"
