@@ -7,6 +7,7 @@ mpirun -np 2 python -m components.train.worker ...
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
@@ -54,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     ranks = connect()
     try:
         _run(dataset, _parameters(given), ranks)
+        ranks.end()
         return 0
     except SharedError as error:
         return _fail(error, told=ranks.rank == 0)
@@ -135,4 +137,10 @@ if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
     sys.stderr.flush()
+    if status == 0:
+        from components.train.loop.ranks import disconnect
+
+        disconnect()
+        # Not sys.exit: nobody would notice a rank that hangs while Python tears TensorFlow down.
+        os._exit(0)
     sys.exit(status)

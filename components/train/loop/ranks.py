@@ -78,6 +78,9 @@ class Ranks(Protocol):
     def exchange(self, keys: np.ndarray, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
         """See :class:`components.tasks.Exchange`."""
 
+    def end(self) -> None:
+        """Waits until every rank is done, so that the others notice one that hangs while it finishes alone."""
+
     def sent_bytes(self) -> int:
         """Bytes of tensors that this process has sent so far.
 
@@ -111,6 +114,9 @@ class Alone:
 
     def exchange(self, keys: np.ndarray, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
         return list(columns)
+
+    def end(self) -> None:
+        pass
 
     def sent_bytes(self) -> int:
         return 0
@@ -170,6 +176,9 @@ class Horovod:
                 received.append(found.numpy())
         return received
 
+    def end(self) -> None:
+        self.gather(None)
+
     def sent_bytes(self) -> int:
         return int(self._sent.numpy())
 
@@ -191,7 +200,19 @@ def owners_of(keys: np.ndarray, size: int) -> np.ndarray:
 
 def connect() -> Ranks:
     """Joins the other processes, if a launcher started any."""
-    return Horovod() if any(variable in os.environ for variable in _LAUNCHED) else Alone()
+    return Horovod() if _is_launched() else Alone()
+
+
+def disconnect() -> None:
+    """Leaves the other processes, as the end of Python would do."""
+    if _is_launched():
+        import horovod.tensorflow as hvd
+
+        hvd.shutdown()
+
+
+def _is_launched() -> bool:
+    return any(variable in os.environ for variable in _LAUNCHED)
 
 
 def together(ranks: Ranks, job: Callable[[], T]) -> T:

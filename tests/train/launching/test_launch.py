@@ -116,3 +116,24 @@ def test_a_worker_that_the_kernel_kills_for_memory_is_one_line(
     assert re.fullmatch(
         r"a worker was killed \(SIGKILL\), probably because the memory .*more memory.*", str(raised.value)
     )
+
+
+# The first of two ranks hangs while it exports the model alone, and the other one has nothing left to do.
+_HANGS = """
+import os, signal
+from components.train.loop.ranks import connect, disconnect
+ranks = connect()
+if ranks.rank == 0:
+    os.kill(os.getpid(), signal.SIGSTOP)
+ranks.end()
+disconnect()
+"""
+
+
+@pytest.mark.slow
+def test_a_rank_that_hangs_at_the_end_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "hangs.py").write_text(_HANGS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("HOROVOD_GLOO_TIMEOUT_SECONDS", "3")
+    with pytest.raises(WorkerCrashed, match="the workers ended with status 1"):
+        LocalLauncher("gloo", module="hangs").run(2, [], tmp_path / "worker.log")
