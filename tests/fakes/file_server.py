@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import pytest
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -133,3 +135,9 @@ def _handler_of(files: FileServer) -> type[BaseHTTPRequestHandler]:
             """Keeps the requests out of the test output; ``asked`` has them."""
 
     return Handler
+
+
+@pytest.fixture
+def server() -> Iterator[FileServer]:
+    with FileServer().running() as server:
+        yield server

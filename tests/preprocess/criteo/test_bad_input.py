@@ -10,7 +10,8 @@ import pytest
 
 from components.artifacts import adopt
 from components.errors import KfrecError
-from tests.preprocess.criteo.raw import preprocess, random_lines, raw_folder, samples, text_of
+from tests.preprocess.criteo.raw import preprocess, random_lines, raw_folder, text_of
+from tests.preprocess.raw import samples
 
 LINES = random_lines(50)
 GOOD = LINES[0]
