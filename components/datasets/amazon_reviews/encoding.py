@@ -22,12 +22,11 @@ import pyarrow.parquet as pq
 from dask import dataframe
 
 from components.artifacts.folder import require_listed
-from components.artifacts.remote import fetch_artifact
+from components.artifacts.remote import at_hand
 from components.datasets.amazon_reviews.catalogue import read_catalogue
 from components.datasets.amazon_reviews.popularity import PairCounts, count_pairs
 from components.errors import KfrecError
 from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN
-from components.storage import is_uri
 from components.workflows.nvtabular_quiet import (
     ColumnSchema,
     ColumnSelector,
@@ -125,10 +124,7 @@ def earlier_encoder(place: str, scratch: Path) -> Encoder:
     Raises:
         KfrecError: the vocabulary is missing, or was not written by this step.
     """
-    folder = Path(place)
-    if is_uri(place):
-        folder = scratch / "fetched"
-        fetch_artifact(place, folder, lambda path: path == WORKFLOW or path.startswith(f"{VOCABULARY}/"))
+    folder = at_hand(place, scratch / "fetched", WORKFLOW, VOCABULARY)
     if not (folder / VOCABULARY).is_dir():
         raise _without_vocabulary(place, folder)
     require_listed(folder, [WORKFLOW, *map(_vocabulary, NAMES)])

@@ -19,12 +19,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.artifacts.folder import require_listed
-from components.artifacts.remote import fetch_artifact
+from components.artifacts.remote import at_hand
 from components.datasets.tabular.entries import Numeric
 from components.datasets.tabular.schema import Source
 from components.datasets.tabular.statistics import NumberStatistics
 from components.errors import KfrecError
-from components.storage import is_uri
 
 VOCABULARY = "vocabulary"
 NUMBERS = f"{VOCABULARY}/numbers.json"
@@ -146,10 +145,7 @@ def read_fitted(place: str, sources: Sequence[Source], scratch: Path) -> Fitted:
     Raises:
         KfrecError: there are none, or they were fitted for another schema.
     """
-    folder = Path(place)
-    if is_uri(place):
-        folder = scratch / "fetched"
-        fetch_artifact(place, folder, lambda path: path.startswith(f"{VOCABULARY}/"))
+    folder = at_hand(place, scratch / "fetched", VOCABULARY)
     if not (folder / VOCABULARY).is_dir():
         raise KfrecError(f"parameter workflow: {place}: no {VOCABULARY} here; {_REMEDY}")
     named = [source.name for source in sources if source.vocabulary]
