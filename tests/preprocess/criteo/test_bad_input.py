@@ -75,12 +75,6 @@ def test_a_file_may_end_without_a_newline(tmp_path: Path) -> None:
     assert preprocess(raw, tmp_path / "out")["impressions"] == 50
 
 
-def test_a_gzip_file_cut_in_the_middle_is_named(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw", day_0=LINES)
-    (raw / "day_1.gz").write_bytes(gzip.compress(text_of(LINES).encode())[:-50])
-    assert "day_1.gz: truncated or damaged gzip file" in error_of(raw, tmp_path / "out")
-
-
 def test_an_empty_file_is_named(tmp_path: Path) -> None:
     raw = raw_folder(tmp_path / "raw", day_0=LINES, day_1="")
     assert "day_1: no impressions in it" in error_of(raw, tmp_path / "out")
