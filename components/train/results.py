@@ -13,6 +13,7 @@ from components.checks import PROFILE
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
+from components.feature_spec.vocabulary import VOCABULARY
 from components.scoring.model import TABLES
 from components.train.loop.log import is_training_log
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
 PARAMETERS = "parameters.json"
 TRAINING = "training.json"
-VOCABULARY = "vocabulary"
 CHECKPOINT = "checkpoint"
 LOG = "log.json"
 # Prefixes of metric names; a training has either test or validation metrics.

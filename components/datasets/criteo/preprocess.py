@@ -14,10 +14,11 @@ from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERIC
 from components.datasets.criteo.lines import parse_lines
 from components.datasets.criteo.partitions import Partition, write_partitions
 from components.datasets.criteo.raw_files import find_days
-from components.datasets.criteo.specification import VOCABULARY, specification
+from components.datasets.criteo.specification import specification
 from components.datasets.definition import PreprocessJob
 from components.errors import KfrecError
 from components.feature_spec.spec import FILENAME
+from components.feature_spec.vocabulary import VOCABULARY, vocabulary_file
 from components.workflows import fork_server
 from components.workflows.reading import RawReader
 
@@ -119,5 +120,5 @@ def _given(place: str, scratch: Path) -> Path | None:
             f"{place}: no {VOCABULARY} here; workflow must name an earlier output of this step, or records or a "
             "model that carry its vocabulary"
         )
-    require_listed(folder, [f"{VOCABULARY}/{name}.parquet" for name in CATEGORICAL])
+    require_listed(folder, map(vocabulary_file, CATEGORICAL))
     return folder

@@ -21,8 +21,8 @@ from components.datasets.outbrain.division import Division
 from components.datasets.outbrain.positions import Positions
 from components.datasets.outbrain.statistics import AGES, COUNTED, RATED, Counts, Fitted, outside
 from components.errors import KfrecError
+from components.feature_spec.vocabulary import VOCABULARY
 
-VOCABULARY = "vocabulary"
 _SCALARS = f"{VOCABULARY}/statistics.parquet"
 _FORMAT = 1
 _NUMBERS = {

@@ -24,8 +24,8 @@ from components.datasets.tabular.entries import Numeric
 from components.datasets.tabular.schema import Source
 from components.datasets.tabular.statistics import NumberStatistics
 from components.errors import KfrecError
+from components.feature_spec.vocabulary import VOCABULARY, vocabulary_file
 
-VOCABULARY = "vocabulary"
 NUMBERS = f"{VOCABULARY}/numbers.json"
 # The schema, for records and models, which carry this folder only.
 SERVED_SCHEMA = f"{VOCABULARY}/schema.yaml"
@@ -106,11 +106,6 @@ def bin_edges(sample: np.ndarray, bins: int) -> tuple[float, ...]:
     quantiles = np.quantile(rest, np.arange(1, left) / left, method="lower") if len(rest) else rest
     edges = np.unique(np.concatenate([quantiles, distinct[heavy], distinct[1:][heavy[:-1]]]))
     return tuple(edges[edges > distinct[0]].tolist())
-
-
-def vocabulary_file(name: str) -> str:
-    """The path of a feature's vocabulary in an artifact."""
-    return f"{VOCABULARY}/{name}.parquet"
 
 
 def write_fitted(fitted: Fitted, sources: Sequence[Source], folder: Path) -> str:
