@@ -15,9 +15,6 @@ from pipelines.cli import main
 from pipelines.defaults import Pipeline
 from pipelines.runs.record import RunRecord, read_record
 from tests.fakes.file_server import FileServer
-from tests.storage.conftest import server
-
-__all__ = ["server"]
 
 CANARY = "canary7f3a"
 # Every credential that kfrec or a library of it reads from the environment.

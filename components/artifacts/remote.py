@@ -23,7 +23,18 @@ from components.artifacts.folder import (
 )
 from components.errors import KfrecError
 from components.progress import progress
-from components.storage import Changed, Checksum, Damaged, Retry, Store, Unavailable, below, fetch_file, open_store
+from components.storage import (
+    Changed,
+    Checksum,
+    Damaged,
+    Retry,
+    Store,
+    Unavailable,
+    below,
+    fetch_file,
+    is_uri,
+    open_store,
+)
 
 ATTEMPTS, THREADS = 6, 8
 # Marks a prefix where an artifact is being written; the manifest itself is uploaded last.
@@ -89,6 +100,15 @@ def fetch_artifact(uri: str, folder: Path, wanted: Callable[[str], bool] = lambd
         advance = _from_any_thread(bar.advance)
         _in_parallel(lambda entry: _fetch(store, retry, entry, folder / entry.path, advance), files)
     return replace(artifact, path=folder)
+
+
+def at_hand(place: str, scratch: Path, *names: str) -> Path:
+    """The folder of an artifact: ``place`` or, if that is a URI, ``scratch`` with these of its files and folders."""
+    if not is_uri(place):
+        return Path(place)
+    wanted = tuple(f"{name}/" for name in names)
+    fetch_artifact(place, scratch, lambda path: f"{path}/".startswith(wanted))
+    return scratch
 
 
 def require_output_prefix(uri: str, step: str, reads: Iterable[str] = ()) -> None:

@@ -11,10 +11,9 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from components.artifacts.folder import require_listed
-from components.artifacts.remote import fetch_artifact
+from components.artifacts.remote import at_hand
 from components.checks import PROFILE
 from components.errors import KfrecError
-from components.storage import is_uri
 
 Kind = Literal["category", "number", "time"]
 Verdict = Literal["passed", "warned", "failed"]
@@ -161,10 +160,7 @@ def reference_profile(place: str, dataset: str, scratch: Path) -> Profile:
     Raises:
         KfrecError: there is none, or it is of another data set.
     """
-    folder = Path(place)
-    if is_uri(place):
-        folder = scratch
-        fetch_artifact(place, folder, lambda path: path == PROFILE)
+    folder = at_hand(place, scratch, PROFILE)
     found = read_profile(folder / PROFILE)
     if found is None:
         raise KfrecError(

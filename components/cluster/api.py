@@ -218,22 +218,18 @@ class Cluster:
 
     def events(self, name: str) -> list[Json]:
         """The events of an object."""
-        found = self._asked(
-            lambda: self._core.list_namespaced_event(
-                self.namespace, field_selector=f"involvedObject.name={name}", _request_timeout=_TIMEOUT
-            )
-        )
-        return self._core.api_client.sanitize_for_serialization(found)["items"]
+        return self._events(f"involvedObject.name={name}")
 
     def events_of(self, kind: str, name: str) -> list[Json]:
         """The events of the objects of a kind with the name prefix ``<name>-``."""
-        found = self._asked(
-            lambda: self._core.list_namespaced_event(
-                self.namespace, field_selector=f"involvedObject.kind={kind}", _request_timeout=_TIMEOUT
-            )
-        )
-        events = self._core.api_client.sanitize_for_serialization(found)["items"]
+        events = self._events(f"involvedObject.kind={kind}")
         return [event for event in events if event["involvedObject"].get("name", "").startswith(f"{name}-")]
+
+    def _events(self, selector: str) -> list[Json]:
+        found = self._asked(
+            lambda: self._core.list_namespaced_event(self.namespace, field_selector=selector, _request_timeout=_TIMEOUT)
+        )
+        return self._core.api_client.sanitize_for_serialization(found)["items"]
 
     def log(
         self, pod: str, *, follow: bool, since_seconds: int | None = None, tail: int | None = None

@@ -17,10 +17,17 @@ from typing import Any
 
 from components.errors import KfrecError
 
+# The folder of the files, in the artifact of every step.
+VOCABULARY = "vocabulary"
 # The id of an unseen value in NVTabular's Categorify.
 NVTABULAR_UNKNOWN = 2
 # What the positional layout appends to the name of an item feature: the target, the positive and the negative history.
 TARGET_SUFFIX, POSITIVE_SUFFIX, NEGATIVE_SUFFIX = "_trgt", "_pos", "_neg"
+
+
+def vocabulary_file(name: str) -> str:
+    """The path of a vocabulary in an artifact."""
+    return f"{VOCABULARY}/{name}.parquet"
 
 
 @dataclass(frozen=True)

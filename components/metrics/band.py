@@ -50,12 +50,11 @@ def roc_bands(
     *,
     clusters: np.ndarray | None = None,
     samples: int = 200,
-    confidence: float = CONFIDENCE,
-    seed: int = 0,
 ) -> RocBands:
     """True positive rates at evenly spaced false positive rates, with percentile bootstrap bands.
 
-    A resample draws samples, or clusters, with replacement; both curves use the same draw. Scores are sorted once.
+    Bands are pointwise, at CONFIDENCE. A resample draws samples, or clusters, with replacement; both curves use the
+    same draw. Scores are sorted once.
 
     Args:
         labels: 0 or 1, both present.
@@ -63,20 +62,18 @@ def roc_bands(
         rival_scores: of the other model, for the same samples.
         clusters: samples of a cluster are drawn together; None draws single samples.
         samples: number of resamples.
-        confidence: pointwise level of the bands.
-        seed: of the draws.
     """
     rates = np.linspace(0, 1, POINTS)
     curves = [_Curve(labels, each, rates) for each in (scores, rival_scores)]
     unit = np.arange(len(labels)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
-    units, random = int(unit.max()) + 1, np.random.default_rng(seed)
+    units, random = int(unit.max()) + 1, np.random.default_rng(0)
     drawn = np.empty((samples, 2, POINTS))
     for index in range(samples):
         weights = np.bincount(random.integers(0, units, units, dtype=np.uint32), minlength=units)[unit]
         for place, curve in enumerate(curves):
             drawn[index, place] = curve.at(weights)
     whole = [curve.at(np.ones(len(labels))) for curve in curves]
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
 
     def band(estimate: np.ndarray, values: np.ndarray) -> Band:
         low, high = np.nanquantile(values, [tail, 1 - tail], axis=0)

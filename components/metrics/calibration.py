@@ -26,8 +26,8 @@ class Calibration:
     rows: tuple[int, ...]
 
 
-def calibration(labels: np.ndarray, probabilities: np.ndarray, bins: int = 20, by: str = "quantile") -> Calibration:
-    """Compares mean prediction and observed rate in bins of similar predictions:
+def calibration(labels: np.ndarray, probabilities: np.ndarray, bins: int = 20) -> Calibration:
+    """Compares mean prediction and observed rate in bins of equal mass:
 
         ECE = sum_b n_b / n * |observed_b - predicted_b|
 
@@ -38,11 +38,9 @@ def calibration(labels: np.ndarray, probabilities: np.ndarray, bins: int = 20, b
         labels: 0 or 1, at least one sample.
         probabilities: predictions in [0, 1].
         bins: number of bins; fewer if predictions tie, because ties share a bin.
-        by: "quantile" for bins of equal mass, "width" for bins of equal width.
     """
     p, y = np.asarray(probabilities, np.float64), np.asarray(labels) > 0
-    steps = np.linspace(0, 1, bins + 1)[1:-1]
-    edges = steps if by == "width" else np.unique(np.quantile(p, steps))
+    edges = np.unique(np.quantile(p, np.linspace(0, 1, bins + 1)[1:-1]))
     bin_of = np.searchsorted(edges, p, side="left")
     rows = np.bincount(bin_of, minlength=bins)
     used = rows > 0

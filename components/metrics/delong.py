@@ -10,9 +10,7 @@ import numpy as np
 from components.metrics.bootstrap import CONFIDENCE, Interval
 
 
-def delong_interval(
-    labels: np.ndarray, scores: np.ndarray, *, clusters: np.ndarray | None = None, confidence: float = CONFIDENCE
-) -> Interval:
+def delong_interval(positive: np.ndarray, scores: np.ndarray, units: np.ndarray) -> Interval:
     """Interval of one AUC from its structural components, on the logit scale, which keeps it within 0 and 1.
 
     The component of a positive is the share of negatives below it, that of a negative the share of positives above it,
@@ -22,27 +20,18 @@ def delong_interval(
         var = C+ / (C+ - 1) sum a_c^2 / P^2 + C- / (C- - 1) sum b_c^2 / N^2 + 2 C / (C - 1) sum a_c b_c / (P N)
 
     If the variance is 0, for example with perfectly ordered pairs, the exact binomial bound of the smaller class is
-    used.
+    used. The level is CONFIDENCE.
 
     Source: Obuchowski, "Nonparametric analysis of clustered ROC curve data", Biometrics 53, 1997; with a cluster a
     sample it is DeLong, DeLong and Clarke-Pearson, Biometrics 44, 1988. The logit scale: Pepe, "The Statistical
     Evaluation of Medical Tests", 2003, section 5.2.
 
     Args:
-        labels: 0 or 1.
+        positive: whether each sample is one.
         scores: scores.
-        clusters: cluster of each sample, such as its user; None for independent samples. At least two clusters must
+        units: cluster of each sample, such as its user; small integers, possibly with gaps. At least two clusters must
             have positives, and two negatives.
-        confidence: level of the interval.
     """
-    units = np.arange(len(labels)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
-    return delong_interval_of_units(np.asarray(labels) > 0, scores, units, confidence)
-
-
-def delong_interval_of_units(
-    positive: np.ndarray, scores: np.ndarray, units: np.ndarray, confidence: float = CONFIDENCE
-) -> Interval:
-    """:func:`delong_interval` with clusters numbered by small integers, possibly with gaps."""
     above, below = scores[positive], scores[~positive]
     of_positives = _share_below(below, above)
     of_negatives = 1.0 - _share_below(above, below)
@@ -53,7 +42,7 @@ def delong_interval_of_units(
     variance = (
         _corrected(units[positive]) * (a @ a) + _corrected(units[~positive]) * (b @ b) + 2 * _corrected(units) * (a @ b)
     )
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     if variance <= 0 or not 0 < auc < 1:
         bound = tail ** (1 / min(len(above), len(below)))
         return Interval(auc, auc * bound, 1 - (1 - auc) * bound)

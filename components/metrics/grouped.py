@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from components.metrics.delong import delong_interval_of_units, units_in
+from components.metrics.delong import delong_interval, units_in
 from components.metrics.roc import roc_auc
 
 # Minimum number of users, or samples, per class for an interval of a group's AUC.
@@ -127,5 +127,5 @@ def _measured(positive: np.ndarray, scores: np.ndarray, units: np.ndarray) -> di
     if min(units_in(units[positive]), units_in(units[~positive])) < FEWEST:
         auc = roc_auc(positive, scores)
         return {**found, "auc": None if np.isnan(auc) else auc, "low": None, "high": None}
-    interval = delong_interval_of_units(positive, scores, units)
+    interval = delong_interval(positive, scores, units)
     return {**found, "auc": interval.estimate, "low": interval.low, "high": interval.high}

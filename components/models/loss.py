@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+    from components.models.model import Model
 
 # Name of the auxiliary loss term.
 AUXILIARY = "auxiliary"
@@ -72,6 +74,14 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0) -> 
 
     # The count depends only on the labels, so its reduction overlaps the forward pass.
     return LossTerm(log_loss(labels, logits), tf.ones_like(labels, tf.float32), weight)
+
+
+def click_loss(
+    model: Model, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
+) -> tuple[tf.Tensor, dict[str, LossTerm]]:
+    """:meth:`Model.loss_terms` of a model whose loss is the cross-entropy of its logits."""
+    logits = model.logits(features, training)
+    return logits, {"cross_entropy": cross_entropy(labels, logits)}
 
 
 def next_item_loss(

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import llvmlite.binding
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
@@ -25,6 +26,9 @@ HAS_BYTE_COMPRESSION = has("avx512vbmi2", "avx512bw")
 HAS_BYTE_PERMUTATION = HAS_BYTE_COMPRESSION and HAS_BIT_MOVES and has("avx512vbmi")
 
 VARINTS = 16
+LOW_HALF = np.uint64(0xFFFFFFFF)
+NOT_FINITE = np.uint64(0x7F800000)
+"""The exponent bits of an infinite or NaN float32."""
 _U8, _U32, _U64 = (ir.IntType(bits) for bits in (8, 32, 64))
 
 

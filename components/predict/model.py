@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from components.artifacts.remote import fetch_artifact
+from components.artifacts.remote import at_hand
 from components.errors import KfrecError
 from components.scoring import RawModel, load_raw_model, open_trained
 from components.scoring.model import MODEL_FILES
@@ -67,8 +67,7 @@ def named_model(named: str) -> Iterator[NamedModel]:
                 raise KfrecError(f"{named}: {str(error).replace(scratch, 'its files')}") from None
             yield NamedModel(raw, f"{held.name} version {held.version}", held.tags.get(DATA, ""))
         elif is_uri(named):
-            fetch_artifact(named, folder, lambda path: f"{path}/".startswith(tuple(f"{name}/" for name in MODEL_FILES)))
-            yield NamedModel(load_raw_model(folder), named)
+            yield NamedModel(load_raw_model(at_hand(named, folder, *MODEL_FILES)), named)
         else:
             yield NamedModel(load_raw_model(open_trained(Path(named)).path), named)
 

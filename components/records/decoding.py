@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from components.native.compiled import kernel
-from components.native.words import load_u64
+from components.native.words import LOW_HALF, NOT_FINITE, load_u64
 from components.records.crc32c import masked_crc32c
 from components.records.framing import FOOTER, HEADER, frame_size
 from components.records.layout import (
@@ -35,10 +35,7 @@ _FLOAT_LIST, _INT64_LIST = np.uint64(FLOAT_LIST), np.uint64(INT64_LIST)
 _LISTS = (_FIRST_BYTES, _FLOAT_LIST, _INT64_LIST)
 _FIRST_VARINT = np.uint64(1 << 3)
 _FIRST_FIXED32 = np.uint64(1 << 3 | 5)
-_LOW_HALF = np.uint64(0xFFFFFFFF)
 _LOW_BYTE = np.uint64(0xFF)
-# The exponent bits of an infinite or NaN float32.
-_NOT_FINITE = np.uint64(0x7F800000)
 
 
 @kernel
@@ -69,7 +66,7 @@ def decode(data, offsets, samples, fields, out, starts, row, found, follows, pro
             problem[0] = FRAME
             return False
         at += HEADER
-        stored = load_u64(data, at + size) & np.uint64(0xFFFFFFFF)
+        stored = load_u64(data, at + size) & LOW_HALF
         if masked_crc32c(data, at, at + size) != stored:
             problem[0] = CHECKSUM
             return False
@@ -247,8 +244,8 @@ def _packed_floats(data, at, end, out, to, room):  # type: ignore[no-untyped-def
     if (end - at) // 4 > room:
         return TOO_MANY, outside
     for place in range(at, end, 4):
-        bits = load_u64(data, place) & _LOW_HALF
-        outside += bits & _NOT_FINITE == _NOT_FINITE
+        bits = load_u64(data, place) & LOW_HALF
+        outside += bits & NOT_FINITE == NOT_FINITE
         out[np.uint64(to)] = np.int32(np.uint32(bits))
         to += 1
     return (end - at) // 4, outside
@@ -277,8 +274,8 @@ def _single_value(data, at, end, out, to, limit, is_float):  # type: ignore[no-u
     """Fast path: decodes one value to ``out[to]``; False if there are none or several, or it is out of range."""
     word = load_u64(data, at)
     if is_float:
-        value = word & _LOW_HALF
-        good = end - at == 4 and value & _NOT_FINITE != _NOT_FINITE
+        value = word & LOW_HALF
+        good = end - at == 4 and value & NOT_FINITE != NOT_FINITE
     else:
         value, behind = short_varint(word, at)
         good = behind == end and value <= limit

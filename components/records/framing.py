@@ -14,7 +14,7 @@ import numpy as np
 from components.errors import KfrecError
 from components.native import arrays
 from components.native.compiled import kernel
-from components.native.words import SLACK, load_u64, store_u64
+from components.native.words import LOW_HALF, SLACK, load_u64, store_u64
 from components.records.crc32c import masked_crc32c
 
 HEADER = 12
@@ -31,7 +31,7 @@ def index_path(records: Path) -> Path:
 @kernel
 def frame_size(data, at):  # type: ignore[no-untyped-def]
     """Bytes of data in the frame at ``data[at]``, or -1 where no frame begins."""
-    stored = load_u64(data, at + 8) & np.uint64(0xFFFFFFFF)
+    stored = load_u64(data, at + 8) & LOW_HALF
     if masked_crc32c(data, at, at + 8) != stored:
         return -1
     return np.int64(load_u64(data, at))
@@ -40,12 +40,11 @@ def frame_size(data, at):  # type: ignore[no-untyped-def]
 @kernel
 def write_frame(out, at, end):  # type: ignore[no-untyped-def]
     """Writes header and footer around the data at ``out[at + HEADER : end]``; returns the frame's end."""
-    low_half = np.uint64(0xFFFFFFFF)
     header = load_u64(out, at + HEADER)  # storing the CRC below as a word overwrites data
     store_u64(out, at, np.uint64(end - at - HEADER))
-    store_u64(out, at + 8, masked_crc32c(out, at, at + 8) & low_half)
+    store_u64(out, at + 8, masked_crc32c(out, at, at + 8) & LOW_HALF)
     store_u64(out, at + HEADER, header)
-    store_u64(out, end, masked_crc32c(out, at + HEADER, end) & low_half)
+    store_u64(out, end, masked_crc32c(out, at + HEADER, end) & LOW_HALF)
     return end + FOOTER
 
 

@@ -11,6 +11,8 @@ import numpy as np
 from components.native.compiled import kernel
 from components.native.words import (
     HAS_BYTE_COMPRESSION,
+    LOW_HALF,
+    NOT_FINITE,
     SLACK,
     VARINTS,
     compress_varints,
@@ -23,9 +25,6 @@ from components.records.varint import write_varint
 _LONGEST_VALUE = 5
 _WORD = 4
 _ZEROS = np.uint64(0)
-_LOW_HALF = np.uint64(0xFFFFFFFF)
-# The exponent bits of an infinite or NaN float32.
-_NOT_FINITE = np.uint64(0x7F800000)
 
 
 def varints_room(values: int) -> int:
@@ -96,7 +95,7 @@ def write_floats(values, offsets, length, out, at, ends):  # type: ignore[no-unt
             at += _WORD
         for j in range(offsets[i], offsets[i + 1]):
             bits = np.uint64(values[np.uint64(j)])
-            good &= bits & _NOT_FINITE != _NOT_FINITE
+            good &= bits & NOT_FINITE != NOT_FINITE
             store_u64(out, at, bits)
             at += _WORD
         ends[i + 1] = at
@@ -135,7 +134,7 @@ def find_samples(packed, size, features, starts):  # type: ignore[no-untyped-def
     """Stores each position's byte offset in ``packed[:size]`` in ``starts``."""
     at = 0
     while at < size:
-        starts[load_u64(packed, at) & _LOW_HALF] = at
+        starts[load_u64(packed, at) & LOW_HALF] = at
         behind = at + _WORD * (1 + features)
         for feature in range(features):
             behind += feature_size(packed, at, feature)
@@ -145,7 +144,7 @@ def find_samples(packed, size, features, starts):  # type: ignore[no-untyped-def
 @kernel
 def feature_size(packed, start, feature):  # type: ignore[no-untyped-def]
     """Bytes of a feature of the packed sample at ``start``."""
-    return np.int64(load_u64(packed, start + _WORD * (1 + feature)) & _LOW_HALF)
+    return np.int64(load_u64(packed, start + _WORD * (1 + feature)) & LOW_HALF)
 
 
 @kernel

@@ -73,16 +73,13 @@ class Searched:
     alike_weight: float | None = None
 
 
-def search_examples(
-    spec: FeatureSpec, model: ExportedModel, lookups: Mapping[str, np.ndarray], *, split: str = "test"
-) -> Searched | None:
-    """Searches the first samples of a split; None if the model does not search, or no history is searchable.
+def search_examples(spec: FeatureSpec, model: ExportedModel, lookups: Mapping[str, np.ndarray]) -> Searched | None:
+    """Searches the first samples of the test split; None if the model does not search, or no history is searchable.
 
     Args:
         spec: the data.
         model: the model.
         lookups: as for :func:`components.scoring.split.score_split`.
-        split: "train" or "test".
     """
     from components.records import Records  # with Numba, as in score_split
 
@@ -91,7 +88,7 @@ def search_examples(
         return None
     label = spec.channel(Channel.LABEL)[0].name
     wanted = dict.fromkeys((label, *model.inputs, *(name for channel in channels for name in channel[:2])))
-    batch = next(Records(spec, split, features=list(wanted)).batches(SAMPLES))
+    batch = next(Records(spec, "test", features=list(wanted)).batches(SAMPLES))
     weights = model.searched(translated({name: batch[name] for name in model.inputs}, lookups))
     assert weights is not None
     rows = np.flatnonzero((batch[label] > 0) & (weights > 0).any(1))

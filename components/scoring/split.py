@@ -24,18 +24,16 @@ def score_split(
     model: ExportedModel,
     keep: Sequence[Kept] = (),
     *,
-    split: str = "test",
     batch_size: int = 16_384,
     lookups: Mapping[str, np.ndarray] | None = None,
     title: str = "scoring",
 ) -> Scores:
-    """Scores every sample of a split in the order of its files.
+    """Scores every sample of the test split in the order of its files.
 
     Args:
         spec: the data.
         model: the model.
         keep: columns to return with the scores, if present in the data.
-        split: "train" or "test".
         batch_size: samples scored at a time.
         lookups: feature to an array that maps the data's ids to the model's; see
             :func:`components.scoring.translation.translation`.
@@ -49,9 +47,9 @@ def score_split(
     label = spec.channel(Channel.LABEL)[0].name
     columns = KeptColumns(spec, keep)
     wanted = dict.fromkeys((label, *columns.features, *model.inputs))
-    records = Records(spec, split, features=list(wanted))
+    records = Records(spec, "test", features=list(wanted))
     if not records.rows:
-        raise KfrecError(f"{spec.folder}: split {split} has no samples; the data is too small for a held-out split")
+        raise KfrecError(f"{spec.folder}: split test has no samples; the data is too small for a held-out split")
     labels, scores = [], []
     begun: deque[tuple[np.ndarray | slice, Callable[[], np.ndarray]]] = deque()
     with progress(title, records.rows, "samples") as bar:

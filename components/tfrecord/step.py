@@ -12,6 +12,7 @@ from components.artifacts import Artifact, open_input, publishing
 from components.checks import PROFILE
 from components.feature_spec import Chunk, FeatureSpec, Vocabulary
 from components.feature_spec.spec import FILENAME
+from components.feature_spec.vocabulary import VOCABULARY
 from components.records.layout import layout_of
 from components.steps.catalog import TfrecordParameters
 from components.steps.parameter import as_plain
@@ -24,7 +25,6 @@ from components.tfrecord.schema import METADATA, Column, read_columns, read_enco
 from components.tfrecord.shards import ShardPlan, plan_shards
 
 SPLITS = ("train", "test")
-_VOCABULARY = "vocabulary"
 
 
 def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Mapping[str, int]:
@@ -36,7 +36,7 @@ def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Map
     Raises:
         KfrecError: the parquet folder is unfinished, or its samples break metadata.json.
     """
-    source = open_input(parquet, steps=("preprocess",), reads=(METADATA, FILENAME, PROFILE, _VOCABULARY, *SPLITS))
+    source = open_input(parquet, steps=("preprocess",), reads=(METADATA, FILENAME, PROFILE, VOCABULARY, *SPLITS))
     for name in (METADATA, FILENAME, PROFILE):
         source.file(name)
     columns = read_columns(source.path, parameters.number_of_user_features)
@@ -122,9 +122,9 @@ def _copy_vocabularies(parquet: Artifact, features: Sequence[str], folder: Path)
 
     Other files beside them, such as statistics of numbers, are copied, too.
     """
-    files = [f"{_VOCABULARY}/{path.name}" for path in parquet.paths(f"{_VOCABULARY}/*")]
+    files = [f"{VOCABULARY}/{path.name}" for path in parquet.paths(f"{VOCABULARY}/*")]
     vocabularies = read_vocabularies(parquet.path, files, features)
     for file in files:
-        (folder / _VOCABULARY).mkdir(exist_ok=True)
+        (folder / VOCABULARY).mkdir(exist_ok=True)
         shutil.copyfile(parquet.path / file, folder / file)
     return vocabularies

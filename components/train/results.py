@@ -13,7 +13,8 @@ from components.checks import PROFILE
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME
-from components.scoring.model import TABLES
+from components.feature_spec.vocabulary import VOCABULARY
+from components.scoring.model import SAVED_MODEL, TABLES
 from components.train.loop.log import is_training_log
 
 if TYPE_CHECKING:
@@ -21,12 +22,10 @@ if TYPE_CHECKING:
 
 PARAMETERS = "parameters.json"
 TRAINING = "training.json"
-VOCABULARY = "vocabulary"
 CHECKPOINT = "checkpoint"
 LOG = "log.json"
 # Prefixes of metric names; a training has either test or validation metrics.
 MEASURED = ("train", "test", "validation")
-SAVED_MODEL = "saved_model"
 
 
 def training_results(standing: Standing, workers: int, train_rows: int, measured: Mapping[str, int]) -> dict[str, Any]:

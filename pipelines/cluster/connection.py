@@ -6,7 +6,7 @@ import json
 import os
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 ENDPOINT, TOKEN, TOKEN_FILE = "KFP_ENDPOINT", "KFP_TOKEN", "KF_PIPELINES_SA_TOKEN_PATH"
 _TIMEOUT = (10.0, 60.0)  # to connect, to read; seconds
+_PAGE = 100
 
 
 def connect(endpoint: str = "", namespace: str = "") -> Client:
@@ -98,6 +99,22 @@ def host_of(endpoint: str) -> str:
     if not host:
         raise KfrecError(f"no address of KFP's API; give --endpoint URL or set {ENDPOINT}")
     return host
+
+
+def namespace_of(client: Client) -> str | None:
+    """The user's namespace in multi-user KFP, else None."""
+    return client.get_user_namespace() or None
+
+
+def pages(listing: Callable[..., Any], **query: Any) -> Iterator[Any]:
+    """The pages of one of the client's lists."""
+    token = ""
+    while True:
+        page = listing(page_token=token, page_size=_PAGE, **query)
+        yield page
+        token = page.next_page_token
+        if not token:
+            return
 
 
 def _probe(host: str, token: str, path: str, timeout: tuple[float, float]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from components.errors import KfrecError
-from pipelines.cluster.connection import explained
+from pipelines.cluster.connection import explained, namespace_of
 from pipelines.cluster.lock import LockTimes, locked
 from pipelines.cluster.recurring import RecurringRun, description, display_name, owned
 from pipelines.cluster.removal import Switched, can_orphan, delete, remove, runs_of, switch
@@ -89,14 +89,14 @@ class Reconciler:
             if self.dry_run:
                 self._reconcile(file, irs, changes, lambda: None)
             else:
-                with locked(self.client, self._namespace, self.times) as check:
+                with locked(self.client, namespace_of(self.client), self.times) as check:
                     self._reconcile(file, irs, changes, check)
         told = ", ".join(f"{count} {kind}" for kind, count in changes.counts.items()) or "nothing to do"
         self.tell(f"{'would change: ' if self.dry_run else ''}{told}")
         return changes
 
     def _reconcile(self, file: ScheduleFile, irs: Mapping[Pipeline, str], changes: Changes, check: Check) -> None:
-        there = owned(self.client, self._namespace)
+        there = owned(self.client)
         for name, schedule in file.schedules.items():
             self._schedule(schedule, irs[schedule.runs], there.pop(name, []), file.time_zone, changes, check)
             times = ", ".join(f"{time:%Y-%m-%d %H:%M:%S %Z}" for time in schedule.next_runs(file.time_zone))
@@ -140,7 +140,7 @@ class Reconciler:
             self.tell("  its ScheduledWorkflow is gone: recreated")
         kept = self._create(schedule, ir, digest, check)
         # Only a list read after the creation contains all candidates for deletion.
-        self._remove([run for run in owned(self.client, self._namespace)[schedule.name] if run.id != kept], check)
+        self._remove([run for run in owned(self.client)[schedule.name] if run.id != kept], check)
         if self._switch(schedule, kept, check) is not Switched.DONE:
             raise self._changed_meanwhile(schedule)
 
@@ -158,7 +158,7 @@ class Reconciler:
         check()
         version = ensure_version(self.client, ir)
         check()
-        experiment = self.client.create_experiment(schedule.experiment, namespace=self._namespace)
+        experiment = self.client.create_experiment(schedule.experiment, namespace=namespace_of(self.client))
         check()
         created: Any = self.client.create_recurring_run(
             experiment.experiment_id,
@@ -211,10 +211,6 @@ class Reconciler:
         if missed := schedule.missed(zone, max(ran, default=run.created)):
             what = "every missed time runs" if schedule.catch_up else "it runs at once"
             self.tell(f"  missed {missed:%Y-%m-%d %H:%M:%S %Z} while paused; {what}")
-
-    @property
-    def _namespace(self) -> str | None:
-        return self.client.get_user_namespace() or None
 
 
 def _short(value: Any) -> str:

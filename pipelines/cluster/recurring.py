@@ -12,11 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
+from pipelines.cluster.connection import namespace_of, pages
+
 if TYPE_CHECKING:
     from kfp import Client
 
 PREFIX = "kfrec-"
-_PAGE = 100
 _STATES = {"ENABLED": True, "DISABLED": False}
 
 
@@ -44,20 +45,14 @@ class RecurringRun:
     experiment: str
 
 
-def owned(client: Client, namespace: str | None) -> dict[str, list[RecurringRun]]:
+def owned(client: Client) -> dict[str, list[RecurringRun]]:
     """kfrec's recurring runs by schedule, oldest first."""
     found: dict[str, list[RecurringRun]] = {}
-    token = ""
-    while True:
-        page = client.list_recurring_runs(
-            page_token=token, page_size=_PAGE, sort_by="created_at asc", namespace=namespace
-        )
+    for page in pages(client.list_recurring_runs, sort_by="created_at asc", namespace=namespace_of(client)):
         for shown in page.recurring_runs or ():
             if (run := _ours(shown)) is not None:
                 found.setdefault(run.schedule, []).append(run)
-        token = page.next_page_token
-        if not token:
-            return {name: sorted(runs, key=lambda run: (run.created, run.id)) for name, runs in found.items()}
+    return {name: sorted(runs, key=lambda run: (run.created, run.id)) for name, runs in found.items()}
 
 
 def display_name(schedule: str, digest: str) -> str:

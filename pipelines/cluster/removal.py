@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
-from pipelines.cluster.connection import server_version, status_of
+from pipelines.cluster.connection import pages, server_version, status_of
 from pipelines.cluster.recurring import RecurringRun
 from pipelines.cluster.submit import ENDED
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 # The first version that can delete a recurring run without its runs.
 ORPHANS = (2, 16)
-_PAGE = 100
 # KFP then answers 500, also to every retry; only deletion works.
 _NO_WORKFLOW = re.compile(r"scheduledworkflows?\.kubeflow\.org .*not found")
 
@@ -112,19 +111,12 @@ def runs_of(client: Client, recurring: RecurringRun) -> Iterator[Any]:
 
     KFP has no filter for them. Paging stops at the recurring run's creation: no run of it is older.
     """
-    token = ""
-    while True:
-        page: Any = client.list_runs(
-            page_token=token, page_size=_PAGE, sort_by="created_at desc", experiment_id=recurring.experiment
-        )
+    for page in pages(client.list_runs, sort_by="created_at desc", experiment_id=recurring.experiment):
         for run in page.runs or ():
             if run.created_at < recurring.created:
                 return
             if run.recurring_run_id == recurring.id:
                 yield run
-        token = page.next_page_token
-        if not token:
-            return
 
 
 def _has_open_runs(client: Client, recurring: RecurringRun) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from components.errors import KfrecError
-from pipelines.cluster.connection import explained, may_pass
+from pipelines.cluster.connection import explained, may_pass, namespace_of
 from pipelines.cluster.parameters import checked_for_cluster
 from pipelines.cluster.versions import ensure_version
 from pipelines.defaults import Pipeline
@@ -55,7 +55,7 @@ def submit(client: Client, host: str, wanted: Submission, tell: Callable[[str], 
     with explained(host):
         version = ensure_version(client, wanted.ir)
         tell(f"pipeline {version.pipeline}, version {version.name}{' (uploaded)' if version.is_new else ''}")
-        experiment = client.create_experiment(wanted.experiment, namespace=_namespace(client))
+        experiment = client.create_experiment(wanted.experiment, namespace=namespace_of(client))
         try:
             run = client.run_pipeline(
                 experiment.experiment_id,
@@ -133,8 +133,3 @@ def follow(
                 f"run {run_id} has not ended after {timeout:g} s; it continues at {host}/#/runs/details/{run_id}"
             )
         time.sleep(pause)
-
-
-def _namespace(client: Client) -> str | None:
-    """The user's namespace in multi-user KFP, else None."""
-    return client.get_user_namespace() or None

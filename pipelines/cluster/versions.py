@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pipelines.cluster.connection import status_of
+from pipelines.cluster.connection import namespace_of, pages, status_of
 from pipelines.compilation import version_name
 
 if TYPE_CHECKING:
     from kfp import Client
-
-_PAGE = 100
 
 
 @dataclass(frozen=True)
@@ -46,15 +44,11 @@ def find_version(client: Client, ir: str) -> Version | None:
     pipeline_id = _pipeline_id(client, pipeline)
     if pipeline_id is None:
         return None
-    token = ""
-    while True:
-        page = client.list_pipeline_versions(pipeline_id, page_token=token, page_size=_PAGE)
+    for page in pages(client.list_pipeline_versions, pipeline_id=pipeline_id):
         for version in page.pipeline_versions or ():
             if version.display_name == name:
                 return Version(pipeline, name, pipeline_id, version.pipeline_version_id, is_new=False)
-        token = page.next_page_token
-        if not token:
-            return None
+    return None
 
 
 def ensure_version(client: Client, ir: str) -> Version:
@@ -94,8 +88,7 @@ def _create(client: Client, name: str, ir: str) -> str:
     from kfp_server_api import ApiException, V2beta1Pipeline
 
     description = _info(ir).get("description", "").split("\n")[0]
-    namespace = client.get_user_namespace() or None
-    body: Any = V2beta1Pipeline(display_name=name, description=description, namespace=namespace)
+    body: Any = V2beta1Pipeline(display_name=name, description=description, namespace=namespace_of(client))
     try:
         return str(client._pipelines_api.pipeline_service_create_pipeline(body).pipeline_id)
     except ApiException as error:
@@ -107,8 +100,6 @@ def _create(client: Client, name: str, ir: str) -> str:
 def _pipeline_id(client: Client, name: str) -> str | None:
     """KFP's identifier of a pipeline; in multi-user KFP of the user's own, never of a shared one."""
     predicate = {"operation": "EQUALS", "key": "display_name", "stringValue": name}
-    page = client.list_pipelines(
-        namespace=client.get_user_namespace() or None, filter=json.dumps({"predicates": [predicate]})
-    )
+    page = client.list_pipelines(namespace=namespace_of(client), filter=json.dumps({"predicates": [predicate]}))
     found = page.pipelines or ()
     return str(found[0].pipeline_id) if found else None

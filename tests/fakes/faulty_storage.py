@@ -13,10 +13,9 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
 from urllib.parse import urlsplit
 
-from tests.fakes.handler import QuietHandler
+from tests.fakes.handler import QuietHandler, serving
 
 # Status codes with what a service says beside them.
 BUSY = ("429", "500", "503")
@@ -62,16 +61,11 @@ class FaultyStorage:
 
             do_GET = do_HEAD = do_PUT = do_POST = do_DELETE = do_PATCH = answer
 
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.url = f"http://127.0.0.1:{server.server_port}"
-        try:
-            yield self
-        finally:
-            self.ended.set()
-            server.shutdown()
-            server.server_close()
+        with serving(Handler) as self.url:
+            try:
+                yield self
+            finally:
+                self.ended.set()
 
     def answer(self, handler: QuietHandler) -> None:
         """Answers one request."""

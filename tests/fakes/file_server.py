@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+import pytest
+
+from tests.fakes.handler import serving
 
 
 @dataclass(frozen=True)
@@ -65,14 +68,8 @@ class FileServer:
 
     @contextmanager
     def running(self) -> Iterator[FileServer]:
-        server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
-        threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True).start()
-        self.url = f"http://127.0.0.1:{server.server_address[1]}"
-        try:
+        with serving(_handler_of(self)) as self.url:
             yield self
-        finally:
-            server.shutdown()
-            server.server_close()
 
 
 def _handler_of(files: FileServer) -> type[BaseHTTPRequestHandler]:
@@ -133,3 +130,9 @@ def _handler_of(files: FileServer) -> type[BaseHTTPRequestHandler]:
             """Keeps the requests out of the test output; ``asked`` has them."""
 
     return Handler
+
+
+@pytest.fixture
+def server() -> Iterator[FileServer]:
+    with FileServer().running() as server:
+        yield server

@@ -1,8 +1,11 @@
-"""The common base of the fakes' HTTP handlers."""
+"""HTTP servers of fakes: the base of their handlers, and how they run."""
 
 from __future__ import annotations
 
-from http.server import BaseHTTPRequestHandler
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 
@@ -21,3 +24,32 @@ class QuietHandler(BaseHTTPRequestHandler):
             super().handle_one_request()
         except ConnectionError:
             self.close_connection = True
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler], address: str = "127.0.0.1") -> Iterator[str]:
+    """Serves while the block runs, at the URL it yields."""
+    with ThreadingHTTPServer((address, 0), handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        try:
+            yield f"http://{address}:{server.server_port}"
+        finally:
+            server.shutdown()
+
+
+def answering(status: int, body: str, **headers: str) -> AbstractContextManager[str]:
+    """A server that gives every request the same answer."""
+
+    class Handler(QuietHandler):
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(body.encode())), **headers}.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(body.encode())
+
+        do_GET = do_POST = do_DELETE = do_PUT = do_PATCH = do_HEAD = answer
+
+    return serving(Handler)

@@ -6,15 +6,15 @@ import base64
 import json
 import threading
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime, timezone
-from http.server import ThreadingHTTPServer
 from typing import Any
 
 import yaml
 from croniter import croniter
 
+from tests.fakes.handler import serving
 from tests.fakes.kfp_http import Handler, Json, Killed, Refusal
 
 __all__ = ["Json", "KfpApi", "Killed", "Refusal"]
@@ -82,18 +82,9 @@ class KfpApi:
         prefix = f"kfrec-{schedule}-"
         return [r for r in self.recurring.values() if r["display_name"].startswith(prefix) and r["status"] == "ENABLED"]
 
-    @contextmanager
-    def served(self, client: str = "") -> Iterator[str]:
+    def served(self, client: str = "") -> AbstractContextManager[str]:
         """Answers at the URL it yields; requests there are those of ``client``."""
-        handler = type("NamedHandler", (Handler,), {"api": self, "client": client})
-        server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.005,), daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{server.server_address[1]}"
-        finally:
-            server.shutdown()
-            server.server_close()
+        return serving(type("NamedHandler", (Handler,), {"api": self, "client": client}))
 
     def carry_out(self, action: str, *identifiers: str, query: Json, body: Any) -> Json:
         """Carries out one request, alone; its answer is a copy."""

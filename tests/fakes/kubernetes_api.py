@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from datetime import datetime, timezone
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
-from tests.fakes.handler import QuietHandler
+from tests.fakes.handler import QuietHandler, serving
 from tests.fakes.kubernetes_objects import REVIEWS, KubernetesObjects
 
 Json = dict[str, Any]
@@ -178,15 +177,11 @@ class KubernetesApi:
         class Handler(_Handler):
             state = api
 
-        server = ThreadingHTTPServer((address, 0), Handler)
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        try:
-            yield f"http://{address}:{server.server_address[1]}"
-        finally:
-            self.down.set()
-            server.shutdown()
-            server.server_close()
+        with serving(Handler, address) as url:
+            try:
+                yield url
+            finally:
+                self.down.set()
 
 
 def write_kubeconfig(path: Path, url: str) -> Path:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import socket
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.handler import answering
 from tests.harm.place import TFRECORD, folders_of, run_here
 
 pytestmark = pytest.mark.slow
@@ -125,45 +123,20 @@ def test_schedules(wrong: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     assert not outcome.surprise("schedules.yaml")
 
 
-@contextmanager
-def server(status: int, body: str, **headers: str) -> Iterator[str]:
-    """A server that answers everything so."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def _answer(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            self.send_response(status)
-            for name, value in {"Content-Length": str(len(body.encode())), **headers}.items():
-                self.send_header(name.replace("_", "-"), value)
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        do_GET = do_POST = do_DELETE = do_PUT = do_PATCH = do_HEAD = _answer
-
-        def log_message(self, *_: object) -> None: ...
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        try:
-            yield f"http://127.0.0.1:{running.server_port}"
-        finally:
-            running.shutdown()
-
-
 _LOGIN = "<!doctype html><html><body><form action=/login><input name=user></form></body></html>"
 _NO_KFP: dict[str, Callable[[], object]] = {
-    "a login page": lambda: server(200, _LOGIN, Content_Type="text/html"),
-    "a redirect to one": lambda: server(302, "", Location="http://127.0.0.1:9/dex/auth?client_id=x"),
-    "a permanent redirect": lambda: server(308, "", Location="https://127.0.0.1:9/"),
-    "not allowed": lambda: server(401, '{"error": "no token"}'),
-    "forbidden": lambda: server(403, "RBAC: access denied"),
-    "another server": lambda: server(404, "404 page not found"),
-    "an upset server": lambda: server(500, '{"error": "database"}'),
-    "a proxy": lambda: server(502, "<html>Bad gateway</html>"),
-    "a busy server": lambda: server(503, "upstream connect error"),
-    "an empty page": lambda: server(200, ""),
-    "a list": lambda: server(200, "[]"),
-    "a number": lambda: server(200, "7"),
+    "a login page": lambda: answering(200, _LOGIN, Content_Type="text/html"),
+    "a redirect to one": lambda: answering(302, "", Location="http://127.0.0.1:9/dex/auth?client_id=x"),
+    "a permanent redirect": lambda: answering(308, "", Location="https://127.0.0.1:9/"),
+    "not allowed": lambda: answering(401, '{"error": "no token"}'),
+    "forbidden": lambda: answering(403, "RBAC: access denied"),
+    "another server": lambda: answering(404, "404 page not found"),
+    "an upset server": lambda: answering(500, '{"error": "database"}'),
+    "a proxy": lambda: answering(502, "<html>Bad gateway</html>"),
+    "a busy server": lambda: answering(503, "upstream connect error"),
+    "an empty page": lambda: answering(200, ""),
+    "a list": lambda: answering(200, "[]"),
+    "a number": lambda: answering(200, "7"),
 }
 
 
@@ -431,7 +404,7 @@ def test_tracking_servers_that_refuse(
 ) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", "0")
-    with server(status, "the database is on fire") as url:
+    with answering(status, "the database is on fire") as url:
         outcome = run_here(["kfrec", "run", "--workdir=../runs", f"--tracking-uri={url}"], capfd)
     assert not outcome.surprise(url, str(status))
 

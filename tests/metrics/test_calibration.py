@@ -13,11 +13,10 @@ def test_calibration_error_of_a_hand_made_case() -> None:
     assert result.rows == (2, 2)
 
 
-@pytest.mark.parametrize("by", ["quantile", "width"])
-def test_the_error_is_the_weighted_gap_of_the_bins_it_shows(by: str) -> None:
+def test_the_error_is_the_weighted_gap_of_the_bins_it_shows() -> None:
     random = np.random.default_rng(0)
     p = random.beta(2, 5, 5000)
-    result = calibration((random.random(5000) < p**2).astype(int), p, 10, by)
+    result = calibration((random.random(5000) < p**2).astype(int), p, 10)
     gaps = [abs(o - q) * n for o, q, n in zip(result.observed, result.predicted, result.rows, strict=True)]
     assert result.error == pytest.approx(sum(gaps) / 5000)
     assert sum(result.rows) == 5000
@@ -33,7 +32,3 @@ def test_true_probabilities_are_calibrated() -> None:
 
 def test_equal_predictions_share_one_bin() -> None:
     assert calibration(np.array([0, 1, 1, 0]), np.full(4, 0.5)).rows == (4,)
-
-
-def test_bins_of_equal_width_hold_what_falls_into_them() -> None:
-    assert calibration(np.array([0, 0, 1]), np.array([0.1, 0.2, 0.9]), 2, "width").rows == (2, 1)

@@ -39,13 +39,6 @@ def test_numbers_alone_are_enough(make_spec, parameters):
     np.testing.assert_allclose(model.logits(numbers), [w[0] + b, 2 * w[0] + w[1] + b], rtol=1e-6)
 
 
-def test_a_table_without_features_is_refused(make_spec, parameters):
-    with pytest.raises(KfrecError, match="no feature in the channels categorical, multihot, numerical"):
-        build_model(
-            parameters("logistic_regression"), make_spec(channels={"categorical": (), "multihot": (), "numerical": ()})
-        )
-
-
 def test_trained_popularity_gives_the_counted_rate_of_every_value(spec, parameters):
     from components.models.loss import loss_of
     from components.models.optimizers.adam import Adam

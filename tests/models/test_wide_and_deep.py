@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from components import registry
-from components.errors import KfrecError
 from components.feature_spec import Feature, FeatureSpec
 from components.models import build_model
 from components.models.loss import loss_of
@@ -125,8 +124,3 @@ def test_a_table_may_have_one_kind_of_column_only(spec, parameters, make_batch, 
     features, labels = make_batch(7)
     logits, _ = model.loss_terms({name: features[name] for name in model.serving_features}, labels)
     assert logits.shape == (7,)
-
-
-def test_data_without_a_column_to_read_are_refused_in_one_line(spec, parameters):
-    with pytest.raises(KfrecError, match="no feature in the channels categorical, multihot, numerical"):
-        build_model(parameters("wide_and_deep"), FeatureSpec(spec.features, {}, {"label": ("label",)}))

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,7 @@ import pytest
 from components.errors import KfrecError
 from components.storage import Unavailable, open_store
 from components.storage.s3 import KFP_STORE, S3Store
-from tests.fakes.handler import QuietHandler
+from tests.fakes.handler import QuietHandler, serving
 from tests.fakes.object_stores import BUCKET
 
 
@@ -84,15 +82,11 @@ class WithoutChecksums(QuietHandler):
 
 @pytest.fixture
 def without_checksums(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), type("Store", (WithoutChecksums,), {"kept": {}}))
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, args=(0.005,), daemon=True).start()
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
+    with serving(type("Store", (WithoutChecksums,), {"kept": {}})) as url:
+        yield url
 
 
 @pytest.mark.parametrize("by_root", [False, True])

@@ -6,11 +6,8 @@ import json
 import re
 import sqlite3
 import sys
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
-from http.server import ThreadingHTTPServer
+from contextlib import closing
 from pathlib import Path
-from threading import Thread
 from unittest.mock import Mock
 
 import pytest
@@ -20,29 +17,7 @@ from components.errors import KfrecError
 from components.tracking import tracked_run
 from components.tracking.database import prepare_database
 from components.tracking.store import prepare
-from tests.fakes.handler import QuietHandler
-
-
-@contextmanager
-def answering(status: int, body: str) -> Iterator[str]:
-    """A server that gives every request the same answer."""
-
-    class Handler(QuietHandler):
-        def do_GET(self) -> None:
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body.encode())
-
-        do_POST = do_GET
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
+from tests.fakes.handler import answering
 
 
 @pytest.fixture(autouse=True)

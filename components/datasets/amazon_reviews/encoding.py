@@ -22,12 +22,11 @@ import pyarrow.parquet as pq
 from dask import dataframe
 
 from components.artifacts.folder import require_listed
-from components.artifacts.remote import fetch_artifact
+from components.artifacts.remote import at_hand
 from components.datasets.amazon_reviews.catalogue import read_catalogue
 from components.datasets.amazon_reviews.popularity import PairCounts, count_pairs
 from components.errors import KfrecError
-from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN
-from components.storage import is_uri
+from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN, VOCABULARY, vocabulary_file
 from components.workflows.nvtabular_quiet import (
     ColumnSchema,
     ColumnSelector,
@@ -40,7 +39,6 @@ from components.workflows.workers import Workers
 
 NAMES = ("uid", "item", "cat")
 FIRST_ID = 3
-VOCABULARY = "vocabulary"
 WORKFLOW = "workflow.json"
 _PICKLE = "workflow.pkl"
 _NOT_OURS = "kfrec did not write it; give an earlier output of this step"
@@ -125,20 +123,13 @@ def earlier_encoder(place: str, scratch: Path) -> Encoder:
     Raises:
         KfrecError: the vocabulary is missing, or was not written by this step.
     """
-    folder = Path(place)
-    if is_uri(place):
-        folder = scratch / "fetched"
-        fetch_artifact(place, folder, lambda path: path == WORKFLOW or path.startswith(f"{VOCABULARY}/"))
+    folder = at_hand(place, scratch / "fetched", WORKFLOW, VOCABULARY)
     if not (folder / VOCABULARY).is_dir():
         raise _without_vocabulary(place, folder)
-    require_listed(folder, [WORKFLOW, *map(_vocabulary, NAMES)])
+    require_listed(folder, [WORKFLOW, *map(vocabulary_file, NAMES)])
     _check_description(folder / WORKFLOW)
     (scratch / "workflow").mkdir(parents=True)
     return _from_vocabulary(folder, scratch / "workflow")
-
-
-def _vocabulary(name: str) -> str:
-    return f"{VOCABULARY}/{name}.parquet"
 
 
 def _without_vocabulary(place: str, folder: Path) -> KfrecError:
@@ -180,7 +171,7 @@ def _from_vocabulary(folder: Path, scratch: Path) -> Encoder:
     """
     vocabularies = {}
     for name in NAMES:
-        path = folder / _vocabulary(name)
+        path = folder / vocabulary_file(name)
         try:
             table = pq.read_table(path, columns=["id", "value"])
             values = table["value"].cast(pa.string())
@@ -249,7 +240,7 @@ def write_vocabulary(encoder: Encoder, output: Path) -> dict[str, int]:
     for name in NAMES:
         values = pq.read_table(_table(encoder.tables, name), columns=[name])[name]
         ids = pa.array(np.arange(FIRST_ID, FIRST_ID + len(values)), pa.int32())
-        pq.write_table(pa.table({"id": ids, "value": values.cast(pa.string())}), output / _vocabulary(name))
+        pq.write_table(pa.table({"id": ids, "value": values.cast(pa.string())}), output / vocabulary_file(name))
         cardinalities[name] = FIRST_ID + len(values) - 1
     (output / WORKFLOW).write_text(json.dumps(_DESCRIPTION, indent=2) + "\n")
     return cardinalities

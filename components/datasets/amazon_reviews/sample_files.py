@@ -63,11 +63,4 @@ def _chunks(histories: pa.Table) -> Iterator[pa.Table]:
 
 def _samples(users: pa.Table, workflow: Workflow) -> pa.Table:
     samples = dispatch.to_arrow(workflow.transform(data_frame(users)))
-    columns = [[_as(chunk, field.type) for chunk in samples[field.name].chunks] for field in SAMPLE]
-    return pa.table([pa.chunked_array(c, f.type) for c, f in zip(columns, SAMPLE, strict=True)], schema=SAMPLE)
-
-
-def _as(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    if not pa.types.is_list(kind):
-        return column.cast(kind)
-    return pa.ListArray.from_arrays(column.offsets, column.values.cast(pa.int32()), type=kind)
+    return samples.select(SAMPLE.names).cast(SAMPLE)

@@ -14,6 +14,7 @@ from components.datasets.criteo import vocabulary
 from components.datasets.criteo.columns import CATEGORICAL
 from components.datasets.criteo.partitions import Partition
 from components.datasets.criteo.samples import write_samples
+from components.feature_spec.vocabulary import VOCABULARY
 from components.progress import progress
 from components.workflows.workers import Workers, in_order
 
@@ -86,7 +87,7 @@ def settle_vocabulary(
             kind = "kept" if rate <= limit else "refitted"
             print(f"{rate:.2%} of the values are frequent and unknown (limit {limit:.2%}): vocabulary {kind}")
             if kind == "kept":
-                shutil.copytree(given / vocabulary.FOLDER, output / vocabulary.FOLDER, dirs_exist_ok=True)
+                shutil.copytree(given / VOCABULARY, output / VOCABULARY, dirs_exist_ok=True)
         if kind != "kept":
             fit = delayed(vocabulary.fit, pure=False)
             tasks = [fit(name, files, threshold, lookups, output) for name in CATEGORICAL]

@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from components.artifacts.folder import require_listed
-from components.artifacts.remote import fetch_artifact
+from components.artifacts.remote import at_hand
 from components.checks.profile import CATEGORY, NUMBER
 from components.checks.tables import Profiled
 from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERICAL
 from components.datasets.criteo.lines import parse_lines
 from components.datasets.criteo.partitions import Partition, write_partitions
 from components.datasets.criteo.raw_files import find_days
-from components.datasets.criteo.specification import VOCABULARY, specification
+from components.datasets.criteo.specification import specification
 from components.datasets.definition import PreprocessJob
 from components.errors import KfrecError
 from components.feature_spec.spec import FILENAME
-from components.storage import is_uri
+from components.feature_spec.vocabulary import VOCABULARY, vocabulary_file
 from components.workflows import fork_server
 from components.workflows.reading import RawReader
 
@@ -114,14 +114,11 @@ def _given(place: str, scratch: Path) -> Path | None:
     """
     if not place:
         return None
-    folder = Path(place)
-    if is_uri(place):
-        folder = scratch
-        fetch_artifact(place, folder, lambda path: path.startswith(f"{VOCABULARY}/"))
+    folder = at_hand(place, scratch, VOCABULARY)
     if not (folder / VOCABULARY).is_dir():
         raise KfrecError(
             f"{place}: no {VOCABULARY} here; workflow must name an earlier output of this step, or records or a "
             "model that carry its vocabulary"
         )
-    require_listed(folder, [f"{VOCABULARY}/{name}.parquet" for name in CATEGORICAL])
+    require_listed(folder, map(vocabulary_file, CATEGORICAL))
     return folder

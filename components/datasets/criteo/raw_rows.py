@@ -13,10 +13,11 @@ from components.artifacts.folder import require_listed
 from components.datasets.criteo import hexadecimal
 from components.datasets.criteo.columns import CATEGORICAL, NUMERICAL
 from components.datasets.criteo.lines import logarithms
-from components.datasets.criteo.vocabulary import FOLDER, Ids, read_vocabulary
+from components.datasets.criteo.vocabulary import Ids, read_vocabulary
 from components.datasets.raw_rows import VALUE, Encoded, RawColumn
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
+from components.feature_spec.vocabulary import vocabulary_file
 
 # pandas writes integers with gaps with a fraction of 0.
 _INTEGER, _FRACTION = r"^-?\d{1,18}(\.0*)?$", r"\.0*$"
@@ -43,7 +44,7 @@ class ImpressionRows:
             )
         self._numbers = [name for name in NUMERICAL if name in inputs]
         categories = [name for name in CATEGORICAL if name in inputs]
-        require_listed(spec.folder, [f"{FOLDER}/{name}.parquet" for name in categories])
+        require_listed(spec.folder, map(vocabulary_file, categories))
         values = {name: read_vocabulary(name, spec.folder, "train the model again") for name in categories}
         self._ids = {name: Ids.of(by_id) for name, by_id in values.items()}
         self._most_frequent = {name: hexadecimal.write(by_id[:1]).to_pylist() for name, by_id in values.items()}

@@ -7,9 +7,8 @@ from typing import Any
 
 from components.datasets.criteo.columns import CATEGORICAL, LABEL, NUMERICAL
 from components.feature_spec import Channel, Feature, FeatureSpec, Vocabulary
+from components.feature_spec.vocabulary import vocabulary_file
 
-# Folder of the vocabularies.
-VOCABULARY = "vocabulary"
 MISSING_OR_RARE = 0
 
 
@@ -27,6 +26,6 @@ def specification(sizes: Mapping[str, int], encoding: Mapping[str, Any]) -> Feat
         *(Feature(name, "int64", max(sizes[name], 1)) for name in CATEGORICAL),
     ]
     channels = {Channel.LABEL: (LABEL,), Channel.NUMERICAL: NUMERICAL, Channel.CATEGORICAL: CATEGORICAL}
-    vocabularies = [Vocabulary(name, f"{VOCABULARY}/{name}.parquet", MISSING_OR_RARE, (name,)) for name in CATEGORICAL]
+    vocabularies = [Vocabulary(name, vocabulary_file(name), MISSING_OR_RARE, (name,)) for name in CATEGORICAL]
     noted = {"vocabulary": {each.name: each.to_dict() for each in vocabularies}, "encoding": dict(encoding)}
     return FeatureSpec({feature.name: feature for feature in features}, {}, channels, noted)

@@ -24,8 +24,8 @@ from components.datasets.criteo import hexadecimal
 from components.datasets.criteo.columns import CATEGORICAL
 from components.datasets.criteo.partitions import Partition
 from components.errors import KfrecError
+from components.feature_spec.vocabulary import vocabulary_file
 
-FOLDER = "vocabulary"
 FIRST_ID = 1
 _ROW_GROUP = 1 << 20
 
@@ -157,7 +157,7 @@ def fit(name: str, files: Sequence[Path], threshold: int, lookups: Path, output:
     by_id = values[np.argsort(-counts, kind="stable")]
     Lookup(lookups, name).write(by_id)
     schema = pa.schema([("id", pa.int32()), ("value", pa.string())])
-    with pq.ParquetWriter(output / FOLDER / f"{name}.parquet", schema, use_dictionary=False) as writer:
+    with pq.ParquetWriter(output / vocabulary_file(name), schema, use_dictionary=False) as writer:
         for begin in range(0, max(len(by_id), 1), _ROW_GROUP):
             part = by_id[begin : begin + _ROW_GROUP]
             ids = np.arange(FIRST_ID + begin, FIRST_ID + begin + len(part), dtype=np.int32)
@@ -190,7 +190,7 @@ def read_vocabulary(name: str, folder: Path, remedy: str) -> np.ndarray:
     Raises:
         KfrecError: the file was not written by :func:`fit`.
     """
-    path = folder / FOLDER / f"{name}.parquet"
+    path = folder / vocabulary_file(name)
     try:
         table = pq.read_table(path, columns=["id", "value"])
         texts = table["value"].cast(pa.binary()).combine_chunks().cast(pa.binary(hexadecimal.DIGITS))

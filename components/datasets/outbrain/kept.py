@@ -16,14 +16,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.artifacts.folder import require_listed
-from components.artifacts.remote import fetch_artifact
+from components.artifacts.remote import at_hand
 from components.datasets.outbrain.division import Division
 from components.datasets.outbrain.positions import Positions
 from components.datasets.outbrain.statistics import AGES, COUNTED, RATED, Counts, Fitted, outside
 from components.errors import KfrecError
-from components.storage import is_uri
+from components.feature_spec.vocabulary import VOCABULARY
 
-VOCABULARY = "vocabulary"
 _SCALARS = f"{VOCABULARY}/statistics.parquet"
 _FORMAT = 1
 _NUMBERS = {
@@ -61,10 +60,7 @@ def read_fitted(place: str, scratch: Path) -> Fitted:
     Raises:
         KfrecError: files are missing, or were not written by this step.
     """
-    folder = Path(place)
-    if is_uri(place):
-        folder = scratch
-        fetch_artifact(place, folder, lambda path: path.startswith(f"{VOCABULARY}/"))
+    folder = at_hand(place, scratch, VOCABULARY)
     if not (folder / _SCALARS).is_file():
         raise KfrecError(
             f"{place}: no {_SCALARS} here; workflow must name an earlier output of this step for outbrain, or records "

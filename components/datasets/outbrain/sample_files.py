@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,8 +36,7 @@ def write_samples(joined: Joined, workflow: Workflow, part: str, output: Path) -
     """
     clicks = pa.ipc.open_file(pa.memory_map(str(joined.path))).read_all()
     samples = dispatch.to_arrow(workflow.transform(data_frame(clicks)))
-    columns = [_as(samples[field.name].combine_chunks(), field.type) for field in SAMPLE]
-    table = pa.table(columns, schema=SAMPLE)
+    table = samples.select(SAMPLE.names).combine_chunks().cast(SAMPLE)
     for split, rows in (("train", table.slice(0, joined.train)), ("test", table.slice(joined.train))):
         if rows.num_rows:
             path = output / split / part
@@ -46,10 +44,3 @@ def write_samples(joined: Joined, workflow: Workflow, part: str, output: Path) -
                 path, SAMPLE, compression="lz4", use_dictionary=False, write_statistics=False
             ) as file:
                 file.write_table(rows, row_group_size=_ROW_GROUP)
-
-
-def _as(column: Any, kind: pa.DataType) -> pa.Array:
-    column = column.chunk(0) if isinstance(column, pa.ChunkedArray) else column
-    if not pa.types.is_list(kind):
-        return column.cast(kind)
-    return pa.ListArray.from_arrays(column.offsets, column.values.cast(pa.int32()), type=kind)

@@ -19,14 +19,13 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.artifacts.folder import require_listed
-from components.artifacts.remote import fetch_artifact
+from components.artifacts.remote import at_hand
 from components.datasets.tabular.entries import Numeric
 from components.datasets.tabular.schema import Source
 from components.datasets.tabular.statistics import NumberStatistics
 from components.errors import KfrecError
-from components.storage import is_uri
+from components.feature_spec.vocabulary import VOCABULARY, vocabulary_file
 
-VOCABULARY = "vocabulary"
 NUMBERS = f"{VOCABULARY}/numbers.json"
 # The schema, for records and models, which carry this folder only.
 SERVED_SCHEMA = f"{VOCABULARY}/schema.yaml"
@@ -109,11 +108,6 @@ def bin_edges(sample: np.ndarray, bins: int) -> tuple[float, ...]:
     return tuple(edges[edges > distinct[0]].tolist())
 
 
-def vocabulary_file(name: str) -> str:
-    """The path of a feature's vocabulary in an artifact."""
-    return f"{VOCABULARY}/{name}.parquet"
-
-
 def write_fitted(fitted: Fitted, sources: Sequence[Source], folder: Path) -> str:
     """Writes vocabulary/<feature>.parquet (id int32, value string) and vocabulary/numbers.json.
 
@@ -146,10 +140,7 @@ def read_fitted(place: str, sources: Sequence[Source], scratch: Path) -> Fitted:
     Raises:
         KfrecError: there are none, or they were fitted for another schema.
     """
-    folder = Path(place)
-    if is_uri(place):
-        folder = scratch / "fetched"
-        fetch_artifact(place, folder, lambda path: path.startswith(f"{VOCABULARY}/"))
+    folder = at_hand(place, scratch / "fetched", VOCABULARY)
     if not (folder / VOCABULARY).is_dir():
         raise KfrecError(f"parameter workflow: {place}: no {VOCABULARY} here; {_REMEDY}")
     named = [source.name for source in sources if source.vocabulary]

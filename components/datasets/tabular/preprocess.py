@@ -18,14 +18,7 @@ import pyarrow.parquet as pq
 
 from components.datasets.definition import PreprocessJob
 from components.datasets.tabular.entries import ByTime, Multihot, Numeric
-from components.datasets.tabular.fitted import (
-    SERVED_SCHEMA,
-    Fitted,
-    fit_number,
-    read_fitted,
-    vocabulary_file,
-    write_fitted,
-)
+from components.datasets.tabular.fitted import SERVED_SCHEMA, Fitted, fit_number, read_fitted, write_fitted
 from components.datasets.tabular.raw_files import FILENAME, find_schema, find_tables, read_schema
 from components.datasets.tabular.rows import Reading, Rows, read_tables
 from components.datasets.tabular.schema import Source, TableSchema
@@ -34,7 +27,7 @@ from components.datasets.tabular.statistics import Partition, Survey, find_group
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import FILENAME as SPEC
-from components.feature_spec.vocabulary import Vocabulary
+from components.feature_spec.vocabulary import Vocabulary, vocabulary_file
 from components.progress import progress
 
 if TYPE_CHECKING:

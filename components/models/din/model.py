@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
 
 import tensorflow as tf
 
@@ -11,10 +10,9 @@ from components.feature_spec import FeatureSpec
 from components.models.channels import read_channels
 from components.models.din.parameters import DinParameters
 from components.models.inputs import SequenceInputs
-from components.models.layers.activation_unit import ActivationUnit
 from components.models.layers.classifier import Classifier
 from components.models.layers.weights import Weights
-from components.models.loss import LossTerm, cross_entropy
+from components.models.loss import click_loss
 from components.models.ops.attention import dot_scores, masked_softmax, pool
 
 
@@ -26,20 +24,12 @@ class Din(tf.Module):
         spec: the features.
         seed: of the weights.
         amp: whether to compute in float16; weights, softmaxes, logits and losses stay float32.
-        interaction: scores a history item against the target: dot product, or DIN's activation unit.
 
     References:
         Zhou et al., Deep Interest Network, https://arxiv.org/abs/1706.06978
     """
 
-    def __init__(
-        self,
-        parameters: DinParameters,
-        spec: FeatureSpec,
-        seed: int,
-        amp: bool = False,
-        interaction: Literal["dot", "activation_unit"] = "dot",
-    ) -> None:
+    def __init__(self, parameters: DinParameters, spec: FeatureSpec, seed: int, amp: bool = False) -> None:
         super().__init__()
         weights = Weights(seed)
         channels = read_channels(spec, negatives=False)
@@ -53,7 +43,6 @@ class Din(tf.Module):
         )
         self.tables = self.inputs.tables
         item, user = self.inputs.item_width, self.inputs.user_width
-        self.unit = ActivationUnit(weights.scope("attention"), item) if interaction == "activation_unit" else None
         self.classifier = Classifier(
             weights.scope("classifier"), 2 * item + user, parameters.mlp_dims, parameters.dropout_rate
         )
@@ -61,16 +50,8 @@ class Din(tf.Module):
     def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
         batch = self.inputs(features)
         items = self.inputs.embedding(batch.long)
-        if self.unit is None:
-            scores = dot_scores(items, batch.target)
-        else:
-            scores = tf.transpose(self.unit(tf.transpose(items, [1, 0, 2]), batch.target))
-        attention = masked_softmax(scores, batch.long_mask)
+        attention = masked_softmax(dot_scores(items, batch.target), batch.long_mask)
         interest = pool(attention[:, tf.newaxis], items)[:, 0]
         return self.classifier(tf.concat([batch.target, interest, batch.user], -1), training)
 
-    def loss_terms(
-        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
-    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-        logits = self.logits(features, training)
-        return logits, {"cross_entropy": cross_entropy(labels, logits)}
+    loss_terms = click_loss

@@ -12,7 +12,7 @@ from components.models.layers.dot_interaction import dot_interaction
 from components.models.layers.embedding_tables import EmbeddingTables
 from components.models.layers.mlp import Mlp
 from components.models.layers.weights import Weights
-from components.models.loss import LossTerm, cross_entropy
+from components.models.loss import click_loss
 from components.models.tabular import read_tabular
 
 
@@ -61,8 +61,4 @@ class Dlrm(tf.Module):
             first = tf.add_n(vectors)
         return tf.squeeze(self.top(tf.concat([first, dot_interaction(vectors)], 1)), 1)
 
-    def loss_terms(
-        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
-    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-        logits = self.logits(features, training)
-        return logits, {"cross_entropy": cross_entropy(labels, logits)}
+    loss_terms = click_loss

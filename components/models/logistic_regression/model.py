@@ -9,7 +9,7 @@ import tensorflow as tf
 from components.feature_spec import FeatureSpec
 from components.models.layers.linear import Linear
 from components.models.layers.weights import Weights
-from components.models.loss import LossTerm, cross_entropy
+from components.models.loss import click_loss
 from components.models.tabular import read_tabular
 
 
@@ -36,8 +36,4 @@ class LogisticRegression(tf.Module):
         stacked = tf.stack(numbers, 1) if numbers else tf.zeros([rows, 0])
         return tf.squeeze(self.linear(features, stacked), 1)
 
-    def loss_terms(
-        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
-    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-        logits = self.logits(features, training)
-        return logits, {"cross_entropy": cross_entropy(labels, logits)}
+    loss_terms = click_loss

@@ -22,7 +22,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -30,6 +30,8 @@ from components.models.ops.choice import operation
 from components.models.ops.dense import project
 
 Gradient = Callable[[tf.Tensor], list[tf.Tensor]]
+Forward = Callable[..., tuple[list[tf.Tensor], Any]]
+Backward = Callable[..., list[tf.Tensor]]
 
 
 @operation("gated.gru", gpu="recurrence.gru")
@@ -45,18 +47,7 @@ def gru(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.
     Returns:
         The state after each step, ``[T, B, H]``.
     """
-
-    @tf.custom_gradient
-    def states(*given: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-        states, saved = _forward(*given)
-
-        def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-            with tf.name_scope("gru_gradient"):
-                return _backward(tf.unstack(upstream, num=len(states)), states, saved, *given)
-
-        return tf.stack(states), gradient
-
-    return states(inputs, kernels, recurrent, biases)
+    return all_states(_forward, _backward, inputs, kernels, recurrent, biases)
 
 
 @operation("gated.augru", gpu="recurrence.augru")
@@ -73,19 +64,40 @@ def augru(
     Returns:
         The state after the last step, ``[B, H]``.
     """
+    return last_state(_forward, _backward, inputs, kernels, recurrent, biases, 1.0 - attention)
+
+
+def all_states(forward: Forward, backward: Backward, *arguments: tf.Tensor) -> tf.Tensor:
+    """The states of ``forward``, stacked, with the gradients of ``backward``."""
 
     @tf.custom_gradient
-    def last_state(*given: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-        states, saved = _forward(*given)
+    def states(*given: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+        states, saved = forward(*given)
+
+        def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
+            with tf.name_scope("gru_gradient"):
+                return backward(tf.unstack(upstream, num=len(states)), states, saved, *given)
+
+        return tf.stack(states), gradient
+
+    return states(*arguments)
+
+
+def last_state(forward: Forward, backward: Backward, *arguments: tf.Tensor) -> tf.Tensor:
+    """The last state of ``forward``, with the gradients of ``backward``."""
+
+    @tf.custom_gradient
+    def state(*given: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+        states, saved = forward(*given)
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
             none: list[tf.Tensor | None] = [None] * (len(states) - 1)
             with tf.name_scope("augru_gradient"):
-                return _backward([*none, upstream], states, saved, *given)
+                return backward([*none, upstream], states, saved, *given)
 
         return states[-1], gradient
 
-    return last_state(inputs, kernels, recurrent, biases, 1.0 - attention)
+    return state(*arguments)
 
 
 class _Step(NamedTuple):

@@ -9,7 +9,7 @@ import tensorflow as tf
 from components.feature_spec import Feature
 from components.models.layers.linear import Linear
 from components.models.layers.weights import Weights
-from components.models.loss import LossTerm, cross_entropy
+from components.models.loss import click_loss
 
 
 class Popularity(tf.Module):
@@ -32,8 +32,4 @@ class Popularity(tf.Module):
         rows = tf.shape(features[self.serving_features[0]])[0]
         return tf.squeeze(self.linear(features, tf.zeros([rows, 0])), 1)
 
-    def loss_terms(
-        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
-    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-        logits = self.logits(features, training)
-        return logits, {"cross_entropy": cross_entropy(labels, logits)}
+    loss_terms = click_loss

@@ -13,7 +13,7 @@ from components.models.layers.dropout import Dropout
 from components.models.layers.embedding_tables import EmbeddingTables
 from components.models.layers.linear import Linear
 from components.models.layers.weights import Weights
-from components.models.loss import LossTerm, cross_entropy
+from components.models.loss import click_loss
 from components.models.model import Table
 from components.models.tabular import read_tabular
 from components.models.wide_and_deep.parameters import WideAndDeepParameters
@@ -92,8 +92,4 @@ class WideAndDeep(tf.Module):
         stacked = tf.stack(numbers, 1) if numbers else tf.zeros([rows, 0])
         return tf.squeeze(self.wide(features, stacked) + self.deep(features, stacked, training), 1)
 
-    def loss_terms(
-        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
-    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-        logits = self.logits(features, training)
-        return logits, {"cross_entropy": cross_entropy(labels, logits)}
+    loss_terms = click_loss

@@ -32,15 +32,6 @@ def error_with(folder: Path, **changed: str) -> str:
     return error_of(raw_folder(folder / "raw", **changed), folder / "parquet", malformed_limit=0)
 
 
-def test_a_failure_leaves_the_earlier_output_untouched(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw")
-    preprocess(raw, tmp_path / "parquet", test_share=0)
-    before = open_artifact(tmp_path / "parquet").digest
-    with pytest.raises(KfrecError):
-        preprocess(raw, tmp_path / "parquet", last_training_day=99, test_share=0)
-    assert open_artifact(tmp_path / "parquet").digest == before
-
-
 @pytest.mark.parametrize("name", FIELDS)
 def test_a_missing_file_is_named(tmp_path: Path, name: str) -> None:
     raw = raw_folder(tmp_path / "raw")
@@ -91,20 +82,6 @@ def test_a_file_that_ends_in_a_line_is_named_whatever_the_limit(tmp_path: Path, 
     raw = raw_folder(tmp_path / "raw", **{name: text})
     message = error_of(raw, tmp_path / "parquet", malformed_limit=1)
     assert f"{name}.csv: ends in the middle of line {text.count(chr(10)) + 1}" in message
-
-
-def test_a_truncated_gz_names_the_file(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw")
-    whole = gzip.compress((raw / "events.csv").read_bytes())
-    (raw / "events.csv").unlink()
-    (raw / "events.csv.gz").write_bytes(whole[:-10])
-    assert "events.csv.gz: truncated or damaged gzip file" in error_of(raw, tmp_path / "parquet")
-
-
-def test_wider_characters_are_told_with_the_remedy(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw")
-    (raw / "events.csv").write_bytes(SMALL["events"].encode("utf-16"))
-    assert "events.csv: is UTF-16, not UTF-8; convert" in error_of(raw, tmp_path / "parquet")
 
 
 BAD_LINES = {

@@ -53,11 +53,6 @@ def preprocess(raw: Path, output: Path, **parameters: Any) -> Mapping[str, int]:
     return run(build(STEPS["preprocess"].parameters(chosen), chosen), raw=raw, parquet=output)
 
 
-def samples(output: Path, split: str) -> list[dict[str, Any]]:
-    files = sorted((output / split).glob("part.*.parquet"), key=lambda path: int(path.suffixes[0][1:]))
-    return [row for path in files for row in pq.read_table(path).to_pylist()]
-
-
 def vocabulary(output: Path, name: str) -> dict[str, int]:
     table = pq.read_table(output / "vocabulary" / f"{name}.parquet")
     return dict(zip(table["value"].to_pylist(), table["id"].to_pylist(), strict=True))

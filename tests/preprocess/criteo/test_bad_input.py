@@ -10,7 +10,8 @@ import pytest
 
 from components.artifacts import adopt
 from components.errors import KfrecError
-from tests.preprocess.criteo.raw import preprocess, random_lines, raw_folder, samples, text_of
+from tests.preprocess.criteo.raw import preprocess, random_lines, raw_folder, text_of
+from tests.preprocess.raw import samples
 
 LINES = random_lines(50)
 GOOD = LINES[0]
@@ -72,12 +73,6 @@ def test_a_plain_file_cut_in_a_line_is_named_whatever_the_limit(tmp_path: Path) 
 def test_a_file_may_end_without_a_newline(tmp_path: Path) -> None:
     raw = raw_folder(tmp_path / "raw", train=text_of(LINES)[:-1])
     assert preprocess(raw, tmp_path / "out")["impressions"] == 50
-
-
-def test_a_gzip_file_cut_in_the_middle_is_named(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw", day_0=LINES)
-    (raw / "day_1.gz").write_bytes(gzip.compress(text_of(LINES).encode())[:-50])
-    assert "day_1.gz: truncated or damaged gzip file" in error_of(raw, tmp_path / "out")
 
 
 def test_an_empty_file_is_named(tmp_path: Path) -> None:

@@ -19,9 +19,9 @@ from tests.preprocess.criteo.raw import (
     preprocess,
     random_lines,
     raw_folder,
-    samples,
     vocabulary,
 )
+from tests.preprocess.raw import samples
 
 OLD, NEW = random_lines(100, seed=1, values=10), random_lines(100, seed=2, values=20)
 

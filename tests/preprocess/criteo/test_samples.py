@@ -16,10 +16,10 @@ from tests.preprocess.criteo.raw import (
     preprocess,
     random_lines,
     raw_folder,
-    samples,
     text_of,
     vocabulary,
 )
+from tests.preprocess.raw import samples
 
 DAYS = {f"day_{day}": random_lines(60, day) for day in (2, 9, 10, 11)}
 

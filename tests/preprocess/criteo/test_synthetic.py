@@ -15,7 +15,8 @@ from components.datasets.criteo.synthetic.impressions import draw, power_law, tr
 from components.datasets.criteo.synthetic.truth import expected_auc
 from components.metrics import roc_auc
 from components.steps.catalog import STEPS
-from tests.preprocess.criteo.raw import preprocess, samples
+from tests.preprocess.criteo.raw import preprocess
+from tests.preprocess.raw import samples
 
 PARAMETERS = STEPS["download"].of(dataset="criteo", synthetic_impressions=1000, synthetic_days=3)
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from components.artifacts import adopt, open_artifact
+from components.artifacts import adopt
 from components.errors import KfrecError
 from tests.preprocess.tabular.tables import CSV, SCHEMA, made, preprocess, raw_folder, with_columns
 
@@ -216,16 +216,6 @@ def test_a_schema_elsewhere_is_read_and_kept(tmp_path: Path) -> None:
     other = raw_folder(tmp_path / "other", {}, SCHEMA) / "schema.yaml"
     preprocess(raw, tmp_path / "parquet", schema=str(other))
     assert (tmp_path / "parquet" / "schema.yaml").read_text() == other.read_text()
-
-
-def test_a_failure_leaves_the_earlier_output_untouched(tmp_path: Path) -> None:
-    output = made(tmp_path)
-    before = open_artifact(output).digest
-    (tmp_path / "raw" / "table.csv").write_text("bought\n")
-    adopt(tmp_path / "raw")
-    with pytest.raises(KfrecError):
-        preprocess(tmp_path / "raw", output)
-    assert open_artifact(output).digest == before
 
 
 KEPT: dict[str, tuple[Callable[[Path], object], str]] = {

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from components.feature_spec import FeatureSpec
-from components.models import LossTerm, Table
-from components.models.loss import cross_entropy
+from components.models import Table
+from components.models.loss import click_loss
 from toy.definition import ToyParameters
 
 
@@ -42,8 +42,4 @@ class Toy(tf.Module):
         price = features[self._price.name][:, tf.newaxis]
         return tf.reshape(tf.concat([item, mean, price], 1) @ self.weights + self.bias, [-1])
 
-    def loss_terms(
-        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
-    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-        logits = self.logits(features, training)
-        return logits, {"cross_entropy": cross_entropy(labels, logits)}
+    loss_terms = click_loss

@@ -12,7 +12,7 @@ from components.models.layers.dense import Dense
 from components.models.layers.embedding import FusedEmbedding
 from components.models.layers.embedding_tables import EmbeddingTables
 from components.models.layers.weights import Weights
-from components.models.loss import cross_entropy
+from components.models.loss import click_loss
 from components.models.optimizers import make_optimizer
 from components.models.optimizers.groups import OptimizerGroup, Optimizers
 from components.models.tables.making import PlacedTables, tables_made_by
@@ -45,9 +45,7 @@ class Small(tf.Module):
         joined = tf.concat([*self.embed(features), neighbours], -1)
         return tf.cast(self.dense(tf.tanh(4.0 * joined))[:, 0], tf.float32)
 
-    def loss_terms(self, features, labels, training=True):
-        logits = self.logits(features, training)
-        return logits, {"cross_entropy": cross_entropy(labels, logits)}
+    loss_terms = click_loss
 
 
 def batch(step: int) -> dict[str, np.ndarray]:

@@ -9,50 +9,26 @@ The backward pass concatenates the gradients of the gates, so that a step has th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from components.models.ops.choice import fused, is_compiled
-
-Gradient = Callable[[tf.Tensor], list[tf.Tensor]]
+from components.models.ops.recurrence import all_states, last_state
 
 
 def gru(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:
     """See :func:`components.models.ops.recurrence.gru`; runs cuDNN except under XLA, which cannot call it."""
     if not is_compiled():
         return _cudnn_states(inputs, kernels, recurrent, biases)
-
-    @tf.custom_gradient
-    def states(*given: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-        states, products = _forward(*given)
-
-        def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-            with tf.name_scope("gru_gradient"):
-                return _backward(tf.unstack(upstream, num=len(states)), states, products, *given)
-
-        return tf.stack(states), gradient
-
-    return states(inputs, kernels, recurrent, biases)
+    return all_states(_forward, _backward, inputs, kernels, recurrent, biases)
 
 
 def augru(
     inputs: tf.Tensor, attention: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor
 ) -> tf.Tensor:
     """See :func:`components.models.ops.recurrence.augru`."""
-
-    @tf.custom_gradient
-    def last_state(*given: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-        states, products = _forward(*given)
-
-        def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-            with tf.name_scope("augru_gradient"):
-                none: list[tf.Tensor | None] = [None] * (len(states) - 1)
-                return _backward([*none, upstream], states, products, *given)
-
-        return states[-1], gradient
-
-    return last_state(inputs, kernels, recurrent, biases, 1.0 - attention)
+    return last_state(_forward, _backward, inputs, kernels, recurrent, biases, 1.0 - attention)
 
 
 def _cudnn_states(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biases: tf.Tensor) -> tf.Tensor:

@@ -15,7 +15,7 @@ from components.models.ops.attention import FURTHEST
 from components.models.ops.host import host, names
 from components.models.ops.host import rows as kernels
 from components.models.ops.host.activations import exp
-from components.models.ops.host.products import GRAIN
+from components.models.ops.host.products import padded
 from components.models.ops.host.rows import share_of
 from components.models.ops.host.vectors import (
     LANES,
@@ -54,20 +54,20 @@ def _weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.T
     """The three weighted sums, float32 ``[B, 3, F * width]``, over rows ``places`` ``[B, L, F]`` of a small table."""
     length, features = places.shape[1:]
     sums_shape = tf.TensorShape([target.shape[0], WEIGHTINGS, target.shape[1]])
-    kept_shape = tf.TensorShape([target.shape[0], WEIGHTINGS, _padded(length)])
+    kept_shape = tf.TensorShape([target.shape[0], WEIGHTINGS, padded(length)])
     sizes = length, features
     furthest = np.float32(FURTHEST)  # an argument: kernels' caches do not track this constant's module
 
     def forward(table: np.ndarray, places: np.ndarray, mask: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
         samples = len(target)
         sums = host.floats(samples, WEIGHTINGS, target.shape[1])
-        weights = host.floats(samples, WEIGHTINGS, _padded(length))
+        weights = host.floats(samples, WEIGHTINGS, padded(length))
         flat = table.reshape(-1), table.shape[1], places.reshape(-1), mask.reshape(-1), target.reshape(-1), sizes
 
         def work(part: int, first: int, last: int, room: np.ndarray) -> None:
             _forward(*flat, k, furthest, first, last, room, weights.reshape(-1), sums.reshape(-1))
 
-        host.in_parts(work, samples, _padded(length))
+        host.in_parts(work, samples, padded(length))
         return [sums, weights]
 
     def backward(
@@ -80,7 +80,7 @@ def _weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.T
     ) -> list[np.ndarray]:
         samples, width = len(target), table.shape[1]
         of_target = host.floats(*target.shape)
-        of_scores = host.floats(samples, _padded(length))
+        of_scores = host.floats(samples, padded(length))
         sample = mask.reshape(-1), target.reshape(-1), weights.reshape(-1), upstream.reshape(-1)
 
         def differentiate(part: int, first: int, last: int, room: np.ndarray) -> None:
@@ -97,7 +97,7 @@ def _weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.T
                     room, of_table.reshape(-1),
                 )  # fmt: skip
 
-        host.in_parts(differentiate, samples, 2 * _padded(length))
+        host.in_parts(differentiate, samples, 2 * padded(length))
         of_table = kernels.zeros(*table.shape)
         host.in_parts(add, kernels.shares())
         return [of_table, of_target]
@@ -113,10 +113,6 @@ def _weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.T
         return sums, gradient
 
     return compute(table, target)
-
-
-def _padded(length: int) -> int:
-    return -(-length // GRAIN) * GRAIN
 
 
 @kernel

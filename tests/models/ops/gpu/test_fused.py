@@ -10,7 +10,7 @@ from components.models.ops.attention import masked_softmax
 from components.models.ops.choice import as_with_gpu, fused, training_back_end
 from components.models.ops.dense import rectified_layers
 from components.models.ops.losses import log_loss, next_item_losses
-from components.models.ops.pairs import scaled
+from components.models.ops.pairs import scaled, score_pairs
 from components.models.ops.rows import rows_of
 
 
@@ -28,6 +28,14 @@ CASES: dict[str, tuple[Callable[..., tf.Tensor], list[tf.Tensor]]] = {
         rectified_layers,
         [numbers(5, 3), numbers(3, 4), numbers(4), numbers(4) + 1, numbers(4, 1), numbers(1)],
     ),
+}
+CASES |= {
+    f"pairs at {steps} of 3 steps, {name}": (
+        score_pairs,
+        [numbers(*shape) for shape in [(3, 4, 6), (2, steps, 4, 7), share, (6, 5), (7, 5), (5, 3), (3,), (3, 1), (1,)]],
+    )
+    for name, share in (("a bias", (5,)), ("a share of each sample", (4, 5)))
+    for steps in (2, 3)
 }
 
 
