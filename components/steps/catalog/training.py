@@ -104,6 +104,13 @@ class TrainParameters:
         0, "Steps between checkpoints, in addition to one every epoch; 0 is none", unit="steps", at_least=0
     )
     log_steps: int = param(10, "Steps between two reads of the loss", unit="steps", at_least=1)
+    stall_seconds: int = param(
+        1800,
+        "Longest time of a step of several ranks, including the wait for its input; a longer one means that a rank "
+        "hangs, and ends the training; 0 is no limit",
+        unit="seconds",
+        at_least=0,
+    )
     # run
     affinity: str = param("socket_unique_interleaved", "How ranks are bound to cores", choices=AFFINITIES)
     inter_op_parallelism: int = param(0, "TensorFlow threads between operations; 0 chooses", unit="threads", at_least=0)

@@ -32,6 +32,7 @@ from components.train.loop.meter import Meter
 from components.train.loop.ranks import SharedError, together
 from components.train.loop.session import Session
 from components.train.loop.training_step import TrainingStep
+from components.train.loop.watchdog import Watchdog
 from components.train.results import CHECKPOINT, MEASURED
 
 
@@ -53,6 +54,7 @@ class Training:
         self._averages = Averages(session.model.trainable_variables, parameters.average_decay)
         self._metrics = session.task.streaming(True, parameters)
         self._meter = Meter()
+        self._watchdog = Watchdog(session.ranks.rank, parameters.stall_seconds if session.ranks.size > 1 else 0)
         self.standing = Standing(
             seed=seed,
             global_batch_size=parameters.global_batch_size,
@@ -175,7 +177,7 @@ class Training:
             advance(sum(self._data.rows_of(step) for step in range(standing.step)))
             self._meter.start()
             batches = self._session.training_batches(standing.seed, standing.epoch, standing.step)
-            for losses in self.step.steps(batches):
+            for losses in self._watchdog.over(self.step.steps(batches)):
                 pending.append(losses)
                 standing.step += 1
                 advance(self._data.rows_of(standing.step - 1))
@@ -195,7 +197,8 @@ class Training:
     def _read(self, pending: list[tf.Tensor], log: TrainingLog) -> None:
         """Reads the losses of the steps since the last read, and logs them."""
         standing = self.standing
-        losses = tf.stack(pending).numpy()
+        with self._watchdog:  # on a GPU a step returns before its end
+            losses = tf.stack(pending).numpy()
         first = standing.step - len(pending)
         self._meter.stop(sum(self._data.rows_of(step) for step in range(first, standing.step)), len(pending))
         speed = {"samples/s": round(self._meter.samples_per_second, 1), "step_time": self._meter.step_seconds}

@@ -137,3 +137,24 @@ def test_a_rank_that_hangs_at_the_end_ends_the_others(tmp_path: Path, monkeypatc
     monkeypatch.setenv("HOROVOD_GLOO_TIMEOUT_SECONDS", "3")
     with pytest.raises(WorkerCrashed, match="the workers ended with status 1"):
         LocalLauncher("gloo", module="hangs").run(2, [], tmp_path / "worker.log")
+
+
+# Over MPI nothing but the watchdog ends a rank that waits for one that hangs.
+_STALLS = """
+import os, signal
+from components.train.loop.ranks import connect
+from components.train.loop.watchdog import Watchdog
+ranks = connect()
+if ranks.rank == 1:
+    os.kill(os.getpid(), signal.SIGSTOP)
+for _ in Watchdog(ranks.rank, 2).over(iter(lambda: ranks.gather(1), None)):
+    pass
+"""
+
+
+@pytest.mark.slow
+def test_a_step_that_waits_for_a_rank_that_hangs_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "stalls.py").write_text(_STALLS)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(WorkerCrashed, match=r"rank 0: a step takes longer than 2 s, .*; raise stall_seconds"):
+        LocalLauncher("mpi", module="stalls").run(2, [], tmp_path / "worker.log")
