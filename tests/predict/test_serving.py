@@ -24,7 +24,14 @@ pytestmark = pytest.mark.slow
 @contextmanager
 def started(command: list[str], port: int, log: Path) -> Iterator[str]:
     """A server that answers; it ends with the block."""
-    with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True) as server:
+    # mlflow looks for uvicorn on the path, as in the image.
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    with (
+        log.open("w") as out,
+        subprocess.Popen(
+            command, stdout=out, stderr=out, start_new_session=True, env=os.environ | {"PATH": path}
+        ) as server,
+    ):
         try:
             url, until = f"http://127.0.0.1:{port}", time.monotonic() + 180
             while True:
