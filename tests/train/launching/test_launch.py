@@ -15,6 +15,7 @@ from components.train.launching.arguments import worker_arguments
 from components.train.launching.launch import LocalLauncher
 from components.train.launching.mpi import mpi_environment
 from components.train.launching.process import run_process
+from tests.train.dataset import write_dataset
 
 WORKER = ["/env/bin/python", "-m", "components.train.worker", "--lr=0.5"]
 
@@ -139,16 +140,18 @@ def test_a_rank_that_hangs_at_the_end_ends_the_others(tmp_path: Path, monkeypatc
         LocalLauncher("gloo", module="hangs").run(2, [], tmp_path / "worker.log")
 
 
-# Over MPI nothing but the watchdog ends a rank that waits for one that hangs.
+# The second of two ranks hangs at its first step: over MPI nothing but the watchdog ends the other one.
 _STALLS = """
-import os, signal
-from components.train.loop.ranks import connect
-from components.train.loop.watchdog import Watchdog
-ranks = connect()
-if ranks.rank == 1:
-    os.kill(os.getpid(), signal.SIGSTOP)
-for _ in Watchdog(ranks.rank, 2).over(iter(lambda: ranks.gather(1), None)):
-    pass
+import os, signal, sys
+from components.train import worker
+from components.train.loop.training_step import TrainingStep
+steps = TrainingStep.steps
+def hangs(self, batches):
+    if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
+        os.kill(os.getpid(), signal.SIGSTOP)
+    return steps(self, batches)
+TrainingStep.steps = hangs
+sys.exit(worker.main())
 """
 
 
@@ -156,5 +159,8 @@ for _ in Watchdog(ranks.rank, 2).over(iter(lambda: ranks.gather(1), None)):
 def test_a_step_that_waits_for_a_rank_that_hangs_ends_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "stalls.py").write_text(_STALLS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    data, out = write_dataset(tmp_path / "tfrecord", train=40), tmp_path / "out"
+    out.mkdir()
+    words = [f"--dataset_dir={data}", f"--results_dir={out}", "--model_type=din", "--global_batch_size=20"]
     with pytest.raises(WorkerCrashed, match=r"rank 0: a step takes longer than 2 s, .*; raise stall_seconds"):
-        LocalLauncher("mpi", module="stalls").run(2, [], tmp_path / "worker.log")
+        LocalLauncher("mpi", module="stalls").run(2, [*words, "--stall_seconds=2"], tmp_path / "worker.log")
