@@ -97,7 +97,7 @@ def compare(first: RunRecord, second: RunRecord) -> Comparison:
     artifacts = [_artifacts(run) for run in runs]
     return Comparison(
         (first.name, second.name),
-        _paired(*(run.pipeline._asdict() | run.pipeline.choices | run.parameters for run in runs)),
+        _paired(*({"pipeline": run.pipeline.kind} | run.pipeline.choices | run.parameters for run in runs)),
         _paired(*map(_data, artifacts)),
         _paired(*(_metrics(run, made) for run, made in zip(runs, artifacts, strict=True))),
         _chance(runs, artifacts),

@@ -63,8 +63,8 @@ class Best:
 def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) -> Best:
     """Prepares the data, runs the trials, evaluates the best one, and writes sweep.json into the run folder.
 
-    An interrupted sweep of the same plan resumes in its run folder. Its number of trials, parallelism, pruning and
-    Katib's settings may differ.
+    An interrupted sweep of the same plan and data resumes in its run folder. Its number of trials, parallelism, pruning
+    and Katib's settings may differ.
 
     Args:
         plan: of the sweep.
@@ -79,15 +79,16 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
         raise KfrecError("kfrec sweep needs optuna; install kfrec[sweep]")
     arguments = arguments_of(plan.pipeline, plan.parameters, workdir)
     check_environment(plan.pipeline, arguments)
-    ended = ended_sweep(plan, workdir)
+    ended = ended_sweep(plan, workdir, data)
     record = ended or begin(plan.pipeline, arguments, workdir)
     if ended:
         record.parameters = dict(arguments)
         os.environ["MLFLOW_TRACKING_URI"] = tracked_at(record)
         _tell(f"goes on with the sweep in {record.folder}")
-    record.purpose = shlex.join(map(str, ("kfrec", "sweep", path.absolute(), "--workdir", workdir.absolute())))
+    words = ("kfrec", "sweep", path.absolute(), "--workdir", workdir.absolute())
+    record.purpose = shlex.join(map(str, (*words, "--data", data.folder.absolute()) if data else words))
     with underway(record) as output:
-        (record.folder / PLAN).write_text(_identity(plan))
+        (record.folder / PLAN).write_text(_identity(plan, data))
         source = record if ended and record.steps else data
         earlier = left_by(source, plan.pipeline, arguments, _LAST) if source else Earlier()
         output.finished.update({name: dict(event) for name, event in earlier.steps.items()})
@@ -108,19 +109,19 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
     return best
 
 
-def ended_sweep(plan: Plan, workdir: Path) -> RunRecord | None:
-    """The newest unfinished run of this plan; None if there is none."""
+def ended_sweep(plan: Plan, workdir: Path, data: RunRecord | None = None) -> RunRecord | None:
+    """The newest unfinished run of this plan with these data; None if there is none."""
     for path in sorted(workdir.glob(f"*/{PLAN}"), reverse=True):
         with suppress(KfrecError, OSError):
             record = read_record(path.parent)
-            if path.read_text() == _identity(plan) and record.state_now() in (FAILED, STOPPED):
+            if path.read_text() == _identity(plan, data) and record.state_now() in (FAILED, STOPPED):
                 return record
     return None
 
 
-def _identity(plan: Plan) -> str:
-    """The part of a plan that two sweeps must share to combine their trials."""
-    body = asdict(plan) | {"parameters": without_passwords(dict(plan.parameters))}
+def _identity(plan: Plan, data: RunRecord | None = None) -> str:
+    """What two sweeps must share to combine their trials: most of the plan, and the run that the data come from."""
+    body = asdict(plan) | {"parameters": without_passwords(dict(plan.parameters)), "data": data and data.name}
     for name in ("trials", "parallel", "prune", "prune_after", "katib"):
         del body[name]
     return json.dumps(body, indent=2, default=str, sort_keys=True) + "\n"

@@ -181,7 +181,7 @@ def test_a_sweep_that_was_ended_repeats_no_finished_trial_and_tries_the_others_a
     assert calls == 4
 
 
-def test_a_sweep_goes_on_only_with_the_same_plan(tmp_path: Path) -> None:
+def test_a_sweep_goes_on_only_with_the_same_plan_and_data(tmp_path: Path) -> None:
     for name, state in (("1", STOPPED), ("2", FAILED), ("3", FINISHED)):
         (tmp_path / name).mkdir()
         RunRecord(tmp_path / name, _PLAN.pipeline, {}, "", state=state).write()
@@ -190,6 +190,7 @@ def test_a_sweep_goes_on_only_with_the_same_plan(tmp_path: Path) -> None:
         found = local.ended_sweep(plan, tmp_path)
         assert found is not None and found.name == "2"
     assert local.ended_sweep(dataclasses.replace(_PLAN, seed=1), tmp_path) is None
+    assert local.ended_sweep(_PLAN, tmp_path, RunRecord(tmp_path / "4", _PLAN.pipeline, {}, "")) is None
 
 
 def test_groups_are_not_cut_by_the_metric_that_trials_are_judged_by() -> None:
