@@ -23,7 +23,7 @@ from components.steps.parameter import build
 from components.tracking.run import end_failed
 from pipelines.defaults import PREDICTION, RETRAINING, TRAINING, Pipeline, local_defaults
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
-from pipelines.runs.earlier import Earlier, checkpoints_of, left_by
+from pipelines.runs.earlier import Earlier, checkpoints_of, finished_steps
 from pipelines.runs.record import RUNNING, SUMMARY, RunRecord, read_record, still_running
 from pipelines.runs.underway import begin, tracked_at, underway
 from pipelines.screen import StepOutput, table
@@ -91,7 +91,7 @@ def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
     os.environ["MLFLOW_TRACKING_URI"] = tracked_at(record)
     with underway(record) as output:
         found = record.steps.get("find", {}).get("results", {})
-        earlier = left_by(record, record.pipeline, record.parameters | found)
+        earlier = finished_steps(record, record.pipeline, record.parameters | found)
         for name in earlier.steps:
             print(f"{name:<10} is finished", file=sys.stderr, flush=True)
         return _finish(record, earlier, output)
@@ -110,7 +110,7 @@ def _finish(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path | N
     if arguments is None:
         return None
     train(record.pipeline.of_kind(TRAINING), arguments, record, earlier, output)
-    return _told(record, arguments, output, began)
+    return _show_summary(record, arguments, output, began)
 
 
 def _predicted(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path:
@@ -246,7 +246,7 @@ def train(
         raise
 
 
-def _told(record: RunRecord, arguments: Mapping[str, Any], output: StepOutput, began: float) -> Path:
+def _show_summary(record: RunRecord, arguments: Mapping[str, Any], output: StepOutput, began: float) -> Path:
     """Writes summary.json and shows it as a table."""
     look = f"{Path(sys.executable).with_name('kfrec')} ui --workdir {record.folder.parent}"
     task = registry.task(record.pipeline.choices["task"])

@@ -97,12 +97,12 @@ def fetch_artifact(uri: str, folder: Path, wanted: Callable[[str], bool] = lambd
     files = [entry for entry in artifact.files if wanted(entry.path) and not _is_here(folder / entry.path, entry)]
     require_room(folder, sum(entry.size for entry in files))
     with progress(f"fetching {len(files)} files", sum(entry.size for entry in files), "bytes") as bar:
-        advance = _from_any_thread(bar.advance)
+        advance = _thread_safe(bar.advance)
         _in_parallel(lambda entry: _fetch(store, retry, entry, folder / entry.path, advance), files)
     return replace(artifact, path=folder)
 
 
-def at_hand(place: str, scratch: Path, *names: str) -> Path:
+def local_copy(place: str, scratch: Path, *names: str) -> Path:
     """The folder of an artifact: ``place`` or, if that is a URI, ``scratch`` with these of its files and folders."""
     if not is_uri(place):
         return Path(place)
@@ -174,7 +174,7 @@ def publish_remote(folder: Path, uri: str) -> Artifact:
     with progress(
         f"uploading {len(artifact.files)} files", sum(entry.size for entry in artifact.files), "bytes"
     ) as bar:
-        advance = _from_any_thread(bar.advance)
+        advance = _thread_safe(bar.advance)
 
         def upload(entry: FileEntry) -> None:
             if not (broke_off and _is_there(store, retry, entry)):
@@ -247,7 +247,7 @@ def _in_parallel(job: Callable[[FileEntry], Any], files: Iterable[FileEntry]) ->
             raise
 
 
-def _from_any_thread(advance: Callable[[int], None]) -> Callable[[int], None]:
+def _thread_safe(advance: Callable[[int], None]) -> Callable[[int], None]:
     lock = threading.Lock()
 
     def locked(count: int) -> None:

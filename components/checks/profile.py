@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from components.artifacts.folder import require_listed
-from components.artifacts.remote import at_hand
+from components.artifacts.remote import local_copy
 from components.checks import PROFILE
 from components.errors import KfrecError
 
@@ -160,7 +160,7 @@ def reference_profile(place: str, dataset: str, scratch: Path) -> Profile:
     Raises:
         KfrecError: there is none, or it is of another data set.
     """
-    folder = at_hand(place, scratch, PROFILE)
+    folder = local_copy(place, scratch, PROFILE)
     found = read_profile(folder / PROFILE)
     if found is None:
         raise KfrecError(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from components.steps.catalog import PreprocessParameters
 
 _DAY = 86_400
-_TOLD = {
+_DESCRIPTIONS = {
     ROWS: "{value:.1%} fewer rows than in the reference",
     MISSING: "the share of missing values is {value:.1%} above the reference's",
     DUPLICATES: "the share of duplicate rows is {value:.1%}, or that much above the reference's",
@@ -56,9 +56,9 @@ class Profiler:
         self._profile = Profile(self._parameters.dataset, tables, findings, compared)
         for finding in findings:
             if finding.verdict == FAILED:
-                raise KfrecError(f"{told(finding)}; {_remedy(finding)}")
+                raise KfrecError(f"{describe(finding)}; {_remedy(finding)}")
             if finding.verdict == WARNED:
-                print(f"data check: {told(finding)}", flush=True)
+                print(f"data check: {describe(finding)}", flush=True)
 
     def write(self, folder: Path) -> None:
         """Writes the profile; a data set that profiles nothing has none."""
@@ -98,15 +98,15 @@ class Profiler:
         return Finding(check, table, column, value, limit, verdict)
 
 
-def told(finding: Finding) -> str:
+def describe(finding: Finding) -> str:
     """A finding in words."""
     place = f"{finding.table}: column {finding.column}" if finding.column else finding.table
     above = "within" if finding.verdict == PASSED else "above"
-    found = _TOLD[finding.check].format(value=finding.value)
+    found = _DESCRIPTIONS[finding.check].format(value=finding.value)
     return f"{place}: {found}, {above} {LIMITS[finding.check]}={finding.limit:g}"
 
 
-def time_told(seconds: float | None) -> str:
+def format_time(seconds: float | None) -> str:
     """A time as a date and hour in UTC, such as "2014-07-23 00:00"; "–" if there is none."""
     if seconds is None:
         return "–"

@@ -162,8 +162,8 @@ def new_values(ours: Values, theirs: Values) -> float | None:
     """Share of our values that are not among theirs; None if too few are sampled to tell."""
     last = f"{int(largest_hash(max(ours.level, theirs.level))):016x}"
     known = set(theirs.hashes)
-    told = [value for value in ours.hashes if value <= last]
-    return sum(value not in known for value in told) / len(told) if told else None
+    comparable = [value for value in ours.hashes if value <= last]
+    return sum(value not in known for value in comparable) / len(comparable) if comparable else None
 
 
 def _missing(column: pa.ChunkedArray, absent: float | None) -> int:

@@ -283,11 +283,11 @@ class Cluster:
             KfrecError: the retry budget is spent.
         """
         longest = self.patience.longest if longest is None else min(longest, self.patience.longest)
-        started, wait, told = time.monotonic(), self.patience.first_wait, False
+        started, wait, reported = time.monotonic(), self.patience.first_wait, False
         while True:
             try:
                 answer = question()
-                if told:
+                if reported:
                     self.tell("the Kubernetes API answers again")
                 return answer
             except ApiException as error:
@@ -302,9 +302,9 @@ class Cluster:
                     f"the Kubernetes API at {self._host} {reason} for {away:.0f} s; a {self.kind.name} that was "
                     "created may still run: run the step again to find it"
                 )
-            if not told and away > 2 * self.patience.first_wait:
+            if not reported and away > 2 * self.patience.first_wait:
                 self.tell(f"the Kubernetes API at {self._host} {reason}; waiting for it")
-                told = True
+                reported = True
             time.sleep(wait)
             wait = min(2 * wait, self.patience.longest_wait)
 

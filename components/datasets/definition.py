@@ -22,14 +22,14 @@ class RawKind:
     Attributes:
         name: name of the kind, and prefix of its file names.
         pattern: regular expression of a whole file name.
-        told: example file name, for messages.
+        example: file name, for messages.
         rows: name of its rows in the counts, such as "reviews".
         required: whether a version needs such a file.
     """
 
     name: str
     pattern: str
-    told: str
+    example: str
     rows: str
     required: bool = True
 
@@ -60,9 +60,9 @@ class RawContract:
         return next((kind for kind in self.kinds if kind.required and kind not in there), None)
 
     @property
-    def told(self) -> str:
+    def examples(self) -> str:
         """Examples of the files' names."""
-        return ", or ".join(kind.told for kind in self.kinds)
+        return ", or ".join(kind.example for kind in self.kinds)
 
 
 @dataclass(frozen=True)

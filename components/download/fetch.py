@@ -38,7 +38,7 @@ class Fetcher:
             KfrecError: a file is missing, damaged or truncated at the source, or the source does not answer.
         """
         infos = [self._stat(name) for name in names]
-        found = [self._at_hand(info) for info in infos]
+        found = [self._existing_file(info) for info in infos]
         missing = [info for info, path in zip(infos, found, strict=True) if path is None]
         if missing:
             sizes = [info.size for info in missing]
@@ -59,7 +59,7 @@ class Fetcher:
     def _stat(self, name: str) -> ObjectInfo:
         return self.retry.call(self.store.url(name), lambda: self.store.stat(name))
 
-    def _at_hand(self, info: ObjectInfo) -> Path | None:
+    def _existing_file(self, info: ObjectInfo) -> Path | None:
         """The complete file if it need not be fetched: from the source's folder, the cache or the earlier output."""
         local, url = PurePosixPath(info.name).name, self.store.url(info.name)
         if path := self.store.path(info.name):

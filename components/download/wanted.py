@@ -26,7 +26,7 @@ def wanted_files(store: Store, contract: RawContract, files: str, retry: Retry) 
         names = [name.strip() for name in files.split(",") if name.strip()]
         odd = [name for name in names if not contract.kind_of(PurePosixPath(name).name)]
         if odd:
-            raise KfrecError(f"parameter files: {odd[0]} is not named {contract.told}; rename it")
+            raise KfrecError(f"parameter files: {odd[0]} is not named {contract.examples}; rename it")
         _check(contract, names, "parameter files", f"the names given are {', '.join(names)}")
         return names
     if contract.kind_of(PurePosixPath(store.uri).name):
@@ -48,7 +48,7 @@ def _check(contract: RawContract, names: list[str], place: str, seen: str) -> No
     local = [PurePosixPath(name).name for name in names]
     if lacking := contract.lacking(local):
         needed = ", ".join(kind.name for kind in contract.kinds)
-        raise KfrecError(f"{place}: no {lacking.told} file ({seen}); one of each kind is needed: {needed}")
+        raise KfrecError(f"{place}: no {lacking.example} file ({seen}); one of each kind is needed: {needed}")
     plain = [name.removesuffix(".gz") for name in local]
     for name in plain:
         if plain.count(name) > 1:

@@ -45,7 +45,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
     """Scores the test split in ``tfrecord`` with ``model`` and writes the ``evaluation`` folder.
 
     Returns:
-        ``test``: samples scored; ``told``: the main metrics in a line.
+        ``test``: samples scored; ``summary``: the main metrics in a line.
 
     Raises:
         KfrecError: an input is unfinished, the inputs do not match, or the test split lacks a class.
@@ -80,7 +80,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
             (staging.path / "report.html").write_text(render(task.story(measured), facts, task.metrics))
             staging.rows["test"] = len(scores.labels)
         _track(tracked, measured, evaluation)
-    return {**staging.rows, "told": _told(measured.metrics, task, evaluation)}
+    return {**staging.rows, "summary": _headline(measured.metrics, task, evaluation)}
 
 
 def _facts(
@@ -119,7 +119,7 @@ def _track(run: TrackedRun, measured: Measured, evaluation: Path) -> None:
         run.log_artifact(evaluation / name, "evaluation")
 
 
-def _told(metrics: Mapping[str, Any], task: TaskDefinition, evaluation: Path) -> str:
+def _headline(metrics: Mapping[str, Any], task: TaskDefinition, evaluation: Path) -> str:
     shown = []
     for metric in task.metrics:
         name = f"test_{metric.name}"

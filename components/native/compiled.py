@@ -94,7 +94,7 @@ class _MachineCode(IndexDataCacheFile):
             self._lock = None
 
 
-def _whatever_the_values(resolve: Callable[..., Any]) -> Callable[..., Any]:
+def _without_literals(resolve: Callable[..., Any]) -> Callable[..., Any]:
     """Stops Numba specialising a kernel on literal arguments."""
     return lambda args, kws: resolve([types.unliteral(kind) for kind in args], kws)
 
@@ -110,7 +110,7 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     more here than the work itself. A multiplication and an addition may be fused.
     """
     compiled = njit(nogil=True, _nrt=False, fastmath={"contract"})(function)
-    compiled.get_call_template = _whatever_the_values(compiled.get_call_template)
+    compiled.get_call_template = _without_literals(compiled.get_call_template)
     try:
         compiled.enable_caching()
     except RuntimeError:  # neither folder is writable: compile in every process

@@ -215,7 +215,7 @@ class _ParquetWriter:
 
     def write(self, batch: pa.RecordBatch) -> None:
         self._writer = self._writer or pq.ParquetWriter(self._path, batch.schema)
-        self._writer.write_batch(_as_first(batch, self._writer.schema, self._named.path))
+        self._writer.write_batch(_cast_to_first(batch, self._writer.schema, self._named.path))
 
     def close(self) -> None:
         if self._writer is not None:
@@ -239,7 +239,7 @@ class _CsvWriter:
         if self._writer is None:
             self._schema = flat.schema
             self._writer = pa.csv.CSVWriter(self._stream, flat.schema)
-        self._writer.write_batch(_as_first(flat, self._schema, self._named.path))
+        self._writer.write_batch(_cast_to_first(flat, self._schema, self._named.path))
 
     def _flat(self, name: str, column: pa.Array) -> pa.Array:
         if not pa.types.is_nested(column.type):
@@ -273,7 +273,7 @@ class _JsonWriter:
         self._file.close()
 
 
-def _as_first(batch: pa.RecordBatch, schema: pa.Schema | None, path: Path) -> pa.RecordBatch:
+def _cast_to_first(batch: pa.RecordBatch, schema: pa.Schema | None, path: Path) -> pa.RecordBatch:
     """Casts a batch to the columns and types of the first one, which the format requires throughout."""
     if schema is None or batch.schema.equals(schema):
         return batch

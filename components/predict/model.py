@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from components.artifacts.remote import at_hand
+from components.artifacts.remote import local_copy
 from components.errors import KfrecError
 from components.scoring import RawModel, load_raw_model, open_trained
 from components.scoring.model import MODEL_FILES
@@ -32,12 +32,12 @@ class NamedModel:
 
     Attributes:
         raw: the model.
-        told: description, such as "kfrec-ctr version 3".
+        description: for messages, such as "kfrec-ctr version 3".
         data: folder or URI of the records that it was registered with; empty if unknown.
     """
 
     raw: RawModel
-    told: str
+    description: str
     data: str = ""
 
 
@@ -67,7 +67,7 @@ def named_model(named: str) -> Iterator[NamedModel]:
                 raise KfrecError(f"{named}: {str(error).replace(scratch, 'its files')}") from None
             yield NamedModel(raw, f"{held.name} version {held.version}", held.tags.get(DATA, ""))
         elif is_uri(named):
-            yield NamedModel(load_raw_model(at_hand(named, folder, *MODEL_FILES)), named)
+            yield NamedModel(load_raw_model(local_copy(named, folder, *MODEL_FILES)), named)
         else:
             yield NamedModel(load_raw_model(open_trained(Path(named)).path), named)
 

@@ -58,7 +58,7 @@ class Counts:
             self.unknown[column] = self.unknown.get(column, 0) + count
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """The counts in a sentence."""
         rate = f", {self.rows / self.seconds:,.0f} rows/s" if self.seconds else ""
         counts = ", ".join(f"{count:,} of {column}" for column, count in self.unknown.items() if count)
@@ -166,8 +166,8 @@ def replacing(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> Ite
                 hidden.unlink(missing_ok=True)
     except OSError as error:
         of_hidden = error.filename in (None, str(hidden))
-        told = explain_os_error(OSError(error.errno, error.strerror) if of_hidden else error, output)
-        raise told or error from error
+        explained = explain_os_error(OSError(error.errno, error.strerror) if of_hidden else error, output)
+        raise explained or error from error
 
 
 def require_ours(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> None:
@@ -190,8 +190,8 @@ def require_ours(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> 
         if not output.is_file():
             raise KfrecError(f"{output}: is no file; name another one for the output")
     except (OSError, RuntimeError) as error:
-        told = explain_os_error(error, output) if isinstance(error, OSError) else None
-        raise told or KfrecError(f"{output}: its symbolic links form a loop; choose another file") from None
+        explained = explain_os_error(error, output) if isinstance(error, OSError) else None
+        raise explained or KfrecError(f"{output}: its symbolic links form a loop; choose another file") from None
     try:
         first = next(named.batches(1), None)
     except KfrecError:

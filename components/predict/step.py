@@ -29,7 +29,7 @@ def run(parameters: PredictParameters, *, predictions: Path) -> Mapping[str, Any
     """Scores every file and writes the ``predictions`` folder, and the same files beside the rows if asked to.
 
     Returns:
-        ``rows`` scored, ``rows_with_unknown_ids`` among them, and both with the model in a line, as ``told``.
+        ``rows`` scored, ``rows_with_unknown_ids`` among them, and both with the model in a line, as ``summary``.
 
     Raises:
         KfrecError: no rows, no such model, or rows that do not fit it.
@@ -52,13 +52,13 @@ def run(parameters: PredictParameters, *, predictions: Path) -> Mapping[str, Any
                 )
             total.merge(counts)
             staging.origins[name] = {"source": store.url(name), "version": version}
-        note = {"model": named.told, "rows": total.rows, "unknown_ids": total.unknown}
+        note = {"model": named.description, "rows": total.rows, "unknown_ids": total.unknown}
         (staging.path / NOTE).write_text(json.dumps(note, indent=2) + "\n")
         staging.rows |= {"rows": total.rows, "rows_with_unknown_ids": total.with_unknown}
     if parameters.beside:
         for name in names:
             _RETRY.call(store.url(name), partial(store.write, scores_name(name), predictions / name))
-    return {**staging.rows, "told": f"{named.told} scored {total.told}"}
+    return {**staging.rows, "summary": f"{named.description} scored {total.summary}"}
 
 
 def scores_name(name: str) -> str:

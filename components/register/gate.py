@@ -50,10 +50,10 @@ def without_champion(metric: Metric, score: float, floor: float) -> Decision:
     """Decides about a model without a champion: it must be better than ``floor``."""
     is_better = score > floor if metric.higher_is_better else score < floor
     side = "above" if metric.higher_is_better else "below"
-    told = f"the test {metric.label} {score:.4f} is {'' if is_better else 'not '}{side} the floor of {floor:g}."
+    verdict = f"the test {metric.label} {score:.4f} is {'' if is_better else 'not '}{side} the floor of {floor:g}."
     if is_better:
-        return Decision(CHAMPION, f"There was no champion and {told}", _name(metric), score)
-    return Decision(CHALLENGER, f"There is no champion, but {told}", _name(metric), score)
+        return Decision(CHAMPION, f"There was no champion and {verdict}", _name(metric), score)
+    return Decision(CHALLENGER, f"There is no champion, but {verdict}", _name(metric), score)
 
 
 def not_comparable(metric: Metric, score: float, champion_version: int, why: str) -> Decision:

@@ -60,12 +60,12 @@ def _of_rows(model: RawModel) -> Logged:
     ]
     score, unknown = model.outputs
     outputs: list[ColSpec | TensorSpec] = [ColSpec(DataType.float, score), ColSpec(DataType.integer, unknown)]
-    told = "\n".join(f"- `{column.name}`: {column.help}" for column in model.columns)
+    takes = "\n".join(f"- `{column.name}`: {column.help}" for column in model.columns)
     return Logged(
         Path(__file__).with_name("served.py"),
         ModelSignature(Schema(inputs), Schema(outputs)),
         pd.DataFrame(model.rows.example()),
-        f"Takes raw rows of the data set {model.dataset}:\n\n{told}\n\nReturns `{score}`, and as `{unknown}` how many "
+        f"Takes raw rows of the data set {model.dataset}:\n\n{takes}\n\nReturns `{score}`, and as `{unknown}` how many "
         "ids of the row the model has never seen.",
     )
 

@@ -50,7 +50,7 @@ def run(
     A second call with the same model finds the version of the first call.
 
     Returns:
-        ``models``: 1; ``told``: the decision in a sentence.
+        ``models``: 1; ``summary``: the decision in a sentence.
 
     Raises:
         KfrecError: an input is unfinished, or the evaluation is of another model or test set.
@@ -86,8 +86,16 @@ def run(
         body = _registration(parameters.registered_model, int(version.version), tracked.id, decision) | origin
         with publishing(registration, step="register", inputs=inputs, parameters=as_plain(parameters)) as staging:
             (staging.path / "registration.json").write_text(json.dumps(body, indent=2) + "\n")
-            told = parameters.registered_model, int(version.version), decision, sections, task.metrics, origin, inputs
-            (staging.path / "decision.html").write_text(decision_page(*told))
+            content = (
+                parameters.registered_model,
+                int(version.version),
+                decision,
+                sections,
+                task.metrics,
+                origin,
+                inputs,
+            )
+            (staging.path / "decision.html").write_text(decision_page(*content))
             staging.rows["models"] = 1
         name = task.primary.name
         numbers = {f"champion_{name}": decision.champion_score, f"{name}_difference": decision.difference}
@@ -98,7 +106,7 @@ def run(
             tracked.log_artifact(registration / name, "registration")
     verdict = f"{body['registered_model']} version {version.version} is the {decision.alias}: {decision.reason}"
     refusal = refusal_of_rows(exported.spec)
-    return {**staging.rows, "told": f"{verdict}; kfrec predict will refuse it: {refusal}" if refusal else verdict}
+    return {**staging.rows, "summary": f"{verdict}; kfrec predict will refuse it: {refusal}" if refusal else verdict}
 
 
 def _origin(parameters: RegisterParameters, spec: FeatureSpec) -> dict[str, Any]:

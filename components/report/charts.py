@@ -80,10 +80,10 @@ def line_chart(lines: Sequence[Line], x: Axis, y: Axis) -> str:
         body.append(f'<polyline class="line {line.style}" points="{path}"/>')
         if line.dots:
             for (a, b), u, v in zip(points, line.x, line.y, strict=True):
-                told = f"{line.name}: {x.title} {u:.4g}, {y.title} {v:.4f}"
+                label = f"{line.name}: {x.title} {u:.4g}, {y.title} {v:.4f}"
                 body.append(
                     f'<circle class="dot {line.style}" cx="{a:.1f}" cy="{b:.1f}" r="4">'
-                    f"<title>{escape(told)}</title></circle>"
+                    f"<title>{escape(label)}</title></circle>"
                 )
     return _svg(body) + _legend(lines)
 
@@ -121,10 +121,10 @@ def bar_chart(
 def _bar(
     middle: float, width: float, name: str, value: float, note: str, y: Axis, band: tuple[float, float] | None
 ) -> str:
-    top, foot, told, across, above = _y(y, value), _y(y, y.low), f"{value:.4f}", "", value
+    top, foot, label, across, above = _y(y, value), _y(y, y.low), f"{value:.4f}", "", value
     if band:
         low, high = (_y(y, end) for end in band)
-        told += f" ({band[0]:.4f} to {band[1]:.4f})"
+        label += f" ({band[0]:.4f} to {band[1]:.4f})"
         above = band[1]
         across = (
             f'<path class="whisker" d="M{middle:.1f} {low:.1f}V{high:.1f}M{middle - 6:.1f} {low:.1f}h12'
@@ -132,7 +132,7 @@ def _bar(
         )
     return (
         f'<rect class="bar" x="{middle - width / 2:.1f}" y="{top:.1f}" width="{width:.1f}" '
-        f'height="{max(foot - top, 0):.1f}" rx="3"><title>{escape(f"{name}: {told}, {note}")}</title></rect>{across}'
+        f'height="{max(foot - top, 0):.1f}" rx="3"><title>{escape(f"{name}: {label}, {note}")}</title></rect>{across}'
         f'<text class="value" x="{middle:.1f}" y="{_y(y, above) - 6:.1f}">{value:.3f}</text>'
     )
 

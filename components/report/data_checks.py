@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from components.checks.profile import PASSED, TIME, Finding, Profile, Table
-from components.checks.profiler import time_told
+from components.checks.profiler import format_time
 from components.report.charts import table
 from components.report.parts import Figure, Section
 
@@ -14,10 +14,12 @@ def data_checks(profile: Profile) -> Section:
     """The size of the data, and the findings closest to or above their limits."""
     warned = sum(finding.verdict != PASSED for finding in profile.findings)
     if profile.compared:
-        told = f"{len(profile.findings)} checks against the reference, {warned} above their limits."
+        summary = f"{len(profile.findings)} checks against the reference, {warned} above their limits."
     else:
-        told = "There was no reference (parameter reference_profile), so nothing could be compared."
-    return Section("Data checks", f"The raw data, before preprocessing. {told}", [_read(profile), *_compared(profile)])
+        summary = "There was no reference (parameter reference_profile), so nothing could be compared."
+    return Section(
+        "Data checks", f"The raw data, before preprocessing. {summary}", [_read(profile), *_compared(profile)]
+    )
 
 
 def _read(profile: Profile) -> Figure:
@@ -54,4 +56,4 @@ def _share(value: float | None) -> str:
 
 def _period(found: Table) -> tuple[str, str]:
     times = [column for column in found.columns.values() if column.kind == TIME]
-    return (time_told(times[0].lowest), time_told(times[0].highest)) if times else ("–", "–")
+    return (format_time(times[0].lowest), format_time(times[0].highest)) if times else ("–", "–")

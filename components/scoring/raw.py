@@ -129,8 +129,8 @@ def refusal_of_rows(spec: FeatureSpec) -> str:
     """Why models of these samples take only encoded features, and the remedy; empty if they take raw rows."""
     name = dataset_of(spec)
     if not name:
-        told = "its feature_spec.yaml names no data set that encodes raw rows, as that of an earlier kfrec"
-        return f"{told}; train again, or score records with the evaluate step"
+        reason = "its feature_spec.yaml names no data set that encodes raw rows, as that of an earlier kfrec"
+        return f"{reason}; train again, or score records with the evaluate step"
     dataset = registry.dataset(name)
     if dataset.raw_rows is not None:
         return ""

@@ -25,7 +25,7 @@ from components.steps.parser import Parser, add_argument, chosen
 from components.storage import is_uri
 
 # The key of a sentence about the outcome that a step may return with its counts and results.
-TOLD = "told"
+SUMMARY = "summary"
 
 
 def command(name: str, arguments: Sequence[str] | None = None) -> int:
@@ -107,7 +107,7 @@ def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> d
     started = time.monotonic()
     returned = run(parameters, **places)
     results = {name: returned[name] for name in step.results}
-    rows = {name: count for name, count in returned.items() if name not in step.results and name != TOLD}
+    rows = {name: count for name, count in returned.items() if name not in step.results and name != SUMMARY}
     emit(
         "finished",
         step=step.name,
@@ -118,7 +118,7 @@ def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> d
         results=results,
     )
     if not emitting():
-        print(_told(step, rows, returned.get(TOLD, ""), places, time.monotonic() - started), flush=True)
+        print(_result_lines(step, rows, returned.get(SUMMARY, ""), places, time.monotonic() - started), flush=True)
     return results
 
 
@@ -128,7 +128,7 @@ def argument_parser(step: Step, choice: Mapping[str, str]) -> Parser:
     Raises:
         KfrecError: nothing of that name exists.
     """
-    parser = Parser(told_as=step.name, prog=f"python -m components.{step.name}", description=step.summary)
+    parser = Parser(shown_as=step.name, prog=f"python -m components.{step.name}", description=step.summary)
     folders = parser.add_argument_group("folders")
     for name, text in step.inputs.items():
         folders.add_argument(f"--{name}", required=True, metavar="FOLDER", help=f"reads: {text}")
@@ -141,7 +141,7 @@ def argument_parser(step: Step, choice: Mapping[str, str]) -> Parser:
     return parser
 
 
-def size_told(size: int) -> str:
+def format_size(size: int) -> str:
     """A size for people: "812 bytes", "4.5 MB"."""
     for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "kB")):
         if size >= unit:
@@ -164,14 +164,14 @@ def _checked(step: Step, folders: Mapping[str, str]) -> dict[str, Path]:
     return inputs | {name: output_folder(folders[name], step.name, inputs.values()) for name in step.outputs}
 
 
-def _told(step: Step, rows: Mapping[str, int], said: str, places: Mapping[str, Path], seconds: float) -> str:
+def _result_lines(step: Step, rows: Mapping[str, int], said: str, places: Mapping[str, Path], seconds: float) -> str:
     """The step's results in a line or two."""
     counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in rows.items())
     lines = [f"{step.name}: {counts} in {seconds:.1f} s"] + ([said] if said else [])
     for name in step.outputs:
         if (places[name] / MANIFEST).is_file():
             size = sum(entry.size for entry in open_artifact(places[name]).files)
-            lines.append(f"{name}: {size_told(size)} in {places[name]}")
+            lines.append(f"{name}: {format_size(size)} in {places[name]}")
     return "\n".join(lines)
 
 
@@ -185,10 +185,10 @@ def _guarded(step: Step, job: Callable[[], Any], debug: bool) -> int:
             job()
         return 0
     except (KfrecError, OSError) as error:
-        told = explain_os_error(error) if isinstance(error, OSError) else error
-        if debug or told is None:
+        explained = explain_os_error(error) if isinstance(error, OSError) else error
+        if debug or explained is None:
             raise
-        return _fail(step, str(told), 2)
+        return _fail(step, str(explained), 2)
     except MemoryError as error:
         if debug:
             raise

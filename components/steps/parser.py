@@ -18,13 +18,13 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that reports a mistake in one line instead of its usage, and accepts no abbreviations.
 
     Args:
-        told_as: location of the mistake in the message, such as a step's name; empty names none.
+        shown_as: location of the mistake in the message, such as a step's name; empty names none.
         options: of argparse.
     """
 
-    def __init__(self, *, told_as: str = "", **options: Any) -> None:
+    def __init__(self, *, shown_as: str = "", **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
-        self._told_as = told_as
+        self._told_as = shown_as
 
     def parse_known_args(self, *given: Any, **options: Any) -> Any:
         """As in argparse; a subcommand reports unknown arguments itself, because it knows the nearest option."""

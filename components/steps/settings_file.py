@@ -22,7 +22,7 @@ Several = Annotated[tuple[S, ...], Strict(False)]
 # For a TypedDict: CLOSED has no keys but its own, OPEN any others as well.
 CLOSED, OPEN = ConfigDict(strict=True, extra="forbid"), ConfigDict(strict=True, extra="allow")
 # What is wrong with a value, by pydantic's type of error.
-_TOLD = {
+_PROBLEMS = {
     "string_type": "is not text (in quotes if it looks like a number); correct it",
     "int_type": "is not a whole number; correct it",
     "bool_type": "is not true or false; correct it",
@@ -120,8 +120,8 @@ def _line(place: str, error: Mapping[str, Any]) -> str:
         return f"{': '.join([place, *keys[:-1]])}: has no {keys[-1]}; add it"
     if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
         return f"{': '.join([place, *keys[:-1]])}: unknown parameter {keys[-1]}; take it out"
-    told = _TOLD[error["type"]].format(**context)
-    return f"{': '.join([place, *keys])}: {error['input']!r} {told}"
+    problem = _PROBLEMS[error["type"]].format(**context)
+    return f"{': '.join([place, *keys])}: {error['input']!r} {problem}"
 
 
 def load_settings_file(path: Path, kind: type[S]) -> S:

@@ -104,14 +104,14 @@ def _check_status(method: str, url: str, response: requests.Response) -> None:
     status = response.status_code
     if status < 400 or status == 416 or (method == "HEAD" and status in _NO_HEAD):
         return
-    told = f"{status} {response.reason}".strip()
+    answer = f"{status} {response.reason}".strip()
     if status in _RETRIED:
-        raise Unavailable(f"the server answered {told}", _retry_after(response))
+        raise Unavailable(f"the server answered {answer}", _retry_after(response))
     if status in (404, 410):
-        raise KfrecError(f"{url}: not there ({told}); check the source and the names of the files")
+        raise KfrecError(f"{url}: not there ({answer}); check the source and the names of the files")
     if status in (401, 403):
-        raise KfrecError(f"{url}: access denied ({told}); check the permissions, or use a source you may read")
-    raise KfrecError(f"{url}: the server answered {told}; check the source")
+        raise KfrecError(f"{url}: access denied ({answer}); check the permissions, or use a source you may read")
+    raise KfrecError(f"{url}: the server answered {answer}; check the source")
 
 
 def _blocks(response: requests.Response) -> Iterator[bytes]:

@@ -23,7 +23,7 @@ from components.records.encoding import encode_samples, records_room
 from components.records.framing import index_path
 from components.records.layout import Layout
 from components.records.packing import pack_samples, packed_room, varints_room
-from components.tfrecord.parallel import Spares, in_order
+from components.tfrecord.parallel import ArrayPool, in_order
 from components.tfrecord.parts import RowGroup
 from components.tfrecord.permutation import Permutation
 from components.tfrecord.samples import write_varints
@@ -83,7 +83,7 @@ def _shuffle(
             with lock:
                 bar.advance(rows)
 
-        spaces = Spares(lambda: _Space.of(layout, plan))
+        spaces = ArrayPool(lambda: _Space.of(layout, plan))
 
         def spill_group(group: RowGroup) -> None:
             space = spaces.take()
@@ -162,8 +162,8 @@ def _write(spill: Spill, layout: Layout, plan: ShardPlan, files: Sequence[Path],
     """Pass two."""
     packed_bytes = packed_room(plan.bucket_rows, len(layout.features), layout.width)
     record_bytes = records_room(layout, packed_bytes, plan.bucket_rows, plan.samples_per_record)
-    packed_spares = Spares(lambda: np.empty(packed_bytes, np.uint8))
-    record_spares = Spares(lambda: np.empty(record_bytes, np.uint8))
+    packed_spares = ArrayPool(lambda: np.empty(packed_bytes, np.uint8))
+    record_spares = ArrayPool(lambda: np.empty(record_bytes, np.uint8))
 
     def encode(bucket: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
         packed, out = packed_spares.take(), record_spares.take()

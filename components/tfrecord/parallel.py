@@ -32,7 +32,7 @@ def in_order(function: Callable[[T], R], items: Iterable[T], workers: int) -> Ge
                 future.cancel()
 
 
-class Spares(Generic[T]):
+class ArrayPool(Generic[T]):
     """A pool of reusable arrays: allocating fresh memory costs more than the computation in it.
 
     Args:

@@ -66,10 +66,10 @@ def prepare_database(database: Path) -> None:
         with _locked(database):
             _make_ready(database)
     except OSError as error:
-        told = KfrecError(
+        unusable = KfrecError(
             f"{error.filename or database}: MLflow's database cannot be kept here ({error.strerror}); {_ELSEWHERE}"
         )
-        raise explain_os_error(error, database) or told from error
+        raise explain_os_error(error, database) or unusable from error
     except sqlite3.Error as error:
         raise KfrecError(f"{database}: cannot be opened ({error}); {_ELSEWHERE}") from error
 

@@ -78,12 +78,12 @@ def _answered(place: str, status: int, error: Exception) -> KfrecError:
             "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, to one that may write"
         )
     words = _words_of(error)
-    told = f"{place} answered {status}" + (f": {words}" if words else "")
+    answer = f"{place} answered {status}" + (f": {words}" if words else "")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-        return Unreachable(f"{told}; look into the server's log, then run again")
+        return Unreachable(f"{answer}; look into the server's log, then run again")
     if status == HTTPStatus.TOO_MANY_REQUESTS:
-        return Unreachable(f"{told}; run again later")
-    return KfrecError(f"{told}; check that it is the address of an MLflow server")
+        return Unreachable(f"{answer}; run again later")
+    return KfrecError(f"{answer}; check that it is the address of an MLflow server")
 
 
 def _words_of(error: Exception) -> str:

@@ -87,8 +87,8 @@ def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> N
         metrics = {f"{split}_{name}": value for name, value in session.test_score().items()} | {f"{split}_rows": rows}
         log.write([], {name: None if math.isnan(value) else value for name, value in metrics.items()})
         if session.is_first:
-            told = ", ".join(f"{split} {m.label} {metrics[f'{split}_{m.name}']:.4f}" for m in session.task.metrics)
-            print(f"{told}, {rows} samples", flush=True)
+            scores = ", ".join(f"{split} {m.label} {metrics[f'{split}_{m.name}']:.4f}" for m in session.task.metrics)
+            print(f"{scores}, {rows} samples", flush=True)
 
 
 def _require_results_folder(parameters: WorkerParameters, ranks: Ranks) -> None:
@@ -109,7 +109,7 @@ def _open_log(session: Session, seed: int, append: bool = False) -> TrainingLog:
 def _tell(session: Session, log: TrainingLog, measured: Benchmark) -> None:
     log.write([], measured.metrics())
     if session.is_first:
-        print(measured.told(session.parameters.mode), flush=True)
+        print(measured.summary(session.parameters.mode), flush=True)
 
 
 def _find_weights(session: Session) -> tuple[str, Standing] | None:

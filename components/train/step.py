@@ -28,7 +28,7 @@ from components.train.failure import failing_once
 from components.train.launching.arguments import worker_arguments
 from components.train.launching.launch import STAGE, Launcher, LocalLauncher
 from components.train.results import CHECKPOINT, MEASURED, TRAINING, trained_rows
-from components.train.tracked import LOGGED, came_to, track, track_start
+from components.train.tracked import LOGGED, final_metrics, track, track_start
 
 LOG = "worker.log"
 
@@ -95,8 +95,8 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
                 f"{parameters.model_uri}: was not trained on {data.path}; delete it, or run the pipeline again"
             )
         track(tracked, parameters, results)
-        told = json.loads((results / TRAINING).read_text())
-    return _returned(trained.rows, parameters.model_uri, told, _task_of(parameters))
+        training = json.loads((results / TRAINING).read_text())
+    return _returned(trained.rows, parameters.model_uri, training, _task_of(parameters))
 
 
 @contextmanager
@@ -116,11 +116,11 @@ def _task_of(parameters: LaunchParameters) -> TaskDefinition:
 def _returned(
     rows: Mapping[str, int], place: str, results: Mapping[str, Any], task: TaskDefinition
 ) -> Mapping[str, Any]:
-    metrics = came_to(results)
+    metrics = final_metrics(results)
     shown = {f"{split} {m.label}": f"{split}_{m.name}" for m in task.metrics for split in MEASURED}
-    scores = ", ".join(f"{told} {metrics[name]:.4f}" for told, name in shown.items() if metrics.get(name) is not None)
-    told = f"{scores}, {metrics['train_samples_per_second']:,.0f} samples/s; the model is at {place}"
-    return {**rows, "trained_model": place, "metrics": metrics, "told": told}
+    scores = ", ".join(f"{label} {metrics[name]:.4f}" for label, name in shown.items() if metrics.get(name) is not None)
+    summary = f"{scores}, {metrics['train_samples_per_second']:,.0f} samples/s; the model is at {place}"
+    return {**rows, "trained_model": place, "metrics": metrics, "summary": summary}
 
 
 def launcher_of(parameters: LaunchParameters) -> Launcher:

@@ -56,12 +56,12 @@ def track(run: Tracked, parameters: LaunchParameters, folder: Path) -> None:
     for epoch in results["epochs"]:
         known = {name: value for name, value in epoch.items() if name != "epoch" and value is not None}
         run.log_series([(epoch["epoch"], {f"epoch/{name}": value for name, value in known.items()})])
-    run.log_metrics({name: value for name, value in came_to(results).items() if value is not None})
+    run.log_metrics({name: value for name, value in final_metrics(results).items() if value is not None})
     for name in LOGGED:
         run.log_artifact(folder / name, "training")
 
 
-def came_to(results: Mapping[str, Any]) -> dict[str, float | None]:
+def final_metrics(results: Mapping[str, Any]) -> dict[str, float | None]:
     """Scores of the last epoch and the overall speed, from the content of training.json."""
     return scores_of(results["epochs"][-1]) | {name: results[name] for name in _SPEED}
 

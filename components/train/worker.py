@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         ranks.end()
         return 0
     except SharedError as error:
-        return _fail(error, told=ranks.rank == 0)
+        return _fail(error, report=ranks.rank == 0)
     except KfrecError as error:
         return _fail(error)
     except OSError as error:
@@ -103,16 +103,16 @@ def _run(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> None:
 def _out_of_memory(message: str) -> KfrecError:
     """An error that names the tensor, if TensorFlow's message does."""
     found = _TENSOR.search(message)
-    told = _ARRAY.search(message)
-    what = f"a {found[2]} tensor of shape {found[1]} on {found[3]}" if found else told[1] if told else "a step"
+    array = _ARRAY.search(message)
+    what = f"a {found[2]} tensor of shape {found[1]} on {found[3]}" if found else array[1] if array else "a step"
     return KfrecError(
         f"out of memory for {what}; lower global_batch_size or the model's sizes, set amp, or use more workers"
     )
 
 
-def _fail(error: KfrecError, told: bool = True) -> int:
+def _fail(error: KfrecError, report: bool = True) -> int:
     unreachable = isinstance(error, Unreachable)
-    if told:
+    if report:
         emit("error", step="train", message=str(error), **({"unreachable": True} if unreachable else {}))
         print(f"error: train: {error}", file=sys.stderr, flush=True)
     return UNREACHABLE if unreachable else BAD_INPUT
@@ -120,7 +120,7 @@ def _fail(error: KfrecError, told: bool = True) -> int:
 
 def _parser(choice: Mapping[str, str]) -> Parser:
     parser = Parser(
-        told_as="train",
+        shown_as="train",
         prog="python -m components.train.worker",
         description="Train or benchmark a model, as one Horovod process.",
     )

@@ -63,7 +63,7 @@ def blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
 
 
 def _blocks(path: Path, block_bytes: int) -> Generator[Block, None, None]:
-    first_line, told = 1, 0
+    first_line, done = 1, 0
     with pa.OSFile(str(path)) as file, _decompressed(path, file) as stream:
         rest = b""
         while chunk := _read(path, stream.read, block_bytes):
@@ -72,10 +72,10 @@ def _blocks(path: Path, block_bytes: int) -> Generator[Block, None, None]:
                 rest += chunk
                 continue
             text, rest = rest + chunk[:end], chunk[end:]
-            yield Block(text, first_line, file.tell() - told)
-            first_line, told = first_line + text.count(b"\n"), file.tell()
+            yield Block(text, first_line, file.tell() - done)
+            first_line, done = first_line + text.count(b"\n"), file.tell()
         if rest:
-            yield Block(rest, first_line, file.tell() - told)
+            yield Block(rest, first_line, file.tell() - done)
 
 
 def _require_bytes(path: Path) -> None:

@@ -25,10 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (KfrecError, OSError) as error:
-        told = explain_os_error(error) if isinstance(error, OSError) else error
-        if options.debug or told is None:
+        explained = explain_os_error(error) if isinstance(error, OSError) else error
+        if options.debug or explained is None:
             raise
-        print(f"error: {told}", file=sys.stderr)
+        print(f"error: {explained}", file=sys.stderr)
         return 2
     except Stopped as stopped:
         print(stopped, file=sys.stderr)

@@ -91,8 +91,8 @@ class Reconciler:
             else:
                 with locked(self.client, namespace_of(self.client), self.times) as check:
                     self._reconcile(file, irs, changes, check)
-        told = ", ".join(f"{count} {kind}" for kind, count in changes.counts.items()) or "nothing to do"
-        self.tell(f"{'would change: ' if self.dry_run else ''}{told}")
+        counts = ", ".join(f"{count} {kind}" for kind, count in changes.counts.items()) or "nothing to do"
+        self.tell(f"{'would change: ' if self.dry_run else ''}{counts}")
         return changes
 
     def _reconcile(self, file: ScheduleFile, irs: Mapping[Pipeline, str], changes: Changes, check: Check) -> None:
@@ -124,9 +124,9 @@ class Reconciler:
         same = sorted((run for run in runs if run.digest == digest), key=lambda run: not run.enabled)
         kept = same[0].id if same else None
         others = [run for run in runs if run.id != kept]
-        changes.add(self._tell_difference(schedule, ir, same, others))
+        changes.add(self._report_difference(schedule, ir, same, others))
         if same and same[0].enabled is False and not schedule.paused:
-            self._tell_missed(schedule, same[0], zone)
+            self._report_missed(schedule, same[0], zone)
         if self.dry_run:
             return
         if kept is not None:
@@ -182,7 +182,7 @@ class Reconciler:
         if stay := remove(self.client, runs, check):
             self.tell(f"  {stay} older stay{'s' if stay == 1 else ''} paused until its runs have ended")
 
-    def _tell_difference(
+    def _report_difference(
         self, schedule: Schedule, ir: str, same: list[RecurringRun], others: list[RecurringRun]
     ) -> str:
         """Reports the planned change, and returns its kind."""
@@ -205,7 +205,7 @@ class Reconciler:
                 self.tell(f"    {name}: {_short(before.get(name))} -> {_short(value)}")
         return "changed"
 
-    def _tell_missed(self, schedule: Schedule, run: RecurringRun, zone: ZoneInfo) -> None:
+    def _report_missed(self, schedule: Schedule, run: RecurringRun, zone: ZoneInfo) -> None:
         """KFP starts a missed run as soon as the schedule is resumed."""
         ran = (started.scheduled_at or started.created_at for started in runs_of(self.client, run))
         if missed := schedule.missed(zone, max(ran, default=run.created)):

@@ -16,7 +16,7 @@ _SUBJECT_WIDTH = 13
 
 
 @dataclass
-class _Looking:
+class _RunningCheck:
     thread: threading.Thread
     findings: list[Finding] = field(default_factory=list)
     defects: list[Exception] = field(default_factory=list)
@@ -50,11 +50,11 @@ def examine(checks: Sequence[Check[P]], place: P, debug: bool = False, longest: 
 
 def line(subject: str, finding: Finding) -> str:
     """State, subject, finding and remedy."""
-    told = f"{finding.found}; {finding.remedy}" if finding.remedy else finding.found
-    return f"{finding.state:<7}  {subject:<{_SUBJECT_WIDTH}}  {' '.join(told.split())}"
+    text = f"{finding.found}; {finding.remedy}" if finding.remedy else finding.found
+    return f"{finding.state:<7}  {subject:<{_SUBJECT_WIDTH}}  {' '.join(text.split())}"
 
 
-def _start(check: Check[P], place: P) -> _Looking:
+def _start(check: Check[P], place: P) -> _RunningCheck:
     def look() -> None:
         try:
             looking.findings.extend(check.look(place))
@@ -65,9 +65,9 @@ def _start(check: Check[P], place: P) -> _Looking:
                 missing(f"the package {error.name} is not installed", "install kfrec with all its extras (make setup)")
             )
         except Exception as error:
-            told = explain_os_error(error) if isinstance(error, OSError) else None
-            if told is not None:
-                looking.findings.append(Finding(MISSING, str(told)))
+            text = explain_os_error(error) if isinstance(error, OSError) else None
+            if text is not None:
+                looking.findings.append(Finding(MISSING, str(text)))
                 return
             looking.defects.append(error)
             looking.findings.append(
@@ -75,6 +75,6 @@ def _start(check: Check[P], place: P) -> _Looking:
             )
 
     # A daemon thread that still waits for a server does not keep the interpreter alive.
-    looking = _Looking(threading.Thread(target=look, daemon=True))
+    looking = _RunningCheck(threading.Thread(target=look, daemon=True))
     looking.thread.start()
     return looking

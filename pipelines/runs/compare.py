@@ -29,12 +29,12 @@ class Chance:
     """Whether two runs' primary metrics differ significantly.
 
     Attributes:
-        told: one sentence.
+        verdict: one sentence.
         difference: first run minus second; None if unknown.
         more_than_chance: None if unknown.
     """
 
-    told: str
+    verdict: str
     difference: Interval | None = None
     more_than_chance: bool | None = None
 
@@ -67,7 +67,7 @@ class Comparison:
             "metrics": self.metrics,
             "more_than_chance": self.chance.more_than_chance,
             "difference": None if interval is None else vars(interval),
-            "verdict": self.chance.told,
+            "verdict": self.chance.verdict,
         }
         return json.dumps(body, indent=2)
 
@@ -82,7 +82,7 @@ class Comparison:
         last = [("the same", "", ""), *_rows(same)] if everything else []
         widths = [max(len(row[column]) for row in (*rows, *last)) for column in (0, 1)]
         lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {c}".rstrip() for a, b, c in (*rows, *last)]
-        lines[len(rows) : len(rows)] = ["", self.chance.told, ""]
+        lines[len(rows) : len(rows)] = ["", self.chance.verdict, ""]
         hint = "" if everything else f"{len(same)} more are the same; --all shows them"
         return "\n".join((*lines, hint)).rstrip()
 
@@ -162,12 +162,12 @@ def _measured(task: TaskDefinition, first: Artifact, second: Artifact) -> Chance
     interval = task.difference(ours, theirs.values, parameters, _RESAMPLES, CONFIDENCE, 0)
     is_sure = interval.low > 0 or interval.high < 0
     verdict = "more than chance" if is_sure else "no more than chance, because the interval reaches zero"
-    told = (
+    sentence = (
         f"test {task.primary.label} {task.value(ours, parameters):.4f} against {task.value(theirs, parameters):.4f} on "
         f"the same {len(ours.labels):,} samples: a difference of {interval.estimate:+.4f} ({100 * CONFIDENCE:g} % "
         f"interval {interval.low:+.4f} to {interval.high:+.4f}), which is {verdict}"
     )
-    return Chance(told, interval, is_sure)
+    return Chance(sentence, interval, is_sure)
 
 
 def _unknown(why: str) -> Chance:

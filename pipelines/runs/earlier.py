@@ -40,7 +40,7 @@ class Earlier:
         return {name: path for event in self.steps.values() for name, path in event["outputs"].items()}
 
 
-def left_by(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, Any], last: str = "") -> Earlier:
+def finished_steps(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, Any], last: str = "") -> Earlier:
     """The finished steps of a run with valid outputs, up to the first one without.
 
     An output is valid if its files match the checksums in its manifest, and the manifest matches the digests of the

@@ -60,7 +60,7 @@ class RunRecord:
         return self.folder.name
 
     @property
-    def go_on(self) -> str:
+    def resume_command(self) -> str:
         """The command that resumes it."""
         return self.purpose or shlex.join(["kfrec", "run", "--resume", str(self.folder)])
 

@@ -54,7 +54,7 @@ def underway(record: RunRecord) -> Iterator[StepOutput]:
         KfrecError: another process runs it, or it has finished; an error of the block, with the resume command.
     """
     folder, began = record.folder, time.monotonic()
-    earlier, go_on = record.seconds, f"; go on with: {record.go_on}"
+    earlier, resume_command = record.seconds, f"; go on with: {record.resume_command}"
     with held(folder):
         if (folder / RECORD).is_file() and read_record(folder).state == FINISHED:
             raise KfrecError(
@@ -77,15 +77,15 @@ def underway(record: RunRecord) -> Iterator[StepOutput]:
             record.state = FINISHED
         except Stopped as stopped:
             stopped.kept = f" during the step {output.running}" if output.running else ""
-            stopped.kept += f"; its processes were ended, and what is finished is in {folder}{go_on}"
+            stopped.kept += f"; its processes were ended, and what is finished is in {folder}{resume_command}"
             record.state, record.told = STOPPED, str(stopped)
             raise
         except (KfrecError, OSError) as error:
-            told = explain_os_error(error, folder) if isinstance(error, OSError) else error
-            record.state, record.told = FAILED, str(told or error)
-            if told is None:
+            explained = explain_os_error(error, folder) if isinstance(error, OSError) else error
+            record.state, record.told = FAILED, str(explained or error)
+            if explained is None:
                 raise
-            raise KfrecError(f"{told}{go_on}") from error
+            raise KfrecError(f"{explained}{resume_command}") from error
         except BaseException as error:
             record.state, record.told = FAILED, f"{type(error).__name__}: {error}"
             raise
@@ -123,6 +123,6 @@ def _run_folder(workdir: Path) -> Path:
     try:
         folder.mkdir(parents=True)
     except OSError as error:
-        told = KfrecError(f"{folder}: cannot be created ({error.strerror}); choose another workdir")
-        raise explain_os_error(error, folder) or told from error
+        explained = KfrecError(f"{folder}: cannot be created ({error.strerror}); choose another workdir")
+        raise explain_os_error(error, folder) or explained from error
     return folder

@@ -19,7 +19,7 @@ from components.errors import KfrecError
 from components.secrets import without_passwords
 from components.tracking import start_nested, tracked_run
 from pipelines.local import arguments_of, check_environment, train
-from pipelines.runs.earlier import Earlier, left_by
+from pipelines.runs.earlier import Earlier, finished_steps
 from pipelines.runs.record import FAILED, STOPPED, RunRecord, read_record
 from pipelines.runs.underway import begin, tracked_at, underway
 from pipelines.sweep.plan import HELD_OUT, Dimension, Plan
@@ -90,7 +90,7 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
     with underway(record) as output:
         (record.folder / PLAN).write_text(_identity(plan, data))
         source = record if ended and record.steps else data
-        earlier = left_by(source, plan.pipeline, arguments, _LAST) if source else Earlier()
+        earlier = finished_steps(source, plan.pipeline, arguments, _LAST) if source else Earlier()
         output.finished.update({name: dict(event) for name, event in earlier.steps.items()})
         train(plan.pipeline, arguments, record, earlier, output, last=_LAST)
         tfrecord = output.finished["tfrecord"]["outputs"]["tfrecord"]
@@ -193,20 +193,20 @@ def _search(
             trial.report(score, epoch)
             return bool(trial.should_prune())
 
-        told = ", ".join(f"{key}={value}" for key, value in searched.items())
+        values = ", ".join(f"{key}={value}" for key, value in searched.items())
         try:
             found = run_trial(plan.pipeline, given, tfrecord, _folder(record, trial.number), run_id, is_hopeless)
             if found.get(name) is None:
                 raise KfrecError(f"its {name} is not defined on these data")
         except Pruned:
             parent.client.set_tag(run_id, "kfrec.trial.pruned", "true")
-            _tell(f"trial {trial.number:<4} pruned  {told}")
+            _tell(f"trial {trial.number:<4} pruned  {values}")
             raise optuna.TrialPruned from None
         except KfrecError as error:
             trial.set_user_attr(_FAILURE, str(error))
-            _tell(f"trial {trial.number:<4} failed: {error}  {told}")
+            _tell(f"trial {trial.number:<4} failed: {error}  {values}")
             raise
-        _tell(f"trial {trial.number:<4} validation {plan.metric.label} {found[name]:.4f}  {told}")
+        _tell(f"trial {trial.number:<4} validation {plan.metric.label} {found[name]:.4f}  {values}")
         return float(found[name])
 
     left = max(0, plan.trials - _ended(study))

@@ -117,8 +117,8 @@ def _run(
             raise
     if results is None:
         killed = process.returncode == -signal.SIGKILL
-        told = "was killed, probably for too little memory" if killed else "ended without saying why"
-        raise KfrecError(f"{error or told}; its log is {place}")
+        reason = "was killed, probably for too little memory" if killed else "ended without saying why"
+        raise KfrecError(f"{error or reason}; its log is {place}")
     return dict(results)
 
 

@@ -44,14 +44,14 @@ STEP_CASES = [
     for value in bad_values(parameter)
 ]
 _GROUPS = {"dataset": registry.DATASETS, "model_type": registry.MODELS, "task": registry.TASKS}
-# What the data sets, models and tasks that are not the defaults bring to a step.
-BROUGHT_CASES = [
-    pytest.param(name, brought, parameter.name, value, id=f"{name}-{brought}-{parameter.name}={value[:12]}")
+# What the data sets, models and tasks that are not the defaults add to a step.
+ADDED_CASES = [
+    pytest.param(name, added, parameter.name, value, id=f"{name}-{added}-{parameter.name}={value[:12]}")
     for name, step in STEPS.items()
-    if step.brought
-    for brought in registry.names(_GROUPS[step.chosen_by[0]])
-    if brought != vars(step.of())[step.chosen_by[0]]
-    for group in step.brought(brought, *([""] * (len(step.chosen_by) - 1))).parameters
+    if step.added
+    for added in registry.names(_GROUPS[step.chosen_by[0]])
+    if added != vars(step.of())[step.chosen_by[0]]
+    for group in step.added(added, *([""] * (len(step.chosen_by) - 1))).parameters
     for parameter in parameters_of(group)
     for value in bad_values(parameter)
 ]
@@ -83,11 +83,11 @@ def test_a_step_refuses_it(step: str, name: str, value: str, capfd: pytest.Captu
     assert not outcome.surprise(step, name, value.strip())
 
 
-@pytest.mark.parametrize(("step", "brought", "name", "value"), BROUGHT_CASES)
+@pytest.mark.parametrize(("step", "added", "name", "value"), ADDED_CASES)
 def test_a_step_refuses_it_of_any_data_set_model_and_task(
-    step: str, brought: str, name: str, value: str, capfd: pytest.CaptureFixture[str]
+    step: str, added: str, name: str, value: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    chosen = f"--{STEPS[step].chosen_by[0]}={brought}"
+    chosen = f"--{STEPS[step].chosen_by[0]}={added}"
     outcome = run_here([step, *folders_of(step), chosen, f"--{name}={value}"], capfd)
     assert not outcome.surprise(step, name, value.strip())
 

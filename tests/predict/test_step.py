@@ -30,7 +30,7 @@ def test_every_file_of_a_folder_is_scored_and_the_scores_lie_beside_it(served: S
     for _ in range(2):  # the second call reads no scores, and replaces those of the first
         told = run(PredictParameters(MODEL, str(place)), predictions=tmp_path / "out")
     assert (told["rows"], told["rows_with_unknown_ids"]) == (len(rows), 0)
-    assert f"{REGISTERED} version 1 scored {len(rows)} rows" in told["told"]
+    assert f"{REGISTERED} version 1 scored {len(rows)} rows" in told["summary"]
     found = np.r_[
         pd.read_parquet(place / "one.scores.parquet")["probability"],
         pd.read_json(place / "two.scores.jsonl", lines=True)["probability"],

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from dask import dataframe
 
 from components.artifacts.folder import require_listed
-from components.artifacts.remote import at_hand
+from components.artifacts.remote import local_copy
 from components.datasets.amazon_reviews.catalogue import read_catalogue
 from components.datasets.amazon_reviews.popularity import PairCounts, count_pairs
 from components.errors import KfrecError
@@ -123,7 +123,7 @@ def earlier_encoder(place: str, scratch: Path) -> Encoder:
     Raises:
         KfrecError: the vocabulary is missing, or was not written by this step.
     """
-    folder = at_hand(place, scratch / "fetched", WORKFLOW, VOCABULARY)
+    folder = local_copy(place, scratch / "fetched", WORKFLOW, VOCABULARY)
     if not (folder / VOCABULARY).is_dir():
         raise _without_vocabulary(place, folder)
     require_listed(folder, [WORKFLOW, *map(vocabulary_file, NAMES)])

@@ -34,7 +34,7 @@ def find_raw_files(raw: Artifact) -> RawFiles:
 def _find(raw: Artifact, kind: RawKind) -> tuple[Path, ...]:
     found = [path for path in raw.paths("*") if kind.matches(path.name)]
     if not found:
-        raise KfrecError(f"{raw.path}: no {kind.told} here; put the raw files there, as download does")
+        raise KfrecError(f"{raw.path}: no {kind.example} here; put the raw files there, as download does")
     for path in found:
         if path.with_name(f"{path.name}.gz") in found:
             raise KfrecError(f"{path}: also exists as {path.name}.gz; remove one of the two")

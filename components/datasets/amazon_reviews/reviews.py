@@ -40,12 +40,12 @@ def _parse_at_once(text: bytes) -> pa.Table | None:
     lines = text.count(b"\n") + (not text.endswith(b"\n"))
     if table.num_rows != lines or any(column.null_count for column in table.columns):
         return None
-    if any(_needs_a_look(table[name]) for name in ("reviewerID", "asin")):
+    if any(_has_odd_name(table[name]) for name in ("reviewerID", "asin")):
         return None
     return table
 
 
-def _needs_a_look(names: pa.ChunkedArray) -> bool:
+def _has_odd_name(names: pa.ChunkedArray) -> bool:
     return pc.any(pc.or_(pc.equal(names, ""), pc.match_substring(names, "\0"))).as_py()
 
 

@@ -43,7 +43,7 @@ def parse_lines(block: Block) -> tuple[pa.Table, list[BadLine]]:
     table = None if any(odd in block.text for odd in _ODD) else _parse_at_once(block.text)
     if table is not None:
         return table, []
-    good, bad = _sorted_out(block)
+    good, bad = _split_malformed(block)
     table = _parse_at_once(good)
     assert table is not None, "Arrow refuses a line that is well-formed"
     return table, bad
@@ -75,7 +75,7 @@ def logarithms(integers: pa.ChunkedArray | pa.Array) -> pa.Array:
     return pa.array(np.log(np.maximum(numbers, SMALLEST) + 3.0).astype(np.float32))
 
 
-def _sorted_out(block: Block) -> tuple[bytes, list[BadLine]]:
+def _split_malformed(block: Block) -> tuple[bytes, list[BadLine]]:
     """The text of the well-formed lines, and the malformed lines."""
     good, bad = [], []
     for number, line in enumerate(io.BytesIO(block.text), start=block.first_line):

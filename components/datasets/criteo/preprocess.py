@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from components.artifacts.folder import require_listed
-from components.artifacts.remote import at_hand
+from components.artifacts.remote import local_copy
 from components.checks.profile import CATEGORY, NUMBER
 from components.checks.tables import Profiled
 from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERICAL
@@ -114,7 +114,7 @@ def _given(place: str, scratch: Path) -> Path | None:
     """
     if not place:
         return None
-    folder = at_hand(place, scratch, VOCABULARY)
+    folder = local_copy(place, scratch, VOCABULARY)
     if not (folder / VOCABULARY).is_dir():
         raise KfrecError(
             f"{place}: no {VOCABULARY} here; workflow must name an earlier output of this step, or records or a "

@@ -25,7 +25,7 @@ def find_days(raw: Artifact, parameters: Sampling) -> list[Path]:
     """
     found = [path for path in raw.paths("*") if DAYS.matches(path.name)]
     if not found:
-        raise KfrecError(f"{raw.path}: no {DAYS.told} here; put the raw files there, as download does")
+        raise KfrecError(f"{raw.path}: no {DAYS.example} here; put the raw files there, as download does")
     for path in found:
         if path.with_name(f"{path.name}.gz") in found:
             raise KfrecError(f"{path}: also exists as {path.name}.gz; remove one of the two")
@@ -47,11 +47,11 @@ def _number(path: Path) -> int:
 def _chosen(days: Sequence[Path], parameters: Sampling, folder: Path) -> list[Path]:
     numbers = [_number(path) for path in days]
     test = numbers[-1] if parameters.test_day < 0 else parameters.test_day
-    told = f"the days here are {', '.join(map(str, numbers))}"
+    available = f"the days here are {', '.join(map(str, numbers))}"
     if test not in numbers:
-        raise KfrecError(f"parameter test_day={test}: no day_{test} in {folder}; {told}")
+        raise KfrecError(f"parameter test_day={test}: no day_{test} in {folder}; {available}")
     last = numbers.index(test)
     if not last:
-        raise KfrecError(f"parameter test_day={test}: no day before it to train on in {folder}; {told}")
+        raise KfrecError(f"parameter test_day={test}: no day before it to train on in {folder}; {available}")
     first = max(0, last - parameters.train_days) if parameters.train_days else 0
     return list(days[first : last + 1])

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.artifacts.folder import require_listed
-from components.artifacts.remote import at_hand
+from components.artifacts.remote import local_copy
 from components.datasets.outbrain.division import Division
 from components.datasets.outbrain.positions import Positions
 from components.datasets.outbrain.statistics import AGES, COUNTED, RATED, Counts, Fitted, outside
@@ -60,7 +60,7 @@ def read_fitted(place: str, scratch: Path) -> Fitted:
     Raises:
         KfrecError: files are missing, or were not written by this step.
     """
-    folder = at_hand(place, scratch, VOCABULARY)
+    folder = local_copy(place, scratch, VOCABULARY)
     if not (folder / _SCALARS).is_file():
         raise KfrecError(
             f"{place}: no {_SCALARS} here; workflow must name an earlier output of this step for outbrain, or records "

@@ -191,13 +191,13 @@ def _judge(joined: Sequence[Joined], clicks: Path, limit: float, quarantine: Pat
         lines = "".join(f"{display},{reason}\n" for display, reason in sorted(left_out))
         (quarantine / "displays.csv").write_text(f"display_id,reason\n{lines}")
         display, reason = min(left_out)
-        told = f"{clicks}: {len(left_out)} of {displays} displays do not have one event and one click"
+        summary = f"{clicks}: {len(left_out)} of {displays} displays do not have one event and one click"
         if len(left_out) > limit * displays:
             raise KfrecError(
-                f"{told}, the first is display {display} ({reason}); correct the files, or raise malformed_limit "
+                f"{summary}, the first is display {display} ({reason}); correct the files, or raise malformed_limit "
                 f"({limit:g}) to leave them out"
             )
-        print(f"{told}; they are left out, see quarantine/displays.csv", flush=True)
+        print(f"{summary}; they are left out, see quarantine/displays.csv", flush=True)
     if unknown := sum(part.unknown_ads for part in joined):
         print(f"{unknown} clicks are of ads that {ADS} does not describe; their features are 0", flush=True)
     return displays, len(left_out)

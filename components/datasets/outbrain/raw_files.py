@@ -85,7 +85,7 @@ def find_raw_files(raw: Artifact) -> dict[str, Path]:
     for kind in CONTRACT.kinds:
         found = [path for path in raw.paths("*") if kind.matches(path.name)]
         if not found:
-            raise KfrecError(f"{raw.path}: no {kind.told} here; put all raw files there, as download does")
+            raise KfrecError(f"{raw.path}: no {kind.example} here; put all raw files there, as download does")
         if len(found) > 1:
             raise KfrecError(f"{found[0]}: also exists as {found[1].name}; remove one of the two")
         files[kind.name] = found[0]

@@ -92,7 +92,7 @@ class ByTime:
 
 
 @dataclass(frozen=True)
-class ByChance:
+class AtRandom:
     """A random share of the rows, or of the groups where there are any, is the test split."""
 
     __pydantic_config__ = _PART
@@ -169,4 +169,4 @@ class Group:
 
 
 Treatment = Annotated[Numeric | Categorical | Multihot | Group, Field(discriminator="role")]
-Split = Annotated[ByFiles | ByColumn | ByTime | ByChance, Field(discriminator="by")]
+Split = Annotated[ByFiles | ByColumn | ByTime | AtRandom, Field(discriminator="by")]

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.artifacts.folder import require_listed
-from components.artifacts.remote import at_hand
+from components.artifacts.remote import local_copy
 from components.datasets.tabular.entries import Numeric
 from components.datasets.tabular.schema import Source
 from components.datasets.tabular.statistics import NumberStatistics
@@ -140,7 +140,7 @@ def read_fitted(place: str, sources: Sequence[Source], scratch: Path) -> Fitted:
     Raises:
         KfrecError: there are none, or they were fitted for another schema.
     """
-    folder = at_hand(place, scratch / "fetched", VOCABULARY)
+    folder = local_copy(place, scratch / "fetched", VOCABULARY)
     if not (folder / VOCABULARY).is_dir():
         raise KfrecError(f"parameter workflow: {place}: no {VOCABULARY} here; {_REMEDY}")
     named = [source.name for source in sources if source.vocabulary]

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.datasets.tabular.conversion import Refusals
-from components.datasets.tabular.entries import ByChance, ByColumn, ByTime
+from components.datasets.tabular.entries import AtRandom, ByColumn, ByTime
 from components.datasets.tabular.schema import TableSchema
 from components.datasets.tabular.values import is_among, texts, times
 from components.errors import KfrecError
@@ -55,7 +55,7 @@ class Splitter:
             found, wrong = times(rows.column(split.column), missing)
             refusals.add(wrong | np.isnan(found), split.column, "no time")
             return TIME, pa.array(found)
-        if isinstance(split, ByChance):
+        if isinstance(split, AtRandom):
             drawn = draws(np, self._seed, _STREAM, keys, np.zeros_like(keys), np.zeros_like(keys), 1)[:, 0]
             return TEST, pa.array(drawn < np.uint64(split.share * 2.0**64))
         return TEST, pa.array(np.full(len(rows), file_split == "test"))

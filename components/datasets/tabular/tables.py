@@ -112,15 +112,15 @@ def _csv(path: Path, schema: TableSchema, place: str) -> Iterator[Batch]:
                     strings_can_be_null=False,
                 ),
             )
-            line, told = 1 if schema.names else 2, 0
+            line, done = 1 if schema.names else 2, 0
             for rows in reader:
                 bad = _up_to(line + len(rows), invalid)
                 numbers = np.arange(line, line + len(rows) + len(bad))
                 line += len(numbers)
                 lines = np.setdiff1d(numbers, [row.number for row in bad])
                 renamed = pa.RecordBatch.from_arrays(rows.columns, names=list(wanted.values()))
-                yield Batch(renamed, lines, [_bad_line(row, len(header)) for row in bad], tell() - told)
-                told = tell()
+                yield Batch(renamed, lines, [_bad_line(row, len(header)) for row in bad], tell() - done)
+                done = tell()
             if invalid:
                 yield Batch(
                     _nothing(wanted.values()), np.zeros(0, np.int64), [_bad_line(row, len(header)) for row in invalid]

@@ -16,7 +16,7 @@ _FLOAT = 4
 
 
 @dataclass(frozen=True)
-class Wish:
+class Requirements:
     """The user's requirements for table placement.
 
     Attributes:
@@ -49,7 +49,7 @@ def read_named(text: str) -> dict[str, tuple[str, bool]]:
 
 
 def plan_tables(
-    title: str, tables: Sequence[Requested], ranks: int, wish: Wish, copies: float = 1.0
+    title: str, tables: Sequence[Requested], ranks: int, wish: Requirements, copies: float = 1.0
 ) -> dict[str, Placement]:
     """Places tables.
 
@@ -70,7 +70,7 @@ def plan_tables(
     Raises:
         KfrecError: an unknown table, columns that are not divisible by the ranks, or too little memory.
     """
-    kinds = {table.name: _wished(table, wish) for table in tables}
+    kinds = {table.name: _placed_by_user(table, wish) for table in tables}
     _require_known(tables, wish)
     if ranks == 1:
         kinds = {name: (REPLICATED, on_host) for name, (_, on_host) in kinds.items()}
@@ -91,7 +91,7 @@ def plan_tables(
     raise KfrecError(_does_not_fit(title, by_size, tries[-1], ranks, limit, copies))
 
 
-def _wished(table: Requested, wish: Wish) -> tuple[str, bool]:
+def _placed_by_user(table: Requested, wish: Requirements) -> tuple[str, bool]:
     return wish.named.get(_short(table), (wish.kind, False))
 
 
@@ -103,7 +103,7 @@ def _bytes(table: Requested) -> int:
     return _FLOAT * table.rows * table.width
 
 
-def _require_known(tables: Sequence[Requested], wish: Wish) -> None:
+def _require_known(tables: Sequence[Requested], wish: Requirements) -> None:
     known = list(dict.fromkeys(map(_short, tables)))
     for name in wish.named:
         if name not in known:

@@ -117,11 +117,11 @@ def _await_workers(
     Raises:
         KfrecError: they have not connected in time, or cannot start.
     """
-    told: set[str] = set()
+    reported: set[str] = set()
 
     def say(text: str) -> None:
-        if text not in told:
-            told.add(text)
+        if text not in reported:
+            reported.add(text)
             tell(text)
 
     until = time.monotonic() + longest

@@ -22,7 +22,7 @@ from components.steps.catalog.training import LaunchParameters, WorkerParameters
 from components.steps.parameter import joined
 
 
-class Brought(NamedTuple):
+class AddedParameters(NamedTuple):
     """The parameters that a data set, model or task adds to a step.
 
     Attributes:
@@ -34,10 +34,10 @@ class Brought(NamedTuple):
     defaults: Mapping[str, Any] = MappingProxyType({})
 
 
-def _brought_by_model(name: str, judge: str) -> Brought:
+def _added_by_model(name: str, judge: str) -> AddedParameters:
     """The model's parameters, and those that the task has for the train step; an empty task is the model's own."""
     definition = model(name)
-    return Brought((definition.parameters, task(judge or definition.task).training), definition.defaults)
+    return AddedParameters((definition.parameters, task(judge or definition.task).training), definition.defaults)
 
 
 def worker_parameters(model_type: str, task: str = "") -> type:
@@ -46,17 +46,17 @@ def worker_parameters(model_type: str, task: str = "") -> type:
     Raises:
         KfrecError: there is no such model or task.
     """
-    return _joined_by({"model_type": model_type, "task": task}, _brought_by_model, WorkerParameters)
+    return _joined_by({"model_type": model_type, "task": task}, _added_by_model, WorkerParameters)
 
 
-def _joined_by(chosen: Mapping[str, str], brought: Callable[..., Brought], own: type) -> type:
+def _joined_by(chosen: Mapping[str, str], added: Callable[..., AddedParameters], own: type) -> type:
     try:
-        parameters, defaults = brought(*chosen.values())
+        parameters, defaults = added(*chosen.values())
         return joined(*parameters, own, defaults=tuple(defaults.items()))
     except KfrecError as error:
         first = next(iter(chosen))
-        told = ", ".join(f"{parameter}={name!r}" for parameter, name in chosen.items() if name or parameter == first)
-        raise KfrecError(f"parameter {told}: {error}") from None
+        choices = ", ".join(f"{parameter}={name!r}" for parameter, name in chosen.items() if name or parameter == first)
+        raise KfrecError(f"parameter {choices}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Step:
         results: its other return values, name to type; outputs of its KFP component.
         shown: outputs of its KFP component that the UI draws, name to KFP's type; its module ``visualise`` fills them.
         chosen_by: the parameters that select a data set, model or task with its own parameters, such as model_type.
-        brought: takes their values and returns these parameters.
+        added: takes their values and returns these parameters.
         varying: patterns of output files that differ between otherwise equal runs (times, paths, run ids, versions,
             graph names); a star matches slashes, too.
     """
@@ -87,7 +87,7 @@ class Step:
     results: dict[str, type] = field(default_factory=dict)
     shown: dict[str, str] = field(default_factory=dict)
     chosen_by: tuple[str, ...] = ()
-    brought: Callable[..., Brought] | None = None
+    added: Callable[..., AddedParameters] | None = None
     varying: tuple[str, ...] = ()
 
     def parameters(self, chosen: Mapping[str, Any] | None = None) -> type:
@@ -99,11 +99,11 @@ class Step:
         Raises:
             KfrecError: nothing has that name.
         """
-        if self.brought is None:
+        if self.added is None:
             return self.own
         defaults = {field.name: field.default for field in dataclasses.fields(self.own)}
         names = {name: str((chosen or {}).get(name, defaults[name])) for name in self.chosen_by}
-        return _joined_by(names, self.brought, self.own)
+        return _joined_by(names, self.added, self.own)
 
     def of(self, **values: Any) -> Any:
         """Its parameters with these values, unchecked."""
@@ -128,24 +128,24 @@ STEPS: dict[str, Step] = {
               "warm_start_path": str, "reference_profile": str}),
         Step("download", "Fetch raw files, or generate synthetic ones.",
              DownloadParameters, {}, {"raw": RAW}, (),
-             {}, {}, ("dataset",), lambda name: Brought((dataset(name).generation,))),
+             {}, {}, ("dataset",), lambda name: AddedParameters((dataset(name).generation,))),
         Step("preprocess", "Convert raw files to training samples with NVTabular.",
              PreprocessParameters, {"raw": RAW}, {"parquet": PARQUET}, ("train", "test"),
-             {}, {}, ("dataset",), lambda name: Brought((dataset(name).sampling,))),
+             {}, {}, ("dataset",), lambda name: AddedParameters((dataset(name).sampling,))),
         Step("tfrecord", "Convert samples in parquet to shuffled TFRecord files.",
              TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}, ("train", "test")),
         Step("train", "Train a model with Horovod and export it.",
              LaunchParameters, {"tfrecord": TFRECORD}, {"model": MODEL}, ("train",),
-             {"trained_model": str, "metrics": dict}, {}, ("model_type", "task"), _brought_by_model,
+             {"trained_model": str, "metrics": dict}, {}, ("model_type", "task"), _added_by_model,
              ("training.json", "parameters.json", "log.json", "worker.log", "checkpoint/*", "saved_model/*.pb")),
         Step("evaluate", "Score the test split and report metrics.",
              EvaluateParameters, {"tfrecord": TFRECORD, "model": MODEL}, {"evaluation": EVALUATION}, ("test",),
              {}, {"metrics": "Metrics", "classification_metrics": "ClassificationMetrics", "report": "HTML"},
-             ("task",), lambda name: Brought((task(name).evaluation,)), ("report.html",)),
+             ("task",), lambda name: AddedParameters((task(name).evaluation,)), ("report.html",)),
         Step("register", "Register the model and promote it if it beats the champion.",
              RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
              {"registration": REGISTRATION}, ("models",),
-             {}, {"decision": "HTML"}, ("task",), lambda name: Brought((task(name).decision,)),
+             {}, {"decision": "HTML"}, ("task",), lambda name: AddedParameters((task(name).decision,)),
              ("registration.json", "decision.html")),
         Step("predict", "Score files of raw rows with a registered model.",
              PredictParameters, {}, {"predictions": PREDICTIONS}, ("rows",)),

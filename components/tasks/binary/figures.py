@@ -87,10 +87,10 @@ def _calibration(curve: Mapping[str, Any], metrics: Mapping[str, Any]) -> Figure
         Line("model", predicted, observed, dots=True),
     ]
     ratio = metrics["test_calibration_ratio"]
-    told = "as many clicks as predicted"
+    balance = "as many clicks as predicted"
     if ratio is not None and abs(ratio - 1) >= 0.005:
-        told = f"{abs(ratio - 1):.1%} {'more' if ratio > 1 else 'fewer'} clicks than predicted"
-    note = f"Each dot is a bin of equally many samples. Overall there were {told}."
+        balance = f"{abs(ratio - 1):.1%} {'more' if ratio > 1 else 'fewer'} clicks than predicted"
+    note = f"Each dot is a bin of equally many samples. Overall there were {balance}."
     chart = line_chart(lines, Axis("predicted", 0, top), Axis("observed", 0, top))
     return Figure(f"Calibration, error {curve['error']:.3f}", chart, note)
 

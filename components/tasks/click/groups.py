@@ -66,7 +66,7 @@ def _by_category(scores: Scores, users: np.ndarray | None) -> list[dict[str, Any
     rank = np.full(len(ids), len(chosen))
     rank[chosen] = np.arange(len(chosen))
     names = scores.names.get("category", {})
-    told: list[dict[str, Any]] = [{"category": names.get(each, f"id {each}")} for each in ids[chosen].tolist()]
-    told.append({"category": "others", "pooled": len(ids) - len(chosen)})
+    titles: list[dict[str, Any]] = [{"category": names.get(each, f"id {each}")} for each in ids[chosen].tolist()]
+    titles.append({"category": "others", "pooled": len(ids) - len(chosen)})
     groups = auc_by_group(scores.labels, scores.values, rank[place], users)
-    return [{**name, **group} for name, group in zip(told, groups, strict=False)]
+    return [{**name, **group} for name, group in zip(titles, groups, strict=False)]

@@ -111,7 +111,7 @@ class Checkpoints:
             KfrecError: a file is damaged.
         """
         sharded = {*self.layout, *read_standing(path).tables}
-        with _damage_told(path):
+        with _explaining_damage(path):
             self._without(sharded).restore(path).assert_existing_objects_matched()
         assert self._state.standing is not None
         return self._state.standing, self._state.totals
@@ -126,7 +126,7 @@ class Checkpoints:
         Raises:
             KfrecError: a file is missing or damaged.
         """
-        with _damage_told(path):
+        with _explaining_damage(path):
             read_parts(path, standing.tables, self._variables)
 
 
@@ -137,7 +137,7 @@ def find_checkpoint(path: str) -> str:
         KfrecError: there is no checkpoint.
     """
     for folder in (Path(path), Path(path) / CHECKPOINT):
-        with _damage_told(f"{folder}/checkpoint"):
+        with _explaining_damage(f"{folder}/checkpoint"):
             latest = tf.train.latest_checkpoint(str(folder)) if folder.is_dir() else None
         if latest is not None:
             return latest
@@ -178,7 +178,7 @@ def restore_weights(prefix: str, standing: Standing, model: Model) -> None:
     variables = _scored(model, standing)
     sharded = {*layout_of(variables), *standing.tables}
     whole = {path: variable for path, variable in variables.items() if path not in sharded}
-    with _damage_told(prefix):
+    with _explaining_damage(prefix):
         tf.train.Checkpoint(**tree_of(whole)).restore(prefix).expect_partial()
 
 
@@ -188,7 +188,7 @@ def restore_tables(prefix: str, standing: Standing, model: Model) -> None:
     Raises:
         KfrecError: a file is missing or damaged.
     """
-    with _damage_told(prefix):
+    with _explaining_damage(prefix):
         read_parts(prefix, standing.tables, _scored(model, standing))
 
 
@@ -200,7 +200,7 @@ def _scored(model: Model, standing: Standing) -> dict[str, tf.Variable]:
 
 
 @contextmanager
-def _damage_told(prefix: str) -> Iterator[None]:
+def _explaining_damage(prefix: str) -> Iterator[None]:
     """Turns TensorFlow's exceptions for a truncated or overwritten checkpoint into one line."""
     try:
         yield

@@ -61,13 +61,13 @@ def warm_start(place: str, folder: Path, model: Model, spec: FeatureSpec) -> int
     carried = 0
     for variable, other in zip(mine, others, strict=True):
         if variable.ref() in tables:
-            carried += _carry_over(model, variable, other, spec, known, folder)
+            carried += _copy_rows(model, variable, other, spec, known, folder)
         else:
             variable.assign(other.read())
     return carried
 
 
-def _carry_over(
+def _copy_rows(
     model: Model, variable: tf.Variable, other: Weight, spec: FeatureSpec, known: FeatureSpec, folder: Path
 ) -> int:
     """Copies rows of ``other`` into its counterpart ``variable``, table by table; returns the number of rows."""

@@ -56,7 +56,7 @@ class Benchmark:
     def metrics(self) -> dict[str, float]:
         return asdict(self)
 
-    def told(self, mode: str) -> str:
+    def summary(self, mode: str) -> str:
         return (
             f"{mode} benchmark of {self.steps} steps: "
             f"{self.throughput:,.0f} samples/s (std {self.throughput_std:,.0f}), "

@@ -11,7 +11,7 @@ from components.feature_spec import FeatureSpec
 from components.models import Model, ModelDefinition, build_model
 from components.models.tables.making import PlacedTables, Survey, tables_made_by
 from components.models.tables.placement import RANK, REPLICATED, Placement
-from components.models.tables.plan import AUTO, Wish, plan_tables, read_named
+from components.models.tables.plan import AUTO, Requirements, plan_tables, read_named
 from components.steps.parameter import bytes_of
 from components.train.loop.memory import available_bytes, require_memory
 from components.train.loop.ranks import Ranks
@@ -55,11 +55,11 @@ def build_placed(
     if ranks.size == 1 and not named and memory is None:
         return build_model(parameters, spec, seed=seed)
     kind = REPLICATED if parameters.xla and parameters.table_placement == AUTO else parameters.table_placement
-    wish = Wish(kind, named, memory)
+    wish = Requirements(kind, named, memory)
     placements = plan_tables(definition.title, survey.requested, ranks.size, wish, copies)
-    told = _told(placements, ranks.size)
-    if told and ranks.rank == 0:
-        print(told, flush=True)
+    line = _sharded_tables(placements, ranks.size)
+    if line and ranks.rank == 0:
+        print(line, flush=True)
     with tables_made_by(PlacedTables(placements, ranks)):
         return build_model(parameters, spec, seed=seed)
 
@@ -82,7 +82,7 @@ def surveyed(definition: ModelDefinition, parameters: Any, spec: FeatureSpec) ->
     return survey, total / survey.bytes if survey.bytes else 1.0
 
 
-def _told(placements: dict[str, Placement], ranks: int) -> str:
+def _sharded_tables(placements: dict[str, Placement], ranks: int) -> str:
     """One line that names the sharded tables; empty if there are none."""
     sharded = {name: placement for name, placement in placements.items() if placement.kind != REPLICATED}
     if not sharded:

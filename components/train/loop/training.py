@@ -137,9 +137,9 @@ class Training:
         if exchange and self._session.is_first:
             rows = [name for name, how in exchange.items() if how == "rows"]
             whole = f"{len(exchange) - len(rows)} of {len(exchange)}"
-            told = f"gradients of {whole} tables are summed whole over {self._ranks.size} ranks"
+            line = f"gradients of {whole} tables are summed whole over {self._ranks.size} ranks"
             named = ", ".join(rows[:5]) + (", ..." if len(rows) > 5 else "")
-            print(told + (f"; exchanged by rows: {named}" if rows else ""), flush=True)
+            print(line + (f"; exchanged by rows: {named}" if rows else ""), flush=True)
         return exchange
 
     def _warm_start(self) -> None:
@@ -241,7 +241,7 @@ class Training:
         self._save()
         if self._session.is_first:
             emit("epoch", epoch=standing.epoch, metrics={n: value for n, value in result.items() if n != "epoch"})
-            print(_told(result, self._parameters.epochs, self._session.task), flush=True)
+            print(_epoch_line(result, self._parameters.epochs, self._session.task), flush=True)
 
     def _save(self) -> None:
         totals, checkpoints = self._totals(), self._checkpoints
@@ -256,7 +256,7 @@ class Training:
         return [total.numpy() for total in self._ranks.sum(self._metrics.totals(self._ranks), name="training_metrics")]
 
 
-def _told(result: dict[str, Any], epochs: int, task: TaskDefinition) -> str:
+def _epoch_line(result: dict[str, Any], epochs: int, task: TaskDefinition) -> str:
     """The summary line of an epoch."""
     shown = {"train loss": result["train_loss"]} | {
         f"{split} {metric.label}": result[f"{split}_{metric.name}"]

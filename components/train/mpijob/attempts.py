@@ -63,7 +63,7 @@ class Attempts:
                 self._cluster.delete(_name(job))
             if existing and _number(existing[-1]) > self._last:
                 self._last = _number(existing[-1])
-                if self._goes_on(existing[-1]):
+                if self._adopt(existing[-1]):
                     return existing[-1]
             if (created := self._created(self._last + 1)) is not None:
                 self._last += 1
@@ -91,7 +91,7 @@ class Attempts:
         """The jobs of this training, newest last."""
         return sorted(self._cluster.objects(f"{TRAINING_LABEL}={self._training}"), key=_number)
 
-    def _goes_on(self, found: Json) -> bool:
+    def _adopt(self, found: Json) -> bool:
         """Whether to follow an existing job; deletes a failed one."""
         name = _name(found)
         if found["metadata"].get("deletionTimestamp"):

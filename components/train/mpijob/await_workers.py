@@ -32,8 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     silent = await_hosts(hosts_in(Path(os.environ.get(_VARIABLE, _FILE))), options.port, options.seconds)
     if silent:
-        told = "; ".join(f"{host}: {reason}" for host, reason in silent.items())
-        print(f"workers do not answer on port {options.port} after {options.seconds:.0f} s: {told}", file=sys.stderr)
+        reasons = "; ".join(f"{host}: {reason}" for host, reason in silent.items())
+        print(f"workers do not answer on port {options.port} after {options.seconds:.0f} s: {reasons}", file=sys.stderr)
         return _UNREACHED
     sys.stdout.flush()
     os.execvp(options.command[0], options.command)

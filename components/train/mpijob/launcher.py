@@ -61,7 +61,7 @@ class MpiJobLauncher:
     ) -> None:
         self._cluster, self._training, self._owner, self._tell = cluster, training, owner, tell
         self._parameters, self._settings, self._pace = parameters, settings, pace or Pace()
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:
         """See :class:`components.train.launching.launch.Launcher`; failures are reported in one line.
@@ -107,7 +107,7 @@ class MpiJobLauncher:
             if relay.error is not None and not unreachable:
                 raise TrainingFailed(str(relay.error))
             if failures > self._parameters.restarts:
-                message = f"MPIJob {name} failed: {failure}{self._so_often(failures)}"
+                message = f"MPIJob {name} failed: {failure}{self._failure_count(failures)}"
                 raise Unreachable(message) if unreachable else TrainingFailed(message)
             if clock.seconds >= self._parameters.deadline:
                 raise TrainingFailed(
@@ -162,23 +162,23 @@ class MpiJobLauncher:
             return str(relay.error)
         if (pod := failed_pod(pods)) is not None and exit_of(pod):
             # An evicted pod has no log.
-            diagnosed("the log", lambda: self._tell_tail(pod["metadata"]["name"]), self._say)
+            diagnosed("the log", lambda: self._print_tail(pod["metadata"]["name"]), self._say)
         if (condition(job, "Failed") or {}).get("reason") == "DeadlineExceeded":
             raise TrainingFailed(f"MPIJob {name} failed: {reason}; raise deadline")
         if bad_input(pods):
             raise TrainingFailed(f"MPIJob {name} failed: {reason}; a worker received invalid input, see its last lines")
         return reason
 
-    def _tell_tail(self, pod: str) -> None:
+    def _print_tail(self, pod: str) -> None:
         for line in self._cluster.log(pod, follow=False, tail=_TAIL_LINES):
             self._tell(f"{pod}: {line.partition(' ')[2]}")
 
-    def _so_often(self, failures: int) -> str:
+    def _failure_count(self, failures: int) -> str:
         return f"; {failures} jobs have failed, raise restarts for more" if failures > 1 else ""
 
     def _say(self, text: str) -> None:
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._reported:
+            self._reported.add(text)
             self._tell(text)
 
     def _explained(self, refused: Refused) -> str:

@@ -26,9 +26,9 @@ def outcome(job: Json) -> str | None:
 
 def failed_pod(pods: Sequence[Json]) -> Json | None:
     """The pod that best explains a failure: a killed or evicted worker, else the newest failed launcher."""
-    told = [pod for pod in pods if exit_of(pod)]
-    workers = [pod for pod in told if _role(pod) == WORKER]
-    return workers[0] if workers else told[-1] if told else None
+    exited = [pod for pod in pods if exit_of(pod)]
+    workers = [pod for pod in exited if _role(pod) == WORKER]
+    return workers[0] if workers else exited[-1] if exited else None
 
 
 def lost_worker(pods: Sequence[Json], known: Mapping[str, str]) -> str:

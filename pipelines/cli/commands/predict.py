@@ -36,5 +36,5 @@ def execute(options: argparse.Namespace) -> int:
         replacing(target, [source], named.raw.outputs) as partial,
     ):
         counts = score_file(named.raw, rows_file(source), partial, rows_file(target), rows, f"scoring {source.name}")
-    print(f"{named.told}: {counts.told}\n{target}")
+    print(f"{named.description}: {counts.summary}\n{target}")
     return 0

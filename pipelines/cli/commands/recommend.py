@@ -56,7 +56,7 @@ def execute(options: argparse.Namespace) -> int:
             ):
                 for batch in found.to_batches():
                     writer.write(batch)
-    print(f"{named.told}: {len(candidates):,} candidates for {options.user} after {len(history)} items")
+    print(f"{named.description}: {len(candidates):,} candidates for {options.user} after {len(history)} items")
     if unknown:
         print(f"{unknown} ids of the user and the history are unknown to the model")
     names = found.column_names[:3]

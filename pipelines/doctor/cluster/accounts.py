@@ -35,21 +35,21 @@ def look(place: Place) -> Iterator[Finding]:
 
 
 def _pull_secret(place: Place, namespace: str, name: str, named_by: str, registry: str) -> Finding:
-    told = f"pull secret {name}, named by {named_by}"
+    subject = f"pull secret {name}, named by {named_by}"
     make = f"kubectl -n {namespace} create secret docker-registry {name} --docker-server={registry or 'REGISTRY'} ..."
     try:
         secret = place.api.object("secrets", name, namespace)
     except Refused as no:
-        return note(f"{told}, may not be looked up ({no.status})")
+        return note(f"{subject}, may not be looked up ({no.status})")
     if secret is None:
-        return missing(f"{told}, is not in {namespace}", make)
+        return missing(f"{subject}, is not in {namespace}", make)
     file = _FILES.get(secret.get("type", ""))
     if file is None or file not in (secret.get("data") or {}):
-        return missing(f"{told}, is of type {secret.get('type')}, not a pull secret", f"recreate it: {make}")
+        return missing(f"{subject}, is of type {secret.get('type')}, not a pull secret", f"recreate it: {make}")
     known = _registries(secret["data"][file], file)
     if registry and known and registry not in known:
-        return note(f"{told}, is for {', '.join(sorted(known))}, not for {registry}", f"make one for it: {make}")
-    return ok(f"{told}, is there")
+        return note(f"{subject}, is for {', '.join(sorted(known))}, not for {registry}", f"make one for it: {make}")
+    return ok(f"{subject}, is there")
 
 
 def _registries(encoded: str, file: str) -> set[str]:

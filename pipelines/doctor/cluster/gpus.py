@@ -34,9 +34,10 @@ def look(place: Place) -> Iterator[Finding]:
             )
     wanted = place.job.node_selector
     if wanted and not any(wanted.items() <= (node["metadata"].get("labels") or {}).items() for node in nodes):
-        told = ", ".join(f"{label}={value}" for label, value in wanted.items())
+        labels = ", ".join(f"{label}={value}" for label, value in wanted.items())
         yield note(
-            f"no node has the labels of mpijob.yaml ({told})", "correct node_selector, unless nodes come when asked for"
+            f"no node has the labels of mpijob.yaml ({labels})",
+            "correct node_selector, unless nodes come when asked for",
         )
 
 

@@ -52,8 +52,8 @@ def _finding(name: str, where: str, nodes: Sequence[Mapping[str, Any]] | None) -
     held = [names for node in nodes or () if (names := _names(node, name))]
     digests = sorted({each.partition("@sha256:")[2][:12] for names in held for each in names if "@sha256:" in each})
     if held:
-        told = f" (sha256:{', '.join(digests)})" if digests else ""
-        return ok(f"{name}: on {len(held)} of {len(nodes or ())} nodes{told}")
+        suffix = f" (sha256:{', '.join(digests)})" if digests else ""
+        return ok(f"{name}: on {len(held)} of {len(nodes or ())} nodes{suffix}")
     if "/" in name:
         return ok(f"{name}: pulled when first needed")
     remedy = f"set {where}"

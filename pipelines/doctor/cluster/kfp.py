@@ -10,7 +10,7 @@ from pipelines.cluster.connection import ENDPOINT, ask, version_in
 from pipelines.cluster.removal import ORPHANS
 from pipelines.doctor.cluster.api import TIMEOUT
 from pipelines.doctor.cluster.place import Place
-from pipelines.doctor.cluster.services import seen_from_outside
+from pipelines.doctor.cluster.services import service_state
 from pipelines.doctor.finding import Finding, missing, note, ok
 
 # Older servers do not replace the placeholder of the run id: all runs share one literal text.
@@ -24,7 +24,7 @@ def look(place: Place) -> Iterator[Finding]:
     if not place.endpoint:
         yield missing("no address of KFP's API", f"give --endpoint URL or set {ENDPOINT}")
         return
-    if (finding := seen_from_outside(place, place.endpoint, _FORWARD)) is not None:
+    if (finding := service_state(place, place.endpoint, _FORWARD)) is not None:
         yield finding
         return
     health = ask(place.endpoint, timeout=TIMEOUT)
@@ -41,20 +41,20 @@ def look(place: Place) -> Iterator[Finding]:
 
 def _version(endpoint: str, health: Mapping[str, Any]) -> Finding:
     version = version_in(health)
-    told = f"{health.get('tag_name') or 'no version'} at {endpoint}"
+    shown = f"{health.get('tag_name') or 'no version'} at {endpoint}"
     if version is None:
         return note(
-            f"{told}: KFP does not report its version",
+            f"{shown}: KFP does not report its version",
             "check that it is 2.5 or newer; a schedule that is replaced stays paused until its runs have ended",
         )
     if version < _OLDEST:
         return missing(
-            f"{told}: KFP before 2.5 gives every run the same literal run id",
+            f"{shown}: KFP before 2.5 gives every run the same literal run id",
             "upgrade Kubeflow Pipelines to 2.5 or newer",
         )
     if version < ORPHANS:
-        return ok(f"{told}; a schedule that is replaced stays paused until its runs have ended (at once from 2.16)")
+        return ok(f"{shown}; a schedule that is replaced stays paused until its runs have ended (at once from 2.16)")
     if health.get("pipeline_store") == "kubernetes":
-        return ok(f"{told}; replaces schedules at once; keeps pipelines as Kubernetes objects")
+        return ok(f"{shown}; replaces schedules at once; keeps pipelines as Kubernetes objects")
     native = "; can keep pipelines as Kubernetes objects" if version >= _NATIVE else ""
-    return ok(f"{told}; replaces schedules at once{native}")
+    return ok(f"{shown}; replaces schedules at once{native}")

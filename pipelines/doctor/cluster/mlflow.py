@@ -12,7 +12,7 @@ from components.secrets import without_password
 from components.tracking.store import prepare
 from pipelines.doctor.cluster.api import TIMEOUT
 from pipelines.doctor.cluster.place import Place
-from pipelines.doctor.cluster.services import seen_from_outside
+from pipelines.doctor.cluster.services import service_state
 from pipelines.doctor.finding import Finding, missing, note, ok
 
 _URI, _USER, _PASSWORD, _TOKEN = (
@@ -29,7 +29,7 @@ def look(place: Place) -> Iterator[Finding]:
     if not uri.startswith(("http://", "https://")):
         yield missing(f"{_URI} is {without_password(uri)}", "name an MLflow server: steps of a cluster share no disk")
         return
-    if (finding := seen_from_outside(place, uri, _FORWARD)) is not None:
+    if (finding := service_state(place, uri, _FORWARD)) is not None:
         yield finding
         return
     prepare()

@@ -50,13 +50,13 @@ def look(place: Place) -> Iterator[Finding]:
 
 
 def _finding(held: Held, place: Place, role_may_do: bool) -> Finding:
-    told = f"{held.kind} {held.name}"
+    subject = f"{held.kind} {held.name}"
     keys, remedy = _NEEDED.get((held.kind, held.name), ((), f"make it, or take it out of {place.settings.source}"))
     remedy = remedy.replace("NAMESPACE", place.api.namespace)
     if held.refused:
-        return note(f"{told} may not be read ({held.refused})")
+        return note(f"{subject} may not be read ({held.refused})")
     if held.values is None:
-        found = f"{told} is not in {place.api.namespace}"
+        found = f"{subject} is not in {place.api.namespace}"
         if not keys:
             return note(f"{found}; steps start without it", remedy)
         if held.name == _OBJECT_STORE and role_may_do:
@@ -65,22 +65,22 @@ def _finding(held: Held, place: Place, role_may_do: bool) -> Finding:
     absent = [key for key in keys if not held.values.get(key)]
     if absent and held.name == "kfrec-mlflow" and held.values.get("MLFLOW_TRACKING_TOKEN"):
         absent = []
-    return missing(f"{told} lacks {', '.join(absent)}", remedy) if absent else ok(f"{told} is there")
+    return missing(f"{subject} lacks {', '.join(absent)}", remedy) if absent else ok(f"{subject} is there")
 
 
 def _key_of_kfp(place: Place) -> Finding:
-    told = f"secret {_OF_KFP}, KFP's key to its store"
+    subject = f"secret {_OF_KFP}, KFP's key to its store"
     try:
         body = place.api.object("secrets", _OF_KFP)
     except (Refused, KfrecError) as error:
-        return note(f"{told}, may not be read ({error})")
+        return note(f"{subject}, may not be read ({error})")
     if body is None:
         return missing(
-            f"{told}, is not in {place.api.namespace}", "install KFP's manifests, or choose another pipeline root"
+            f"{subject}, is not in {place.api.namespace}", "install KFP's manifests, or choose another pipeline root"
         )
     absent = [key for key in _KEYS_OF_KFP if key not in (body.get("data") or {})]
     return (
-        missing(f"{told}, lacks {', '.join(absent)}", "apply KFP's manifests again")
+        missing(f"{subject}, lacks {', '.join(absent)}", "apply KFP's manifests again")
         if absent
-        else ok(f"{told}, is there")
+        else ok(f"{subject}, is there")
     )

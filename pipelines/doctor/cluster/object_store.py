@@ -12,7 +12,7 @@ from components.errors import KfrecError
 from components.storage import Store, Unavailable, is_uri, open_store
 from components.storage.s3 import KFP_STORE
 from pipelines.doctor.cluster.place import CONFIG_MAP, LAUNCHER, Place
-from pipelines.doctor.cluster.services import seen_from_outside
+from pipelines.doctor.cluster.services import service_state
 from pipelines.doctor.finding import Finding, missing, note, ok
 
 _SECONDS = 15.0
@@ -26,7 +26,7 @@ def look(place: Place) -> Iterator[Finding]:
         yield missing(f"{place.root} cannot hold artifacts", "give gs://, s3:// or minio:// as the pipeline root")
         return
     endpoint = _endpoint(scheme)
-    if endpoint and (finding := seen_from_outside(place, endpoint, _FORWARD)) is not None:
+    if endpoint and (finding := service_state(place, endpoint, _FORWARD)) is not None:
         yield finding
         return
     at = f"{place.root}{f' at {endpoint}' if endpoint else ''}"

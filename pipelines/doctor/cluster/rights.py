@@ -90,9 +90,9 @@ def _finding(asking: _Asking, right: Right, who: str, namespace: str) -> Finding
 def _of_kfp(asking: _Asking, who: str, namespace: str) -> Iterator[Finding]:
     lacking = [(right.resource, refused) for right in _OF_KFP if (refused := _refused(asking, right, namespace)[0])]
     if lacking:
-        told = "; ".join(f"{', '.join(verbs)} {resource}" for resource, verbs in lacking)
+        denied = "; ".join(f"{', '.join(verbs)} {resource}" for resource, verbs in lacking)
         yield missing(
-            f"steps of KFP: {who} may not {told} in {namespace}",
+            f"steps of KFP: {who} may not {denied} in {namespace}",
             "bind KFP's own role: pipeline-runner, or kubeflow-edit in multi-user KFP",
         )
     else:
@@ -103,8 +103,8 @@ def _refused(asking: _Asking, right: Right, namespace: str) -> tuple[list[str], 
     """The denied verbs, and the reason in parentheses."""
     refused, reason = [], ""
     for verb in right.verbs:
-        allowed, told = asking.may(right, verb, namespace)
+        allowed, why = asking.may(right, verb, namespace)
         if not allowed:
             refused.append(verb)
-            reason = reason or told
+            reason = reason or why
     return refused, f" ({reason})" if reason else ""

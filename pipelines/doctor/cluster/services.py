@@ -11,7 +11,7 @@ from pipelines.doctor.cluster.place import Place
 from pipelines.doctor.finding import Finding, missing, note
 
 
-def seen_from_outside(place: Place, url: str, forward: str) -> Finding | None:
+def service_state(place: Place, url: str, forward: str) -> Finding | None:
     """The state of the Kubernetes service behind an address that only the cluster's DNS resolves.
 
     Args:

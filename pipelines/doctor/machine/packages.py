@@ -32,28 +32,28 @@ OPTIONAL: Mapping[str, str] = {
 
 def look(machine: Machine) -> Iterator[Finding]:
     try:
-        brought = _brought(requires(_ITSELF) or [])
+        added = _by_extra(requires(_ITSELF) or [])
     except PackageNotFoundError:
         yield missing("kfrec itself is not installed, so what it needs is unknown", "make setup, or pip install .")
         return
     complete = True
     for step, extras in NEEDED.items():
-        absent = _absent(brought, extras)
+        absent = _absent(added, extras)
         if absent:
             complete = False
-            named = ", ".join(extra for extra in extras if extra and _absent(brought, (extra,)))
+            named = ", ".join(extra for extra in extras if extra and _absent(added, (extra,)))
             remedy = f"make setup, or install kfrec with the extra {named}" if named else "make setup, or pip install ."
             yield missing(f"{step} lacks {', '.join(absent)}", remedy)
     if complete:
         yield ok("those of every step are installed")
     for extra, use in OPTIONAL.items():
-        if absent := _absent(brought, (extra,)):
+        if absent := _absent(added, (extra,)):
             yield note(f"{use} lack {', '.join(absent)}", f"install kfrec with the extra {extra}")
 
 
-def _absent(brought: Mapping[str, list[str]], extras: tuple[str, ...]) -> list[str]:
+def _absent(added: Mapping[str, list[str]], extras: tuple[str, ...]) -> list[str]:
     """Packages of these extras that are not installed."""
-    return sorted({name for extra in extras for name in brought.get(extra, ()) if not _is_installed(name)})
+    return sorted({name for extra in extras for name in added.get(extra, ()) if not _is_installed(name)})
 
 
 def _is_installed(package: str) -> bool:
@@ -63,7 +63,7 @@ def _is_installed(package: str) -> bool:
         return False
 
 
-def _brought(requirements: list[str]) -> dict[str, list[str]]:
+def _by_extra(requirements: list[str]) -> dict[str, list[str]]:
     """Extra to its packages, including those of kfrec extras that it refers to."""
     direct: dict[str, list[str]] = {}
     others: dict[str, list[str]] = {}

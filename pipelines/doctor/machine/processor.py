@@ -17,7 +17,7 @@ def look(machine: Machine) -> Iterator[Finding]:
     if (system, kind) != ("Linux", "x86_64"):
         yield missing(f"{system} on {kind}", "Linux on x86-64 is needed, for example in a virtual machine")
         return
-    name, features = _told_by_the_kernel(machine)
+    name, features = _cpuinfo(machine)
     found = f"{name}, {len(os.sched_getaffinity(0))} cores"
     if features and "avx" not in features:
         yield missing(f"{found}, without AVX", "TensorFlow needs it: use another machine or another virtual CPU type")
@@ -27,7 +27,7 @@ def look(machine: Machine) -> Iterator[Finding]:
         yield ok(found)
 
 
-def _told_by_the_kernel(machine: Machine) -> tuple[str, set[str]]:
+def _cpuinfo(machine: Machine) -> tuple[str, set[str]]:
     """Model name and CPU flags; no flags if the kernel does not report them."""
     text = ""
     with suppress(OSError):

@@ -47,7 +47,7 @@ def _is_there(path: Path) -> bool:
 
 
 def memory(machine: Machine) -> Iterator[Finding]:
-    left = [_available(machine.proc), *_left_in(machine.control_group)]
+    left = [_available(machine.proc), *_free_in(machine.control_group)]
     free = min((amount for amount in left if amount is not None), default=None)
     if free is None:
         yield note("the kernel does not report how much is free", f"check that it is {_told(MEMORY)} or more")
@@ -67,7 +67,7 @@ def _available(proc: Path) -> int | None:
     return None
 
 
-def _left_in(group: Path) -> Iterator[int]:
+def _free_in(group: Path) -> Iterator[int]:
     """Free memory below the container's limit, for cgroup v2 and v1."""
     for limit, used in (
         ("memory.max", "memory.current"),

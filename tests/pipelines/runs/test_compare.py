@@ -64,28 +64,28 @@ def test_only_what_differs_is_shown_first(make: Callable[..., RunRecord]) -> Non
 def test_a_clear_difference_is_more_than_chance(make: Callable[..., RunRecord]) -> None:
     chance = compare(make("a", 0.1), make("bb", 3.0)).chance
     assert chance.more_than_chance and chance.difference.low > 0
-    assert "on the same 400 samples" in chance.told and chance.told.endswith("which is more than chance")
+    assert "on the same 400 samples" in chance.verdict and chance.verdict.endswith("which is more than chance")
 
 
 def test_equal_models_differ_by_no_more_than_chance(make: Callable[..., RunRecord]) -> None:
     chance = compare(make("a", 1.0), make("b", 1.0)).chance
-    assert chance.more_than_chance is False and "no more than chance" in chance.told
+    assert chance.more_than_chance is False and "no more than chance" in chance.verdict
 
 
 def test_other_test_samples_are_not_compared(make: Callable[..., RunRecord]) -> None:
     chance = compare(make("a", 0.1), make("bb", 3.0, test="others")).chance
-    assert chance.more_than_chance is None and "different test samples" in chance.told
+    assert chance.more_than_chance is None and "different test samples" in chance.verdict
 
 
 def test_other_tasks_are_not_compared(make: Callable[..., RunRecord]) -> None:
     other = dataclasses.replace(make("bb", 3.0), pipeline=Pipeline(model="din", task="ranking"))
-    assert "different tasks, click and ranking" in compare(make("a", 0.1), other).chance.told
+    assert "different tasks, click and ranking" in compare(make("a", 0.1), other).chance.verdict
 
 
 def test_a_run_without_evaluation_says_so(make: Callable[..., RunRecord]) -> None:
     other = make("bb", 3.0)
     del other.steps["evaluate"]
-    assert "bb (finished) has no evaluation" in compare(make("a", 0.1), other).chance.told
+    assert "bb (finished) has no evaluation" in compare(make("a", 0.1), other).chance.verdict
 
 
 def test_scripts_get_json(make: Callable[..., RunRecord], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

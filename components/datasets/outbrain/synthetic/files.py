@@ -78,9 +78,9 @@ def _write_documents(world: World, rng: np.random.Generator, folder: Path) -> No
     unknown_source = (rng.random(documents) < _UNKNOWN_SOURCE) & (np.arange(documents) < world.pages)
     meta = [
         world.document_number,
-        _or_not_known(world.source + 1, unknown_source),
-        _or_not_known(world.publisher + 1, unknown_source),
-        _or_not_known(times, rng.random(documents) < _UNKNOWN_TIME),
+        _or_null(world.source + 1, unknown_source),
+        _or_null(world.publisher + 1, unknown_source),
+        _or_null(times, rng.random(documents) < _UNKNOWN_TIME),
     ]
     with _file(folder, META, ("document_id", "source_id", "publisher_id", "publish_time")) as file:
         file.write(_lines(meta))
@@ -107,7 +107,7 @@ def _write_documents(world: World, rng: np.random.Generator, folder: Path) -> No
         file.write(_lines([world.document_number[named], pa.array(entity_names[entity]), confidences]))
 
 
-def _or_not_known(column: Any, unknown: np.ndarray) -> pa.Array:
+def _or_null(column: Any, unknown: np.ndarray) -> pa.Array:
     """A column as text, ``\\N`` where unknown."""
     texts = pa.array(column).cast(pa.string())
     return pc.if_else(pa.array(unknown), _NOT_KNOWN, texts)
