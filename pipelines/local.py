@@ -81,7 +81,7 @@ def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
     """
     record = read_record(folder)
     if record.purpose:
-        raise KfrecError(f"{folder}: the run belongs to another command; start that anew: {record.purpose}")
+        raise KfrecError(f"{folder}: the run belongs to another command; start that again: {record.purpose}")
     if record.state_now() == RUNNING:
         raise still_running(folder)
     _require_same_parameters(record, values)
@@ -235,7 +235,7 @@ def train(
         return
     values = dict(arguments)
     if "train" not in earlier.steps and (left := checkpoints_of(record)):
-        print(f"{'train':<10} goes on from {left}", file=sys.stderr, flush=True)
+        print(f"{'train':<10} resumes from {left}", file=sys.stderr, flush=True)
         values["load_checkpoint_path"] = left
     try:
         with _kfp_local(record.folder, output):

@@ -162,7 +162,7 @@ def _node_affinity_terms(affinity: Mapping[str, Any]) -> list[dict[str, Any]]:
         for term in terms:
             json_format.ParseDict(term, kfp.NodeAffinityTerm())
     except (json_format.ParseError, AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"node_affinity: {affinity!r} is no nodeAffinity of a pod ({error})") from None
+        raise ValueError(f"node_affinity: {affinity!r} is not a pod's nodeAffinity ({error})") from None
     return terms
 
 

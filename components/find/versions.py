@@ -54,7 +54,7 @@ def data_versions(prefix: str, contract: RawContract) -> tuple[list[DataVersion]
         uri = store.url(name)
         there = _names(open_store(uri))
         if lacking := contract.lacking(there):
-            passed_over.append(f"{uri}: passed over, it has no {lacking.example}")
+            passed_over.append(f"{uri}: skipped, it has no {lacking.example}")
         else:
             versions.append(DataVersion(name, uri, tuple(file for file in there if contract.kinds[0].matches(file))))
     if not versions:

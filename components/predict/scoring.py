@@ -188,7 +188,7 @@ def require_ours(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> 
         if not os.path.lexists(output):
             return
         if not output.is_file():
-            raise KfrecError(f"{output}: is no file; name another one for the output")
+            raise KfrecError(f"{output}: is not a file; name another one for the output")
     except (OSError, RuntimeError) as error:
         explained = explain_os_error(error, output) if isinstance(error, OSError) else None
         raise explained or KfrecError(f"{output}: its symbolic links form a loop; choose another file") from None

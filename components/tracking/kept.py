@@ -184,7 +184,7 @@ def deliver_kept(model: Artifact) -> None:
 
 
 def _say(error: KfrecError) -> None:
-    print(f"{error}; the training goes on, and the next step logs what it measures", file=sys.stderr, flush=True)
+    print(f"{error}; the training continues, and the next step logs what it measures", file=sys.stderr, flush=True)
 
 
 def _beside(model: Path) -> Path:

@@ -136,7 +136,7 @@ def launcher_of(parameters: LaunchParameters) -> Launcher:
             raise KfrecError(
                 f"launcher={parameters.launcher} needs a {name} in object storage, not "
                 f"'{getattr(parameters, name)}': the pods of a job do not see this machine's folders; start the run on "
-                "the cluster with kfrec submit, or take launcher=local"
+                "the cluster with kfrec submit, or use launcher=local"
             )
     from components.train.mpijob.launcher import in_cluster
 

@@ -61,7 +61,7 @@ def locked(client: Client, namespace: str | None, times: LockTimes) -> Iterator[
 
     def check() -> None:
         if time.monotonic() - begun > times.work:
-            raise LockLost(f"this took longer than {times.work:g} s; run it again, it goes on where it stopped")
+            raise LockLost(f"this took longer than {times.work:g} s; run it again, it resumes where it stopped")
 
     try:
         yield check

@@ -154,7 +154,7 @@ def load_schedules(path: Path) -> ScheduleFile:
 def _schedule(place: str, entry: Any) -> Schedule:
     schedule = Schedule(**typed(place, entry, Schedule))
     if not _NAME.fullmatch(schedule.name):
-        raise KfrecError(f"{place}: name {schedule.name!r}: use small letters, digits and dashes, at most 40")
+        raise KfrecError(f"{place}: name {schedule.name!r}: use lowercase letters, digits and dashes, at most 40")
     place = f"{place} ({schedule.name})"
     if schedule.pipeline not in PIPELINES:
         raise KfrecError(f"{place}: pipeline {schedule.pipeline!r} is not one of {', '.join(PIPELINES)}")

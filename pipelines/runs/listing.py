@@ -44,7 +44,7 @@ def table(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
-    verdict = f"version {run['version']}, {run['alias']}" if run["alias"] else run["told"].partition("; go on with")[0]
+    verdict = f"version {run['version']}, {run['alias']}" if run["alias"] else run["told"].partition("; resume with")[0]
     return (
         run["run"],
         run["state"],

@@ -113,7 +113,7 @@ def read_record(folder: Path) -> RunRecord:
     except KfrecError as error:
         raise KfrecError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise KfrecError(f"{path}: not a run's record ({error}); start the run anew") from None
+        raise KfrecError(f"{path}: not a run's record ({error}); start a new run") from None
 
 
 def read_summary(path: Path) -> dict[str, Any]:

@@ -54,7 +54,7 @@ def underway(record: RunRecord) -> Iterator[StepOutput]:
         KfrecError: another process runs it, or it has finished; an error of the block, with the resume command.
     """
     folder, began = record.folder, time.monotonic()
-    earlier, resume_command = record.seconds, f"; go on with: {record.resume_command}"
+    earlier, resume_command = record.seconds, f"; resume with: {record.resume_command}"
     with held(folder):
         if (folder / RECORD).is_file() and read_record(folder).state == FINISHED:
             raise KfrecError(

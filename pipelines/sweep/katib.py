@@ -39,7 +39,7 @@ def experiment(plan: Plan, path: Path, registry: str = "") -> dict[str, Any]:
     if not (is_uri(katib.data) or katib.data.startswith("/")):
         raise KfrecError(f"{path}: katib: data: {katib.data!r} is neither a URI nor a path in the pods; correct it")
     if not _NAME.fullmatch(katib.name):
-        raise KfrecError(f"{path}: katib: name: {katib.name!r} is no name; take small letters, digits and dashes")
+        raise KfrecError(f"{path}: katib: name: {katib.name!r} is not valid; use lowercase letters, digits and dashes")
     metric = plan.metric_name
     return {
         "apiVersion": "kubeflow.org/v1beta1",

@@ -84,7 +84,7 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
     if ended:
         record.parameters = dict(arguments)
         os.environ["MLFLOW_TRACKING_URI"] = tracked_at(record)
-        _tell(f"goes on with the sweep in {record.folder}")
+        _tell(f"resumes the sweep in {record.folder}")
     words = ("kfrec", "sweep", path.absolute(), "--workdir", workdir.absolute())
     record.purpose = shlex.join(map(str, (*words, "--data", data.folder.absolute()) if data else words))
     with underway(record) as output:

@@ -75,7 +75,7 @@ class Dimension:
             except KfrecError as error:
                 raise KfrecError(f"{place}: {error}") from None
         if is_range and parameter.value_type not in (int, float):
-            raise KfrecError(f"{place}: {parameter.name} is no number; write choices")
+            raise KfrecError(f"{place}: {parameter.name} is not a number; write choices")
         if is_range and not self.low < self.high:  # type: ignore[operator]
             raise KfrecError(f"{place}: low {self.low:g} is not below high {self.high:g}; correct it")
         if self.log and (not is_range or self.low <= 0):  # type: ignore[operator]
@@ -190,6 +190,6 @@ def _first_value(dimension: Dimension) -> Any:
 def _not_searchable(place: str, name: str, plan: Plan) -> KfrecError:
     """Why a parameter cannot be searched."""
     if name in pipeline_parameters(plan.pipeline):
-        why = "decides by which samples trials are judged" if name == HELD_OUT else "is no parameter of the training"
+        why = "decides by which samples trials are judged" if name == HELD_OUT else "is not a parameter of the training"
         return KfrecError(f"{place}: {why}; a sweep prepares its data once, so fix it under parameters")
     return KfrecError(f"{place}: {unknown_parameter(name, list(plan.searchable()))}")

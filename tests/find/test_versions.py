@@ -30,7 +30,7 @@ def test_versions_are_folders_with_a_whole_set_of_files(tmp_path: Path) -> None:
     put(tmp_path / "_staging", 3)
     versions, passed_over = data_versions(str(tmp_path), CONTRACT)
     assert [version.name for version in versions] == ["v2", "v9", "v10"]
-    assert passed_over == [f"{tmp_path}/v11: passed over, it has no meta_*.json or meta_*.json.gz"]
+    assert passed_over == [f"{tmp_path}/v11: skipped, it has no meta_*.json or meta_*.json.gz"]
 
 
 @pytest.mark.parametrize("scheme", ["gs", "s3"])

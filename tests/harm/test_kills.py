@@ -138,7 +138,7 @@ def test_a_training_goes_on_from_what_one_that_was_ended_kept(here: Path, capfd:
             assert nothing_goes_on(mark)
         if number == signal.SIGTERM:
             (line,) = [line for line in said.splitlines() if line.startswith("error:")]
-            assert "stopped by SIGTERM" in line and f"go on with load_checkpoint_path={here / kept}" in line
+            assert "stopped by SIGTERM" in line and f"resume with load_checkpoint_path={here / kept}" in line
             words += [f"--load_checkpoint_path={kept}"]
     assert not (here / "trained").exists()
     with steps_in_process():

@@ -62,7 +62,7 @@ def test_a_server_that_is_away_from_the_start(
     monkeypatch.setenv("MLFLOW_TRACKING_URI", _AWAY)
     with kept_run(**_WHICH, run_id="start", model=model.path) as run:
         log_everything(run, model)
-    assert "the training goes on" in capsys.readouterr().err
+    assert "the training continues" in capsys.readouterr().err
     with pytest.raises(KfrecError, match="no answer after several tries"):
         deliver_kept(model)  # still away: nothing is lost
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store)

@@ -130,7 +130,7 @@ def _given(place: str, division: Division, scratch: Path) -> Fitted | None:
             name = "rate_folds" if name == "folds" else name
             raise KfrecError(
                 f"parameter {name}={ours} differs from {name}={kept} of the statistics in {place}, so that samples "
-                "would see their own clicks; take the same value, or leave workflow empty to fit new statistics"
+                "would see their own clicks; use the same value, or leave workflow empty to fit new statistics"
             )
     if division.last_training_day < theirs.last_training_day:
         raise KfrecError(

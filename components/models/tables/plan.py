@@ -133,7 +133,7 @@ class _Plan:
             parts = divide(placement, (table.rows, table.width), len(self._loads))
         except ValueError as error:
             raise KfrecError(
-                f"table {_short(table)}: its {error}; take the placement {ROWS}, or another width or number of workers"
+                f"table {_short(table)}: its {error}; use the placement {ROWS}, or another width or number of workers"
             ) from None
         self.placements[table.name] = placement
         if not on_host:
@@ -148,6 +148,6 @@ def _does_not_fit(title: str, tables: Sequence[Requested], plan: _Plan, ranks: i
     return (
         f"the embedding tables of {title} need {needed / 1e9:,.1f} GB to train ({_short(largest)} alone "
         f"{copies * _bytes(largest) / 1e9:,.1f} GB), of which one of {ranks} ranks would hold "
-        f"{plan.most / 1e9:,.1f} GB and has room for {limit / 1e9:,.1f} GB; take at least {enough:,} ranks with "
+        f"{plan.most / 1e9:,.1f} GB and has room for {limit / 1e9:,.1f} GB; use at least {enough:,} ranks with "
         f"table_placement={AUTO} and without xla, raise table_memory, or lower the width of the embeddings"
     )

@@ -139,7 +139,7 @@ class TrainParameters:
         if self.xla and placements - {AUTOMATIC_TABLES, REPLICATED}:
             raise KfrecError(
                 f"parameter xla=True: XLA cannot compile the exchange of rows that table_placement="
-                f"{self.table_placement} and placed_tables={self.placed_tables!r} ask for; turn xla off, or take "
+                f"{self.table_placement} and placed_tables={self.placed_tables!r} ask for; turn xla off, or use "
                 f"{REPLICATED}"
             )
 
@@ -228,4 +228,4 @@ class LaunchParameters(TrainParameters):
         """
         require_divisible(self.global_batch_size, self.workers)
         if (self.launcher, self.transport) == (MPIJOB, GLOO):
-            raise KfrecError("transport=gloo is not possible with launcher=mpijob; take transport=mpi or auto")
+            raise KfrecError("transport=gloo is not possible with launcher=mpijob; use transport=mpi or auto")

@@ -46,7 +46,7 @@ def kept_on_failure(output: Path) -> Iterator[Kept]:
     try:
         yield kept
     except (KfrecError, WorkerCrashed, Stopped) as error:
-        hint = f"; go on with load_checkpoint_path={kept.checkpoints}"
+        hint = f"; resume with load_checkpoint_path={kept.checkpoints}"
         if not has_checkpoint(kept.checkpoints):
             raise
         if isinstance(error, Stopped):

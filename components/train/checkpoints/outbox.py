@@ -77,7 +77,7 @@ class CheckpointOutbox:
             try:
                 self._upload(*waiting)
             except Unreachable as error:
-                print(f"a checkpoint was not uploaded ({error}); the training goes on", flush=True)
+                print(f"a checkpoint was not uploaded ({error}); the training continues", flush=True)
             except KfrecError as error:
                 with self._news:
                     self._failure = error

@@ -115,7 +115,7 @@ class MpiJobLauncher:
                     f"{self._parameters.deadline} s; raise deadline"
                 )
             self._tell(
-                f"MPIJob {name} failed: {failure}; restart {failures} of {self._parameters.restarts} goes on from the "
+                f"MPIJob {name} failed: {failure}; restart {failures} of {self._parameters.restarts} resumes from the "
                 "newest checkpoint"
             )
 

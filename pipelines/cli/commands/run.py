@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume",
         metavar="RUN",
-        help="go on with a run that failed or was stopped: its folder, its name in --workdir, or last",
+        help="resume a run that failed or was stopped: its folder, its name in --workdir, or last",
     )
     add_tracked_workdir(parser)
 

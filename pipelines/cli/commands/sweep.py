@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="prefix of the image's name, with --katib (default: the environment variable KFREC_REGISTRY)",
     )
     parser.add_argument(
-        "--data", metavar="RUN", help="take the data of this run, as far as the sweep would prepare the same"
+        "--data", metavar="RUN", help="reuse the data of this run where the sweep would prepare the same"
     )
     add_tracked_workdir(parser)
 

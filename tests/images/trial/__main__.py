@@ -251,7 +251,7 @@ class Trial:
         assert lost and lost[0] in told, told
         (made,) = self._api.jobs.values()
         assert made["metadata"]["name"].endswith("-2"), made["metadata"]["name"]
-        assert "goes on from the newest checkpoint" in told, told
+        assert "resumes from the newest checkpoint" in told, told
         model = open_artifact(
             self._steps.download(self._steps.uri("train", "model"), empty_dir(self._folder / "model"))
         )

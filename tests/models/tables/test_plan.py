@@ -83,11 +83,11 @@ def test_tables_that_fit_no_number_of_ranks_are_one_line_with_sizes() -> None:
         plan_tables("Toy", large, 4, Requirements(memory=80e9))
     assert str(raised.value) == (
         "the embedding tables of Toy need 512.0 GB to train (cat_1 alone 512.0 GB), of which one of 4 ranks would hold "
-        "128.0 GB and has room for 80.0 GB; take at least 7 ranks with table_placement=auto and without xla, raise "
+        "128.0 GB and has room for 80.0 GB; use at least 7 ranks with table_placement=auto and without xla, raise "
         "table_memory, or lower the width of the embeddings"
     )
 
 
 def test_columns_that_the_ranks_cannot_share_are_one_line() -> None:
-    with pytest.raises(KfrecError, match="table a: its 10 columns cannot be divided evenly over 4 ranks; take"):
+    with pytest.raises(KfrecError, match="table a: its 10 columns cannot be divided evenly over 4 ranks; use"):
         plan_tables("Toy", TABLES, 4, Requirements(named=read_named("a=columns")))

@@ -17,7 +17,7 @@ from tests.pipelines.cluster.reconciling import NIGHTLY, write
     [
         (lambda s: s.update(cron="0 2 * * *"), "has 5 fields, KFP's has 6, seconds first; write '0 0 2 * * *'"),
         (lambda s: s.update(start="2026-02-01T00:00:00Z", end="2026-01-01T00:00:00Z"), "is not after start"),
-        (lambda s: s.update(name="Nightly Run"), "use small letters, digits and dashes"),
+        (lambda s: s.update(name="Nightly Run"), "use lowercase letters, digits and dashes"),
         (lambda s: s.update(pipeline="trainning"), "is not one of training"),
         (lambda s: s.update(max_concurrency=0), "must be at least 1"),
         (lambda s: s.update(start="tomorrow"), "is not a time"),

@@ -42,7 +42,7 @@ def test_a_run_that_ends_in_order_is_finished(record: RunRecord) -> None:
 def test_an_error_ends_with_the_command_that_goes_on_and_is_kept(record: RunRecord) -> None:
     with pytest.raises(KfrecError) as caught, underway(record):
         raise KfrecError("train: the disk is full")
-    assert str(caught.value) == f"train: the disk is full; go on with: kfrec run --resume {record.folder}"
+    assert str(caught.value) == f"train: the disk is full; resume with: kfrec run --resume {record.folder}"
     again = read_record(record.folder)
     assert (again.state, again.told) == (FAILED, "train: the disk is full")
 

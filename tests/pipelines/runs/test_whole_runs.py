@@ -161,14 +161,14 @@ def test_a_run_that_was_ended_says_so_and_nothing_of_it_goes_on(run: Stopped) ->
             continue
         assert ended.status == 128 + ended.number, ended.said[-2000:]
         assert "Traceback" not in ended.said and ended.said.count(f"during the step {step}") == 1, ended.said[-2000:]
-        assert ended.said.splitlines()[-1].endswith(f"go on with: kfrec run --resume {run.folder}")
+        assert ended.said.splitlines()[-1].endswith(f"resume with: kfrec run --resume {run.folder}")
 
 
 def test_a_run_that_is_taken_up_redoes_nothing_that_is_finished(run: Stopped, summary: dict[str, Any]) -> None:
     said = run.taken_up.stderr
     for step in ("download", "preprocess", "tfrecord"):
         assert f"{step:<10} is finished" in said and f"{step:<10} …" not in said
-    assert "train      goes on from" in said and "train      …" in said
+    assert "train      resumes from" in said and "train      …" in said
     assert set(summary["steps"]) == {"download", "preprocess", "tfrecord", "train", "evaluate", "register"}
     # What was begun and not finished is begun anew, and what was finished is not.
     attempts = {step: len(list(run.folder.glob(f"*/{step}"))) for step in ("download", "preprocess", "tfrecord")}

@@ -42,7 +42,7 @@ def test_a_plan_is_read(file: Path) -> None:
     ("before", "after", "told"),
     [
         ("lr:", "lrr:", "search: lrr: unknown parameter lrr: did you mean lr?"),
-        ("lr: {low", "synthetic_users: {low", "search: synthetic_users: is no parameter of the training"),
+        ("lr: {low", "synthetic_users: {low", "search: synthetic_users: is not a parameter of the training"),
         ("high: 0.01", "high: 0.00001", "search: lr: low 0.0001 is not below high 1e-05"),
         ("low: 0.0001", "low: 0.0", "search: lr: log needs a range above 0"),
         ("low: 4,", "low: 0,", "search: embedding_dim: parameter embedding_dim=0 must be at least 1"),

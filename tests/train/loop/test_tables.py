@@ -63,7 +63,7 @@ def test_tables_beyond_the_memory_of_all_ranks_are_one_line(tmp_path: Path) -> N
 
 
 def test_tables_beyond_the_memory_of_the_only_rank_are_one_line(tmp_path: Path) -> None:
-    with pytest.raises(KfrecError, match=r"the embedding tables of DIN need .* take at least 7 ranks"):
+    with pytest.raises(KfrecError, match=r"the embedding tables of DIN need .* use at least 7 ranks"):
         placed(tmp_path, Alone(), table_memory="1k")
 
 

@@ -277,7 +277,7 @@ def test_a_worker_that_is_lost_is_survived_by_another_job(place: Make, hangs: bo
     assert joined() is None
     assert (here.folder / "worker.log").read_text() == "[0] trained\n"
     assert here.api.live_jobs() == [f"{TRAINING}-2"]
-    told = [line for line in here.told if "restart 1 of 1 goes on from the newest checkpoint" in line]
+    told = [line for line in here.told if "restart 1 of 1 resumes from the newest checkpoint" in line]
     assert len(told) == 1 and f"{NAME}-worker-1: Terminated: Pod was terminated: node shutdown" in told[0]
 
 
