@@ -34,16 +34,16 @@ def examine(checks: Sequence[Check[P]], place: P, debug: bool = False, longest: 
         longest: timeout of a check, in seconds.
     """
     begun, lacking = time.monotonic(), 0
-    looks = [_start(check, place) for check in checks]
-    for check, looking in zip(checks, looks, strict=True):
-        looking.thread.join(max(0.0, begun + longest - time.monotonic()))
-        findings = list(looking.findings)
-        if looking.thread.is_alive():
+    started = [_start(check, place) for check in checks]
+    for check, running in zip(checks, started, strict=True):
+        running.thread.join(max(0.0, begun + longest - time.monotonic()))
+        findings = list(running.findings)
+        if running.thread.is_alive():
             findings.append(missing(f"no answer within {longest:.0f} s", "check that its server is running"))
         for finding in findings:
             print(line(check.subject, finding), flush=True)
             lacking += finding.state == MISSING
-    for defect in (defect for looking in looks for defect in looking.defects if debug):
+    for defect in (defect for running in started for defect in running.defects if debug):
         raise defect
     return lacking
 
@@ -55,26 +55,26 @@ def line(subject: str, finding: Finding) -> str:
 
 
 def _start(check: Check[P], place: P) -> _RunningCheck:
-    def look() -> None:
+    def run() -> None:
         try:
-            looking.findings.extend(check.look(place))
+            running.findings.extend(check.run(place))
         except KfrecError as error:
-            looking.findings.append(Finding(MISSING, str(error)))
+            running.findings.append(Finding(MISSING, str(error)))
         except ModuleNotFoundError as error:
-            looking.findings.append(
+            running.findings.append(
                 missing(f"the package {error.name} is not installed", "install kfrec with all its extras (make setup)")
             )
         except Exception as error:
             text = explain_os_error(error) if isinstance(error, OSError) else None
             if text is not None:
-                looking.findings.append(Finding(MISSING, str(text)))
+                running.findings.append(Finding(MISSING, str(text)))
                 return
-            looking.defects.append(error)
-            looking.findings.append(
+            running.defects.append(error)
+            running.findings.append(
                 missing(f"this check failed ({type(error).__name__}: {error})", "see kfrec --debug doctor")
             )
 
     # A daemon thread that still waits for a server does not keep the interpreter alive.
-    looking = _RunningCheck(threading.Thread(target=look, daemon=True))
-    looking.thread.start()
-    return looking
+    running = _RunningCheck(threading.Thread(target=run, daemon=True))
+    running.thread.start()
+    return running

@@ -32,11 +32,11 @@ class Check(Generic[P]):
 
     Attributes:
         subject: a word or two at the beginning of the line.
-        look: maps the input to findings; a KfrecError counts as MISSING.
+        run: maps the input to findings; a KfrecError counts as MISSING.
     """
 
     subject: str
-    look: Callable[[P], Iterable[Finding]]
+    run: Callable[[P], Iterable[Finding]]
 
 
 def ok(found: str) -> Finding:

@@ -15,7 +15,7 @@ _APPLY = "kubectl apply -k the overlay"
 _FILES = {"kubernetes.io/dockerconfigjson": ".dockerconfigjson", "kubernetes.io/dockercfg": ".dockercfg"}
 
 
-def look(place: Place) -> Iterator[Finding]:
+def check(place: Place) -> Iterator[Finding]:
     secrets = {(place.job_namespace, name): "mpijob.yaml" for name in place.job.image_pull_secrets}
     for namespace, name in dict.fromkeys(place.accounts()):
         try:

@@ -19,18 +19,18 @@ from pipelines.doctor.cluster.place import Place
 from pipelines.doctor.finding import Check
 
 SERVERS: tuple[Check[Place], ...] = (
-    Check("kubernetes", kubernetes.look),
-    Check("pipelines", kfp.look),
-    Check("mlflow", mlflow.look),
-    Check("object store", object_store.look),
+    Check("kubernetes", kubernetes.check),
+    Check("pipelines", kfp.check),
+    Check("mlflow", mlflow.check),
+    Check("object store", object_store.check),
 )
 # Checks that query the Kubernetes API.
 OBJECTS: tuple[Check[Place], ...] = (
-    Check("mpijobs", mpijobs.look),
-    Check("gang", gang.look),
-    Check("settings", mounts.look),
-    Check("accounts", accounts.look),
-    Check("rights", rights.look),
-    Check("images", images.look),
-    Check("gpus", gpus.look),
+    Check("mpijobs", mpijobs.check),
+    Check("gang", gang.check),
+    Check("settings", mounts.check),
+    Check("accounts", accounts.check),
+    Check("rights", rights.check),
+    Check("images", images.check),
+    Check("gpus", gpus.check),
 )

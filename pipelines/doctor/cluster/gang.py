@@ -14,7 +14,7 @@ _VOLCANO = "volcano"
 _POD_GROUPS = {True: ("scheduling.volcano.sh", "v1beta1"), False: ("scheduling.x-k8s.io", "v1alpha1")}
 
 
-def look(place: Place) -> Iterator[Finding]:
+def check(place: Place) -> Iterator[Finding]:
     if place.job.queue:
         yield _queue(place, place.job.queue)
     if place.job.scheduler or place.job.scheduling_policy:

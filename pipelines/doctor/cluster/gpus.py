@@ -14,7 +14,7 @@ _WITHOUT = (
 )
 
 
-def look(place: Place) -> Iterator[Finding]:
+def check(place: Place) -> Iterator[Finding]:
     try:
         nodes = nodes_of(place)
     except Refused as no:

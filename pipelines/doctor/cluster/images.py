@@ -18,7 +18,7 @@ from pipelines.doctor.finding import Finding, missing, note, ok
 _OURS = "app.kubernetes.io/part-of=kfrec"
 
 
-def look(place: Place) -> Iterator[Finding]:
+def check(place: Place) -> Iterator[Finding]:
     images = {
         image(step, place.registry): "KFREC_REGISTRY in kfrec-config, or --registry" for step in place.settings.steps
     }

@@ -20,7 +20,7 @@ _NATIVE = (2, 17)
 _FORWARD = "give --endpoint http://localhost:8888"
 
 
-def look(place: Place) -> Iterator[Finding]:
+def check(place: Place) -> Iterator[Finding]:
     if not place.endpoint:
         yield missing("no address of KFP's API", f"give --endpoint URL or set {ENDPOINT}")
         return

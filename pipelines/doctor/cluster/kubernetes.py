@@ -9,7 +9,7 @@ from pipelines.doctor.cluster.place import Place
 from pipelines.doctor.finding import MISSING, Finding, missing, ok
 
 
-def look(place: Place) -> Iterator[Finding]:
+def check(place: Place) -> Iterator[Finding]:
     if place.kubernetes is None:
         yield Finding(MISSING, place.unanswered)
         return

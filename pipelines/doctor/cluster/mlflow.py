@@ -21,7 +21,7 @@ _URI, _USER, _PASSWORD, _TOKEN = (
 _FORWARD = f"set {_URI} to http://localhost:5000"
 
 
-def look(place: Place) -> Iterator[Finding]:
+def check(place: Place) -> Iterator[Finding]:
     uri = place.environment.get(_URI, "").strip()
     if not uri:
         yield missing(f"{_URI} is not set", "set it in the config map kfrec-config")

@@ -31,7 +31,7 @@ _OBJECT_STORE = "kfrec-object-store"
 _OF_KFP, _KEYS_OF_KFP = "mlpipeline-minio-artifact", ("accesskey", "secretkey")
 
 
-def look(place: Place) -> Iterator[Finding]:
+def check(place: Place) -> Iterator[Finding]:
     if place.job_mistake:
         yield Finding(MISSING, place.job_mistake)
     scheme = place.scheme

@@ -16,7 +16,7 @@ _INSTALL = "install mpi-operator 0.6 or later"
 _OF_THE_TRAINING_OPERATOR = ("tfjobs", "v1")
 
 
-def look(place: Place) -> Iterator[Finding]:
+def check(place: Place) -> Iterator[Finding]:
     served = place.api.served(KIND.group, KIND.plural)
     if not served:
         yield missing(f"no {_CRD}", _INSTALL)

@@ -20,7 +20,7 @@ _FORWARD = "set AWS_ENDPOINT_URL to http://localhost:9000"
 _BOTO_WORDS = {"s3", "minio"}
 
 
-def look(place: Place) -> Iterator[Finding]:
+def check(place: Place) -> Iterator[Finding]:
     scheme = place.scheme
     if not is_uri(place.root):
         yield missing(f"{place.root} cannot hold artifacts", "give gs://, s3:// or minio:// as the pipeline root")

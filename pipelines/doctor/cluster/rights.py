@@ -59,7 +59,7 @@ class _Asking:
         return bool(status.get("allowed")), str(status.get("reason") or status.get("evaluationError") or "")
 
 
-def look(place: Place) -> Iterator[Finding]:
+def check(place: Place) -> Iterator[Finding]:
     who = place.account or "this account"
     asking = _Asking(place)
     try:

@@ -7,14 +7,14 @@ from pipelines.doctor.machine import compiler, gpu, horovod, interpreter, mpi, p
 from pipelines.doctor.machine.place import Machine
 
 CHECKS: tuple[Check[Machine], ...] = (
-    Check("python", interpreter.look),
-    Check("processor", processor.look),
-    Check("packages", packages.look),
-    Check("compiler", compiler.look),
-    Check("horovod", horovod.look),
-    Check("mpi", mpi.look),
-    Check("gpu", gpu.look),
+    Check("python", interpreter.check),
+    Check("processor", processor.check),
+    Check("packages", packages.check),
+    Check("compiler", compiler.check),
+    Check("horovod", horovod.check),
+    Check("mpi", mpi.check),
+    Check("gpu", gpu.check),
     Check("disk", space.disk),
     Check("memory", space.memory),
-    Check("port", port.look),
+    Check("port", port.check),
 )

@@ -12,7 +12,7 @@ from pipelines.doctor.machine.place import Machine
 _NAMES = ("c++", "g++")  # as in the Makefile
 
 
-def look(machine: Machine) -> Iterator[Finding]:
+def check(machine: Machine) -> Iterator[Finding]:
     if found := next(filter(None, map(shutil.which, _NAMES)), None):
         yield ok(found)
         return

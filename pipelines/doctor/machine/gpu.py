@@ -15,7 +15,7 @@ _QUESTION = "import tensorflow; print(len(tensorflow.config.list_physical_device
 _SECONDS = 30
 
 
-def look(machine: Machine) -> Iterator[Finding]:
+def check(machine: Machine) -> Iterator[Finding]:
     tensorflow = installed()
     if tensorflow is None:
         yield note("unknown without TensorFlow")

@@ -19,7 +19,7 @@ _CONTROLLERS = {"Gloo": b"horovod6common14GlooController", "MPI": b"horovod6comm
 _REBUILD = "rebuild it: rm -r .venv && make setup"
 
 
-def look(machine: Machine) -> Iterator[Finding]:
+def check(machine: Machine) -> Iterator[Finding]:
     try:
         folder = Path(str(distribution("horovod").locate_file("horovod")))
     except PackageNotFoundError:

@@ -12,7 +12,7 @@ from pipelines.doctor.machine.place import Machine
 FIRST, BEYOND = (3, 10), (3, 12)  # requires-python of pyproject.toml
 
 
-def look(machine: Machine) -> Iterator[Finding]:
+def check(machine: Machine) -> Iterator[Finding]:
     found = f"{platform.python_version()} at {sys.executable}"
     if FIRST <= sys.version_info[:2] < BEYOND:
         yield ok(found)

@@ -15,7 +15,7 @@ _WITHOUT = "transport=gloo works without it"
 _SECONDS = 10
 
 
-def look(machine: Machine) -> Iterator[Finding]:
+def check(machine: Machine) -> Iterator[Finding]:
     mpirun = machine.prefix / "bin" / "mpirun"
     if not mpirun.is_file():
         yield note(f"no mpirun in {machine.prefix}: {_WITHOUT}", "for transport=mpi install kfrec with the extra train")

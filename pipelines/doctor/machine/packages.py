@@ -30,7 +30,7 @@ OPTIONAL: Mapping[str, str] = {
 }
 
 
-def look(machine: Machine) -> Iterator[Finding]:
+def check(machine: Machine) -> Iterator[Finding]:
     try:
         added = _by_extra(requires(_ITSELF) or [])
     except PackageNotFoundError:

@@ -10,7 +10,7 @@ from pipelines.doctor.machine.place import Machine
 from pipelines.ports import free_port, require_free
 
 
-def look(machine: Machine) -> Iterator[Finding]:
+def check(machine: Machine) -> Iterator[Finding]:
     try:
         require_free(machine.port)
     except KfrecError:

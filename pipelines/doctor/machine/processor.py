@@ -12,7 +12,7 @@ from pipelines.doctor.finding import Finding, missing, note, ok
 from pipelines.doctor.machine.place import Machine
 
 
-def look(machine: Machine) -> Iterator[Finding]:
+def check(machine: Machine) -> Iterator[Finding]:
     system, kind = platform.system(), platform.machine()
     if (system, kind) != ("Linux", "x86_64"):
         yield missing(f"{system} on {kind}", "Linux on x86-64 is needed, for example in a virtual machine")

@@ -26,7 +26,7 @@ from pipelines.doctor.machine.tensorflow import Installed
 from tests.pipelines.doctor.installation import doctor
 
 ROOT = Path(__file__).parents[3]
-Look = Callable[[Machine], object]
+Examine = Callable[[Machine], object]
 
 
 @pytest.fixture
@@ -39,13 +39,13 @@ def machine(tmp_path: Path) -> Machine:
     )
 
 
-def found(look: Look, machine: Machine) -> list[Finding]:
-    return list(look(machine))  # type: ignore[call-overload]
+def found(check: Examine, machine: Machine) -> list[Finding]:
+    return list(check(machine))  # type: ignore[call-overload]
 
 
-def only(look: Look, machine: Machine) -> tuple[str, str]:
+def only(check: Examine, machine: Machine) -> tuple[str, str]:
     """State and text of the only line."""
-    (finding,) = found(look, machine)
+    (finding,) = found(check, machine)
     return finding.state, f"{finding.found}; {finding.remedy}"
 
 
@@ -107,12 +107,12 @@ def test_extras_by_step_are_those_of_the_images() -> None:
 )
 def test_processor(machine: Machine, text: str, state: str, words: str) -> None:
     (machine.proc / "cpuinfo").write_text(text)
-    assert (said := only(processor.look, machine))[0] == state and words in said[1]
+    assert (said := only(processor.check, machine))[0] == state and words in said[1]
 
 
 def test_another_kind_of_machine(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("platform.machine", lambda: "aarch64")
-    assert only(processor.look, machine)[1].startswith("Linux on aarch64; Linux on x86-64 is needed")
+    assert only(processor.check, machine)[1].startswith("Linux on aarch64; Linux on x86-64 is needed")
 
 
 def _without(monkeypatch: pytest.MonkeyPatch, *absent: str) -> None:
@@ -129,7 +129,7 @@ def _without(monkeypatch: pytest.MonkeyPatch, *absent: str) -> None:
 
 def test_packages_are_named_by_the_step_and_the_extra(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     _without(monkeypatch, "orjson", "numba", "mlflow", "boto3", "requests")
-    lines = [(finding.state, f"{finding.found}; {finding.remedy}") for finding in found(packages.look, machine)]
+    lines = [(finding.state, f"{finding.found}; {finding.remedy}") for finding in found(packages.check, machine)]
     assert (MISSING, "pipeline lacks requests; make setup, or pip install .") in lines
     assert (MISSING, "preprocess lacks numba, orjson; make setup, or install kfrec with the extra preprocess") in lines
     assert (MISSING, "train lacks mlflow, numba; make setup, or install kfrec with the extra train, tracking") in lines
@@ -139,19 +139,19 @@ def test_packages_are_named_by_the_step_and_the_extra(machine: Machine, monkeypa
 
 def test_kfrec_itself_is_not_installed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     _without(monkeypatch, "kfrec")
-    assert only(packages.look, machine)[0] == MISSING
+    assert only(packages.check, machine)[0] == MISSING
 
 
 @pytest.mark.parametrize(("built", "state"), [(True, NOTE), (False, MISSING)])
 def test_no_compiler(machine: Machine, monkeypatch: pytest.MonkeyPatch, built: bool, state: str) -> None:
     monkeypatch.setenv("PATH", str(machine.prefix))
     _without(monkeypatch, *([] if built else ["horovod"]))
-    assert only(compiler.look, machine)[0] == state
+    assert only(compiler.check, machine)[0] == state
 
 
 def test_horovod_is_not_installed(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     _without(monkeypatch, "horovod")
-    assert only(horovod.look, machine) == (MISSING, "not installed; make setup, or install kfrec with the extra train")
+    assert only(horovod.check, machine) == (MISSING, "not installed; make setup, or install kfrec with the extra train")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_builds_of_horovod(
         (folder / "tensorflow" / "mpi_lib.cpython-311.so").write_bytes(content)
     there = type("There", (), {"locate_file": staticmethod(machine.prefix.joinpath)})
     monkeypatch.setattr(horovod, "distribution", lambda name: there)
-    assert (said := only(horovod.look, machine))[0] == state and words in said[1]
+    assert (said := only(horovod.check, machine))[0] == state and words in said[1]
 
 
 def _mpirun(machine: Machine, script: str) -> None:
@@ -194,12 +194,12 @@ def _mpirun(machine: Machine, script: str) -> None:
 
 
 def test_no_mpirun(machine: Machine) -> None:
-    assert "transport=gloo works without it" in only(mpi.look, machine)[1]
+    assert "transport=gloo works without it" in only(mpi.check, machine)[1]
 
 
 def test_an_mpirun_that_does_not_work(machine: Machine) -> None:
     _mpirun(machine, "echo 'cannot open shared object file' >&2; exit 127")
-    state, text = only(mpi.look, machine)
+    state, text = only(mpi.check, machine)
     assert state == NOTE and "(cannot open shared object file)" in text
 
 
@@ -207,7 +207,7 @@ def test_an_opal_prefix_of_another_mpi(machine: Machine, monkeypatch: pytest.Mon
     _mpirun(machine, 'echo "mpirun (Open MPI) 4.1.8"; test "$OPAL_PREFIX" = "' + str(machine.prefix) + '"')
     (machine.prefix / "lib" / "libmpi.so.40").touch()
     monkeypatch.setenv("OPAL_PREFIX", "/opt/other")
-    state, text = only(mpi.look, machine)
+    state, text = only(mpi.check, machine)
     assert (state, text.partition("but ")[2]) == (
         NOTE,
         "OPAL_PREFIX is /opt/other, of another Open MPI; unset OPAL_PREFIX",
@@ -232,7 +232,7 @@ def test_gpus(
         (machine.proc / "driver/nvidia/gpus" / f"0000:0{number}:00.0").mkdir(parents=True)
     monkeypatch.setattr(gpu, "installed", lambda: Installed(package, "2.15.1"))
     monkeypatch.setattr(gpu, "_QUESTION", f"print('noise'); print('{seen}')")
-    assert words in only(gpu.look, machine)[1]
+    assert words in only(gpu.check, machine)[1]
 
 
 def test_a_full_disk(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +277,7 @@ def test_a_port_in_use_names_another(machine: Machine) -> None:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         used = taken.getsockname()[1]
-        state, text = only(port.look, Machine(machine.workdir, port=used))
+        state, text = only(port.check, Machine(machine.workdir, port=used))
     assert state == NOTE and re.fullmatch(rf"{used} is in use; kfrec ui --port \d+", text)
 
 
