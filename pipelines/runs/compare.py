@@ -97,7 +97,7 @@ def compare(first: RunRecord, second: RunRecord) -> Comparison:
     artifacts = [_artifacts(run) for run in runs]
     return Comparison(
         (first.name, second.name),
-        _paired(*({"pipeline": run.pipeline.kind} | run.pipeline.choices | run.parameters for run in runs)),
+        _paired(*(_chosen(run) | run.parameters for run in runs)),
         _paired(*map(_data, artifacts)),
         _paired(*(_metrics(run, made) for run, made in zip(runs, artifacts, strict=True))),
         _chance(runs, artifacts),
@@ -112,6 +112,12 @@ def primary_score(run: RunRecord) -> tuple[str, float] | None:
         return None
     score = read_notes(Path(event["outputs"]["evaluation"]) / "metrics.json").get(f"test_{task.primary.name}")
     return (task.primary.label, score) if isinstance(score, float) else None
+
+
+def _chosen(run: RunRecord) -> dict[str, str]:
+    """The pipeline of a run, its model, and the data set and task, which may be the model's own."""
+    choices = run.pipeline.choices
+    return {"pipeline": run.pipeline.kind, "model": choices.pop("model_type"), **choices}
 
 
 def _artifacts(run: RunRecord) -> dict[str, Artifact]:

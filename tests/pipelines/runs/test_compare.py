@@ -53,7 +53,7 @@ def make(tmp_path: Path) -> Callable[..., RunRecord]:
 
 def test_only_what_differs_is_shown_first(make: Callable[..., RunRecord]) -> None:
     found = compare(make("a", 0.1, lr=0.01, epochs=3), make("bb", 1.0, lr=0.02, epochs=3))
-    assert set(found.parameters) == {"pipeline", "model_type", "dataset", "task", "lr", "epochs"}
+    assert set(found.parameters) == {"pipeline", "model", "dataset", "task", "lr", "epochs"}
     text = found.to_text()
     assert ["lr", "0.01", "0.02"] in (shown := [line.split() for line in text.splitlines()])
     assert ["test_auc", "0.99", "0.9"] in shown
