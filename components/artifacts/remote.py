@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
-import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -97,8 +95,7 @@ def fetch_artifact(uri: str, folder: Path, wanted: Callable[[str], bool] = lambd
     files = [entry for entry in artifact.files if wanted(entry.path) and not _is_here(folder / entry.path, entry)]
     require_room(folder, sum(entry.size for entry in files))
     with progress(f"fetching {len(files)} files", sum(entry.size for entry in files), "bytes") as bar:
-        advance = _thread_safe(bar.advance)
-        _in_parallel(lambda entry: _fetch(store, retry, entry, folder / entry.path, advance), files)
+        _in_parallel(lambda entry: _fetch(store, retry, entry, folder / entry.path, bar.advance), files)
     return replace(artifact, path=folder)
 
 
@@ -144,11 +141,8 @@ def require_output_prefix(uri: str, step: str, reads: Iterable[str] = ()) -> Non
 
 def begin_remote(uri: str, step: str) -> None:
     """Marks the prefix as the step's, before anything else is written there, with the beginning of its manifest."""
-    store, retry = open_store(uri), Retry(ATTEMPTS)
-    with tempfile.NamedTemporaryFile("w") as file:
-        file.write(f"{manifest_head(step)}\n")
-        file.flush()
-        retry.call(store.url(PARTIAL), lambda: store.write(PARTIAL, Path(file.name)))
+    store = open_store(uri)
+    Retry(ATTEMPTS).call(store.url(PARTIAL), lambda: store.write_text(PARTIAL, f"{manifest_head(step)}\n"))
 
 
 def _step_of(manifest: str) -> str:
@@ -174,12 +168,11 @@ def publish_remote(folder: Path, uri: str) -> Artifact:
     with progress(
         f"uploading {len(artifact.files)} files", sum(entry.size for entry in artifact.files), "bytes"
     ) as bar:
-        advance = _thread_safe(bar.advance)
 
         def upload(entry: FileEntry) -> None:
             if not (broke_off and _is_there(store, retry, entry)):
                 retry.call(store.url(entry.path), lambda: store.write(entry.path, folder / entry.path))
-            advance(entry.size)
+            bar.advance(entry.size)
 
         _in_parallel(upload, artifact.files)
     retry.call(store.url(MANIFEST), lambda: store.write(MANIFEST, folder / MANIFEST))
@@ -238,20 +231,5 @@ def _is_there(store: Store, retry: Retry, entry: FileEntry) -> bool:
 def _in_parallel(job: Callable[[FileEntry], Any], files: Iterable[FileEntry]) -> None:
     """Runs the job for every file; the first failure cancels the pending jobs and is raised."""
     with ThreadPoolExecutor(THREADS, thread_name_prefix="artifact") as pool:
-        futures = [pool.submit(job, entry) for entry in files]
-        try:
-            for future in futures:
-                future.result()
-        except BaseException:
-            pool.shutdown(wait=True, cancel_futures=True)
-            raise
-
-
-def _thread_safe(advance: Callable[[int], None]) -> Callable[[int], None]:
-    lock = threading.Lock()
-
-    def locked(count: int) -> None:
-        with lock:
-            advance(count)
-
-    return locked
+        for _ in pool.map(job, files):
+            pass

@@ -7,25 +7,11 @@ from pathlib import Path
 
 from components.errors import KfrecError
 from components.progress import progress
-from components.storage import Damaged, ObjectInfo
 from components.storage.packed import is_packed, packed_rows
 
 _BLOCK = 1 << 20
 _GZIP = 16 + zlib.MAX_WBITS
 _MAGIC = b"\x1f\x8b"
-
-
-def check_arrived(path: Path, info: ObjectInfo) -> None:
-    """Compares length and checksum with the source's.
-
-    Raises:
-        Damaged: they differ.
-    """
-    size = path.stat().st_size
-    if info.size is not None and size != info.size:
-        raise Damaged(f"{size} bytes arrived, the source says {info.size}")
-    if info.checksum is not None and not info.checksum.matches(path):
-        raise Damaged(f"the {info.checksum.kind} of what arrived differs from the source's")
 
 
 def count_lines(path: Path, label: str) -> int:

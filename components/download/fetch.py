@@ -8,11 +8,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from components.artifacts.copying import copy_file
-from components.download.complete import check_arrived, count_lines
+from components.download.complete import count_lines
 from components.download.shelf import CacheShelf, EarlierOutput, is_current, origin_of
 from components.errors import KfrecError
 from components.progress import progress
-from components.storage import Damaged, ObjectInfo, Retry, Store, fetch_file
+from components.storage import Damaged, ObjectInfo, Retry, Store, check_arrived, fetch_file
 
 
 @dataclass(frozen=True)

@@ -95,7 +95,7 @@ def _packed(store: Store, name: str) -> int:
     """The rows of a file that must be fetched whole."""
     with tempfile.TemporaryDirectory(prefix="kfrec-find-") as folder:
         path, info = Path(folder) / "file", _RETRY.call(store.url(name), lambda: store.stat(name))
-        fetch_file(store, _RETRY, info, path, lambda info: None, lambda size: None)
+        fetch_file(store, _RETRY, info, path)
         return packed_rows(path, store.url(name))
 
 

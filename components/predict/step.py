@@ -120,7 +120,7 @@ def _on_this_machine(store: Store, name: str, scratch: Path) -> Iterator[tuple[R
     if path is not None:
         yield rows_file(path), info.version
         return
-    fetched = fetch_file(store, _RETRY, info, scratch, lambda info: None, lambda size: None)
+    fetched = fetch_file(store, _RETRY, info, scratch)
     try:
         yield rows_file(scratch), fetched.version
     except KfrecError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -106,16 +107,17 @@ class Bar:
 
     def __init__(self, label: str, total: int | None, unit: str) -> None:
         self.label, self.total, self.unit, self.done = label, total, unit, 0
-        self._last = 0.0
+        self._last, self._lock = 0.0, threading.Lock()
         self._shown = None if emitting() else shown(label, total, unit)
         self._emit(force=True)
 
     def advance(self, count: int = 1) -> None:
-        """``count`` more units are done."""
-        self.done += count
-        if self._shown is not None:
-            self._shown.update(count)
-        self._emit()
+        """``count`` more units are done. Thread-safe."""
+        with self._lock:
+            self.done += count
+            if self._shown is not None:
+                self._shown.update(count)
+            self._emit()
 
     def close(self) -> None:
         if self._shown is not None:

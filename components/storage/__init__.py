@@ -1,7 +1,7 @@
 """Object storage behind one small interface: a folder, http(s)://, gs://, s3:// and minio://."""
 
 from components.storage.checksum import Checksum
-from components.storage.fetching import Damaged, fetch_file
+from components.storage.fetching import Damaged, check_arrived, fetch_file
 from components.storage.opening import below, is_uri, open_store
 from components.storage.retry import Retry
 from components.storage.store import Changed, ObjectInfo, Store, Unavailable
@@ -15,6 +15,7 @@ __all__ = [
     "Store",
     "Unavailable",
     "below",
+    "check_arrived",
     "fetch_file",
     "is_uri",
     "open_store",

@@ -18,8 +18,8 @@ def fetch_file(
     retry: Retry,
     info: ObjectInfo,
     target: Path,
-    check: Callable[[ObjectInfo], None],
-    advance: Callable[[int], None],
+    check: Callable[[ObjectInfo], None] | None = None,
+    advance: Callable[[int], None] = lambda count: None,
     begin: Callable[[ObjectInfo], object] = lambda info: None,
 ) -> ObjectInfo:
     """Fetches an object: resumes an interrupted try, and starts over if the object was replaced or arrived damaged.
@@ -29,7 +29,7 @@ def fetch_file(
         retry: the retry policy; the failure count restarts after a try that made progress.
         info: the object as the source described it last.
         target: the file; its existing bytes are the object's first bytes. It is kept after an error.
-        check: raises Damaged if the file, now complete, is not the object ``info``.
+        check: raises Damaged if the file, now complete, is not the object ``info``; :func:`check_arrived` by default.
         advance: called with the number of received bytes; negative for bytes to be fetched again.
         begin: called before each try with the version to fetch; may remove ``target``.
 
@@ -51,7 +51,7 @@ def fetch_file(
         begin(info)
         try:
             _receive(store, info, target, show)
-            check(info)
+            check(info) if check else check_arrived(target, info)
             return info
         except Unavailable as error:
             failures = 1 if shown > furthest else failures + 1
@@ -63,6 +63,19 @@ def fetch_file(
             target.unlink()
             retry.after_failure(failures, url, error)
             info = retry.call(url, lambda: store.stat(name))
+
+
+def check_arrived(path: Path, info: ObjectInfo) -> None:
+    """Compares a file's length and checksum with the source's.
+
+    Raises:
+        Damaged: they differ.
+    """
+    size = path.stat().st_size
+    if info.size is not None and size != info.size:
+        raise Damaged(f"{size} bytes arrived, the source says {info.size}")
+    if info.checksum is not None and not info.checksum.matches(path):
+        raise Damaged(f"the {info.checksum.kind} of what arrived differs from the source's")
 
 
 def _receive(store: Store, info: ObjectInfo, target: Path, show: Callable[[int], None]) -> None:

@@ -6,6 +6,7 @@ start from the first byte, and the user must fix a KfrecError (no such object, n
 
 from __future__ import annotations
 
+import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -105,6 +106,13 @@ class Store(ABC):
             Unavailable: worth another try.
         """
         raise KfrecError(f"{self.uri}: cannot be written to; use a folder, gs://, s3:// or minio://")
+
+    def write_text(self, name: str, text: str) -> None:
+        """Makes ``name`` a small object with this text; as :meth:`write`."""
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(text)
+            file.flush()
+            self.write(name, Path(file.name))
 
     def remove(self, name: str) -> None:
         """Removes an object; one that is not there is fine.

@@ -8,7 +8,6 @@ the partitioning into part files.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from itertools import islice
@@ -76,13 +75,7 @@ def _shuffle(
     workers: int,
 ) -> None:
     """Pass one."""
-    lock = threading.Lock()
     with progress("shuffling samples", plan.rows, "samples") as bar:
-
-        def advance(rows: int) -> None:
-            with lock:
-                bar.advance(rows)
-
         spaces = ArrayPool(lambda: _Space.of(layout, plan))
 
         def spill_group(group: RowGroup) -> None:
@@ -95,7 +88,7 @@ def _shuffle(
                     run = _sort(positions, plan.shard_rows, plan.bucket_rows, *space)
                     spill.append(space.run[:run], space.bucket_ends)
                     first_row += batch.num_rows
-                    advance(batch.num_rows)
+                    bar.advance(batch.num_rows)
             spaces.give(space)
 
         for _ in in_order(spill_group, groups, workers):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -196,10 +195,7 @@ def _keep(text: str, model: Path, uri: str) -> None:
         _beside(model.absolute()).write_text(text)
         return
     store = open_store(uri)
-    with tempfile.NamedTemporaryFile("w") as file:
-        file.write(text)
-        file.flush()
-        Retry(ATTEMPTS).call(store.url(_NAME), lambda: store.write(_NAME, Path(file.name)))
+    Retry(ATTEMPTS).call(store.url(_NAME), lambda: store.write_text(_NAME, text))
 
 
 def _kept(model: Path, uri: str) -> str:

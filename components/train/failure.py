@@ -8,10 +8,8 @@ occupying nodes and GPUs again.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from components.artifacts.remote import ATTEMPTS, read_remote
 from components.errors import KfrecError
@@ -60,7 +58,5 @@ def _noted(uri: str, run_id: str) -> str:
 
 def _note(uri: str, run_id: str, message: str) -> None:
     store = open_store(uri)
-    with tempfile.NamedTemporaryFile("w") as file:
-        json.dump({"run_id": run_id, "message": message}, file)
-        file.flush()
-        Retry(ATTEMPTS).call(store.url(NOTE), lambda: store.write(NOTE, Path(file.name)))
+    text = json.dumps({"run_id": run_id, "message": message})
+    Retry(ATTEMPTS).call(store.url(NOTE), lambda: store.write_text(NOTE, text))

@@ -97,7 +97,7 @@ def test_a_service_that_falls_silent_is_asked_again(
     proxy.faults, proxy.wanted = (SILENT,), is_of_file
     store = open_store(uri, timeout=0.2)
     info = _AT_ONCE.call(uri, lambda: store.stat("train/part_0.tfrecord"))
-    fetch_file(store, _AT_ONCE, info, tmp_path / "part", lambda info: None, lambda count: None)
+    fetch_file(store, _AT_ONCE, info, tmp_path / "part")
     assert (tmp_path / "part").read_bytes() == CONTENT["train/part_0.tfrecord"]
     assert proxy.failed
 

@@ -6,14 +6,13 @@ uploads its table shards before the first rank saves the rest.
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from pathlib import Path
 from types import TracebackType
 
-from components.artifacts.remote import ATTEMPTS, require_room
+from components.artifacts.remote import ATTEMPTS, read_remote, require_room
 from components.errors import KfrecError, Unreachable
-from components.storage import Changed, Retry, Store, Unavailable, open_store
+from components.storage import Retry, fetch_file, open_store
 from components.train.checkpoints.kept import LIST
 from components.train.checkpoints.parts import is_part, rank_of
 
@@ -37,7 +36,7 @@ class CheckpointOutbox:
         self._log = log
         self._store, self._retry = open_store(uri), Retry(ATTEMPTS)
         self._news = threading.Condition()
-        self._waiting: tuple[Path, bytes] | None = None
+        self._waiting: tuple[Path, str] | None = None
         self._closed = False
         self._failure: KfrecError | None = None
         self._sent: list[str] = []
@@ -48,7 +47,7 @@ class CheckpointOutbox:
         with self._news:
             if self._failure is not None:
                 raise self._failure
-            self._waiting = Path(prefix), self._log.read_bytes()
+            self._waiting = Path(prefix), self._log.read_text()
             self._news.notify()
 
     def __enter__(self) -> CheckpointOutbox:
@@ -83,7 +82,7 @@ class CheckpointOutbox:
                     self._failure = error
                 return
 
-    def _upload(self, prefix: Path, log: bytes) -> None:
+    def _upload(self, prefix: Path, log: str) -> None:
         files = [file for file in sorted(prefix.parent.glob(f"{prefix.name}.*")) if rank_of(file.name) == 0]
         try:
             for file in files:
@@ -105,11 +104,8 @@ class CheckpointOutbox:
     def _remove(self, name: str) -> None:
         self._retry.call(self._store.url(name), lambda: self._store.remove(name))
 
-    def _write_text(self, name: str, text: bytes) -> None:
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(text)
-            file.flush()
-            self._write(name, Path(file.name))
+    def _write_text(self, name: str, text: str) -> None:
+        self._retry.call(self._store.url(name), lambda: self._store.write_text(name, text))
 
     def _write(self, name: str, file: Path) -> None:
         self._retry.call(self._store.url(name), lambda: self._store.write(name, file))
@@ -137,18 +133,19 @@ def fetch_checkpoint(uri: str, folder: Path) -> None:
         KfrecError: there is none, it cannot be fetched, or the disk is too small.
     """
     store, retry = open_store(uri), Retry(ATTEMPTS)
-    names = retry.call(store.uri, store.names) or []
-    if LIST not in names:
+    listed = read_remote(uri, LIST)
+    if listed is None:
         raise KfrecError(f"{uri}: no checkpoint here; give a folder with a training's checkpoints")
-    newest = _read(store, retry, LIST).decode().split('"')[1]
-    wanted = [name for name in names if name.startswith(f"{newest}.")]
+    newest = listed.decode().split('"')[1]
+    wanted = [name for name in retry.call(store.uri, store.names) or () if name.startswith(f"{newest}.")]
     infos = [retry.call(store.url(name), lambda name=name: store.stat(name)) for name in wanted]  # type: ignore[misc]
     require_room(folder, sum(info.size or 0 for info in infos))
     folder.mkdir(parents=True, exist_ok=True)
-    for name in wanted:
-        local = LOG if name == f"{newest}.{LOG}" else name
-        (folder / local).write_bytes(_read(store, retry, name))
-    (folder / LIST).write_bytes(_listed(newest))
+    for info in infos:
+        local = folder / (LOG if info.name == f"{newest}.{LOG}" else info.name)
+        local.unlink(missing_ok=True)
+        fetch_file(store, retry, info, local)
+    (folder / LIST).write_text(_listed(newest))
 
 
 def _number(name: str) -> int:
@@ -156,20 +153,6 @@ def _number(name: str) -> int:
     return int(name.partition(".")[0].rpartition("-")[2])
 
 
-def _listed(name: str) -> bytes:
+def _listed(name: str) -> str:
     """TensorFlow's list of checkpoints, with one entry."""
-    return f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'.encode()
-
-
-def _read(store: Store, retry: Retry, name: str) -> bytes:
-    def read() -> bytes:
-        info = store.stat(name)
-        try:
-            content = b"".join(store.read(info))
-        except Changed as error:
-            raise Unavailable("it was replaced while it was read") from error
-        if info.size is not None and len(content) != info.size:
-            raise Unavailable(f"{len(content)} of {info.size} bytes arrived")
-        return content
-
-    return retry.call(store.url(name), read)
+    return f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
