@@ -10,7 +10,6 @@ import os
 import tempfile
 import threading
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 
@@ -31,9 +30,7 @@ class Spill:
     def __enter__(self) -> Spill:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._file.close()
 
     def append(self, run: np.ndarray, bucket_ends: np.ndarray) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from types import TracebackType
 
 from components.artifacts.remote import ATTEMPTS, read_remote, require_room
 from components.errors import KfrecError, Unreachable
@@ -54,9 +53,7 @@ class CheckpointOutbox:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         """Waits for pending uploads, also after an error: the training may resume from them."""
         with self._news:
             self._closed = True

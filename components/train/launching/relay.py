@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict, deque
-from types import TracebackType
 from typing import IO, Any
 
 from tqdm import tqdm
@@ -82,7 +81,5 @@ class Relay:
     def __enter__(self) -> Relay:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._close_bar()

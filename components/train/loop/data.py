@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from components.errors import KfrecError
-from components.feature_spec import Channel, FeatureSpec, load_feature_spec
+from components.feature_spec import Channel, FeatureSpec
 from components.models.ops.choice import has_gpu
 from components.native import arrays
 from components.records import Records
@@ -148,19 +147,18 @@ def _rows(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     return np.take(values, chosen, axis=0, out=out, mode="clip")  # clip: numpy then writes to out without a buffer
 
 
-def open_data(folder: Path, parameters: TrainParameters, ranks: Ranks, scored: tuple[str, ...]) -> TrainingData:
+def open_data(spec: FeatureSpec, parameters: TrainParameters, ranks: Ranks, scored: tuple[str, ...]) -> TrainingData:
     """Opens a data set and checks that this training can use it.
 
     Args:
-        folder: holds the feature specification and the record files.
+        spec: its feature specification.
         parameters: of the training.
         ranks: of this training.
         scored: features for scoring the test split, without the label.
 
     Raises:
-        KfrecError: no specification, records that do not match it, or a batch size not divisible by the ranks.
+        KfrecError: records that do not match the specification, or a batch size not divisible by the ranks.
     """
-    spec = load_feature_spec(folder, parameters.feature_spec)
     require_divisible(parameters.global_batch_size, ranks.size)
     label = label_of(spec)
     cache = 0 if parameters.disable_cache else cache_bytes(ranks.local_size)
@@ -183,10 +181,10 @@ def open_data(folder: Path, parameters: TrainParameters, ranks: Ranks, scored: t
             "samples; raise it, or set it to 0"
         )
     if not test.rows:
-        raise KfrecError(f"{folder}: the test split has no samples; convert the data again")
+        raise KfrecError(f"{spec.folder}: the test split has no samples; convert the data again")
     if not data.steps_per_pass:
         raise KfrecError(
-            f"{folder}: {train.rows} training samples make no batch of {parameters.global_batch_size}; "
+            f"{spec.folder}: {train.rows} training samples make no batch of {parameters.global_batch_size}; "
             "lower global_batch_size or turn drop_remainder off"
         )
     return data

@@ -101,7 +101,8 @@ def open_session(
         checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
 
     Raises:
-        KfrecError: see :func:`components.train.loop.data.open_data`; or the model does not fit into memory.
+        KfrecError: no specification, or see :func:`components.train.loop.data.open_data`; or the model does not fit
+            into memory.
     """
     memory = table_memory(parameters, ranks)  # before anything can fail on one rank alone
     spec = load_feature_spec(folder, parameters.feature_spec)
@@ -110,7 +111,7 @@ def open_session(
     task = registry.task(parameters.task or definition.task)
     kept = kept_features(spec, task.streamed)
     scored = tuple(dict.fromkeys((*model.serving_features, *kept.values())))
-    data = open_data(folder, parameters, ranks, scored)
+    data = open_data(spec, parameters, ranks, scored)
     lacking = missing_column(spec, task.kept)
     if lacking and ranks.rank == 0:
         print(f"not measured: {lacking}", flush=True)

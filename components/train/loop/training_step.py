@@ -58,6 +58,8 @@ class TrainingStep:
             (:meth:`components.train.loop.transfer.Transfer.features`).
 
     Attributes:
+        run: trains on this rank's share of a global batch; returns the loss of the global batch, float32.
+        run_in_parts: as ``run``, but returns the loss and its parts, float32 ``[1 + parts]``.
         parts: names of the parts of the loss (:func:`components.models.loss.part_of`), set by the first step.
     """
 
@@ -89,10 +91,12 @@ class TrainingStep:
         self._counts = tf.function(self._term_counts, autograph=False, **compiled)
         counts = tf.TensorSpec([None], tf.float32)
         self._count = tf.function(self._counts_of, input_signature=[signature], autograph=False)
-        self._run_ahead = tf.function(self._ahead, input_signature=[signature, counts, counts], autograph=False)
+        self._run_ahead = tf.function(self._step, input_signature=[signature, counts, counts], autograph=False)
         self.parts: tuple[str, ...] = ()
-        self.run = tf.function(self._run, input_signature=[signature], autograph=False)
-        self.run_in_parts = tf.function(self._run_in_parts, input_signature=[signature], autograph=False)
+        self.run = tf.function(lambda given: self._step(given)[0][0], input_signature=[signature], autograph=False)
+        self.run_in_parts = tf.function(
+            lambda given: self._step(given)[0], input_signature=[signature], autograph=False
+        )
 
     def choose_exchange(self, batch: Features) -> dict[str, str]:
         """Chooses how the ranks exchange each table's gradients; a collective operation before the first step.
@@ -123,7 +127,7 @@ class TrainingStep:
         return [is_whole(v.shape.as_list(), sparse, rows, ranks, index_bytes, value_bytes) for v, sparse, rows in each]
 
     def steps(self, batches: Iterable[Any]) -> Iterator[tf.Tensor]:
-        """Runs a step on each batch and yields the results of :meth:`run_in_parts`; a collective operation.
+        """Runs a step on each batch and yields the results of ``run_in_parts``; a collective operation.
 
         Requests the next batch before each step, whose reduction includes the next batch's counts.
         """
@@ -138,34 +142,21 @@ class TrainingStep:
             losses, counts = self._run_ahead(batch, counts, ahead)
             yield losses
 
-    def _run(self, given: Any) -> tf.Tensor:
-        """Trains on this rank's share of a global batch; returns the loss of the global batch, float32."""
-        return self._run_in_parts(given)[0]
-
-    def _run_in_parts(self, given: Any) -> tf.Tensor:
-        """As :meth:`run`, but returns the loss and its parts, float32 ``[1 + parts]``."""
-        (losses,) = self._step(given, None)
-        return losses
-
-    def _ahead(self, given: Any, counts: tf.Tensor, following: tf.Tensor) -> list[tf.Tensor]:
-        """As :meth:`run_in_parts`, with known counts.
-
-        Args:
-            given: this rank's share of a global batch.
-            counts: of the terms, over all ranks, [terms].
-            following: this rank's counts of the next batch, [terms].
-
-        Returns:
-            The losses, and the next batch's counts over all ranks.
-        """
-        return self._step(given, counts, following)
-
     def _counts_of(self, given: Any) -> tf.Tensor:
         """This rank's counts of the terms, [terms]; TensorFlow prunes the graph to little more than the masks."""
         return self._term_counts(*self._filled(self._unpack(given)))
 
-    def _step(self, given: Any, counts: tf.Tensor | None, *others: tf.Tensor) -> list[tf.Tensor]:
-        """Runs a step; returns the losses and ``others``, summed over the ranks along with the gradients."""
+    def _step(self, given: Any, counts: tf.Tensor | None = None, following: tf.Tensor | None = None) -> list[tf.Tensor]:
+        """Runs a step.
+
+        Args:
+            given: this rank's share of a global batch.
+            counts: of the terms, over all ranks, [terms]; None computes them.
+            following: this rank's counts of the next batch, [terms], if any.
+
+        Returns:
+            The losses, and the next batch's counts over all ranks.
+        """
         batch = self._unpack(given)
         features, targets, counted = self._filled(batch)
         if counts is None and self._xla:  # a compiled function cannot contain a reduction
@@ -174,8 +165,9 @@ class TrainingStep:
         gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
         with training_back_end():
             with tf.name_scope("exchange"):
+                others = [losses] if following is None else [losses, following]
                 gradients, summed = sum_gradients(
-                    self._ranks, gradients, [losses, *others], self._whole, self._are_parts, self._in_half
+                    self._ranks, gradients, others, self._whole, self._are_parts, self._in_half
                 )
             with tf.name_scope("loss_scale"):
                 self._loss_scale.apply(gradients, partial(self._update, gradients), self._agreed)

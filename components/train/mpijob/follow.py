@@ -6,7 +6,6 @@ import math
 import threading
 import time
 from datetime import datetime, timezone
-from types import TracebackType
 
 from components.cluster.api import Cluster, Expired, Refused
 from components.errors import KfrecError
@@ -37,9 +36,7 @@ class LogFollower:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         """Reads the rest of the log, or stops at once if an error ends the step."""
         if kind is not None:
             self._left.set()  # lines of an abandoned job must not mix with the next one's

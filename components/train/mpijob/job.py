@@ -48,11 +48,6 @@ def training_name(run_id: str, model_uri: str) -> str:
     return f"kfrec-train-{hashlib.sha256(f'{run_id} {model_uri}'.encode()).hexdigest()[:12]}"
 
 
-def job_name(training: str, attempt: int) -> str:
-    """The name of one attempt's job; attempts never share a job or pod name."""
-    return f"{training}-{attempt}"
-
-
 def mpijob(
     training: str,
     attempt: int,
@@ -76,7 +71,7 @@ def mpijob(
     Raises:
         KfrecError: the workers do not fill whole pods, or a pod's name is too long.
     """
-    name = job_name(training, attempt)
+    name = f"{training}-{attempt}"  # attempts never share a job or pod name
     pods, rest = divmod(parameters.workers, parameters.workers_per_pod)
     if rest:
         raise KfrecError(
@@ -223,7 +218,7 @@ def _template(
     settings: JobSettings,
     container: Mapping[str, Any],
     volumes: Sequence[Mapping[str, Any]],
-    placed: Mapping[str, Any] | None = None,
+    placed: Mapping[str, Any],
 ) -> dict[str, Any]:
     spec: dict[str, Any] = {
         "serviceAccountName": settings.service_account,
@@ -234,7 +229,7 @@ def _template(
         "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],
         "priorityClassName": settings.priority_class,
         "schedulerName": settings.scheduler,
-        **(placed or {}),
+        **placed,
     }
     metadata = {
         "labels": _labels(settings),

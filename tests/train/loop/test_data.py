@@ -10,6 +10,7 @@ import pytest
 import tensorflow as tf
 
 from components.errors import KfrecError
+from components.feature_spec import load_feature_spec
 from components.models.ops.choice import as_with_gpu
 from components.steps.catalog import TrainParameters
 from components.train.loop.data import TrainingData, open_data
@@ -28,7 +29,7 @@ class OneOfTwo(Alone):
 
 def opened(folder: Path, ranks: Ranks | None = None, **given: Any) -> TrainingData:
     parameters = TrainParameters(**{"global_batch_size": 50, **given})
-    return open_data(folder, parameters, ranks or Alone(), ("uid", "item_pos"))
+    return open_data(load_feature_spec(folder), parameters, ranks or Alone(), ("uid", "item_pos"))
 
 
 @pytest.mark.parametrize("size", [50, 300])
