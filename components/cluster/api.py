@@ -112,30 +112,21 @@ class Cluster:
         Raises:
             Refused: 409 already exists, 403 over quota or forbidden, 422 invalid.
         """
-        return self._asked(
-            lambda: self._objects.create_namespaced_custom_object(*self._place, body, _request_timeout=_TIMEOUT)
-        )
+        return self._asked(self._objects.create_namespaced_custom_object, *self._place, body)
 
     def get(self, name: str) -> Json | None:
         """The object, or None if there is none."""
-        return self._found(
-            lambda: self._objects.get_namespaced_custom_object(*self._place, name, _request_timeout=_TIMEOUT)
-        )
+        return self._found(self._objects.get_namespaced_custom_object, *self._place, name)
 
     def objects(self, selector: str) -> list[Json]:
         """The objects with these labels."""
-        return self._asked(
-            lambda: self._objects.list_namespaced_custom_object(
-                *self._place, label_selector=selector, _request_timeout=_TIMEOUT
-            )
-        )["items"]
+        listed = self._asked(self._objects.list_namespaced_custom_object, *self._place, label_selector=selector)
+        return listed["items"]
 
     def own(self, name: str, references: list[Json]) -> None:
         """Replaces the owners of an object."""
         body = {"metadata": {"ownerReferences": references}}
-        self._asked(
-            lambda: self._objects.patch_namespaced_custom_object(*self._place, name, body, _request_timeout=_TIMEOUT)
-        )
+        self._asked(self._objects.patch_namespaced_custom_object, *self._place, name, body)
 
     def delete(self, name: str, longest: float | None = None) -> None:
         """Deletes an object after its pods (foreground); does nothing if it is gone already.
@@ -145,12 +136,8 @@ class Cluster:
             longest: seconds to wait for an unavailable API server; None is the retry budget.
         """
         options = client.V1DeleteOptions(propagation_policy="Foreground")
-        self._found(
-            lambda: self._objects.delete_namespaced_custom_object(
-                *self._place, name, body=options, _request_timeout=_TIMEOUT
-            ),
-            longest,
-        )
+        delete = self._objects.delete_namespaced_custom_object
+        self._found(delete, *self._place, name, body=options, longest=longest)
 
     def delete_at_the_end(self, name: str, longest: float) -> None:
         """Deletes the object of an ending step; reports errors without masking the step's own.
@@ -198,23 +185,18 @@ class Cluster:
 
     def pod(self, name: str) -> Json | None:
         """Any pod, or None if there is none."""
-        found = self._found(lambda: self._core.read_namespaced_pod(name, self.namespace, _request_timeout=_TIMEOUT))
-        return self._core.api_client.sanitize_for_serialization(found)
+        return self._plain(self._found(self._core.read_namespaced_pod, name, self.namespace))
 
     def workflow(self, name: str) -> Json | None:
         """An Argo Workflow, or None if there is none."""
         place = "argoproj.io", "v1alpha1", self.namespace, "workflows"
-        return self._found(lambda: self._objects.get_namespaced_custom_object(*place, name, _request_timeout=_TIMEOUT))
+        return self._found(self._objects.get_namespaced_custom_object, *place, name)
 
     def pods(self, name: str) -> list[Json]:
         """The pods of an object, oldest first."""
-        found = self._asked(
-            lambda: self._core.list_namespaced_pod(
-                self.namespace, label_selector=f"{self.kind.pod_label}={name}", _request_timeout=_TIMEOUT
-            )
-        )
-        plain = self._core.api_client.sanitize_for_serialization(found)
-        return sorted(plain["items"], key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
+        selector = f"{self.kind.pod_label}={name}"
+        found = self._asked(self._core.list_namespaced_pod, self.namespace, label_selector=selector)
+        return sorted(self._plain(found)["items"], key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
 
     def events(self, name: str) -> list[Json]:
         """The events of an object."""
@@ -226,10 +208,11 @@ class Cluster:
         return [event for event in events if event["involvedObject"].get("name", "").startswith(f"{name}-")]
 
     def _events(self, selector: str) -> list[Json]:
-        found = self._asked(
-            lambda: self._core.list_namespaced_event(self.namespace, field_selector=selector, _request_timeout=_TIMEOUT)
-        )
-        return self._core.api_client.sanitize_for_serialization(found)["items"]
+        found = self._asked(self._core.list_namespaced_event, self.namespace, field_selector=selector)
+        return self._plain(found)["items"]
+
+    def _plain(self, found: Any) -> Any:
+        return self._core.api_client.sanitize_for_serialization(found)
 
     def log(
         self, pod: str, *, follow: bool, since_seconds: int | None = None, tail: int | None = None
@@ -266,17 +249,23 @@ class Cluster:
     def _place(self) -> tuple[str, str, str, str]:
         return self.kind.group, self.kind.version, self.namespace, self.kind.plural
 
-    def _found(self, question: Callable[[], T], longest: float | None = None) -> T | None:
+    def _found(self, request: Callable[..., T], *given: Any, **options: Any) -> T | None:
         """The response to a request for one object, or None on 404."""
         try:
-            return self._asked(question, longest)
+            return self._asked(request, *given, **options)
         except Refused as refused:
             if refused.status == 404:
                 return None
             raise
 
-    def _asked(self, question: Callable[[], T], longest: float | None = None) -> T:
+    def _asked(self, request: Callable[..., T], *given: Any, longest: float | None = None, **options: Any) -> T:
         """Retries a request until the server answers.
+
+        Args:
+            request: method of the client.
+            given: its arguments.
+            longest: seconds to wait for an unavailable API server; None is the retry budget.
+            options: its named arguments.
 
         Raises:
             Refused: the server rejected the request.
@@ -286,7 +275,7 @@ class Cluster:
         started, wait, reported = time.monotonic(), self.patience.first_wait, False
         while True:
             try:
-                answer = question()
+                answer = request(*given, _request_timeout=_TIMEOUT, **options)
                 if reported:
                     self.tell("the Kubernetes API answers again")
                 return answer
