@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from components.errors import KfrecError
+
 if TYPE_CHECKING:
     from components.artifacts import Artifact
     from components.checks.profiler import Profiler
@@ -36,6 +38,20 @@ class RawKind:
     def matches(self, name: str) -> bool:
         """Whether a file of that name is of this kind."""
         return re.fullmatch(self.pattern, name) is not None
+
+    def files(self, raw: Artifact) -> list[Path]:
+        """The files of this kind in a raw artifact, sorted by name.
+
+        Raises:
+            KfrecError: there is none, or one exists both plain and compressed.
+        """
+        found = [path for path in raw.paths("*") if self.matches(path.name)]
+        if not found:
+            raise KfrecError(f"{raw.path}: no {self.example} here; put the raw files there, as download does")
+        for path in found:
+            if path.with_name(f"{path.name}.gz") in found:
+                raise KfrecError(f"{path}: also exists as {path.name}.gz; remove one of the two")
+        return found
 
 
 @dataclass(frozen=True)

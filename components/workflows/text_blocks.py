@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Callable, Generator, Iterator
+import io
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from components.errors import KfrecError
+from components.workflows.quarantine import BadLine
+
+T = TypeVar("T")
 
 BLOCK_BYTES = 8 << 20
 # Byte order marks, the longer ones first: that of UTF-16 begins that of UTF-32.
@@ -43,6 +48,25 @@ class Block:
     text: bytes
     first_line: int
     consumed: int
+
+    def parsed(self, parse: Callable[[bytes], T]) -> tuple[list[T], list[BadLine]]:
+        """What ``parse`` makes of each line that is not blank, and the lines for which it raises ValueError."""
+        rows: list[T] = []
+        bad: list[BadLine] = []
+        for number, line in enumerate(io.BytesIO(self.text), start=self.first_line):
+            if line.isspace():
+                continue
+            try:
+                rows.append(parse(line))
+            except ValueError as error:
+                bad.append(BadLine(number, str(error), line.rstrip(b"\r\n")))
+        return rows, bad
+
+
+def table_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.Table:
+    """A table of rows in Python's types."""
+    columns = zip(*rows, strict=True) if rows else [()] * len(schema)
+    return pa.table([pa.array(c, field.type) for c, field in zip(columns, schema, strict=True)], schema=schema)
 
 
 def blocks(path: Path, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:

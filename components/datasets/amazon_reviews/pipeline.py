@@ -13,7 +13,6 @@ from components.datasets.amazon_reviews import encoding, samples
 from components.datasets.amazon_reviews.catalogue import write_catalogue
 from components.datasets.amazon_reviews.histories import Histories, write_histories
 from components.datasets.amazon_reviews.popularity import PairCounts, PopularityCounter
-from components.datasets.amazon_reviews.raw_files import RawFiles
 from components.datasets.amazon_reviews.sample_files import write_samples
 from components.errors import KfrecError
 from components.progress import progress
@@ -49,7 +48,7 @@ def select_histories(
     workers: Workers,
     partitions: Sequence[KeyRange],
     items: Path,
-    files: RawFiles,
+    metadata: Path,
     parameters: PreprocessReviews,
     scratch: Path,
 ) -> list[Histories]:
@@ -65,7 +64,7 @@ def select_histories(
     ]
     with progress("sorting histories", len(partitions), "partitions") as bar:
         found = in_order(workers, tasks, lambda place, histories: bar.advance())
-    folder, longest = files.reviews[0].parent, max(histories.longest for histories in found)
+    folder, longest = metadata.parent, max(histories.longest for histories in found)
     if longest < shortest:
         raise KfrecError(
             f"{folder}: no user has {shortest} reviews, the most active one has {longest}; "
@@ -79,7 +78,7 @@ def select_histories(
         )
     if not any(histories.with_category for histories in found):
         raise KfrecError(
-            f"{files.metadata[0]}: gives no reviewed item a category; is it the metadata of these reviews, "
+            f"{metadata}: gives no reviewed item a category; is it the metadata of these reviews, "
             "with lists of lists under categories?"
         )
     return [histories for histories in found if histories.path is not None]

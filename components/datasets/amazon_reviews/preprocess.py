@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from components.checks.profile import CATEGORY, TIME
 from components.checks.tables import Profiled
 from components.datasets.amazon_reviews.items import parse_items, write_items
-from components.datasets.amazon_reviews.raw_files import find_raw_files
+from components.datasets.amazon_reviews.raw_files import META, REVIEWS
 from components.datasets.amazon_reviews.reviews import parse_reviews
 from components.datasets.amazon_reviews.user_runs import user_runs
 from components.datasets.definition import PreprocessJob
@@ -47,29 +47,29 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         KfrecError: bad input.
     """
     parameters, scratch, scheduler = job.parameters, job.scratch, job.scheduler
-    files = find_raw_files(job.raw)
+    reviews_files, metadata_files = REVIEWS.files(job.raw), META.files(job.raw)
     import_ahead("components.datasets.amazon_reviews.pipeline")
     with user_runs(scratch) as runs:
         given = _given(parameters, scratch / "given")
         reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
         profiler = job.profiler.table("reviews", _REVIEWS, [column.name for column in _REVIEWS])
-        for reviews in reader.tables(files.reviews, parse_reviews, "reviews", "reading reviews", profiler):
+        for reviews in reader.tables(reviews_files, parse_reviews, "reviews", "reading reviews", profiler):
             runs.add(reviews)
             if runs.rows / reader.share > parameters.reviews_per_partition:
                 fork_server.start_early(parameters.workers, scheduler)
         partitions = runs.partitions_of(parameters.reviews_per_partition)
         if not runs.rows:
-            raise KfrecError(f"{files.reviews[0]}: no reviews in it; check what download fetched")
+            raise KfrecError(f"{reviews_files[0]}: no reviews in it; check what download fetched")
         items = scratch / "items.arrow"
         profiler = job.profiler.table("items", _ITEMS, ["asin"])
-        write_items(reader.tables(files.metadata, parse_items, "item metadata", "reading metadata", profiler), items)
+        write_items(reader.tables(metadata_files, parse_items, "item metadata", "reading metadata", profiler), items)
         job.profiler.judge()
 
         from components.datasets.amazon_reviews.pipeline import encode_histories, select_histories, write_splits
         from components.workflows.workers import dask_workers
 
         with dask_workers(parameters.workers, scheduler, len(partitions)) as workers:
-            histories = select_histories(workers, partitions, items, files, parameters, scratch)
+            histories = select_histories(workers, partitions, items, metadata_files[0], parameters, scratch)
             encoded = encode_histories(
                 workers, histories, given, parameters.out_of_vocabulary_limit, job.folder, scratch
             )

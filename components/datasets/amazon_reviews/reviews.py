@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from typing import Any
 
 import orjson
@@ -12,7 +11,7 @@ import pyarrow.json as pj
 
 from components.datasets.amazon_reviews.names import check_name, decode
 from components.workflows.quarantine import BadLine
-from components.workflows.text_blocks import Block
+from components.workflows.text_blocks import Block, table_of
 
 REVIEW = pa.schema([("reviewerID", pa.string()), ("asin", pa.string()), ("unixReviewTime", pa.int64())])
 _PARSE = pj.ParseOptions(explicit_schema=REVIEW, unexpected_field_behavior="ignore")
@@ -27,7 +26,10 @@ def parse_reviews(block: Block) -> tuple[pa.Table, list[BadLine]]:
     other fields are ignored. Blank lines are skipped. ``names`` defines valid names.
     """
     table = _parse_at_once(block.text)
-    return (table, []) if table is not None else _parse_line_by_line(block)
+    if table is not None:
+        return table, []
+    rows, bad = block.parsed(_review)
+    return table_of(rows, REVIEW), bad
 
 
 def _parse_at_once(text: bytes) -> pa.Table | None:
@@ -47,20 +49,6 @@ def _parse_at_once(text: bytes) -> pa.Table | None:
 
 def _has_odd_name(names: pa.ChunkedArray) -> bool:
     return pc.any(pc.or_(pc.equal(names, ""), pc.match_substring(names, "\0"))).as_py()
-
-
-def _parse_line_by_line(block: Block) -> tuple[pa.Table, list[BadLine]]:
-    rows: list[tuple[str, str, int]] = []
-    bad: list[BadLine] = []
-    for number, line in enumerate(io.BytesIO(block.text), start=block.first_line):
-        if line.isspace():
-            continue
-        try:
-            rows.append(_review(line))
-        except ValueError as error:
-            bad.append(BadLine(number, str(error), line.rstrip(b"\r\n")))
-    columns = zip(*rows, strict=True) if rows else ((), (), ())
-    return pa.table([pa.array(c, f.type) for c, f in zip(columns, REVIEW, strict=True)], schema=REVIEW), bad
 
 
 def _review(line: bytes) -> tuple[str, str, int]:

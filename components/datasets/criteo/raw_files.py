@@ -23,12 +23,7 @@ def find_days(raw: Artifact, parameters: Sampling) -> list[Path]:
     Raises:
         KfrecError: no file, a duplicate day, files of both kinds, or a missing test day or earlier day.
     """
-    found = [path for path in raw.paths("*") if DAYS.matches(path.name)]
-    if not found:
-        raise KfrecError(f"{raw.path}: no {DAYS.example} here; put the raw files there, as download does")
-    for path in found:
-        if path.with_name(f"{path.name}.gz") in found:
-            raise KfrecError(f"{path}: also exists as {path.name}.gz; remove one of the two")
+    found = DAYS.files(raw)
     single = [path for path in found if path.name.startswith(_ONLY_FILE)]
     if single and len(found) > 1:
         raise KfrecError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 import math
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -17,7 +16,7 @@ import pyarrow.csv as pv
 from components.datasets.outbrain.raw_files import FLAG, ID, NUMBER, TEXT, TIME, Field
 from components.errors import KfrecError
 from components.workflows.quarantine import BadLine
-from components.workflows.text_blocks import Block
+from components.workflows.text_blocks import Block, table_of
 
 MISSING = ("", "\\N")
 _TYPES = {ID: pa.int64(), FLAG: pa.int64(), NUMBER: pa.float64(), TIME: pa.timestamp("ms"), TEXT: pa.string()}
@@ -54,13 +53,15 @@ class LineParser:
         Raises:
             KfrecError: the header lacks a column.
         """
-        text, first = block.text, block.first_line
-        if first == 1:
-            head, _, text = text.partition(b"\n")
+        if block.first_line == 1:
+            head, _, text = block.text.partition(b"\n")
             self._read_header(head)
-            first = 2
-        table = self._parse_at_once(text)
-        return (table, []) if table is not None else self._parse_line_by_line(text, first)
+            block = Block(text, 2, block.consumed)
+        table = self._parse_at_once(block.text)
+        if table is not None:
+            return table, []
+        rows, bad = block.parsed(self._row)
+        return table_of(rows, self._schema), bad
 
     def require_header(self) -> None:
         """Rejects a file that turned out to be empty.
@@ -108,24 +109,17 @@ class LineParser:
                 return None
         return table
 
-    def _parse_line_by_line(self, text: bytes, first: int) -> tuple[pa.Table, list[BadLine]]:
-        rows: list[list[Any]] = []
-        bad: list[BadLine] = []
-        places = [self.header.index(field.name) for field in self.fields]
-        for number, line in enumerate(io.BytesIO(text), start=first):
-            if line.isspace():
-                continue
-            try:
-                values = next(csv.reader([line.decode("utf-8").rstrip("\r\n")], strict=True))
-                if len(values) != len(self.header):
-                    raise ValueError(f"{len(values)} fields, not {len(self.header)}")
-                rows.append([_value(field, values[place]) for field, place in zip(self.fields, places, strict=True)])
-            except (ValueError, csv.Error) as error:
-                reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
-                bad.append(BadLine(number, reason, line.rstrip(b"\r\n")))
-        columns = list(zip(*rows, strict=True)) if rows else [()] * len(self.fields)
-        arrays = [pa.array(column, field.type) for column, field in zip(columns, self._schema, strict=True)]
-        return pa.table(arrays, schema=self._schema), bad
+    def _row(self, line: bytes) -> list[Any]:
+        try:
+            values = next(csv.reader([line.decode("utf-8").rstrip("\r\n")], strict=True))
+        except UnicodeDecodeError:
+            raise ValueError("not UTF-8") from None
+        except csv.Error as error:
+            raise ValueError(str(error)) from None
+        if len(values) != len(self.header):
+            raise ValueError(f"{len(values)} fields, not {len(self.header)}")
+        named = dict(zip(self.header, values, strict=True))
+        return [_value(field, named[field.name]) for field in self.fields]
 
 
 def _value(field: Field, text: str) -> Any:

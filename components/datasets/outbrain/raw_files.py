@@ -10,7 +10,6 @@ from pathlib import Path
 
 from components.artifacts import Artifact
 from components.datasets.definition import RawContract, RawKind
-from components.errors import KfrecError
 
 # Events carry milliseconds since this time, in milliseconds since 1970.
 EPOCH = 1_465_876_799_998
@@ -81,12 +80,4 @@ def find_raw_files(raw: Artifact) -> dict[str, Path]:
     Raises:
         KfrecError: one is missing, or exists both plain and compressed.
     """
-    files = {}
-    for kind in CONTRACT.kinds:
-        found = [path for path in raw.paths("*") if kind.matches(path.name)]
-        if not found:
-            raise KfrecError(f"{raw.path}: no {kind.example} here; put all raw files there, as download does")
-        if len(found) > 1:
-            raise KfrecError(f"{found[0]}: also exists as {found[1].name}; remove one of the two")
-        files[kind.name] = found[0]
-    return files
+    return {kind.name: kind.files(raw)[0] for kind in CONTRACT.kinds}
