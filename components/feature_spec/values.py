@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.artifacts.folder import require_listed
+from components.artifacts.remote import local_copy
 from components.errors import KfrecError
 from components.feature_spec.spec import FeatureSpec
-from components.feature_spec.vocabulary import Vocabulary
+from components.feature_spec.vocabulary import VOCABULARY, Vocabulary, vocabulary_file
 
 
 def read_values(spec: FeatureSpec, vocabulary: Vocabulary) -> tuple[np.ndarray, pa.Array]:
@@ -41,3 +46,55 @@ def names_of(spec: FeatureSpec, feature: str, ids: np.ndarray) -> dict[int, str]
     known, values = read_values(spec, vocabulary)
     places = np.flatnonzero(np.isin(known, ids))
     return dict(zip(known[places].tolist(), values.take(pa.array(places)).to_pylist(), strict=True))
+
+
+def earlier_vocabulary(place: str, scratch: Path, names: Iterable[str], *others: str) -> Path:
+    """The folder of an earlier output with its vocabulary, to encode new data with.
+
+    Args:
+        place: folder or URI of a preprocess step's output, or of records or a model with its vocabulary.
+        scratch: folder for fetched files.
+        names: vocabularies to read.
+        others: further files to read.
+
+    Raises:
+        KfrecError: there is no vocabulary, or a file is no part of the artifact.
+    """
+    folder = local_copy(place, scratch, VOCABULARY, *others)
+    if not (folder / VOCABULARY).is_dir():
+        raise KfrecError(
+            f"{place}: no {VOCABULARY} here; workflow must name an earlier output of this step, or records or a model "
+            "that carry its vocabulary"
+        )
+    require_listed(folder, [*others, *map(vocabulary_file, names)])
+    return folder
+
+
+def _texts(values: pa.ChunkedArray) -> pa.Array:
+    return values.cast(pa.string()).combine_chunks()
+
+
+def encoding_values(
+    path: Path, first: int, remedy: str, read: Callable[[pa.ChunkedArray], pa.Array] = _texts
+) -> pa.Array:
+    """The values of a vocabulary in the order of their ids, to encode new data with.
+
+    Args:
+        path: vocabulary file.
+        first: the first id.
+        remedy: for an invalid file, for messages.
+        read: converts the texts of the file; as they are by default.
+
+    Raises:
+        KfrecError: the file is missing, its ids do not run from ``first``, or a value is missing or duplicated.
+    """
+    try:
+        table = pq.read_table(path, columns=["id", "value"])
+        values = read(table["value"])
+    except (FileNotFoundError, pa.ArrowException, KeyError):
+        raise KfrecError(f"{path}: missing or not a vocabulary; {remedy}") from None
+    if not np.array_equal(table["id"].to_numpy(), np.arange(first, first + len(table))):
+        raise KfrecError(f"{path}: its ids are not consecutive from {first}; {remedy}")
+    if values.null_count or pc.count_distinct(values).as_py() != len(values):
+        raise KfrecError(f"{path}: a value is missing or duplicated; {remedy}")
+    return values

@@ -21,11 +21,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from dask import dataframe
 
-from components.artifacts.folder import require_listed
-from components.artifacts.remote import local_copy
 from components.datasets.amazon_reviews.catalogue import read_catalogue
 from components.datasets.amazon_reviews.popularity import PairCounts, count_pairs
 from components.errors import KfrecError
+from components.feature_spec.values import earlier_vocabulary, encoding_values
 from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN, VOCABULARY, vocabulary_file
 from components.workflows.nvtabular_quiet import (
     ColumnSchema,
@@ -41,7 +40,7 @@ NAMES = ("uid", "item", "cat")
 FIRST_ID = 3
 WORKFLOW = "workflow.json"
 _PICKLE = "workflow.pkl"
-_NOT_OURS = "kfrec did not write it; give an earlier output of this step"
+_NOT_OURS = "kfrec did not write it; workflow must name an earlier output of this step"
 _DESCRIPTION = {
     "format": 1,
     "columns": list(NAMES),
@@ -123,25 +122,16 @@ def earlier_encoder(place: str, scratch: Path) -> Encoder:
     Raises:
         KfrecError: the vocabulary is missing, or was not written by this step.
     """
-    folder = local_copy(place, scratch / "fetched", WORKFLOW, VOCABULARY)
-    if not (folder / VOCABULARY).is_dir():
-        raise _without_vocabulary(place, folder)
-    require_listed(folder, [WORKFLOW, *map(vocabulary_file, NAMES)])
+    pickled = Path(place) / _PICKLE
+    if pickled.is_file():
+        raise KfrecError(
+            f"{pickled}: a pickled workflow of an earlier kfrec, which is never loaded; give its output folder "
+            f"{pickled.parent.parent}, which also has the {VOCABULARY}, or fit a new one"
+        )
+    folder = earlier_vocabulary(place, scratch / "fetched", NAMES, WORKFLOW)
     _check_description(folder / WORKFLOW)
     (scratch / "workflow").mkdir(parents=True)
     return _from_vocabulary(folder, scratch / "workflow")
-
-
-def _without_vocabulary(place: str, folder: Path) -> KfrecError:
-    if (folder / _PICKLE).is_file():
-        return KfrecError(
-            f"{folder / _PICKLE}: a pickled workflow of an earlier kfrec, which is never loaded; give its output "
-            f"folder {folder.parent}, which also has the {VOCABULARY}, or fit a new one"
-        )
-    return KfrecError(
-        f"{place}: no {VOCABULARY} here; workflow must name an earlier output of this step, or records or a model "
-        "that carry its vocabulary"
-    )
 
 
 def _check_description(path: Path) -> None:
@@ -169,21 +159,9 @@ def _from_vocabulary(folder: Path, scratch: Path) -> Encoder:
     Raises:
         KfrecError: a file is missing, repeats a value, or has other ids than this step assigns.
     """
-    vocabularies = {}
-    for name in NAMES:
-        path = folder / vocabulary_file(name)
-        try:
-            table = pq.read_table(path, columns=["id", "value"])
-            values = table["value"].cast(pa.string())
-        except (FileNotFoundError, pa.ArrowException, KeyError):
-            raise KfrecError(
-                f"{path}: not a vocabulary; workflow must name an earlier output of this workflow"
-            ) from None
-        if not np.array_equal(table["id"].to_numpy(), np.arange(FIRST_ID, FIRST_ID + len(table))):
-            raise KfrecError(f"{path}: its ids are not consecutive from {FIRST_ID}; {_NOT_OURS}")
-        if values.null_count or pc.count_distinct(values).as_py() != len(values):
-            raise KfrecError(f"{path}: a value is missing or duplicated; {_NOT_OURS}")
-        vocabularies[name] = values.to_pandas()
+    vocabularies = {
+        name: encoding_values(folder / vocabulary_file(name), FIRST_ID, _NOT_OURS).to_pandas() for name in NAMES
+    }
     return Encoder(_workflow(_categorify(scratch, vocabs=vocabularies)), scratch, read_catalogue(folder))
 
 

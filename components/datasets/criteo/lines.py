@@ -30,8 +30,8 @@ _CONVERT = pv.ConvertOptions(
     null_values=[""],
     strings_can_be_null=True,
 )
-# Characters that Arrow accepts around or in an integer, and NUL, which marks a null here.
-_ODD = (b" ", b"x", b"X", b"\0")
+# Characters that Arrow accepts around or in an integer.
+_ODD = (b" ", b"x", b"X")
 
 
 def parse_lines(block: Block) -> tuple[pa.Table, list[BadLine]]:

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from components.artifacts.folder import require_listed
-from components.artifacts.remote import local_copy
 from components.checks.profile import CATEGORY, NUMBER
 from components.checks.tables import Profiled
 from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERICAL
@@ -18,7 +16,8 @@ from components.datasets.criteo.specification import specification
 from components.datasets.definition import PreprocessJob
 from components.errors import KfrecError
 from components.feature_spec.spec import FILENAME
-from components.feature_spec.vocabulary import VOCABULARY, vocabulary_file
+from components.feature_spec.values import earlier_vocabulary
+from components.feature_spec.vocabulary import VOCABULARY
 from components.workflows import fork_server
 from components.workflows.reading import RawReader
 
@@ -43,7 +42,8 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     """
     parameters, scratch, scheduler = job.parameters, job.scratch, job.scheduler
     files = find_days(job.raw, parameters)
-    given = _given(parameters.workflow, scratch / "given")
+    # Opened before the long work, so that errors show early.
+    given = earlier_vocabulary(parameters.workflow, scratch / "given", CATEGORICAL) if parameters.workflow else None
     reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
     profiler = job.profiler.table("impressions", _COLUMNS, _KEY)
     days: list[list[Partition]] = []
@@ -104,21 +104,3 @@ def _splits(
         "train": [(partition, 0, rows - tested) for partition in days[0]],
         "test": [(partition, rows - tested, rows) for partition in days[0]],
     }
-
-
-def _given(place: str, scratch: Path) -> Path | None:
-    """The folder of the vocabulary to reuse, if any; opened before the long work.
-
-    Raises:
-        KfrecError: there is no vocabulary.
-    """
-    if not place:
-        return None
-    folder = local_copy(place, scratch, VOCABULARY)
-    if not (folder / VOCABULARY).is_dir():
-        raise KfrecError(
-            f"{place}: no {VOCABULARY} here; workflow must name an earlier output of this step, or records or a "
-            "model that carry its vocabulary"
-        )
-    require_listed(folder, map(vocabulary_file, CATEGORICAL))
-    return folder

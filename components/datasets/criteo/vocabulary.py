@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from components.datasets.criteo import hexadecimal
 from components.datasets.criteo.columns import CATEGORICAL
 from components.datasets.criteo.partitions import Partition
-from components.errors import KfrecError
+from components.feature_spec.values import encoding_values
 from components.feature_spec.vocabulary import vocabulary_file
 
 FIRST_ID = 1
@@ -190,19 +190,14 @@ def read_vocabulary(name: str, folder: Path, remedy: str) -> np.ndarray:
     Raises:
         KfrecError: the file was not written by :func:`fit`.
     """
-    path = folder / vocabulary_file(name)
-    try:
-        table = pq.read_table(path, columns=["id", "value"])
-        texts = table["value"].cast(pa.binary()).combine_chunks().cast(pa.binary(hexadecimal.DIGITS))
-    except (FileNotFoundError, pa.ArrowException, KeyError):
-        raise KfrecError(f"{path}: not a vocabulary of hexadecimal values; {remedy}") from None
-    if not np.array_equal(table["id"].to_numpy(), np.arange(FIRST_ID, FIRST_ID + len(table))):
-        raise KfrecError(f"{path}: its ids are not consecutive from {FIRST_ID}; {remedy}")
-    by_id = hexadecimal.parse(texts)
-    if by_id is None or by_id.null_count or len(pc.unique(by_id)) != len(table):
-        raise KfrecError(f"{path}: a value is missing, duplicated or not hexadecimal; {remedy}")
-    values: np.ndarray = by_id.to_numpy()
-    return values
+
+    def numbers(texts: pa.ChunkedArray) -> pa.Array:
+        parsed = hexadecimal.parse(texts.cast(pa.binary()).combine_chunks().cast(pa.binary(hexadecimal.DIGITS)))
+        if parsed is None:
+            raise pa.ArrowInvalid("a value is not hexadecimal")
+        return parsed
+
+    return encoding_values(folder / vocabulary_file(name), FIRST_ID, remedy, numbers).to_numpy()
 
 
 def unknown(name: str, files: Sequence[Path], threshold: int, lookups: Path) -> tuple[int, int]:

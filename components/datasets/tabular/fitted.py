@@ -15,15 +15,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from components.artifacts.folder import require_listed
-from components.artifacts.remote import local_copy
 from components.datasets.tabular.entries import Numeric
 from components.datasets.tabular.schema import Source
 from components.datasets.tabular.statistics import NumberStatistics
 from components.errors import KfrecError
+from components.feature_spec.values import earlier_vocabulary, encoding_values
 from components.feature_spec.vocabulary import VOCABULARY, vocabulary_file
 
 NUMBERS = f"{VOCABULARY}/numbers.json"
@@ -140,11 +138,8 @@ def read_fitted(place: str, sources: Sequence[Source], scratch: Path) -> Fitted:
     Raises:
         KfrecError: there are none, or they were fitted for another schema.
     """
-    folder = local_copy(place, scratch / "fetched", VOCABULARY)
-    if not (folder / VOCABULARY).is_dir():
-        raise KfrecError(f"parameter workflow: {place}: no {VOCABULARY} here; {_REMEDY}")
     named = [source.name for source in sources if source.vocabulary]
-    require_listed(folder, [NUMBERS, *map(vocabulary_file, named)])
+    folder = earlier_vocabulary(place, scratch / "fetched", named, NUMBERS)
     path = folder / NUMBERS
     try:
         body = json.loads(path.read_text())
@@ -164,17 +159,4 @@ def read_fitted(place: str, sources: Sequence[Source], scratch: Path) -> Fitted:
             f"{path}: was fitted for another schema ({odd} differs); use that schema, or fit a "
             "new one (keep_vocabulary=false where a retraining chooses)"
         )
-    return Fitted({name: _read_vocabulary(folder / vocabulary_file(name)) for name in named}, numbers)
-
-
-def _read_vocabulary(path: Path) -> pa.Array:
-    try:
-        table = pq.read_table(path, columns=["id", "value"])
-        values = table["value"].cast(pa.string()).combine_chunks()
-        ids = table["id"].to_numpy()
-    except (FileNotFoundError, pa.ArrowException, KeyError):
-        raise KfrecError(f"{path}: missing or not a vocabulary; {_REMEDY}") from None
-    whole = np.array_equal(ids, np.arange(1, len(values) + 1))
-    if not whole or values.null_count or pc.count_distinct(values).as_py() != len(values):
-        raise KfrecError(f"{path}: its ids do not run from 1, or a value is missing or duplicated; {_REMEDY}")
-    return values
+    return Fitted({name: encoding_values(folder / vocabulary_file(name), 1, _REMEDY) for name in named}, numbers)

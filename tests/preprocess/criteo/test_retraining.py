@@ -78,10 +78,10 @@ def broken(folder: Path, earlier: Path, **columns: list) -> Path:
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"id": [1], "name": ["00000001"]}, "not a vocabulary of hexadecimal values"),
-        ({"id": [1], "value": ["one"]}, "not a vocabulary of hexadecimal values"),
-        ({"id": [1], "value": ["0000000g"]}, "a value is missing, duplicated or not hexadecimal"),
-        ({"id": [1, 2], "value": ["00000001", "00000001"]}, "a value is missing, duplicated or not hexadecimal"),
+        ({"id": [1], "name": ["00000001"]}, "missing or not a vocabulary"),
+        ({"id": [1], "value": ["one"]}, "missing or not a vocabulary"),
+        ({"id": [1], "value": ["0000000g"]}, "missing or not a vocabulary"),
+        ({"id": [1, 2], "value": ["00000001", "00000001"]}, "a value is missing or duplicated"),
         ({"id": [3], "value": ["00000001"]}, "its ids are not consecutive from 1"),
     ],
 )

@@ -229,7 +229,7 @@ KEPT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no vocabulary": (lambda old: (old / "vocabulary/city.parquet").unlink(), "city.parquet"),
     "other ids": (
         lambda old: pq.write_table(pa.table({"id": [3, 4], "value": ["a", "b"]}), old / "vocabulary/city.parquet"),
-        "its ids do not run from 1",
+        "its ids are not consecutive from 1",
     ),
     "a value twice": (
         lambda old: pq.write_table(pa.table({"id": [1, 2], "value": ["a", "a"]}), old / "vocabulary/city.parquet"),
