@@ -9,7 +9,7 @@ from components.errors import KfrecError
 from components.steps.parameter import param
 
 if TYPE_CHECKING:
-    from components.steps.catalog import DownloadParameters, PreprocessParameters
+    from components.steps.catalog import PreprocessParameters
 
 PLANTED, POWER_LAW = "planted", "power_law"
 
@@ -80,9 +80,6 @@ class Sampling:
 
 
 if TYPE_CHECKING:
-
-    class GenerateImpressions(Generation, DownloadParameters):
-        """The parameters of the download step for this data set."""
 
     class PreprocessImpressions(Sampling, PreprocessParameters):
         """The parameters of the preprocess step for this data set."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,13 +27,26 @@ class Partition:
     first: int
     rows: int
 
-    def read(self, begin: int, end: int, columns: list[str] | None = None) -> pa.Table:
-        """This partition's impressions among rows ``begin`` to ``end`` of the raw file."""
-        options = pa.ipc.IpcReadOptions(included_fields=[LINE.get_field_index(name) for name in columns or LINE.names])
-        with pa.OSFile(str(self.path)) as file:
+
+@dataclass(frozen=True)
+class Span:
+    """One split's impressions in one partition: rows ``begin`` to ``end`` of their raw file."""
+
+    partition: Partition
+    begin: int
+    end: int
+
+    @property
+    def rows(self) -> int:
+        first, last = self.partition.first, self.partition.first + self.partition.rows
+        return max(min(self.end, last) - max(self.begin, first), 0)
+
+    def read(self, columns: Sequence[str] = tuple(LINE.names)) -> pa.Table:
+        """The impressions."""
+        options = pa.ipc.IpcReadOptions(included_fields=[LINE.get_field_index(name) for name in columns])
+        with pa.OSFile(str(self.partition.path)) as file:
             table = pa.ipc.open_file(file, options=options).read_all()
-        first = max(begin - self.first, 0)
-        return table.slice(first, max(min(end - self.first, self.rows) - first, 0))
+        return table.slice(max(self.begin - self.partition.first, 0), self.rows)
 
 
 def write_partitions(tables: Iterable[pa.Table], rows: int, folder: Path, name: str) -> list[Partition]:

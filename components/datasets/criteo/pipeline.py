@@ -12,7 +12,7 @@ from dask import delayed
 
 from components.datasets.criteo import vocabulary
 from components.datasets.criteo.columns import CATEGORICAL
-from components.datasets.criteo.partitions import Partition
+from components.datasets.criteo.partitions import Span
 from components.datasets.criteo.samples import write_samples
 from components.feature_spec.vocabulary import VOCABULARY
 from components.progress import progress
@@ -20,20 +20,6 @@ from components.workflows.workers import Workers, in_order
 
 if TYPE_CHECKING:
     from components.datasets.criteo.parameters import PreprocessImpressions
-
-
-@dataclass(frozen=True)
-class Span:
-    """One split's impressions in one partition: rows ``begin`` to ``end`` of their raw file."""
-
-    partition: Partition
-    begin: int
-    end: int
-
-    @property
-    def rows(self) -> int:
-        first, last = self.partition.first, self.partition.first + self.partition.rows
-        return max(min(self.end, last) - max(self.begin, first), 0)
 
 
 @dataclass(frozen=True)
@@ -74,7 +60,7 @@ def settle_vocabulary(
     files = [scratch / f"counts-{number}.npz" for number in range(len(train))]
     with progress("counting values", sum(span.rows for span in train), "impressions") as bar:
         count = delayed(vocabulary.write_counts, pure=False)
-        tasks = [count(span.partition, span.begin, span.end, path) for span, path in zip(train, files, strict=True)]
+        tasks = [count(span, path) for span, path in zip(train, files, strict=True)]
         in_order(workers, tasks, lambda place, _: bar.advance(train[place].rows))
     threshold, kind, rate = parameters.frequency_threshold, "fitted", 0.0
     with progress("settling the vocabulary", len(CATEGORICAL), "columns") as bar:
@@ -100,8 +86,5 @@ def write_split(workers: Workers, spans: Sequence[Span], lookups: Path, folder: 
     folder.mkdir()
     with progress(f"writing {folder.name} samples", sum(span.rows for span in spans), "impressions") as bar:
         write = delayed(write_samples, pure=False)
-        tasks = [
-            write(span.partition, span.begin, span.end, lookups, folder / f"part.{number}.parquet")
-            for number, span in enumerate(spans)
-        ]
+        tasks = [write(span, lookups, folder / f"part.{number}.parquet") for number, span in enumerate(spans)]
         return sum(in_order(workers, tasks, lambda place, _: bar.advance(spans[place].rows)))

@@ -10,7 +10,7 @@ from components.checks.profile import CATEGORY, NUMBER
 from components.checks.tables import Profiled
 from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERICAL
 from components.datasets.criteo.lines import parse_lines
-from components.datasets.criteo.partitions import Partition, write_partitions
+from components.datasets.criteo.partitions import Partition, Span, write_partitions
 from components.datasets.criteo.raw_files import find_days
 from components.datasets.criteo.specification import specification
 from components.datasets.definition import PreprocessJob
@@ -58,13 +58,10 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             raise KfrecError(f"{path}: no impressions in it; check what download fetched")
     job.profiler.judge()
 
-    from components.datasets.criteo.pipeline import Span, settle_vocabulary, write_split
+    from components.datasets.criteo.pipeline import settle_vocabulary, write_split
     from components.workflows.workers import dask_workers
 
-    places = _splits(files, days, parameters)
-    splits = {
-        split: [span for span in (Span(*each) for each in listed) if span.rows] for split, listed in places.items()
-    }
+    splits = {split: [span for span in spans if span.rows] for split, spans in _splits(files, days, parameters).items()}
     lookups = scratch / "lookups"
     lookups.mkdir()
     (job.output / VOCABULARY).mkdir()
@@ -82,10 +79,8 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     return {**counts, "impressions": read, "malformed_lines": reader.malformed_lines}
 
 
-def _splits(
-    files: Sequence[Path], days: Sequence[Sequence[Partition]], parameters: Any
-) -> dict[str, list[tuple[Partition, int, int]]]:
-    """The partitions of each split, with begin and end row in their raw file.
+def _splits(files: Sequence[Path], days: Sequence[Sequence[Partition]], parameters: Any) -> dict[str, list[Span]]:
+    """The impressions of each split; a span may be empty.
 
     Only part of the last file is the test split: its end, if it is the only file.
 
@@ -95,12 +90,12 @@ def _splits(
     rows = sum(partition.rows for partition in days[-1])
     if len(days) > 1:
         tested = max(1, round(rows * parameters.test_day_share))
-        train = [(partition, 0, partition.first + partition.rows) for day in days[:-1] for partition in day]
-        return {"train": train, "test": [(partition, 0, tested) for partition in days[-1]]}
+        train = [Span(partition, 0, partition.first + partition.rows) for day in days[:-1] for partition in day]
+        return {"train": train, "test": [Span(partition, 0, tested) for partition in days[-1]]}
     tested = max(1, round(rows * parameters.test_share))
     if tested == rows:
         raise KfrecError(f"{files[0]}: {rows} impressions leave none to train on; give a larger file, or several days")
     return {
-        "train": [(partition, 0, rows - tested) for partition in days[0]],
-        "test": [(partition, rows - tested, rows) for partition in days[0]],
+        "train": [Span(partition, 0, rows - tested) for partition in days[0]],
+        "test": [Span(partition, rows - tested, rows) for partition in days[0]],
     }

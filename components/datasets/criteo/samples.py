@@ -10,25 +10,24 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from components.datasets.criteo.columns import CATEGORICAL, LABEL, NUMERICAL, SAMPLE
-from components.datasets.criteo.partitions import Partition
+from components.datasets.criteo.partitions import Span
 from components.datasets.criteo.vocabulary import Ids, Lookup
 
 _ROW_GROUP = 65_536
 
 
-def write_samples(partition: Partition, begin: int, end: int, lookups: Path, output: Path) -> int:
-    """Writes the samples of a partition's impressions, rows ``begin`` to ``end`` of their raw file.
+def write_samples(span: Span, lookups: Path, output: Path) -> int:
+    """Writes the samples of impressions.
 
     Args:
-        partition: the impressions.
-        begin, end: rows of the raw file.
+        span: the impressions.
         lookups: folder with each column's :class:`Lookup`.
         output: file to write.
 
     Returns:
         Samples written.
     """
-    table = partition.read(begin, end)
+    table = span.read()
     columns = [table[name] for name in (LABEL, *NUMERICAL)]
     columns += [_encoded(table[name].combine_chunks(), Lookup(lookups, name).read()) for name in CATEGORICAL]
     samples = pa.table([column.cast(field.type) for column, field in zip(columns, SAMPLE, strict=True)], schema=SAMPLE)

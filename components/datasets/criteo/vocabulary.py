@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from components.datasets.criteo import hexadecimal
 from components.datasets.criteo.columns import CATEGORICAL
-from components.datasets.criteo.partitions import Partition
+from components.datasets.criteo.partitions import Span
 from components.feature_spec.values import encoding_values
 from components.feature_spec.vocabulary import vocabulary_file
 
@@ -50,10 +50,10 @@ class Counts:
         return Counts(values[starts], np.add.reduceat(counts, starts) if len(values) else counts)
 
 
-def write_counts(partition: Partition, begin: int, end: int, output: Path) -> None:
-    """Counts the values of a partition's impressions, rows ``begin`` to ``end``, for :func:`read_counts`."""
+def write_counts(span: Span, output: Path) -> None:
+    """Counts the values of impressions, for :func:`read_counts`."""
     arrays: dict[str, np.ndarray] = {}
-    table = partition.read(begin, end, list(CATEGORICAL))
+    table = span.read(CATEGORICAL)
     for name in CATEGORICAL:
         found = table[name].value_counts()
         values, counts = (np.asarray(pc.struct_field(found, each)) for each in (0, 1))

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from components.datasets.outbrain.hashing import MISSING, ids_of, text_hashes, to_buckets
-from components.datasets.outbrain.positions import Positions, first_of_each
+from components.datasets.outbrain.positions import Positions
 
 # Terms of a document in its list.
 LISTED = 3
@@ -83,9 +83,9 @@ def write_documents(
     described = [meta["document_id"].to_numpy(), *(table["document_id"].to_numpy() for table in terms.values())]
     ids = np.unique(np.concatenate(described))
     place = Positions(np, ids)
-    meta_ids, lines = first_of_each(np, described[0])
+    meta_ids, lines = np.unique(described[0], return_index=True)
     at = place.of(meta_ids)
-    ad_ids, ad_lines = first_of_each(np, ads["ad_id"].to_numpy())
+    ad_ids, ad_lines = np.unique(ads["ad_id"].to_numpy(), return_index=True)
 
     def of_document(values: np.ndarray, unknown: int) -> np.ndarray:
         spread = np.full(len(ids), unknown, np.int64)

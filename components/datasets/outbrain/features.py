@@ -6,7 +6,7 @@ counts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -41,12 +41,9 @@ BUCKETS = {
 }
 LIST_BUCKETS = {"topics": 350, "entities": 10_000, "categories": 100}
 LISTS = {"topics": "topic_id_list", "entities": "entity_id_list", "categories": "category_id_list"}
-NUMBERS = (
-    *(f"{name}_ctr" for name in RATED),
-    *(f"{name}_count" for name in COUNTED),
-    *AGES,
-    *(f"{kind}_similarity" for kind in TERMS),
-)
+_RATES, _SHOWS = [f"{name}_ctr" for name in RATED], [f"{name}_count" for name in COUNTED]
+_SIMILARITIES = [f"{kind}_similarity" for kind in TERMS]
+NUMBERS = (*_RATES, *_SHOWS, *AGES, *_SIMILARITIES)
 _VIEWED, _PROMOTED, _FOLD = "document_row", "document_promo_row", "fold"
 _JOINED = Schema(
     [
@@ -93,12 +90,14 @@ def samples_workflow(fitted: Fitted, counts: Path, documents: Path, largest_buck
     """
     folds = fitted.division.folds
     plain = ColumnSelector([LABEL, GROUP])
-    ids = list(BUCKETS) >> hash_buckets(bucket_numbers(BUCKETS, largest_buckets))
-    rated = [*RATED, _FOLD] >> click_rates(counts, folds)
-    shown = list(COUNTED) >> shows(counts, folds) >> ops.LogOp() >> _standardised(fitted)
+    buckets = bucket_numbers(BUCKETS, largest_buckets)
+    ids = list(BUCKETS) >> Computed(partial(_buckets, buckets), BUCKETS, np.int32)
+    rated = [*RATED, _FOLD] >> Computed(partial(_rates, counts, folds), _RATES, np.float32)
+    shows = Computed(partial(_shows, counts, folds), _SHOWS, np.int64)
+    shown = list(COUNTED) >> shows >> ops.LogOp() >> _standardised(fitted)
     ages = [[name] >> ops.FillMissing(fitted.medians[name]) >> ops.LogOp() for name in AGES]
-    similar = [_VIEWED, _PROMOTED] >> term_similarities(documents)
-    lists = [_VIEWED] >> first_terms(documents)
+    similar = [_VIEWED, _PROMOTED] >> Computed(partial(_similarities, documents), _SIMILARITIES, np.float32)
+    lists = [_VIEWED] >> Computed(partial(_terms, documents), LISTS.values(), np.int32, dims=(None, LISTED))
     return Workflow(plain + ids + lists + rated + shown + ages[0] + ages[1] + similar).fit_schema(_JOINED)
 
 
@@ -117,12 +116,17 @@ class Computed(ops.Operator):
 
     Args:
         compute: takes numpy or cupy and a data frame, and returns the columns by name; sent to workers.
-        columns: schemas of the output columns.
+        names: output columns.
+        dtype: of these columns.
+        properties: of their schemas.
     """
 
-    def __init__(self, compute: Callable[[Any, Any], Mapping[str, Any]], columns: Sequence[ColumnSchema]) -> None:
+    def __init__(
+        self, compute: Callable[[Any, Any], Mapping[str, Any]], names: Iterable[str], dtype: type, **properties: Any
+    ) -> None:
         super().__init__()
-        self.compute, self.columns = compute, tuple(columns)
+        self.compute = compute
+        self.columns = [ColumnSchema(name, dtype=dtype, **properties) for name in names]
 
     def transform(self, col_selector: Any, df: Any) -> Any:
         out = type(df)()
@@ -131,31 +135,16 @@ class Computed(ops.Operator):
         return out
 
     def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:
-        return Schema(list(self.columns))
-
-
-def hash_buckets(numbers: Mapping[str, int]) -> Computed:
-    """Hashes each column's raw ids into buckets from 1 on, 0 for a missing id."""
-    columns = [ColumnSchema(name, dtype=np.int32) for name in numbers]
-    return Computed(partial(_buckets, dict(numbers)), columns)
+        return Schema(self.columns)
 
 
 def _buckets(numbers: Mapping[str, int], xp: Any, df: Any) -> dict[str, Any]:
+    """Hashes each column's raw ids into buckets from 1 on, 0 for a missing id."""
     return {name: to_buckets(xp, df[name].values, number) for name, number in numbers.items()}
 
 
-def click_rates(counts: Path, folds: int) -> Computed:
-    """Clicks per show of the ad and its groups, excluding the row's fold.
-
-    Args:
-        counts: folder with the files of ``kept``.
-        folds: number of folds of the counts.
-    """
-    columns = [ColumnSchema(f"{name}_ctr", dtype=np.float32) for name in RATED]
-    return Computed(partial(_rates, counts, folds), columns)
-
-
 def _rates(counts: Path, folds: int, xp: Any, df: Any) -> dict[str, Any]:
+    """Clicks per show of the ad and its groups, excluding the row's fold, from the files of ``kept``."""
     found, fold = {}, df[_FOLD].values
     for name, threshold in RATED.items():
         positions, shown, clicked = load_counts(xp, counts, name, folds)
@@ -163,12 +152,8 @@ def _rates(counts: Path, folds: int, xp: Any, df: Any) -> dict[str, Any]:
     return found
 
 
-def shows(counts: Path, folds: int) -> Computed:
-    """How often the ad and its document were shown among training samples, 0 if never; as :func:`click_rates`."""
-    return Computed(partial(_shows, counts, folds), [ColumnSchema(f"{name}_count", dtype=np.int64) for name in COUNTED])
-
-
 def _shows(counts: Path, folds: int, xp: Any, df: Any) -> dict[str, Any]:
+    """How often the ad and its document were shown among training samples, 0 if never; from the files of ``kept``."""
     found = {}
     for name in COUNTED:
         positions, shown, _ = load_counts(xp, counts, name, folds)
@@ -177,34 +162,16 @@ def _shows(counts: Path, folds: int, xp: Any, df: Any) -> dict[str, Any]:
     return found
 
 
-def term_similarities(documents: Path) -> Computed:
-    """Similarities of the viewed and the promoted document, by kind of term.
-
-    Args:
-        documents: folder of ``documents``.
-    """
-    columns = [ColumnSchema(f"{kind}_similarity", dtype=np.float32) for kind in TERMS]
-    return Computed(partial(_similarities, documents), columns)
-
-
 def _similarities(documents: Path, xp: Any, df: Any) -> dict[str, Any]:
+    """Similarities of the viewed and the promoted document, by kind of term."""
     viewed, promoted = df[_VIEWED].values, df[_PROMOTED].values
     return {
         f"{kind}_similarity": similarities(xp, load_vectors(xp, documents, kind), viewed, promoted) for kind in TERMS
     }
 
 
-def first_terms(documents: Path) -> Computed:
-    """Lists of the buckets of the viewed document's first terms of each kind, right-padded with 0.
-
-    Args:
-        documents: folder of ``documents``.
-    """
-    columns = [ColumnSchema(name, dtype=np.int32, dims=(None, LISTED)) for name in LISTS.values()]
-    return Computed(partial(_terms, documents), columns)
-
-
 def _terms(documents: Path, xp: Any, df: Any) -> dict[str, Any]:
+    """Lists of the buckets of the viewed document's first terms of each kind, right-padded with 0."""
     found, places = {}, df[_VIEWED].values
     for kind, name in LISTS.items():
         listed = load_vectors(xp, documents, kind).listed

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from components.steps.parameter import param
-
-if TYPE_CHECKING:
-    from components.steps.catalog import DownloadParameters, PreprocessParameters
 
 
 @dataclass(frozen=True)
@@ -51,12 +47,3 @@ class Sampling:
     clicks_per_partition: int = param(
         250_000, "Lines of clicks_train held in memory at a time by one worker", unit="lines", at_least=1
     )
-
-
-if TYPE_CHECKING:
-
-    class GenerateDisplays(Generation, DownloadParameters):
-        """The parameters of the download step for this data set."""
-
-    class PreprocessDisplays(Sampling, PreprocessParameters):
-        """The parameters of the preprocess step for this data set."""

@@ -17,7 +17,7 @@ from components.datasets.outbrain.sample_files import write_samples
 from components.datasets.outbrain.statistics import Fitted, Statistics, Summing, fit
 from components.progress import progress
 from components.workflows.key_runs import KeyRange
-from components.workflows.workers import Workers
+from components.workflows.workers import Workers, in_order
 
 
 def join(
@@ -75,5 +75,4 @@ def write(
     task = delayed(write_samples, pure=False)
     tasks = [task(part, workflow, f"part.{index}.parquet", output) for index, part in enumerate(joined)]
     with progress("writing samples", sum(part.train + part.test for part in joined), "samples") as bar:
-        for place, _ in workers.run(tasks):
-            bar.advance(joined[place].train + joined[place].test)
+        in_order(workers, tasks, lambda place, _: bar.advance(joined[place].train + joined[place].test))

@@ -34,13 +34,3 @@ class Positions:
             return xp.where(inside, self._table[xp.where(inside, values, 0)], -1).astype(xp.int64)
         places = xp.minimum(xp.searchsorted(self._ids, values), len(self._ids) - 1)
         return xp.where(self._ids[places] == values, places, -1)
-
-
-def first_of_each(xp: Any, ids: Any) -> tuple[Any, Any]:
-    """The sorted unique ids of a column, and the first row of each.
-
-    Args:
-        xp: numpy or cupy.
-        ids: int64 [n].
-    """
-    return xp.unique(ids, return_index=True)

@@ -39,8 +39,5 @@ def write_samples(joined: Joined, workflow: Workflow, part: str, output: Path) -
     table = samples.select(SAMPLE.names).combine_chunks().cast(SAMPLE)
     for split, rows in (("train", table.slice(0, joined.train)), ("test", table.slice(joined.train))):
         if rows.num_rows:
-            path = output / split / part
-            with pq.ParquetWriter(
-                path, SAMPLE, compression="lz4", use_dictionary=False, write_statistics=False
-            ) as file:
-                file.write_table(rows, row_group_size=_ROW_GROUP)
+            options = dict(compression="lz4", use_dictionary=False, write_statistics=False)
+            pq.write_table(rows, output / split / part, row_group_size=_ROW_GROUP, **options)

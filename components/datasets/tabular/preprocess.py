@@ -105,13 +105,12 @@ def _partitions(schema: TableSchema, rows: Rows, place: str) -> list[Partition]:
 def _survey(workers: Workers, partitions: Sequence[Partition], schema: TableSchema, seed: int) -> Survey:
     from dask import delayed
 
-    found: list[Any] = [None] * len(partitions)
+    from components.workflows.workers import in_order
+
+    task = delayed(survey, pure=False)
+    tasks = [task(partition, schema.sources, seed) for partition in partitions]
     with progress("surveying", len(partitions), "partitions") as bar:
-        task = delayed(survey, pure=False)
-        for number, result in workers.run([task(partition, schema.sources, seed) for partition in partitions]):
-            found[number] = result
-            bar.advance()
-    return reduce(merge, found)
+        return reduce(merge, in_order(workers, tasks, lambda *_: bar.advance()))
 
 
 def _check(found: Survey, schema: TableSchema, partitions: Sequence[Partition], place: str) -> None:
