@@ -4,7 +4,7 @@ Throughout, ``labels`` are 0 or 1, higher ``scores`` mean a more likely 1, and b
 """
 
 from components.metrics.band import RocBands, roc_bands
-from components.metrics.bootstrap import CONFIDENCE, Interval, auc_difference_interval, auc_interval, mean_interval
+from components.metrics.bootstrap import CONFIDENCE, Interval, auc_interval, mean_interval
 from components.metrics.calibration import Calibration, calibration
 from components.metrics.delong import delong_interval
 from components.metrics.grouped import FEWEST, GroupedAuc, auc_by_bucket, auc_by_group, grouped_auc
@@ -23,7 +23,6 @@ __all__ = [
     "RocBands",
     "auc_by_bucket",
     "auc_by_group",
-    "auc_difference_interval",
     "auc_interval",
     "auc_of_histograms",
     "average_precision",

@@ -29,27 +29,14 @@ class Interval:
 def auc_interval(
     labels: np.ndarray,
     scores: np.ndarray,
+    rival_scores: np.ndarray | None = None,
     *,
     samples: int = 1000,
-    confidence: float = 0.95,
+    confidence: float = CONFIDENCE,
     seed: int = 0,
     clusters: np.ndarray | None = None,
 ) -> Interval:
-    """Percentile bootstrap interval of one AUC; the arguments are those of :func:`auc_difference_interval`."""
-    return _interval(labels, (scores,), samples, confidence, seed, clusters)
-
-
-def auc_difference_interval(
-    labels: np.ndarray,
-    scores: np.ndarray,
-    rival_scores: np.ndarray,
-    *,
-    samples: int = 1000,
-    confidence: float = 0.95,
-    seed: int = 0,
-    clusters: np.ndarray | None = None,
-) -> Interval:
-    """Percentile bootstrap interval of AUC(scores) - AUC(rival_scores) on the same samples.
+    """Percentile bootstrap interval of an AUC, or of AUC(scores) - AUC(rival_scores) on the same samples.
 
     Each resample draws samples with replacement and evaluates both models on the same draw, which cancels the common
     variance of the samples. Scores are sorted once; a resample is a reweighting: with w_i the number of draws of
@@ -65,14 +52,31 @@ def auc_difference_interval(
     Args:
         labels: 0 or 1, both present.
         scores: scores of the evaluated model.
-        rival_scores: scores of the other model, for the same samples.
+        rival_scores: scores of the other model, for the same samples, if any.
         samples: number of resamples.
         confidence: level of the interval, such as 0.95.
         seed: seed of the draws.
         clusters: the user of each sample, to draw whole users, because a user's samples are not independent. None
             draws single samples.
     """
-    return _interval(labels, (scores, rival_scores), samples, confidence, seed, clusters)
+    labels = np.asarray(labels)
+    rivals = (scores,) if rival_scores is None else (scores, rival_scores)
+    ranked = [_RankedPairs(labels, np.asarray(each)) for each in rivals]
+
+    def measure(weights: np.ndarray) -> float:
+        aucs = [pairs.auc(weights) for pairs in ranked]
+        return aucs[0] - aucs[1] if len(aucs) == 2 else aucs[0]
+
+    unit = np.arange(len(labels)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    units = int(unit.max()) + 1
+    random = np.random.default_rng(seed)
+    times, weights, drawn = np.empty(units), np.empty(len(labels)), np.empty(samples)
+    for index in range(samples):
+        times[:] = np.bincount(random.integers(0, units, units, dtype=np.uint32), minlength=units)
+        drawn[index] = measure(times.take(unit, out=weights, mode="clip") if clusters is not None else times)
+    tail = (1 - confidence) / 2
+    low, high = np.nanquantile(drawn, [tail, 1 - tail])
+    return Interval(measure(np.ones(len(labels))), float(low), float(high))
 
 
 def mean_interval(
@@ -129,30 +133,3 @@ class _RankedPairs:
         if self.tied:
             won = (won + own @ up_to.take(self.beaten_or_tied, out=self._won, mode="clip")) / 2
         return float(won / pairs)
-
-
-def _interval(
-    labels: np.ndarray,
-    rivals: tuple[np.ndarray, ...],
-    samples: int,
-    confidence: float,
-    seed: int,
-    clusters: np.ndarray | None,
-) -> Interval:
-    labels = np.asarray(labels)
-    ranked = [_RankedPairs(labels, np.asarray(scores)) for scores in rivals]
-
-    def measure(weights: np.ndarray) -> float:
-        aucs = [pairs.auc(weights) for pairs in ranked]
-        return aucs[0] - aucs[1] if len(aucs) == 2 else aucs[0]
-
-    unit = np.arange(len(labels)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
-    units = int(unit.max()) + 1
-    random = np.random.default_rng(seed)
-    times, weights, drawn = np.empty(units), np.empty(len(labels)), np.empty(samples)
-    for index in range(samples):
-        times[:] = np.bincount(random.integers(0, units, units, dtype=np.uint32), minlength=units)
-        drawn[index] = measure(times.take(unit, out=weights, mode="clip") if clusters is not None else times)
-    tail = (1 - confidence) / 2
-    low, high = np.nanquantile(drawn, [tail, 1 - tail])
-    return Interval(measure(np.ones(len(labels))), float(low), float(high))

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from components.metrics import Interval, auc_difference_interval, auc_interval, mean_interval, roc_auc
+from components.metrics import Interval, auc_interval, mean_interval, roc_auc
 
 
 def made_up(n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -21,7 +21,7 @@ def test_each_resample_is_the_auc_of_the_drawn_samples(digits: int) -> None:
         drawn = random.integers(0, 200, 200, dtype=np.uint32)
         differences.append(roc_auc(labels[drawn], scores[drawn]) - roc_auc(labels[drawn], rival[drawn]))
     low, high = np.quantile(differences, [0.05, 0.95])
-    interval = auc_difference_interval(labels, scores, rival, samples=100, confidence=0.9, seed=5)
+    interval = auc_interval(labels, scores, rival, samples=100, confidence=0.9, seed=5)
     assert (interval.low, interval.high) == pytest.approx((low, high), abs=1e-12)
     assert interval.estimate == pytest.approx(roc_auc(labels, scores) - roc_auc(labels, rival), abs=1e-12)
 
@@ -41,14 +41,14 @@ def test_a_whole_cluster_is_drawn_at_once() -> None:
 
 def test_a_model_does_not_differ_from_itself() -> None:
     labels, scores, _ = made_up(500, 2)
-    interval = auc_difference_interval(labels, scores, scores * 2, samples=100)
+    interval = auc_interval(labels, scores, scores * 2, samples=100)
     assert (interval.estimate, interval.low, interval.high) == (0, 0, 0)
 
 
 def test_a_better_model_is_told_from_noise() -> None:
     labels, scores, worse = made_up(5000, 3)
-    assert auc_difference_interval(labels, scores, worse, samples=200).low > 0
-    assert auc_difference_interval(labels, worse, scores, samples=200).high < 0
+    assert auc_interval(labels, scores, worse, samples=200).low > 0
+    assert auc_interval(labels, worse, scores, samples=200).high < 0
 
 
 def test_more_samples_narrow_the_interval() -> None:

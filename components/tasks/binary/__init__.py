@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from components.errors import KfrecError
 from components.steps.parameter import param
 from components.tasks.definition import Scores
 
-if TYPE_CHECKING:
-    import tensorflow as tf
-
 # Parameter of the evaluate step.
 CALIBRATION_BINS = param(20, "Bins of the calibration curve", unit="bins", at_least=2)
-
-
-def serve_probability(logits: tf.Tensor) -> tf.Tensor:
-    """The output of the exported signature."""
-    import tensorflow as tf
-
-    return tf.sigmoid(logits)
 
 
 def require_both_classes(scores: Scores, source: object) -> None:

@@ -9,7 +9,6 @@ bin boundary, so the accuracy is exact.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import tensorflow as tf
@@ -24,18 +23,11 @@ _FIRST_KEY = (127 + _SMALLEST_EXPONENT) << _MANTISSA_BITS
 BINS = 2 * _SIDE
 
 
-@dataclass(frozen=True)
-class Auc:
-    """An AUC and its error bound; both NaN if a class is missing."""
-
-    value: float
-    error_bound: float
-
-
 class BinaryMetrics(tf.Module):
     """Counts of logits by label and bin, and the sum of the log losses, kept on the device.
 
-    Counts are float64: exact up to 2^53, with in-place addition on every device.
+    Counts are float64 [2 * BINS], the bins of label 0, then those of label 1: exact up to 2^53, with in-place addition
+    on every device.
 
     Args:
         with_loss: whether to compute the log loss.
@@ -75,8 +67,11 @@ class BinaryMetrics(tf.Module):
         """``auc`` with ``auc_error_bound``, its largest distance from the exact AUC; ``accuracy`` at a threshold of
         1/2; and ``logloss``.
         """
-        auc, rows = auc_of(totals[0]), totals[0].sum()
-        found = {"auc": auc.value, "auc_error_bound": auc.error_bound, "accuracy": accuracy_of(totals[0])}
+        counts, rows = totals[0], totals[0].sum()
+        auc, error_bound = auc_of_histograms(counts[BINS:], counts[:BINS])
+        correct = counts[:_SIDE].sum() + counts[BINS + _SIDE :].sum()  # a logit of 0 counts as label 1
+        accuracy = float(correct / rows) if rows else float("nan")
+        found = {"auc": auc, "auc_error_bound": error_bound, "accuracy": accuracy}
         if self.loss is not None:
             found["logloss"] = float(totals[1][0]) / rows if rows else float("nan")
         return found
@@ -91,22 +86,3 @@ def bins(logits: tf.Tensor) -> tf.Tensor:
     magnitude = tf.bitwise.right_shift(bits, 23 - _MANTISSA_BITS)
     distance = tf.clip_by_value(magnitude - _FIRST_KEY, 0, _SIDE - 1)
     return tf.where(logits < 0, _SIDE - 1 - distance, _SIDE + distance)
-
-
-def accuracy_of(counts: np.ndarray) -> float:
-    """The share of samples with label 1 and a logit of at least 0, or label 0 and a negative logit.
-
-    Args:
-        counts: as for :func:`auc_of`.
-    """
-    rows = counts.sum()
-    return float((counts[:_SIDE].sum() + counts[BINS + _SIDE :].sum()) / rows) if rows else float("nan")
-
-
-def auc_of(counts: np.ndarray) -> Auc:
-    """The AUC of a histogram.
-
-    Args:
-        counts: [2 * BINS] float64: bins of label 0, then bins of label 1.
-    """
-    return Auc(*auc_of_histograms(counts[BINS:], counts[:BINS]))

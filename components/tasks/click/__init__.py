@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from components.feature_spec import Channel
-from components.metrics import Interval, auc_difference_interval, roc_auc
-from components.report import Section, Story
-from components.tasks.binary import require_both_classes, serve_probability
+from components.lazy import Lazy
+from components.metrics import Interval, auc_interval, roc_auc
+from components.report import Section
+from components.tasks.binary import require_both_classes
 from components.tasks.click.parameters import ClickDecision, ClickEvaluation
 from components.tasks.definition import Kept, Measured, Metric, Scores, Streaming, TaskDefinition
 
@@ -28,16 +29,10 @@ def _measure(scores: Scores, parameters: ClickEvaluation) -> Measured:
     return measure(scores, parameters.calibration_bins)
 
 
-def _story(measured: Measured) -> Story:
-    from components.tasks.click.sections import story
-
-    return story(measured)
-
-
 def _difference(
     scores: Scores, rival: np.ndarray, parameters: object, samples: int, confidence: float, seed: int
 ) -> Interval:
-    return auc_difference_interval(
+    return auc_interval(
         scores.labels,
         scores.values,
         rival,
@@ -68,11 +63,11 @@ TASK = TaskDefinition(
         Kept(CATEGORY, Channel.TARGET, place=1, named=True, exact_only=True),
     ),
     output="probability",
-    serve=serve_probability,
+    serve=Lazy("tensorflow:sigmoid"),
     streaming=_streaming,
     require=require_both_classes,
     measure=_measure,
-    story=_story,
+    story=Lazy("components.tasks.click.sections:story"),
     value=lambda scores, parameters: roc_auc(scores.labels, scores.values),
     difference=_difference,
     compared=_compared,

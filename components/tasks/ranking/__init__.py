@@ -8,9 +8,10 @@ import numpy as np
 
 from components.errors import KfrecError
 from components.feature_spec import Channel
+from components.lazy import Lazy
 from components.metrics import Interval, RankedGroups, mean_interval
-from components.report import Section, Story
-from components.tasks.binary import require_both_classes, serve_probability
+from components.report import Section
+from components.tasks.binary import require_both_classes
 from components.tasks.definition import Kept, Measured, Metric, Scores, Streaming, TaskDefinition
 from components.tasks.ranking.parameters import RankingDecision, RankingEvaluation, RankingTraining
 
@@ -36,12 +37,6 @@ def _measure(scores: Scores, parameters: RankingEvaluation) -> Measured:
     from components.tasks.ranking.measure import measure
 
     return measure(scores, parameters.map_k, parameters.calibration_bins)
-
-
-def _story(measured: Measured) -> Story:
-    from components.tasks.ranking.sections import story
-
-    return story(measured)
 
 
 def _precisions(scores: Scores, values: np.ndarray, k: int) -> np.ndarray:
@@ -76,11 +71,11 @@ TASK = TaskDefinition(
     decision=RankingDecision,
     kept=(Kept(GROUP, Channel.GROUP, needed_for="MAP@k"),),
     output="probability",
-    serve=serve_probability,
+    serve=Lazy("tensorflow:sigmoid"),
     streaming=_streaming,
     require=_require,
     measure=_measure,
-    story=_story,
+    story=Lazy("components.tasks.ranking.sections:story"),
     value=lambda scores, parameters: float(_precisions(scores, scores.values, parameters.map_k).mean()),
     difference=_difference,
     compared=_compared,

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from components.metrics import auc_of_histograms
+
 _NUMERICAL = {0: 0.45, 3: -0.35, 6: 0.3, 10: -0.25}
 _EFFECTS = (8, 15, 24, 25)
 _PAIRS = ((12, 18), (8, 25), (16, 24))
@@ -84,6 +86,4 @@ def expected_auc(probabilities: np.ndarray) -> float:
     """Expected AUC of scores that are the true probabilities of labels drawn independently; ties count one half."""
     p = np.sort(probabilities)
     first = np.flatnonzero(np.r_[True, p[1:] != p[:-1]])
-    clicks, others = np.add.reduceat(p, first), np.add.reduceat(1.0 - p, first)
-    below = np.cumsum(others) - others
-    return float((clicks * (below + others / 2)).sum() / (clicks.sum() * others.sum()))
+    return auc_of_histograms(np.add.reduceat(p, first), np.add.reduceat(1.0 - p, first))[0]

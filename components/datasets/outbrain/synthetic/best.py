@@ -10,6 +10,7 @@ from components.datasets.outbrain.division import Division
 from components.datasets.outbrain.raw_files import DAY
 from components.datasets.outbrain.synthetic.displays import draw_displays
 from components.datasets.outbrain.synthetic.world import make_world
+from components.metrics import auc_of_histograms
 
 # Utilities are between -BOUND and BOUND; rows whose utilities fall into one bin count as ties.
 _BOUND, _BINS = 12.0, 1 << 20
@@ -50,14 +51,7 @@ def best_scores(generation: Any, sampling: Any) -> dict[str, float]:
             histogram[value] += np.bincount(bins[label == value], minlength=_BINS)
     return {
         "map_at_12": precision / displays if displays else float("nan"),
-        "auc": _auc(*histogram),
+        "auc": auc_of_histograms(histogram[1], histogram[0])[0],
         "displays": displays,
         "rows": int(histogram.sum()),
     }
-
-
-def _auc(negatives: np.ndarray, positives: np.ndarray) -> float:
-    """The area under the ROC curve, from the samples of each label in bins of ascending score."""
-    pairs = int(negatives.sum()) * int(positives.sum())
-    below = np.cumsum(negatives) - negatives
-    return float((positives * (below + negatives / 2)).sum() / pairs) if pairs else float("nan")
