@@ -5,8 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,9 +20,7 @@ from components.predict.formats import RowsFile, rows_file, writing
 from components.progress import progress
 from components.records import prefetched
 from components.scoring import RawModel, Scored
-
-# Batches in flight: an idle core continues with the next one's chunks.
-_BEGUN, _READ_AHEAD = 1, 2
+from components.scoring.split import READ_AHEAD, one_behind
 
 
 @dataclass
@@ -85,31 +82,22 @@ def score_file(model: RawModel, source: RowsFile, target: Path, named: RowsFile,
         KfrecError: the rows do not fit the model, or the file is damaged.
     """
     counts, started = Counts(), time.perf_counter()
-    begun: deque[tuple[pa.RecordBatch, Callable[[], Scored]]] = deque()
-    with writing(target, named) as writer, progress(title, source.rows, "rows") as bar:
 
-        def end_one() -> None:
-            batch, scores = begun.popleft()
+    def begin(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, Callable[[], Scored]]:
+        _require_free(source, batch.schema.names, model.outputs)
+        columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+        return batch, _named(source, partial(model.begin, columns))
+
+    with writing(target, named) as writer, progress(title, source.rows, "rows") as bar:
+        for batch, scores in one_behind(map(begin, prefetched(source.batches(batch_size), READ_AHEAD))):
             scored = _named(source, scores)
             writer.write(with_scores(batch, scored, model.outputs))
             counts.add(scored)
             bar.advance(len(batch))
-
-        for batch in prefetched(source.batches(batch_size), _READ_AHEAD):
-            _require_free(source, batch.schema.names, model.outputs)
-            begun.append((batch, _named(source, partial(model.begin, _columns(batch)))))
-            if len(begun) > _BEGUN:
-                end_one()
-        while begun:
-            end_one()
         if not counts.rows:
             raise KfrecError(f"{source.path}: no rows in it; give a file with rows to score")
     counts.seconds = time.perf_counter() - started
     return counts
-
-
-def _columns(batch: pa.RecordBatch) -> Mapping[str, pa.Array]:
-    return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
 def with_scores(batch: pa.RecordBatch, scored: Scored, outputs: tuple[str, str]) -> pa.RecordBatch:

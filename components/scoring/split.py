@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 
@@ -14,9 +14,8 @@ from components.scoring.columns import KeptColumns
 from components.scoring.model import ExportedModel
 from components.tasks import Kept, Scores
 
-# Batches.
-_READ_AHEAD = 2
-_BEGUN = 1  # in flight: an idle core continues with the next batch's chunks
+READ_AHEAD = 2  # batches
+T = TypeVar("T")
 
 
 def score_split(
@@ -51,31 +50,35 @@ def score_split(
     if not records.rows:
         raise KfrecError(f"{spec.folder}: split test has no samples; the data is too small for a held-out split")
     labels, scores = [], []
-    begun: deque[tuple[np.ndarray | slice, Callable[[], np.ndarray]]] = deque()
-    with progress(title, records.rows, "samples") as bar:
 
-        def end_one() -> None:
-            order, probabilities = begun.popleft()
+    def begin(batch: Mapping[str, np.ndarray]) -> tuple[np.ndarray | slice, Callable[[], np.ndarray]]:
+        labels.append(batch[label] if spec.features[label].is_float else batch[label].astype(np.int8))
+        columns.add(batch)
+        # Sorted by length, because a model trims padding common to a chunk; longest first, so that no core waits for
+        # them at the end.
+        lengths = columns.newest_count()
+        order = slice(None) if lengths is None else np.argsort(-lengths, kind="stable")
+        read = {name: batch[name][order] for name in model.inputs}
+        return order, model.begin(translated(read, lookups or {}))
+
+    with progress(title, records.rows, "samples") as bar:
+        for order, probabilities in one_behind(map(begin, prefetched(records.batches(batch_size), READ_AHEAD))):
             ordered = probabilities()
             scores.append(np.empty_like(ordered))
             scores[-1][order] = ordered
             bar.advance(len(ordered))
-
-        for batch in prefetched(records.batches(batch_size), _READ_AHEAD):
-            labels.append(batch[label] if spec.features[label].is_float else batch[label].astype(np.int8))
-            columns.add(batch)
-            # Sorted by length, because a model trims padding common to a chunk; longest first, so that no core waits
-            # for them at the end.
-            lengths = columns.newest_count()
-            order = slice(None) if lengths is None else np.argsort(-lengths, kind="stable")
-            read = {name: batch[name][order] for name in model.inputs}
-            begun.append((order, model.begin(translated(read, lookups or {}))))
-            if len(begun) > _BEGUN:
-                end_one()
-        while begun:
-            end_one()
     kept = columns.arrays()
     return Scores(np.concatenate(labels), np.concatenate(scores), kept, columns.names(kept))
+
+
+def one_behind(begun: Iterable[T]) -> Iterator[T]:
+    """Yields each batch once the next one has begun: an idle core continues with the next one's chunks."""
+    held: list[T] = []
+    for batch in begun:
+        held.append(batch)
+        if len(held) > 1:
+            yield held.pop(0)
+    yield from held
 
 
 def translated(batch: Mapping[str, np.ndarray], lookups: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

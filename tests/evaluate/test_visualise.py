@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 from kfp.dsl import HTML, ClassificationMetrics, Metrics
 
-from components.evaluate.visualise import log_to_kfp
+from components.evaluate.visualise import show
 
 
 @pytest.fixture
@@ -25,7 +25,8 @@ def evaluation(tmp_path: Path) -> Path:
 
 def test_the_kfp_outputs_show_the_evaluation(evaluation: Path, tmp_path: Path) -> None:
     metrics, curve, report = Metrics(), ClassificationMetrics(), HTML(uri=str(tmp_path / "out" / "report"))
-    log_to_kfp(evaluation, metrics, curve, report)
+    outputs = {"metrics": metrics, "classification_metrics": curve, "report": report}
+    show({"evaluation": evaluation}, outputs)
     assert metrics.metadata == {"test_auc": 0.75}
     assert [point["confidenceThreshold"] for point in curve.metadata["confidenceMetrics"]] == [0.91, 0.5, 0.1]
     assert [row["row"] for row in curve.metadata["confusionMatrix"]["rows"]] == [[3, 1], [2, 4]]

@@ -163,5 +163,5 @@ def test_a_vocabulary_that_knows_too_little_is_fitted_anew(
 def test_a_vocabulary_of_something_else_is_named(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "old" / "vocabulary", tmp_path / "vocabulary")
     (tmp_path / "vocabulary" / "item.parquet").write_bytes(b"x")
-    with pytest.raises(KfrecError, match=r"vocabulary/item\.parquet: not a vocabulary"):
+    with pytest.raises(KfrecError, match=r"vocabulary/item\.parquet: missing or not a vocabulary"):
         preprocess(folder / "new-raw", tmp_path / "parquet", workflow=str(tmp_path))
