@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from components.cluster.restricted import container_security, pod_security
+from components.cluster.template import container_security, pod_security
 from components.errors import KfrecError
 from components.steps.images import image
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from components.cluster.api import Kind
 from components.cluster.owner import Owner
-from components.cluster.restricted import container_security, pod_security
+from components.cluster.template import NO_MESH, container, named, own_labels, pod_spec
 from components.preprocess.dask_settings import DaskSettings
 
 KIND = Kind(
@@ -27,8 +27,7 @@ KIND = Kind(
 COMPONENT_LABEL, SCHEDULER, WORKER = "dask.org/component", "scheduler", "worker"
 # The pod of the step that created it: a cluster whose step has ended is abandoned.
 POD_ANNOTATION = "kfrec.io/pod"
-OWN_LABELS = {"app.kubernetes.io/name": "kfrec", "app.kubernetes.io/part-of": "kfrec",
-              "app.kubernetes.io/component": "dask"}  # fmt: skip
+OWN_LABELS = own_labels("dask")
 _PORTS = {"tcp-comm": 8786, "http-dashboard": 8787}
 _SHARED, _TMP = "shared", "tmp"
 _SCHEDULER_COMMAND = ["python", "-m", "distributed.cli.dask_scheduler"]
@@ -53,7 +52,7 @@ def dask_cluster(
         owner: owner reference, if any.
         pod: the step's pod.
     """
-    annotations = {"sidecar.istio.io/inject": "false", **settings.annotations}
+    annotations = {**NO_MESH, **settings.annotations}
     metadata: dict[str, Any] = {
         "name": name,
         "namespace": namespace,
@@ -92,40 +91,17 @@ def _container(
     name: str, command: Sequence[str], settings: DaskSettings, cpu: str, memory: str, gpus: int = 0
 ) -> dict[str, Any]:
     limits = {"memory": memory} | ({settings.gpu_resource: str(gpus)} if gpus else {})
-    environment = {"PYTHONUNBUFFERED": "1", "HOME": "/tmp", **settings.environment}
-    return {
-        "name": name,
-        "image": settings.image,
-        "imagePullPolicy": settings.image_pull_policy,
-        "command": list(command),
-        "env": [{"name": variable, "value": value} for variable, value in environment.items()],
-        "resources": {"requests": {"cpu": cpu, **limits}, "limits": limits},
-        "securityContext": container_security(),
-        "volumeMounts": [
-            {"name": _TMP, "mountPath": "/tmp"},
-            {"name": _SHARED, "mountPath": settings.shared_folder},
-        ],
-    }
+    env = named({"PYTHONUNBUFFERED": "1", "HOME": "/tmp", **settings.environment})
+    mounts = [{"name": _TMP, "mountPath": "/tmp"}, {"name": _SHARED, "mountPath": settings.shared_folder}]
+    return container(name, command, settings, env, cpu, limits, mounts)
 
 
-def _pod(settings: DaskSettings, container: Mapping[str, Any], gpus: int = 0) -> dict[str, Any]:
-    tolerations = [dict(toleration) for toleration in settings.tolerations]
-    if gpus:
-        tolerations.append({"key": settings.gpu_resource, "operator": "Exists", "effect": "NoSchedule"})
-    spec: dict[str, Any] = {
-        "serviceAccountName": settings.service_account,
-        "automountServiceAccountToken": False,
-        # A shared volume may be large: its files are not chowned at every start.
-        "securityContext": pod_security() | {"fsGroupChangePolicy": "OnRootMismatch"},
-        "containers": [dict(container)],
-        "volumes": [
-            {"name": _TMP, "emptyDir": {"sizeLimit": settings.temporary_size}},
-            {"name": _SHARED, **settings.shared_volume},
-        ],
-        "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],
-        "priorityClassName": settings.priority_class,
-        "nodeSelector": dict(settings.node_selector),
-        "tolerations": tolerations,
-        "affinity": dict(settings.affinity),
-    }
-    return {name: value for name, value in spec.items() if value not in ("", {}, [])}
+def _pod(settings: DaskSettings, only: Mapping[str, Any], gpus: int = 0) -> dict[str, Any]:
+    volumes = [
+        {"name": _TMP, "emptyDir": {"sizeLimit": settings.temporary_size}},
+        {"name": _SHARED, **settings.shared_volume},
+    ]
+    spec = pod_spec(settings, only, volumes, settings.placed(gpus))
+    # A shared volume may be large: its files are not chowned at every start.
+    spec["securityContext"]["fsGroupChangePolicy"] = "OnRootMismatch"
+    return spec

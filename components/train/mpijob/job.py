@@ -15,7 +15,7 @@ from typing import Any
 
 from components.cluster.api import Kind
 from components.cluster.owner import Owner
-from components.cluster.restricted import container_security, pod_security
+from components.cluster.template import NO_MESH, container, named, own_labels, pod_spec
 from components.errors import KfrecError
 from components.progress.events import VARIABLE as EVENTS
 from components.steps.catalog import LaunchParameters
@@ -123,9 +123,7 @@ def digest(spec: Mapping[str, Any]) -> str:
 
 
 def _labels(settings: JobSettings) -> dict[str, str]:
-    own = {"app.kubernetes.io/name": "kfrec", "app.kubernetes.io/part-of": "kfrec",
-           "app.kubernetes.io/component": "mpijob"}  # fmt: skip
-    return own | dict(settings.labels)
+    return own_labels("mpijob") | dict(settings.labels)
 
 
 def _launcher(parameters: LaunchParameters, settings: JobSettings, arguments: Sequence[str]) -> dict[str, Any]:
@@ -134,37 +132,32 @@ def _launcher(parameters: LaunchParameters, settings: JobSettings, arguments: Se
     exported = [word for name in names for word in ("-x", name)]
     wait = ["python", "-m", WAIT_MODULE, f"--port={SSH_PORT}", f"--seconds={settings.ssh_seconds}"]
     command = [*wait, "mpirun", "-np", str(parameters.workers), "--bind-to", "none", "--tag-output", *exported]
-    container = {
-        **_container(LAUNCHER, settings),
-        "command": [*command, "python", "-m", MODULE, *arguments],
-        "env": environment,
-        "resources": _resources({"cpu": settings.launcher_cpu}, {"memory": settings.launcher_memory}),
-        "volumeMounts": [{"name": TEMPORARY, "mountPath": PLACES[TEMPORARY]}],
-    }
+    launcher = container(
+        LAUNCHER,
+        [*command, "python", "-m", MODULE, *arguments],
+        settings,
+        environment,
+        settings.launcher_cpu,
+        {"memory": settings.launcher_memory},
+        [{"name": TEMPORARY, "mountPath": PLACES[TEMPORARY]}],
+    )
     placed = {
         "nodeSelector": dict(settings.launcher_node_selector),
         "tolerations": [dict(toleration) for toleration in settings.launcher_tolerations],
     }
-    return _template(settings, container, [{"name": TEMPORARY, "emptyDir": {}}], placed)
+    return _template(settings, launcher, [{"name": TEMPORARY, "emptyDir": {}}], placed)
 
 
 def _worker(parameters: LaunchParameters, settings: JobSettings) -> dict[str, Any]:
     limits = {"memory": parameters.pod_memory, **{name: str(amount) for name, amount in settings.resources.items()}}
     if gpus := parameters.gpus_per_worker * parameters.workers_per_pod:
         limits[settings.gpu_resource] = str(gpus)
-    container = {
-        **_container(WORKER, settings),
-        "command": ["/usr/sbin/sshd", "-De", "-f", SSHD_CONFIG],
-        "env": _environment(settings),
-        "readinessProbe": {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2, "timeoutSeconds": 2},
-        "resources": _resources({"cpu": parameters.pod_cpu}, limits),
-        "volumeMounts": [
-            *({"name": name, "mountPath": place} for name, place in PLACES.items()),
-            *(dict(mount) for mount in settings.volume_mounts),
-        ],
-    }
+    mounts = [*({"name": name, "mountPath": place} for name, place in PLACES.items()), *settings.volume_mounts]
+    command = ["/usr/sbin/sshd", "-De", "-f", SSHD_CONFIG]
+    worker = container(WORKER, command, settings, _environment(settings), parameters.pod_cpu, limits, mounts)
+    worker["readinessProbe"] = {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2, "timeoutSeconds": 2}
     if settings.capabilities:
-        container["securityContext"]["capabilities"]["add"] = list(settings.capabilities)
+        worker["securityContext"]["capabilities"]["add"] = list(settings.capabilities)
     own: dict[str, Mapping[str, Any]] = {
         SHARED_MEMORY: {"emptyDir": {"medium": "Memory", "sizeLimit": parameters.shared_memory}},
         STAGING: {"emptyDir": {"sizeLimit": settings.stage_size}},
@@ -172,15 +165,7 @@ def _worker(parameters: LaunchParameters, settings: JobSettings) -> dict[str, An
     }
     given = {volume["name"]: volume for volume in settings.volumes}
     volumes = [{"name": name, **given.pop(name, volume)} for name, volume in own.items()] + list(given.values())
-    tolerations = [dict(toleration) for toleration in settings.tolerations]
-    if gpus:
-        tolerations.append({"key": settings.gpu_resource, "operator": "Exists", "effect": "NoSchedule"})
-    placed = {
-        "nodeSelector": dict(settings.node_selector),
-        "tolerations": tolerations,
-        "affinity": dict(settings.affinity),
-    }
-    return _template(settings, container, volumes, placed)
+    return _template(settings, worker, volumes, settings.placed(gpus))
 
 
 def _environment(settings: JobSettings) -> list[dict[str, Any]]:
@@ -198,41 +183,15 @@ def _environment(settings: JobSettings) -> list[dict[str, Any]]:
         for name, keys in places.items()
         for key in keys
     ]
-    return [{"name": name, "value": value} for name, value in plain.items()] + referred
-
-
-def _container(name: str, settings: JobSettings) -> dict[str, Any]:
-    return {
-        "name": name,
-        "image": settings.image,
-        "imagePullPolicy": settings.image_pull_policy,
-        "securityContext": container_security(),
-    }
-
-
-def _resources(requests: Mapping[str, str], limits: Mapping[str, str]) -> dict[str, Any]:
-    return {"requests": {**requests, **limits}, "limits": dict(limits)}
+    return named(plain) + referred
 
 
 def _template(
     settings: JobSettings,
-    container: Mapping[str, Any],
+    only: Mapping[str, Any],
     volumes: Sequence[Mapping[str, Any]],
     placed: Mapping[str, Any],
 ) -> dict[str, Any]:
-    spec: dict[str, Any] = {
-        "serviceAccountName": settings.service_account,
-        "automountServiceAccountToken": False,
-        "securityContext": pod_security(),
-        "containers": [dict(container)],
-        "volumes": [dict(volume) for volume in volumes],
-        "imagePullSecrets": [{"name": name} for name in settings.image_pull_secrets],
-        "priorityClassName": settings.priority_class,
-        "schedulerName": settings.scheduler,
-        **placed,
-    }
-    metadata = {
-        "labels": _labels(settings),
-        "annotations": {"sidecar.istio.io/inject": "false", **settings.annotations},
-    }
-    return {"metadata": metadata, "spec": {name: value for name, value in spec.items() if value not in ("", {}, [])}}
+    metadata = {"labels": _labels(settings), "annotations": {**NO_MESH, **settings.annotations}}
+    spec = pod_spec(settings, only, volumes, {"schedulerName": settings.scheduler, **placed})
+    return {"metadata": metadata, "spec": spec}

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from pydantic import Field
 from typing_extensions import NotRequired, TypedDict
 
+from components.cluster.template import PodSettings
 from components.steps.images import WORKER_IMAGE
 from components.steps.settings_file import CLOSED, OPEN, Quantity, Several
 from components.train.launching.launch import STAGE
@@ -38,34 +39,23 @@ class VolumeMount(TypedDict):
 
 
 @dataclass(frozen=True)
-class JobSettings:
+class JobSettings(PodSettings):
     """Settings of every MPIJob, from the YAML file that the parameter job_settings names, and those beside it.
 
+    ``environment`` is of the launcher and every rank; node_selector, tolerations and affinity are of the workers.
+
     Attributes:
-        namespace: where jobs run; empty is the namespace of the step's own pod.
-        image: of launcher and workers.
-        image_pull_policy: as in a pod.
-        image_pull_secrets: names of secrets.
-        service_account: of the pods; they need no rights in Kubernetes, only in the object storage.
-        node_selector: label: value of the workers' nodes.
-        tolerations: of the workers, beside the one for GPU nodes.
-        affinity: of the workers, as in a pod.
         launcher_node_selector: label: value of the launcher's node.
         launcher_tolerations: of the launcher.
-        priority_class: of the pods.
         queue: LocalQueue of Kueue that admits the job; empty is none.
         scheduler: name of the scheduler, such as volcano; empty is the cluster's default.
         scheduling_policy: runPolicy.schedulingPolicy, for gang scheduling by Volcano or the scheduler plugins; its
             minAvailable is always the number of workers.
-        environment: variable: value, for launcher and every rank.
         config_environment: config map: list of its keys that become variables; what does not exist stays unset.
         secret_environment: the same of a secret.
         forwarded: variables that the cluster puts into pods (such as AWS_ROLE_ARN) and that the ranks need.
-        labels: more labels of the pods.
-        annotations: more annotations of the pods.
         launcher_cpu: request of the launcher.
         launcher_memory: request and limit of the launcher.
-        gpu_resource: name of the GPU resource.
         resources: further resources of a worker, as its request and its limit: network devices for RDMA
             (vpc.amazonaws.com/efa, rdma/hca), hugepages-2Mi, ephemeral-storage.
         capabilities: that a worker's container keeps, such as IPC_LOCK. They only help root: Kubernetes passes none to
@@ -78,29 +68,17 @@ class JobSettings:
         ttl_seconds_after_finished: how long a finished job is kept.
     """
 
-    namespace: str = ""
     image: str = WORKER_IMAGE
-    image_pull_policy: str = "IfNotPresent"
-    image_pull_secrets: Several[str] = ()
-    service_account: str = "kfrec-worker"
-    node_selector: Mapping[str, str] = field(default_factory=dict)
-    tolerations: Several[Mapping[str, Any]] = ()
-    affinity: Mapping[str, Any] = field(default_factory=dict)
     launcher_node_selector: Mapping[str, str] = field(default_factory=dict)
     launcher_tolerations: Several[Mapping[str, Any]] = ()
-    priority_class: str = ""
     queue: str = ""
     scheduler: str = ""
     scheduling_policy: Mapping[str, Any] = field(default_factory=dict)
-    environment: Mapping[str, str] = field(default_factory=dict)
     config_environment: Mapping[str, list[str]] = field(default_factory=dict)
     secret_environment: Mapping[str, list[str]] = field(default_factory=dict)
     forwarded: Several[str] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
-    annotations: Mapping[str, str] = field(default_factory=dict)
     launcher_cpu: Quantity = "1"
     launcher_memory: Quantity = "2Gi"
-    gpu_resource: str = "nvidia.com/gpu"
     resources: Mapping[str, Quantity] = field(default_factory=dict)
     capabilities: Several[str] = ()
     volumes: Several[Volume] = ()
