@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from components.metrics import Interval
@@ -36,9 +36,6 @@ class Decision:
     champion_score: float | None = None
     difference: float | None = None
     confidence_interval: tuple[float, float] | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
     @staticmethod
     def from_dict(body: Mapping[str, Any]) -> Decision:

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from components.register.gate import CHALLENGER, Decision
 from components.register.logged import Example, logged, requirements
 from components.scoring.model import MODEL_FILES, ExportedModel
-from components.scoring.translation import NotComparable
 from components.tracking import TrackedRun
-from components.tracking.champion import CHAMPION, FilesGone, champion_of, download_version, using_store_of
+from components.tracking.champion import CHAMPION, using_store_of
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -85,21 +84,6 @@ class Registry:
             model_id=kept.model_id,
         )
 
-    def champion(self) -> ModelVersion | None:
-        """The version with the alias champion, if any."""
-        return champion_of(self.client, self.name)
-
-    def download(self, held: ModelVersion, folder: Path) -> Path:
-        """Fetches a version's files and returns its model folder.
-
-        Raises:
-            NotComparable: the files are gone.
-        """
-        try:
-            return download_version(self.client, self.name, held.version, folder)
-        except FilesGone as error:
-            raise NotComparable(str(error)) from error
-
     def decision(self, held: ModelVersion) -> Decision | None:
         """The stored decision about a version, if any."""
         noted = held.tags.get(DECISION)
@@ -117,7 +101,7 @@ class Registry:
         """
         described = "\n\n".join(filter(None, (decision.reason, held.tags.get(DESCRIPTION))))
         self.client.update_model_version(self.name, held.version, description=described)
-        self.client.set_model_version_tag(self.name, held.version, DECISION, json.dumps(decision.to_dict()))
+        self.client.set_model_version_tag(self.name, held.version, DECISION, json.dumps(asdict(decision)))
         self.client.set_registered_model_alias(self.name, decision.alias, held.version)
         if decision.alias == CHAMPION and CHALLENGER in held.aliases:
             self.client.delete_registered_model_alias(self.name, CHALLENGER)

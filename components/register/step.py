@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -36,6 +36,10 @@ from components.steps.catalog import RegisterParameters
 from components.steps.parameter import as_plain
 from components.tasks import Metric, TaskDefinition, measured_with
 from components.tracking import deliver_kept, tracked_run
+from components.tracking.champion import champion_of, download_version
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
 
 _EXAMPLE_ROWS = 3
 # Of the evaluation.
@@ -72,13 +76,13 @@ def run(
         if version is None:
             inputs["model"].verify(MODEL_FILES)  # this step does not load it, which would detect damage
             version = registry.register(exported, digest, lambda: _example(spec, exported))
-        champion = registry.champion()
+        champion = champion_of(tracked.client, registry.name)
         decision = registry.decision(version)
         sections: Sequence[Section] = ()
         standing = int(champion.version) if champion else None
         # A decision is valid until another model becomes champion; then it is made again.
         if decision is None or standing not in (decision.champion_version, int(version.version)):
-            decision, sections = _decide(parameters, task, registry, spec, evaluated, score)
+            decision, sections = _decide(parameters, task, registry, champion, spec, evaluated, score)
         origin = _origin(parameters, spec)
         data = inputs["tfrecord"].data_uri or str(tfrecord.absolute())
         registry.note(version, origin | {"data": data})
@@ -151,17 +155,17 @@ def _decide(
     parameters: RegisterParameters,
     task: TaskDefinition,
     registry: Registry,
+    champion: ModelVersion | None,
     spec: FeatureSpec,
     evaluation: Artifact,
     score: float,
 ) -> tuple[Decision, Sequence[Section]]:
     """The decision, and the curves of both models if they were compared."""
-    champion = registry.champion()
     if champion is None:
         return without_champion(task.primary, score, task.floor(parameters)), ()
     with tempfile.TemporaryDirectory(prefix="kfrec-champion-") as folder:
         try:
-            rival = load_model(registry.download(champion, Path(folder)))
+            rival = load_model(download_version(registry.client, registry.name, champion.version, Path(folder)))
             lookups = scoring_translation(spec, rival)
         except KfrecError as error:
             why = str(error).replace(folder, "the registry")
@@ -198,7 +202,7 @@ def _decide(
 
 
 def _registration(name: str, version: int, run_id: str, decision: Decision) -> dict[str, Any]:
-    noted = decision.to_dict()
+    noted = dataclasses.asdict(decision)
     return {
         "registered_model": name,
         "version": version,

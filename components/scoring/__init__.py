@@ -5,11 +5,10 @@ from components.scoring.model import ExportedModel, describe_model, load_model
 from components.scoring.raw import RawModel, Scored, load_raw_model, raw_model, refusal_of_rows
 from components.scoring.searched import Searched, search_examples
 from components.scoring.split import score_split
-from components.scoring.translation import NotComparable, scoring_translation, translation
+from components.scoring.translation import scoring_translation, translation
 
 __all__ = [
     "ExportedModel",
-    "NotComparable",
     "RawModel",
     "Scored",
     "Searched",

@@ -7,7 +7,6 @@ data sets.
 from __future__ import annotations
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from components.errors import KfrecError
@@ -18,15 +17,11 @@ from components.scoring.model import ExportedModel
 PADDING = 0
 
 
-class NotComparable(KfrecError):
-    """A model that cannot be scored on a data set, and why."""
-
-
 def scoring_translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
     """As :func:`translation`, for scoring: unlike a warm start, it requires equal scaling of numbers.
 
     Raises:
-        NotComparable: also if numbers were scaled differently in the model's training data.
+        KfrecError: also if numbers were scaled differently in the model's training data.
     """
     _require_equal_statistics(data, model)
     return translation(data, model)
@@ -40,7 +35,7 @@ def translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray
     vocabularies, have no array.
 
     Raises:
-        NotComparable: a feature of the model is missing in the data or has another shape, or its ids cannot be matched.
+        KfrecError: a feature of the model is missing in the data or has another shape, or its ids cannot be matched.
     """
     pairs = {name: _pair(name, data, model) for name in model.inputs}
     found: dict[str, np.ndarray | None] = {}
@@ -62,7 +57,7 @@ def _require_equal_statistics(data: FeatureSpec, model: ExportedModel) -> None:
     """Checks that numbers were scaled and binned alike, if both sides have a digest of their statistics."""
     ours, theirs = (_statistics(spec) for spec in (data, model.spec))
     if ours and theirs and ours != theirs:
-        raise NotComparable(
+        raise KfrecError(
             f"numbers in {data.folder} are scaled by other statistics than those that the model in {model.folder} was "
             "trained with; encode the data with that model's vocabulary (parameter workflow) to compare them"
         )
@@ -77,9 +72,9 @@ def _pair(name: str, data: FeatureSpec, model: ExportedModel) -> tuple[Feature, 
     """A feature's descriptions in the data and in the model."""
     feature, known = data.features.get(name), model.spec.features.get(name)
     if feature is None or known is None:
-        raise NotComparable(f"the model in {model.folder} reads {name}, which the data in {data.folder} lacks")
+        raise KfrecError(f"the model in {model.folder} reads {name}, which the data in {data.folder} lacks")
     if feature.length != known.length:
-        raise NotComparable(
+        raise KfrecError(
             f"the model in {model.folder} reads {known.length or 1} values of {name}, "
             f"the data in {data.folder} has {feature.length or 1}"
         )
@@ -90,9 +85,9 @@ def _require_equal_ids(name: str, feature: Feature, known: Feature, data: Featur
     """Checks that a feature has a vocabulary on neither side, and equal cardinalities."""
     for one, other in ((data, model.spec), (model.spec, data)):
         if one.vocabulary_of(name) is not None:
-            raise NotComparable(f"{other.folder} has no vocabulary of {name} to match its ids by")
+            raise KfrecError(f"{other.folder} has no vocabulary of {name} to match its ids by")
     if feature.cardinality != known.cardinality:
-        raise NotComparable(
+        raise KfrecError(
             f"{name} has {feature.cardinality} ids in {data.folder} and {known.cardinality} in {model.folder}, and "
             "neither has a vocabulary to match them by"
         )
@@ -101,8 +96,8 @@ def _require_equal_ids(name: str, feature: Feature, known: Feature, data: Featur
 def _lookup(
     ours: Vocabulary, theirs: Vocabulary, cardinality: int, data: FeatureSpec, model: ExportedModel
 ) -> np.ndarray | None:
-    our_ids, our_values = _read(data, ours)
-    their_ids, their_values = _read(model.spec, theirs)
+    our_ids, our_values = read_values(data, ours)
+    their_ids, their_values = read_values(model.spec, theirs)
     same = np.array_equal(our_ids, their_ids) and our_values.equals(their_values)
     if same and ours.unknown == theirs.unknown:
         return None
@@ -116,10 +111,3 @@ def _lookup(
     lookup[reserved] = np.where(reserved == ours.unknown, theirs.unknown, reserved)
     lookup[PADDING] = PADDING
     return lookup
-
-
-def _read(spec: FeatureSpec, vocabulary: Vocabulary) -> tuple[np.ndarray, pa.Array]:
-    try:
-        return read_values(spec, vocabulary)
-    except KfrecError as error:
-        raise NotComparable(str(error)) from None

@@ -1,3 +1,6 @@
+import json
+from dataclasses import asdict
+
 import pytest
 
 from components.metrics import Interval
@@ -63,7 +66,7 @@ def test_a_model_without_a_comparable_champion_is_a_challenger_that_says_why() -
 
 def test_a_decision_survives_being_written_down() -> None:
     for decision in (held_against(0.004, 0.01, 0.016), without_champion(AUC, 0.7, 0.6)):
-        assert Decision.from_dict(decision.to_dict()) == decision
+        assert Decision.from_dict(json.loads(json.dumps(asdict(decision)))) == decision
 
 
 def test_a_metric_of_which_less_is_better_turns_everything_round() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from markupsafe import escape
 from mlflow import MlflowClient
+from mlflow.entities.model_registry import ModelVersion
 
 from components.artifacts import adopt
 from components.errors import KfrecError
@@ -153,10 +154,10 @@ def test_a_step_that_was_killed_after_the_upload_is_not_taken_for_finished(
     client = MlflowClient(store)
     seen: list[str] = []
 
-    def look(registry: Registry) -> None:
+    def look(registry: Registry, version: ModelVersion) -> None:
         seen.append(client.get_run(registry.run.id).info.status)
 
-    monkeypatch.setattr(Registry, "champion", look)
+    monkeypatch.setattr(Registry, "decision", look)
     shop.register("status", "good")
     assert set(seen) == {"RUNNING"}
 
@@ -236,7 +237,7 @@ def test_a_registration_that_fails_half_way_leaves_the_champion_and_can_be_repea
         raise ConnectionResetError("the network went away")
 
     with monkeypatch.context() as patch, pytest.raises(ConnectionResetError):
-        patch.setattr(Registry, "download", interrupted)
+        patch.setattr("components.register.step.download_version", interrupted)
         shop.register("half", "good")
     assert alias(store, "half", "champion") == 1
     assert alias(store, "half", "challenger") is None
