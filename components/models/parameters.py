@@ -4,24 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.steps.parameter import param
+from components.steps.parameter import Ints, param
 
 EMBEDDING_DIM = param(16, "Width of one feature's embedding", unit="floats", at_least=1, at_most=4096)
 MLP_DIMS = param((200, 80), "Hidden layers of the classifier", at_least=1, at_most=65_536, also="stage_two_mlp_dims")
-AUX_DIMS = param((100, 50), "Hidden layers of the auxiliary loss network", at_least=1, at_most=65_536)
-AUX_WEIGHT = param(
-    1.0,
-    "Weight of the auxiliary loss, the mean of two log losses: of the item that came next and of a sampled one",
-    at_least=0,
-)
-AUX_PADDING = param(
-    False,
-    "Divide the auxiliary loss by all positions, padding included; true and aux_loss_weight=2 are the public SIM's, "
-    "which adds the two log losses",
-)
-LONG_LENGTH = param(
-    90, "Oldest items of a history that form the long history; the rest is the short one", unit="items", at_least=1
-)
 DROPOUT_RATE = param(-1.0, "Dropout of the classifiers' hidden layers; below 0 is none", at_most=0.99)
 
 
@@ -38,3 +24,25 @@ class OneOptimizer:
         at_least=0,
         at_most=1,
     )
+
+
+@dataclass(frozen=True)
+class EvolutionParameters(OneOptimizer):
+    """Of the models with interest evolution, SIM and DIEN."""
+
+    embedding_dim: int = EMBEDDING_DIM
+    aux_mlp_dims: Ints = param((100, 50), "Hidden layers of the auxiliary loss network", at_least=1, at_most=65_536)
+    aux_loss_weight: float = param(
+        1.0,
+        "Weight of the auxiliary loss, the mean of two log losses: of the item that came next and of a sampled one",
+        at_least=0,
+    )
+    aux_loss_padding: bool = param(
+        False,
+        "Divide the auxiliary loss by all positions, padding included; true and aux_loss_weight=2 are the public "
+        "SIM's, which adds the two log losses",
+    )
+    long_seq_length: int = param(
+        90, "Oldest items of a history that form the long history; the rest is the short one", unit="items", at_least=1
+    )
+    dropout_rate: float = DROPOUT_RATE

@@ -5,19 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
 
 from components.errors import KfrecError
 from components.feature_spec import Channel, ListLength
+from components.models.parameters import EvolutionParameters
 
 _trims = ContextVar("trims_histories", default=False)
-
-
-class DividedHistory(Protocol):
-    """Parameters of a model that splits a history into a long and a short one."""
-
-    @property
-    def long_seq_length(self) -> int: ...
 
 
 @contextmanager
@@ -38,7 +31,7 @@ def trims_histories() -> bool:
     return _trims.get()
 
 
-def check_histories(parameters: DividedHistory, lengths: Mapping[str, ListLength]) -> None:
+def check_histories(parameters: EvolutionParameters, lengths: Mapping[str, ListLength]) -> None:
     """Checks that the short history is not empty and not longer than the negative history.
 
     Raises:

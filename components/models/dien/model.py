@@ -7,17 +7,15 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 from components.feature_spec import FeatureSpec
-from components.models.channels import read_channels, short_length
 from components.models.dien.parameters import DienParameters
-from components.models.inputs import EmbeddedBatch, SequenceInputs
+from components.models.evolution import EvolutionModel
+from components.models.inputs import EmbeddedBatch
 from components.models.layers.classifier import Classifier
-from components.models.layers.interest_evolution import UNITS_PER_EMBEDDING, InterestEvolution
-from components.models.layers.next_item import NextItemNetwork
 from components.models.layers.weights import Weights
 from components.models.loss import AUXILIARY, LossTerm, cross_entropy
 
 
-class Dien(tf.Module):
+class Dien(EvolutionModel):
     """Interest evolution over the short history, then a classifier over [target, interest, user].
 
     The loss is the cross-entropy plus the auxiliary loss of the next item times its weight.
@@ -33,32 +31,10 @@ class Dien(tf.Module):
     """
 
     def __init__(self, parameters: DienParameters, spec: FeatureSpec, seed: int, amp: bool = False) -> None:
-        super().__init__()
         weights = Weights(seed)
-        channels = read_channels(spec, negatives=True)
-        self.serving_features = channels.serving_features
-        self.inputs = SequenceInputs(
-            weights,
-            channels,
-            short_length=short_length(spec, channels, parameters.long_seq_length),
-            embedding_dim=parameters.embedding_dim,
-            dtype=tf.float16 if amp else tf.float32,
-        )
-        self.tables = self.inputs.tables
-        item, user = self.inputs.item_width, self.inputs.user_width
-        units = UNITS_PER_EMBEDDING * parameters.embedding_dim
-        self.evolution = InterestEvolution(weights.scope("evolution"), item, units)
-        self.next_item = NextItemNetwork(
-            weights.scope("next_item"),
-            units,
-            item,
-            parameters.aux_mlp_dims,
-            parameters.aux_loss_weight,
-            parameters.aux_loss_padding,
-        )
-        self.classifier = Classifier(
-            weights.scope("classifier"), item + units + user, parameters.mlp_dims, parameters.dropout_rate
-        )
+        super().__init__(parameters, spec, weights, amp)
+        width = self.inputs.item_width + self.units + self.inputs.user_width
+        self.classifier = Classifier(weights.scope("classifier"), width, parameters.mlp_dims, parameters.dropout_rate)
 
     def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
         return self._forward(self.inputs(features), training)[0]

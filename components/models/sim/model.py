@@ -8,11 +8,9 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from components.feature_spec import FeatureSpec
-from components.models.channels import read_channels, short_length
-from components.models.inputs import EmbeddedBatch, SequenceInputs
+from components.models.evolution import EvolutionModel
+from components.models.inputs import EmbeddedBatch
 from components.models.layers.classifier import Classifier
-from components.models.layers.interest_evolution import UNITS_PER_EMBEDDING, InterestEvolution
-from components.models.layers.next_item import NextItemNetwork
 from components.models.layers.weights import Weights
 from components.models.loss import AUXILIARY, LossTerm, cross_entropy
 from components.models.ops.search import found_weights, search
@@ -29,7 +27,7 @@ class _Forward(NamedTuple):
     states: tf.Tensor
 
 
-class Sim(tf.Module):
+class Sim(EvolutionModel):
     """General search over the long history, exact search over the found items, interest evolution over the short one.
 
     - Stage one: dot attention over the long history; classifier over [target, interest, user].
@@ -50,31 +48,9 @@ class Sim(tf.Module):
     """
 
     def __init__(self, parameters: SimParameters, spec: FeatureSpec, seed: int, amp: bool = False) -> None:
-        super().__init__()
         weights = Weights(seed)
-        channels = read_channels(spec, negatives=True)
-        self.serving_features = channels.serving_features
-        self._short_length = short_length(spec, channels, parameters.long_seq_length)
-        self._length = channels.length
-        self.inputs = SequenceInputs(
-            weights,
-            channels,
-            short_length=self._short_length,
-            embedding_dim=parameters.embedding_dim,
-            dtype=tf.float16 if amp else tf.float32,
-        )
-        self.tables = self.inputs.tables
-        item, user = self.inputs.item_width, self.inputs.user_width
-        units = UNITS_PER_EMBEDDING * parameters.embedding_dim
-        self.evolution = InterestEvolution(weights.scope("evolution"), item, units)
-        self.next_item = NextItemNetwork(
-            weights.scope("next_item"),
-            units,
-            item,
-            parameters.aux_mlp_dims,
-            parameters.aux_loss_weight,
-            parameters.aux_loss_padding,
-        )
+        super().__init__(parameters, spec, weights, amp)
+        item, units, user = self.inputs.item_width, self.units, self.inputs.user_width
         self.stage_one = Classifier(
             weights.scope("stage_one"), 2 * item + user, parameters.stage_one_mlp_dims, parameters.dropout_rate
         )
@@ -89,8 +65,8 @@ class Sim(tf.Module):
         """See :class:`components.models.model.Searching`; the weight is the attention of stage one."""
         batch = self.inputs(features)
         found = found_weights(self.inputs.embedding.tables, batch.long, batch.long_mask, batch.target, FOUND_ITEMS)
-        trimmed = self._length - self._short_length - tf.shape(found)[1]
-        return tf.pad(found, [[0, 0], [trimmed, self._short_length]], constant_values=-1.0)
+        trimmed = self.channels.length - self.short_length - tf.shape(found)[1]
+        return tf.pad(found, [[0, 0], [trimmed, self.short_length]], constant_values=-1.0)
 
     def loss_terms(
         self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
