@@ -60,39 +60,25 @@ def convert_split(
         LongerList: a list is longer than ``lengths`` says.
     """
     with Spill(files[0].parent) as spill:
-        _shuffle(groups, columns, lengths, layout, plan, permutation, spill, workers)
+        with progress("shuffling samples", plan.rows, "samples") as bar:
+            spaces = ArrayPool(lambda: _Space.of(layout, plan))
+
+            def spill_group(group: RowGroup) -> None:
+                space = spaces.take()
+                first_row = group.first_row
+                for batch in group.batches(rows=plan.batch_rows):
+                    if batch.num_rows:
+                        write_varints(batch, columns, lengths, group, space.varints, space.ends)
+                        positions = permutation.positions(first_row, batch.num_rows)
+                        run = _sort(positions, plan.shard_rows, plan.bucket_rows, *space)
+                        spill.append(space.run[:run], space.bucket_ends)
+                        first_row += batch.num_rows
+                        bar.advance(batch.num_rows)
+                spaces.give(space)
+
+            for _ in in_order(spill_group, groups, workers):
+                pass
         _write(spill, layout, plan, files, workers)
-
-
-def _shuffle(
-    groups: Sequence[RowGroup],
-    columns: Sequence[Column],
-    lengths: Mapping[str, int],
-    layout: Layout,
-    plan: ShardPlan,
-    permutation: Permutation,
-    spill: Spill,
-    workers: int,
-) -> None:
-    """Pass one."""
-    with progress("shuffling samples", plan.rows, "samples") as bar:
-        spaces = ArrayPool(lambda: _Space.of(layout, plan))
-
-        def spill_group(group: RowGroup) -> None:
-            space = spaces.take()
-            first_row = group.first_row
-            for batch in group.batches(rows=plan.batch_rows):
-                if batch.num_rows:
-                    write_varints(batch, columns, lengths, group, space.varints, space.ends)
-                    positions = permutation.positions(first_row, batch.num_rows)
-                    run = _sort(positions, plan.shard_rows, plan.bucket_rows, *space)
-                    spill.append(space.run[:run], space.bucket_ends)
-                    first_row += batch.num_rows
-                    bar.advance(batch.num_rows)
-            spaces.give(space)
-
-        for _ in in_order(spill_group, groups, workers):
-            pass
 
 
 class _Space(NamedTuple):
