@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from components.artifacts import Artifact, open_input
 from components.artifacts.folder import require_listed
 from components.artifacts.notes import read_notes
 from components.checks import PROFILE
@@ -199,3 +200,21 @@ def _threads() -> ThreadPoolExecutor:
     starter.start()
     starter.join()
     return pool
+
+
+def open_test_split(tfrecord: Path) -> Artifact:
+    """Opens records and stages their test split and its description.
+
+    Raises:
+        KfrecError: see :func:`components.artifacts.open_input`.
+    """
+    return open_input(tfrecord, steps=("tfrecord",), reads=(FILENAME, PROFILE, "vocabulary", "test"))
+
+
+def open_trained(model: Path) -> Artifact:
+    """Opens a model and stages everything but the checkpoint and the log.
+
+    Raises:
+        KfrecError: see :func:`components.artifacts.open_input`.
+    """
+    return open_input(model, steps=("train",), reads=MODEL_FILES)

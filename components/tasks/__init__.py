@@ -1,6 +1,5 @@
 """Tasks, which evaluate models: a package each, registered under the entry points ``kfrec.tasks``."""
 
-from components.tasks.alike import measured_with
 from components.tasks.definition import (
     Exchange,
     Kept,
@@ -10,6 +9,7 @@ from components.tasks.definition import (
     Scores,
     Streaming,
     TaskDefinition,
+    measured_with,
 )
 from components.tasks.kept import kept_features, lists_of, missing_column
 

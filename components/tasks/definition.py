@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from components.steps.parameter import build, parameters_of
+
 if TYPE_CHECKING:
     import tensorflow as tf
 
@@ -190,3 +192,14 @@ class TaskDefinition:
     def primary(self) -> Metric:
         """The metric by which models are compared."""
         return self.metrics[0]
+
+
+def measured_with(task: TaskDefinition, given: Mapping[str, Any]) -> Any:
+    """The parameters of an earlier evaluation, to evaluate another model in the same way.
+
+    Args:
+        task: of the evaluation.
+        given: the evaluate step's parameters, from its manifest.
+    """
+    known = {parameter.name for parameter in parameters_of(task.evaluation)}
+    return build(task.evaluation, {name: value for name, value in given.items() if name in known})

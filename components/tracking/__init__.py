@@ -3,7 +3,6 @@
 from components.tracking.data import data_name, log_lineage, log_profile, log_splits, metric_name
 from components.tracking.kept import Tracked, deliver_kept, kept_run
 from components.tracking.run import TrackedRun, start_nested, tracked_run
-from components.tracking.source import git_commit
 from components.tracking.store import tracking_uri
 from components.tracking.system_metrics import system_metrics
 
@@ -12,7 +11,6 @@ __all__ = [
     "TrackedRun",
     "data_name",
     "deliver_kept",
-    "git_commit",
     "kept_run",
     "log_lineage",
     "log_profile",

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from components.errors import KfrecError
 from components.steps.parameter import as_plain
 from components.tracking.failures import is_of_the_store, unusable
-from components.tracking.owner import end_abandoned, owner_tags, user
-from components.tracking.source import git_commit
+from components.tracking.owner import end_abandoned, origin_tags, owner_tags
 from components.tracking.store import connect, database_of, experiment_id, missing
 
 if TYPE_CHECKING:
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 PIPELINE_RUN = "kfrec.pipeline_run"
-GIT_COMMIT, USER = "mlflow.source.git.commit", "mlflow.user"
 _PARENT = "mlflow.parentRunId"
 _CONTEXT = "mlflow.data.context"
 # Limits of one log_batch request.
@@ -107,9 +105,8 @@ class TrackedRun:
 def start_nested(parent: TrackedRun, title: str, tags: Mapping[str, str]) -> str:
     """Starts a nested run in the experiment of ``parent`` and returns its id; a step joins it by MLFLOW_RUN_ID."""
     experiment = parent.client.get_run(parent.id).info.experiment_id
-    every = {_PARENT: parent.id, GIT_COMMIT: git_commit(), USER: user(), **owner_tags(), **tags}
-    known = {name: value for name, value in every.items() if value}
-    return str(parent.client.create_run(experiment, tags=known, run_name=title).info.run_id)
+    every = origin_tags({_PARENT: parent.id, **tags})
+    return str(parent.client.create_run(experiment, tags=every, run_name=title).info.run_id)
 
 
 def open_run(experiment: str, run_id: str, title: str, opened: str = "") -> TrackedRun:
@@ -199,9 +196,7 @@ def _open(client: MlflowClient, experiment: str, run_id: str, title: str) -> Run
     end_abandoned(client, [e.experiment_id for e in client.search_experiments()] if local else [own])
     found = _of_pipeline(client, own, run_id) if run_id else None
     if found is None:
-        tags = {GIT_COMMIT: git_commit(), PIPELINE_RUN: run_id, USER: user(), **owner_tags()}
-        known = {name: value for name, value in tags.items() if value}
-        return client.create_run(own, tags=known, run_name=_name(title, run_id))
+        return client.create_run(own, tags=origin_tags({PIPELINE_RUN: run_id}), run_name=_name(title, run_id))
     # Owner tags first: a run must never be RUNNING with a dead owner.
     for name, value in owner_tags().items():
         client.set_tag(found.info.run_id, name, value)

@@ -13,7 +13,8 @@ import pytest
 from mlflow import MlflowClient
 
 from components.errors import KfrecError
-from components.tracking import git_commit, system_metrics, tracked_run
+from components.tracking import system_metrics, tracked_run
+from components.tracking.owner import git_commit
 from components.tracking.run import end_failed
 
 
