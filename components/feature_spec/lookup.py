@@ -1,4 +1,4 @@
-"""Values to ids and back, by the vocabulary files of a feature specification."""
+"""Values to ids and back, by the vocabulary files of a feature specification, and lists of ids."""
 
 from __future__ import annotations
 
@@ -52,3 +52,14 @@ class IdLookup:
         """The values of ids, None where the vocabulary has no such id."""
         places = {int(given): place for place, given in enumerate(self.ids)}
         return [self.values[places[given]].as_py() if given in places else None for given in ids.tolist()]
+
+
+def left_padded(values: np.ndarray, sizes: np.ndarray, length: int) -> np.ndarray:
+    """The lists of these sizes in ``values`` as records hold them, int32 ``[lists, length]``: the last values of longer
+    lists, 0 before shorter ones."""
+    ends = np.cumsum(sizes)
+    places = ends[:, None] - np.arange(length, 0, -1)
+    used = places >= (ends - sizes)[:, None]
+    padded = np.zeros(used.shape, np.int32)
+    padded[used] = values[places[used]]
+    return padded

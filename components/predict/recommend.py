@@ -38,9 +38,10 @@ def recommend(
     Raises:
         KfrecError: the model's data set has no candidates, or none is left.
     """
-    user_column, history_column, item_column = (_column(model, role) for role in (USER, HISTORY, CANDIDATE))
-    seen = {item for item in history if item is not None}
-    names = [name for name in dict.fromkeys(candidates.to_pylist()) if name is not None and name not in seen]
+    user_column, history_column = (model.column_of(role) for role in (USER, HISTORY))
+    item = _candidates(model).name
+    seen = {None, *history}
+    names = [name for name in dict.fromkeys(candidates.to_pylist()) if name not in seen]
     if not names:
         raise KfrecError(f"user {user}: no candidate is left: all {len(candidates):,} are in the history")
     fixed = {}
@@ -52,27 +53,26 @@ def recommend(
     with progress("scoring candidates", len(names), "items") as bar:
         for start in range(0, len(names), _ROWS):
             part = pa.array(names[start : start + _ROWS], pa.string())
-            assert item_column is not None
-            scored = model.score({**fixed, item_column.name: part})
+            scored = model.score({**fixed, item: part})
             scores.append(scored.values)
-            unknown.append(scored.unknown.get(item_column.name, np.zeros(len(part), np.int32)))
-            context = sum(int(lacking[0]) for name, lacking in scored.unknown.items() if name != item_column.name)
+            unknown.append(scored.unknown.get(item, np.zeros(len(part), np.int32)))
+            context = sum(int(lacking[0]) for name, lacking in scored.unknown.items() if name != item)
             bar.advance(len(part))
     values = np.concatenate(scores)
     best = np.argsort(-values, kind="stable")[:top]
     score, lacking = model.outputs
     columns = {
         "rank": np.arange(1, len(best) + 1, dtype=np.int32),
-        item_column.name if item_column else "item": pa.array([names[place] for place in best], pa.string()),
+        item: pa.array([names[place] for place in best], pa.string()),
         score: values[best],
         lacking: np.concatenate(unknown)[best],
     }
     return pa.table(columns), context
 
 
-def _column(model: RawModel, role: str) -> RawColumn | None:
-    found = model.column_of(role)
-    if found is None and role == CANDIDATE:
+def _candidates(model: RawModel) -> RawColumn:
+    found = model.column_of(CANDIDATE)
+    if found is None:
         raise KfrecError(
             f"the data set {model.dataset} has no candidates to recommend; score rows of your own with kfrec predict"
         )
@@ -85,7 +85,7 @@ def every_candidate(model: RawModel) -> pa.Array:
     Raises:
         KfrecError: the model's data set has no candidates.
     """
-    _column(model, CANDIDATE)
+    _candidates(model)
     spec = model.model.spec
     vocabulary = spec.vocabulary_of(spec.channel(Channel.TARGET)[0].name)
     if vocabulary is None:
@@ -99,8 +99,7 @@ def candidates_in(path: Path, model: RawModel) -> pa.Array:
     Raises:
         KfrecError: there is no such file or column, or it holds no items.
     """
-    column = _column(model, CANDIDATE)
-    assert column is not None
+    column = _candidates(model)
     found: list[str] = []
     for batch in rows_file(path).batches(_ROWS):
         if column.name not in batch.schema.names:

@@ -106,7 +106,7 @@ class Parameter:
         """
         try:
             parsed = _PARSERS[self.value_type](value)
-        except (TypeError, ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError, KeyError):
             wanted = {int: "a whole number", float: "a number", bool: "true or false"}.get(
                 self.value_type, "whole numbers separated by commas"
             )
@@ -160,11 +160,7 @@ def _parse_bool(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    return words[str(value).strip().lower()] if str(value).strip().lower() in words else _refuse(value)
-
-
-def _refuse(value: Any) -> Any:
-    raise ValueError(value)
+    return words[str(value).strip().lower()]
 
 
 def _parse_int(value: Any) -> int:
@@ -175,7 +171,9 @@ def _parse_int(value: Any) -> int:
 
 def _parse_float(value: Any) -> float:
     number = float(value)
-    return number if math.isfinite(number) else _refuse(value)
+    if not math.isfinite(number):
+        raise ValueError(value)
+    return number
 
 
 def _parse_ints(value: Any) -> Ints:

@@ -22,7 +22,7 @@ from components.datasets.raw_rows import (
 )
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, Vocabulary
-from components.feature_spec.lookup import IdLookup
+from components.feature_spec.lookup import IdLookup, left_padded
 
 _COLUMNS = (
     RawColumn("user", TEXT, "the user's id, as reviewerID in the reviews", USER),
@@ -105,14 +105,7 @@ class ReviewRows:
         lists = _lists(column, values)
         sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         ids, known = lookup.encode(lists.flatten())
-        ends = np.cumsum(sizes)
-        places = ends[:, None] - np.arange(length, 0, -1)
-        used = places >= (ends - sizes)[:, None]
-        padded = np.zeros((len(lists), length), np.int32)
-        padded[used] = ids[places[used]]
-        lacking = np.zeros(padded.shape, np.int32)
-        lacking[used] = ~known[places[used]]
-        return padded, lacking.sum(1, dtype=np.int32)
+        return left_padded(ids, sizes, length), left_padded(~known, sizes, length).sum(1, dtype=np.int32)
 
     def example(self) -> dict[str, list[Any]]:
         """See :class:`components.datasets.raw_rows.RawRows`."""

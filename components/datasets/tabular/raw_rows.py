@@ -33,7 +33,7 @@ from components.datasets.tabular.statistics import logarithm
 from components.datasets.tabular.values import numbers
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
-from components.feature_spec.lookup import IdLookup
+from components.feature_spec.lookup import IdLookup, left_padded
 
 
 class TableRows:
@@ -115,13 +115,7 @@ class TableRows:
             found, known = self._lookups[source.name].encode(text)
             parents = np.repeat(np.arange(len(sizes)), sizes)
             lacking = np.bincount(parents[~known], minlength=len(sizes)).astype(np.int32)
-        length = self._spec.features[source.name].length or treatment.longest
-        ends = np.cumsum(sizes)
-        places = ends[:, None] - np.arange(length, 0, -1)
-        used = places >= (ends - sizes)[:, None]
-        padded = np.zeros((len(sizes), length), np.int32)
-        padded[used] = found[places[used]]
-        return padded, lacking
+        return left_padded(found, sizes, self._spec.features[source.name].length or treatment.longest), lacking
 
     def example(self) -> dict[str, list[Any]]:
         """See :class:`components.datasets.raw_rows.RawRows`."""
