@@ -63,6 +63,12 @@ def read_remote(uri: str, name: str) -> bytes | None:
         return retry.call(store.url(name), read)
 
 
+def write_remote(uri: str, name: str, text: str) -> None:
+    """Writes a small object below ``uri``."""
+    store = open_store(uri)
+    Retry(ATTEMPTS).call(store.url(name), store.write_text, name, text)
+
+
 def open_remote(uri: str) -> Artifact:
     """Describes the finished artifact at ``uri``; its ``path`` is for messages only.
 
@@ -141,8 +147,7 @@ def require_output_prefix(uri: str, step: str, reads: Iterable[str] = ()) -> Non
 
 def begin_remote(uri: str, step: str) -> None:
     """Marks the prefix as the step's, before anything else is written there, with the beginning of its manifest."""
-    store = open_store(uri)
-    Retry(ATTEMPTS).call(store.url(PARTIAL), lambda: store.write_text(PARTIAL, f"{manifest_head(step)}\n"))
+    write_remote(uri, PARTIAL, f"{manifest_head(step)}\n")
 
 
 def _step_of(manifest: str) -> str:
@@ -164,19 +169,19 @@ def publish_remote(folder: Path, uri: str) -> Artifact:
     store, retry = open_store(uri), Retry(ATTEMPTS)
     broke_off = PARTIAL in (retry.call(uri, store.names) or ())
     begin_remote(uri, artifact.step)
-    retry.call(store.url(MANIFEST), lambda: store.remove(MANIFEST))  # an earlier artifact ends here
+    retry.call(store.url(MANIFEST), store.remove, MANIFEST)  # an earlier artifact ends here
     with progress(
         f"uploading {len(artifact.files)} files", sum(entry.size for entry in artifact.files), "bytes"
     ) as bar:
 
         def upload(entry: FileEntry) -> None:
             if not (broke_off and _is_there(store, retry, entry)):
-                retry.call(store.url(entry.path), lambda: store.write(entry.path, folder / entry.path))
+                retry.call(store.url(entry.path), store.write, entry.path, folder / entry.path)
             bar.advance(entry.size)
 
         _in_parallel(upload, artifact.files)
-    retry.call(store.url(MANIFEST), lambda: store.write(MANIFEST, folder / MANIFEST))
-    retry.call(store.url(PARTIAL), lambda: store.remove(PARTIAL))
+    retry.call(store.url(MANIFEST), store.write, MANIFEST, folder / MANIFEST)
+    retry.call(store.url(PARTIAL), store.remove, PARTIAL)
     return artifact
 
 
@@ -201,7 +206,7 @@ def _fetch(store: Store, retry: Retry, entry: FileEntry, target: Path, advance: 
     target.parent.mkdir(parents=True, exist_ok=True)
     partial.unlink(missing_ok=True)  # a killed container's first process has the same pid
     try:
-        info = retry.call(store.url(entry.path), lambda: store.stat(entry.path))
+        info = retry.call(store.url(entry.path), store.stat, entry.path)
         fetch_file(store, retry, info, partial, lambda info: _check(partial, entry), advance)
         partial.replace(target)
     finally:
@@ -222,7 +227,7 @@ def _is_here(path: Path, entry: FileEntry) -> bool:
 
 def _is_there(store: Store, retry: Retry, entry: FileEntry) -> bool:
     try:
-        info = retry.call(store.url(entry.path), lambda: store.stat(entry.path))
+        info = retry.call(store.url(entry.path), store.stat, entry.path)
     except KfrecError:
         return False
     return info.size == entry.size and info.checksum == Checksum("crc32c", entry.crc32c)

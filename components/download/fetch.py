@@ -57,7 +57,7 @@ class Fetcher:
         return origins
 
     def _stat(self, name: str) -> ObjectInfo:
-        return self.retry.call(self.store.url(name), lambda: self.store.stat(name))
+        return self.retry.call(self.store.url(name), self.store.stat, name)
 
     def _existing_file(self, info: ObjectInfo) -> Path | None:
         """The complete file if it need not be fetched: from the source's folder, the cache or the earlier output."""

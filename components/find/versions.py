@@ -75,13 +75,9 @@ def count_rows(version: DataVersion, enough: int) -> int:
     store = open_store(version.uri)
     found = 0
     for name in version.files:
-        if is_packed(name):
-            found += _packed(store, name)
-            if found >= enough:
-                return found
-            continue
-        for block in _text(store, name):
-            found += block.count(b"\n")
+        counts = (block.count(b"\n") for block in _text(store, name))
+        for rows in [_packed(store, name)] if is_packed(name) else counts:
+            found += rows
             if found >= enough:
                 return found
     return found
@@ -94,14 +90,14 @@ def _names(store: Store) -> list[str]:
 def _packed(store: Store, name: str) -> int:
     """The rows of a file that must be fetched whole."""
     with tempfile.TemporaryDirectory(prefix="kfrec-find-") as folder:
-        path, info = Path(folder) / "file", _RETRY.call(store.url(name), lambda: store.stat(name))
+        path, info = Path(folder) / "file", _RETRY.call(store.url(name), store.stat, name)
         fetch_file(store, _RETRY, info, path)
         return packed_rows(path, store.url(name))
 
 
 def _text(store: Store, name: str) -> Iterator[bytes]:
     """The content of a file, decompressed; a gzip file may have several members."""
-    blocks = store.read(_RETRY.call(store.url(name), lambda: store.stat(name)))
+    blocks = store.read(_RETRY.call(store.url(name), store.stat, name))
     if not name.endswith(".gz"):
         yield from blocks
         return

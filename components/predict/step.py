@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,7 @@ def run(parameters: PredictParameters, *, predictions: Path) -> Mapping[str, Any
         staging.rows |= {"rows": total.rows, "rows_with_unknown_ids": total.with_unknown}
     if parameters.beside:
         for name in names:
-            _RETRY.call(store.url(name), partial(store.write, scores_name(name), predictions / name))
+            _RETRY.call(store.url(name), store.write, scores_name(name), predictions / name)
     return {**staging.rows, "summary": f"{named.description} scored {total.summary}"}
 
 
@@ -78,7 +77,7 @@ def _files(rows: str) -> tuple[Store, list[str]]:
     if has_format(rows) and not Path(rows).is_dir():
         place, _, name = rows.rpartition("/")
         store = open_store(place or ("/" if rows.startswith("/") else "."))
-        _RETRY.call(rows, lambda: store.stat(name))
+        _RETRY.call(rows, store.stat, name)
         return store, [name]
     store = open_store(rows)
     listed = _RETRY.call(rows, store.names)
@@ -115,7 +114,7 @@ def _require_replaceable(store: Store, names: list[str], model: RawModel, scratc
 @contextmanager
 def _on_this_machine(store: Store, name: str, scratch: Path) -> Iterator[tuple[RowsFile, str]]:
     """The file, fetched if remote, and its version; errors name its source."""
-    info = _RETRY.call(store.url(name), lambda: store.stat(name))
+    info = _RETRY.call(store.url(name), store.stat, name)
     path = store.path(name)
     if path is not None:
         yield rows_file(path), info.version

@@ -62,7 +62,7 @@ def fetch_file(
             furthest = max(furthest, shown)
             target.unlink()
             retry.after_failure(failures, url, error)
-            info = retry.call(url, lambda: store.stat(name))
+            info = retry.call(url, store.stat, name)
 
 
 def check_arrived(path: Path, info: ObjectInfo) -> None:

@@ -6,11 +6,12 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from components.errors import Unreachable
 from components.storage.store import Unavailable
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -46,8 +47,8 @@ class Retry:
         wait = min(self.longest_wait, self.first_wait * 2 ** (failures - 1)) * random.uniform(0.5, 1.0)
         self.sleep(max(wait, getattr(reason, "wait", 0.0)))
 
-    def call(self, url: str, question: Callable[[], T]) -> T:
-        """Calls until one try succeeds.
+    def call(self, url: str, question: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+        """Calls ``question`` with the arguments given until one try succeeds.
 
         Raises:
             Unreachable: every try failed.
@@ -55,7 +56,7 @@ class Retry:
         failures = 0
         while True:
             try:
-                return question()
+                return question(*given, **named)
             except Unavailable as error:
                 failures += 1
                 self.after_failure(failures, url, error)

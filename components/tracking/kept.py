@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from components.artifacts import Artifact
-from components.artifacts.remote import ATTEMPTS, read_remote
+from components.artifacts.remote import read_remote, write_remote
 from components.errors import KfrecError, Unreachable
-from components.storage import Retry, open_store
+from components.storage import open_store
 from components.tracking.failures import is_of_the_store, unusable
 from components.tracking.run import TrackedRun, open_run
 
@@ -135,8 +135,11 @@ def kept_run(experiment: str, run_id: str, title: str, model: Path, uri: str = "
         run.end("KILLED" if isinstance(error, (KeyboardInterrupt, SystemExit)) else "FAILED")
         raise
     run.end(_FINISHED)
-    if text := run.undelivered():
-        _keep(text, model, uri)
+    text = run.undelivered()
+    if text and uri:
+        write_remote(uri, _NAME, text)
+    elif text:
+        _beside(model.absolute()).write_text(text)
 
 
 def deliver_kept(model: Artifact) -> None:
@@ -188,14 +191,6 @@ def _say(error: KfrecError) -> None:
 
 def _beside(model: Path) -> Path:
     return model.with_name(f".{model.name}{_NAME}")
-
-
-def _keep(text: str, model: Path, uri: str) -> None:
-    if not uri:
-        _beside(model.absolute()).write_text(text)
-        return
-    store = open_store(uri)
-    Retry(ATTEMPTS).call(store.url(_NAME), lambda: store.write_text(_NAME, text))
 
 
 def _kept(model: Path, uri: str) -> str:

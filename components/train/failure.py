@@ -11,9 +11,9 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from components.artifacts.remote import ATTEMPTS, read_remote
+from components.artifacts.remote import read_remote, write_remote
 from components.errors import KfrecError
-from components.storage import Retry, below, open_store
+from components.storage import below
 from components.train.launching.launch import TrainingFailed
 
 NOTE = "_failed.json"
@@ -41,7 +41,7 @@ def failing_once(uri: str, run_id: str, say: Callable[[str], None]) -> Iterator[
     except TrainingFailed as failure:
         if run_id:
             try:
-                _note(uri, run_id, str(failure))
+                write_remote(uri, NOTE, json.dumps({"run_id": run_id, "message": str(failure)}))
             except KfrecError as error:
                 say(f"retries of the step will train again ({error})")
         raise
@@ -54,9 +54,3 @@ def _noted(uri: str, run_id: str) -> str:
         return str(kept["message"]) if kept.get("run_id") == run_id else ""
     except (ValueError, AttributeError, KeyError):
         return ""  # not a note of this module
-
-
-def _note(uri: str, run_id: str, message: str) -> None:
-    store = open_store(uri)
-    text = json.dumps({"run_id": run_id, "message": message})
-    Retry(ATTEMPTS).call(store.url(NOTE), lambda: store.write_text(NOTE, text))

@@ -7,6 +7,7 @@ uploads its table shards before the first rank saves the rest.
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from components.artifacts.remote import ATTEMPTS, read_remote, require_room
@@ -83,29 +84,23 @@ class CheckpointOutbox:
         files = [file for file in sorted(prefix.parent.glob(f"{prefix.name}.*")) if rank_of(file.name) == 0]
         try:
             for file in files:
-                self._write(file.name, file)
+                self._call(self._store.write, file.name, file)
         except FileNotFoundError:
             return  # newer checkpoints have replaced it
         # Named after its checkpoint, so that a kill between two uploads cannot pair it with another checkpoint.
-        self._write_text(f"{prefix.name}.{LOG}", log)
-        self._write_text(LIST, _listed(prefix.name))
+        self._call(self._store.write_text, f"{prefix.name}.{LOG}", log)
+        self._call(self._store.write_text, LIST, _listed(prefix.name))
         earlier, self._sent = self._sent, [*(file.name for file in files), f"{prefix.name}.{LOG}"]
         for name in earlier:
             if name not in self._sent:
-                self._remove(name)
+                self._call(self._store.remove, name)
         if any(is_part(file.name) for file in files):
             for name in self._retry.call(self._store.uri, self._store.names) or []:
                 if is_part(name) and _number(name) < _number(prefix.name):
-                    self._remove(name)
+                    self._call(self._store.remove, name)
 
-    def _remove(self, name: str) -> None:
-        self._retry.call(self._store.url(name), lambda: self._store.remove(name))
-
-    def _write_text(self, name: str, text: str) -> None:
-        self._retry.call(self._store.url(name), lambda: self._store.write_text(name, text))
-
-    def _write(self, name: str, file: Path) -> None:
-        self._retry.call(self._store.url(name), lambda: self._store.write(name, file))
+    def _call(self, act: Callable[..., None], name: str, *given: str | Path) -> None:
+        self._retry.call(self._store.url(name), act, name, *given)
 
 
 def send_parts(uri: str, prefix: str, rank: int) -> None:
@@ -120,7 +115,7 @@ def send_parts(uri: str, prefix: str, rank: int) -> None:
     place = Path(prefix)
     for file in sorted(place.parent.glob(f"{place.name}.*")):
         if is_part(file.name) and rank_of(file.name) == rank:
-            retry.call(store.url(file.name), lambda file=file: store.write(file.name, file))  # type: ignore[misc]
+            retry.call(store.url(file.name), store.write, file.name, file)
 
 
 def fetch_checkpoint(uri: str, folder: Path) -> None:
@@ -135,7 +130,7 @@ def fetch_checkpoint(uri: str, folder: Path) -> None:
         raise KfrecError(f"{uri}: no checkpoint here; give a folder with a training's checkpoints")
     newest = listed.decode().split('"')[1]
     wanted = [name for name in retry.call(store.uri, store.names) or () if name.startswith(f"{newest}.")]
-    infos = [retry.call(store.url(name), lambda name=name: store.stat(name)) for name in wanted]  # type: ignore[misc]
+    infos = [retry.call(store.url(name), store.stat, name) for name in wanted]
     require_room(folder, sum(info.size or 0 for info in infos))
     folder.mkdir(parents=True, exist_ok=True)
     for info in infos:
