@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,50 +199,34 @@ def writing(path: Path, named: RowsFile) -> Iterator[Writer]:
         path: where to write.
         named: the final file; gives the format, and the name in messages.
     """
-    makers: dict[str, Callable[[Path, RowsFile], Writer]]
-    makers = {PARQUET: _ParquetWriter, CSV: _CsvWriter, JSON: _JsonWriter}
-    writer = makers[named.format](path, named)
+    writer: Writer = _JsonWriter(path, named) if named.format == JSON else _ArrowWriter(path, named)
     try:
         yield writer
     finally:
         writer.close()
 
 
-class _ParquetWriter:
-    def __init__(self, path: Path, named: RowsFile) -> None:
-        self._path, self._named = path, named
-        self._writer: pq.ParquetWriter | None = None
-
-    def write(self, batch: pa.RecordBatch) -> None:
-        self._writer = self._writer or pq.ParquetWriter(self._path, batch.schema)
-        self._writer.write_batch(_cast_to_first(batch, self._writer.schema, self._named.path))
-
-    def close(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
-
-
-class _CsvWriter:
-    """Joins lists with the separator that the reader splits at."""
+class _ArrowWriter:
+    """Parquet or CSV; in CSV, lists are joined with the separator that the reader splits at."""
 
     def __init__(self, path: Path, named: RowsFile) -> None:
         self._named = named
         self._file: Any = pa.OSFile(str(path), "wb")
         self._stream = pa.CompressedOutputStream(self._file, "gzip") if named.is_packed else self._file
-        self._writer: pa.csv.CSVWriter | None = None
+        self._writer: pq.ParquetWriter | pa.csv.CSVWriter | None = None
         self._schema: pa.Schema | None = None
 
     def write(self, batch: pa.RecordBatch) -> None:
-        flat = pa.RecordBatch.from_arrays(
-            [self._flat(name, batch.column(name)) for name in batch.schema.names], names=batch.schema.names
-        )
+        names = batch.schema.names
+        flat = pa.RecordBatch.from_arrays([self._flat(name, batch.column(name)) for name in names], names=names)
         if self._writer is None:
             self._schema = flat.schema
-            self._writer = pa.csv.CSVWriter(self._stream, flat.schema)
+            make = pq.ParquetWriter if self._named.format == PARQUET else pa.csv.CSVWriter
+            self._writer = make(self._stream, flat.schema)
         self._writer.write_batch(_cast_to_first(flat, self._schema, self._named.path))
 
     def _flat(self, name: str, column: pa.Array) -> pa.Array:
-        if not pa.types.is_nested(column.type):
+        if self._named.format == PARQUET or not pa.types.is_nested(column.type):
             return column
         try:
             return pc.binary_join(column.cast(pa.list_(pa.string())), SEPARATOR)

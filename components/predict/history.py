@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from components.artifacts.remote import fetch_artifact
+from components.artifacts.remote import local_copy
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.feature_spec.lookup import IdLookup
@@ -37,10 +37,8 @@ def history_of(user: str, data: str) -> list[str | None]:
     if not data:
         raise KfrecError(f"user {user}: the data that the model was registered with are not known; {_REMEDY}")
     with tempfile.TemporaryDirectory(prefix="kfrec-data-") as scratch:
-        folder = Path(scratch)
         if is_uri(data):
-            wanted = ("vocabulary/", "test/")
-            fetch_artifact(data, folder, lambda path: path == FILENAME or path.startswith(wanted))
+            folder = local_copy(data, Path(scratch), FILENAME, "vocabulary", "test")
         elif Path(data).is_dir():
             folder = open_test_split(Path(data)).path
         else:

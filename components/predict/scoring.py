@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -36,23 +37,21 @@ class Counts:
 
     rows: int = 0
     with_unknown: int = 0
-    unknown: dict[str, int] = field(default_factory=dict)
+    unknown: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
 
     def add(self, scored: Scored) -> None:
         """Counts a batch."""
         self.rows += len(scored.values)
         self.with_unknown += int(np.count_nonzero(scored.unknown_ids))
-        for column, lacking in scored.unknown.items():
-            self.unknown[column] = self.unknown.get(column, 0) + int(lacking.sum())
+        self.unknown.update({column: int(lacking.sum()) for column, lacking in scored.unknown.items()})
 
     def merge(self, other: Counts) -> None:
         """Adds the counts of another file."""
         self.rows += other.rows
         self.with_unknown += other.with_unknown
         self.seconds += other.seconds
-        for column, count in other.unknown.items():
-            self.unknown[column] = self.unknown.get(column, 0) + count
+        self.unknown.update(other.unknown)
 
     @property
     def summary(self) -> str:
