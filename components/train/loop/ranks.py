@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import tensorflow as tf
@@ -42,8 +42,8 @@ class SharedUnreachable(SharedError, Unreachable):
     """A :class:`SharedError` for a service that did not answer one of the ranks."""
 
 
-class Ranks(Protocol):
-    """The processes that train together, seen from one of them.
+class Ranks:
+    """The processes that train together, seen from one of them; the methods here are those of a single one.
 
     Attributes:
         rank: number of this process, from 0.
@@ -52,31 +52,37 @@ class Ranks(Protocol):
         local_size: number of processes on its machine.
     """
 
-    rank: int
-    size: int
-    local_rank: int
-    local_size: int
+    rank: int = 0
+    size: int = 1
+    local_rank: int = 0
+    local_size: int = 1
 
     def sum(self, tensors: Sequence[tf.Tensor], name: str) -> list[tf.Tensor]:
         """The tensors summed over all ranks, in one all-reduce."""
+        return list(tensors)
 
     def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
         """The slices of all ranks, all-gathered; duplicate rows are not summed."""
+        return slices
 
     def all_to_all(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
         """All-to-all; see :meth:`components.models.tables.placement.Peers.all_to_all`."""
+        return values, counts
 
     def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
         """Broadcasts the values of rank 0."""
 
     def from_first(self, value: T) -> T:
         """Rank 0's value, on every rank."""
+        return value
 
     def gather(self, value: T) -> list[T]:
         """Every rank's value, by rank, on every rank."""
+        return [value]
 
     def exchange(self, keys: np.ndarray, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
         """See :class:`components.tasks.Exchange`."""
+        return list(columns)
 
     def end(self) -> None:
         """Waits until every rank is done, so that the others notice one that hangs while it finishes alone."""
@@ -87,42 +93,14 @@ class Ranks(Protocol):
         An all-to-all counts the rows for other ranks. All-reduce and all-gather count as on a ring: 2 (n - 1) / n of
         the tensor, and n - 1 times this rank's slices.
         """
-
-
-class Alone:
-    """A single process."""
-
-    rank, size, local_rank, local_size = 0, 1, 0, 1
-
-    def sum(self, tensors: Sequence[tf.Tensor], name: str) -> list[tf.Tensor]:
-        return list(tensors)
-
-    def sum_slices(self, slices: tf.IndexedSlices, name: str) -> tf.IndexedSlices:
-        return slices
-
-    def all_to_all(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
-        return values, counts
-
-    def copy_variables(self, variables: Sequence[tf.Variable]) -> None:
-        return None
-
-    def from_first(self, value: T) -> T:
-        return value
-
-    def gather(self, value: T) -> list[T]:
-        return [value]
-
-    def exchange(self, keys: np.ndarray, columns: Sequence[np.ndarray]) -> list[np.ndarray]:
-        return list(columns)
-
-    def end(self) -> None:
-        pass
-
-    def sent_bytes(self) -> int:
         return 0
 
 
-class Horovod:
+class Alone(Ranks):
+    """A single process."""
+
+
+class Horovod(Ranks):
     """One of several processes that a launcher started."""
 
     def __init__(self) -> None:

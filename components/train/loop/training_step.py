@@ -135,7 +135,8 @@ class TrainingStep:
             yield from map(self.run_in_parts, batches)
             return
         counts: tf.Tensor | None = None
-        for batch, following in _with_next(batches):
+        batches, later = tee(batches)
+        for batch, following in zip_longest(batches, islice(later, 1, None)):
             if counts is None:
                 counts = self._summed(self._count(batch))
             ahead = tf.zeros_like(counts) if following is None else self._count(following)
@@ -237,9 +238,3 @@ def _of(variable: tf.Variable, gradient: Gradient) -> Gradient:
     if isinstance(gradient, tf.IndexedSlices):
         return tf.IndexedSlices(gradient.values, gradient.indices, tf.constant(variable.shape.as_list(), tf.int32))
     return gradient
-
-
-def _with_next(items: Iterable[Any]) -> Iterator[tuple[Any, Any]]:
-    """Each item with the one after it; None after the last."""
-    earlier, later = tee(items)
-    return zip_longest(earlier, islice(later, 1, None))

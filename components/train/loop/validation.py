@@ -52,7 +52,9 @@ class Scorer:
         self._metrics = task.streaming(False, parameters)
         compiled = {"jit_compile": True} if xla else {}
         self._logits = tf.function(self._forward, autograph=False, **compiled)
-        self.run = tf.function(self._run, input_signature=[signature], autograph=False)
+        self.run = tf.function(
+            lambda given: self._scores(self._unpack(given)), input_signature=[signature], autograph=False
+        )
         self._add = tf.function(self._score_and_add, input_signature=[signature], autograph=False)
 
     def score(self, batches: Iterable[Any]) -> dict[str, float]:
@@ -66,9 +68,6 @@ class Scorer:
     def _forward(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         with training_back_end(self._xla):
             return self._model.logits(features, training=False)
-
-    def _run(self, given: Any) -> tf.Tensor:
-        return self._scores(self._unpack(given))
 
     def _scores(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return self._logits({name: batch[name] for name in self._model.serving_features})
