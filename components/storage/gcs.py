@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import requests
 import urllib3
@@ -46,19 +47,18 @@ class GcsStore(Store):
 
     def names(self) -> list[str]:
         with self._explaining(self.uri):
-            blobs = self.client.list_blobs(
-                self.bucket, prefix=self.prefix, delimiter="/", timeout=self.timeout, retry=None
-            )
-            return sorted(blob.name[len(self.prefix) :] for blob in blobs if not blob.name.endswith("/"))
+            return sorted(blob.name[len(self.prefix) :] for blob in self._listed() if not blob.name.endswith("/"))
 
     def folders(self) -> list[str]:
         with self._explaining(self.uri):
-            found = self.client.list_blobs(
-                self.bucket, prefix=self.prefix, delimiter="/", timeout=self.timeout, retry=None
-            )
+            found = self._listed()
             for _ in found:  # the prefixes are known once all pages were read
                 pass
             return sorted(prefix[len(self.prefix) :].strip("/") for prefix in found.prefixes)
+
+    def _listed(self) -> Any:
+        place = dict(prefix=self.prefix, delimiter="/")
+        return self.client.list_blobs(self.bucket, **place, timeout=self.timeout, retry=None)
 
     def stat(self, name: str) -> ObjectInfo:
         with self._explaining(self.url(name)):
@@ -93,16 +93,14 @@ class GcsStore(Store):
             blob.upload_from_filename(str(source), checksum="crc32c", timeout=self.timeout, retry=_PATIENCE)
 
     def remove(self, name: str) -> None:
-        with suppress(api.NotFound), self._explaining(self.url(name), missing_is_fine=True):
+        with self._explaining(self.url(name)), suppress(api.NotFound):
             self.bucket.blob(self.prefix + name).delete(timeout=self.timeout, retry=None)
 
     @contextmanager
-    def _explaining(self, url: str, missing_is_fine: bool = False) -> Iterator[None]:
+    def _explaining(self, url: str) -> Iterator[None]:
         try:
             yield
         except api.NotFound:
-            if missing_is_fine:
-                raise
             raise KfrecError(f"{url}: not there; check the source and the names of the files") from None
         except (api.Unauthorized, api.Forbidden, auth.RefreshError) as error:
             raise KfrecError(

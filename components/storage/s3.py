@@ -62,22 +62,17 @@ class S3Store(Store):
         self.client = session.client("s3", config=config, **settings)
 
     def names(self) -> list[str]:
-        found: list[str] = []
-        with self._explaining(self.uri):
-            pages = self.client.get_paginator("list_objects_v2").paginate(
-                Bucket=self.bucket, Prefix=self.prefix, Delimiter="/"
-            )
-            for page in pages:
-                found += [entry["Key"][len(self.prefix) :] for entry in page.get("Contents", ())]
-        return sorted(name for name in found if name)
+        return sorted(filter(None, self._listed("Contents", "Key")))
 
     def folders(self) -> list[str]:
+        return sorted(name.strip("/") for name in self._listed("CommonPrefixes", "Prefix"))
+
+    def _listed(self, kind: str, key: str) -> list[str]:
         with self._explaining(self.uri):
             pages = self.client.get_paginator("list_objects_v2").paginate(
                 Bucket=self.bucket, Prefix=self.prefix, Delimiter="/"
             )
-            found = [entry["Prefix"] for page in pages for entry in page.get("CommonPrefixes", ())]
-        return sorted(prefix[len(self.prefix) :].strip("/") for prefix in found)
+            return [entry[key][len(self.prefix) :] for page in pages for entry in page.get(kind, ())]
 
     def stat(self, name: str) -> ObjectInfo:
         with self._explaining(self.url(name)):
@@ -108,16 +103,12 @@ class S3Store(Store):
     def _explaining(self, url: str) -> Iterator[None]:
         try:
             yield
-        except S3UploadFailedError as error:
-            cause = error.__cause__ or error.__context__
-            if isinstance(cause, boto.ClientError):
-                code = cause.response.get("Error", {}).get("Code", "")
-                status = cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-                raise _explained(url, code, status) from error
-            raise Unavailable("the upload broke off") from error
-        except boto.ClientError as error:
-            code = error.response.get("Error", {}).get("Code", "")
-            status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        except (S3UploadFailedError, boto.ClientError) as error:
+            cause = error if isinstance(error, boto.ClientError) else error.__cause__ or error.__context__
+            if not isinstance(cause, boto.ClientError):
+                raise Unavailable("the upload broke off") from error
+            code = cause.response.get("Error", {}).get("Code", "")
+            status = cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
             raise _explained(url, code, status) from error
         except (boto.ConnectionError, boto.HTTPClientError, boto.IncompleteReadError) as error:
             raise Unavailable("could not connect, or the connection broke off") from error
