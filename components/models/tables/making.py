@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, Protocol
+from typing import Any
 
 import tensorflow as tf
 
@@ -13,15 +13,11 @@ from components.models.tables.placement import REPLICATED, Peers, Placement, Req
 
 # Maps (first, count) to the initial values of rows ``[first, first + count)``: float32 ``[count, width]``.
 Draw = Callable[[int, int], tf.Tensor]
+# Creates the variable of a table, or of this rank's shard, from its name, shape and initial values.
+Maker = Callable[[str, tuple[int, int], Draw], tf.Variable]
 
 # Initial values are drawn in blocks of 64 MiB, so that a rank needs memory only for its shard and a block.
 _BLOCK_FLOATS = 1 << 24
-
-
-class Maker(Protocol):
-    """Creates the variable of a table, or of this rank's shard."""
-
-    def __call__(self, name: str, shape: tuple[int, int], draw: Draw) -> tf.Variable: ...
 
 
 def make_replicated(name: str, shape: tuple[int, int], draw: Draw) -> tf.Variable:
