@@ -17,6 +17,7 @@ from types import FrameType
 VARIABLE = "KFREC_PARENT"
 _GRACE_SECONDS = 20.0
 _POLL_SECONDS = 0.5
+_AGAIN_SECONDS = 0.05
 
 
 class Stopped(SystemExit):
@@ -45,7 +46,8 @@ def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
     """Turns SIGTERM and Ctrl-C into :class:`Stopped`; a second signal does not disturb the cleanup.
 
     After a signal, :class:`Stopped` is the one exception that leaves the block. A signal may arrive in the middle of a
-    library's native code, such as an import of pydantic's, which then raises its own error instead.
+    library's native code, such as an import of pydantic's, which then raises its own error instead; or in a finalizer
+    or a weak reference's callback, where Python drops every exception: the signal is then sent again.
 
     Signal handlers exist in the main thread only: in another thread, and within another such block, this does nothing.
 
@@ -63,13 +65,24 @@ def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         for each in numbers:
             signal.signal(each, signal.SIG_IGN)
-        if with_descendants:
-            asked.extend(descendants(os.getpid()))
-            _send(asked, signal.SIGTERM)
-        requests.append(Stopped(number))
+        if not requests:
+            if with_descendants:
+                asked.extend(descendants(os.getpid()))
+                _send(asked, signal.SIGTERM)
+            requests.append(Stopped(number))
         raise requests[0]
 
+    def dropped(what: sys.UnraisableHookArgs) -> None:
+        if not requests or what.exc_value is not requests[0]:
+            report(what)
+            return
+        for each in numbers:
+            signal.signal(each, stop)
+        # Not at once: this function runs where exceptions are dropped.
+        threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), requests[0].number)).start()
+
     earlier = {number: signal.signal(number, stop) for number in numbers}
+    report, sys.unraisablehook = sys.unraisablehook, dropped
     try:
         yield
     except Exception as error:
@@ -77,6 +90,7 @@ def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
             raise requests[0] from error
         raise
     finally:
+        sys.unraisablehook = report
         _await_end(asked)
         for number, handler in earlier.items():
             signal.signal(number, handler)

@@ -132,3 +132,25 @@ def test_an_error_in_place_of_a_request_to_stop_is_that_request(cause: str) -> N
     assert process.stdout is not None and process.stdout.readline() == "up\n"
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 128 + signal.SIGTERM
+
+
+_DROPPED = """
+import time
+from components.lifetime import stopping_in_order
+class Slow:
+    def __del__(self):
+        print("up", flush=True)
+        time.sleep(60)
+with stopping_in_order():
+    slow = Slow()
+    del slow
+    time.sleep(60)
+    print("went on", flush=True)
+"""
+
+
+def test_a_request_to_stop_that_python_drops_is_made_again() -> None:
+    process = subprocess.Popen([sys.executable, "-c", _DROPPED], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None and process.stdout.readline() == b"up\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.communicate(timeout=30) == (b"", b"") and process.returncode == 128 + signal.SIGTERM
