@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -52,6 +53,12 @@ class QuietHandler(BaseHTTPRequestHandler):
         """Closes the connection without a response, or within one."""
         self.close_connection = True
         self.connection.close()
+
+
+def free_port() -> int:
+    """An unused port of this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 @contextmanager

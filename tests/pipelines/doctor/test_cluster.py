@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pipelines.doctor.cluster import checks
-from tests.fakes.mlflow_server import MlflowServer, mlflow_server  # noqa: F401
+from tests.fakes.mlflow_server import MlflowServer
 from tests.pipelines.doctor.installation import REGISTRY, Installation, installed
 
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ ACCOUNT = "--service-account=kfrec-pipeline"
 def here(
     tmp_path: Path,
     s3_emulator: str,
-    mlflow_server: MlflowServer,  # noqa: F811
+    mlflow_server: MlflowServer,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> Iterator[Installation]:
@@ -30,10 +30,7 @@ def here(
         yield here
 
 
-def test_a_complete_installation_lacks_nothing(
-    here: Installation,
-    mlflow_server: MlflowServer,  # noqa: F811
-) -> None:
+def test_a_complete_installation_lacks_nothing(here: Installation, mlflow_server: MlflowServer) -> None:
     told = here.doctor(ACCOUNT)
     assert (told.status, told.not_ok()) == (0, []), told.said
     assert "kfrec submit can work there" in told.said
@@ -382,9 +379,7 @@ def test_without_an_account_the_rights_are_ones_own(here: Installation, checks_o
 
 
 def test_without_kubernetes_the_servers_are_still_looked_at(
-    here: Installation,
-    monkeypatch: pytest.MonkeyPatch,
-    mlflow_server: MlflowServer,  # noqa: F811
+    here: Installation, monkeypatch: pytest.MonkeyPatch, mlflow_server: MlflowServer
 ) -> None:
     monkeypatch.setenv("KUBECONFIG", "/proc/none")
     for name in ("URI", "USERNAME", "PASSWORD"):
