@@ -11,21 +11,10 @@ import numpy as np
 import pytest
 
 from components.artifacts import adopt, open_artifact
-from components.errors import KfrecError
-from tests.preprocess.raw import Review, preprocess, raw_folder, review_line
+from tests.preprocess.raw import Review, error_of, preprocess, raw_folder, review_line
 
 REVIEWS: list[Review] = [("ann", f"i{number}", number) for number in range(5)]
 CATEGORIES = {f"i{number}": "x" for number in range(5)}
-
-
-def error_of(raw: Path, output: Path, **parameters: object) -> str:
-    adopt(raw)
-    with pytest.raises(KfrecError) as caught:
-        preprocess(raw, output, **parameters)
-    message = str(caught.value)
-    assert "\n" not in message
-    assert not [path for path in output.parent.iterdir() if path.name.startswith(".")], "something was left behind"
-    return message
 
 
 def test_a_failure_leaves_the_earlier_output_untouched(tmp_path: Path) -> None:
@@ -54,13 +43,6 @@ def test_only_the_files_that_the_manifest_lists_are_reviews(tmp_path: Path, caps
     shutil.copyfile(raw / "reviews_Test.json", raw / "reviews_Copy.json")
     assert preprocess(raw, tmp_path / "parquet")["reviews"] == len(REVIEWS)
     assert "reviews_Copy.json: not listed in _manifest.json, so it is not read" in capsys.readouterr().out
-
-
-def test_another_steps_output_is_refused(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
-    preprocess(raw, tmp_path / "parquet")
-    with pytest.raises(KfrecError, match="was written by step preprocess, but an output of download is needed here"):
-        preprocess(tmp_path / "parquet", tmp_path / "again")
 
 
 def test_an_empty_data_set_is_named(tmp_path: Path) -> None:
