@@ -15,14 +15,9 @@ from mlflow.exceptions import MlflowException, RestException
 from components.steps.command import command
 from components.tracking.champion import using_store_of
 from tests.fakes.mlflow_server import OLDER, MlflowServer
-from tests.fakes.small_shop import make_data, make_model, quality
+from tests.fakes.small_shop import ignorant, make_data, make_model, quality
 
 pytestmark = pytest.mark.slow
-
-
-def ignorant(name: str) -> float:
-    """Knows the qualities of every second item."""
-    return quality(name) if int(name[1:]) % 2 else 0.5
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,6 @@ from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
 from tests.tfrecord.parquet_data import CARDINALITIES, artifact, samples, table, write_metadata
 
-Columns = dict[str, list]
-
 
 def convert(folder: Path, train: pa.Table, **parameters: int) -> None:
     artifact(folder / "in", train, table(samples(20)), parts=2)
