@@ -10,13 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.file_server import server
-from tests.fakes.object_stores import gcs_bucket, gcs_emulator, s3_client, s3_emulator
+from tests.fakes.mlflow_server import mlflow_server
+from tests.fakes.object_stores import gcs_bucket, gcs_emulator, prefix, s3_client, s3_emulator
+from tests.fakes.postgres import postgres
 
 # kfp inspects the stack for every task that it compiles. The bottom frames of an xdist worker have no file, and each
 # look for their module goes through all that TensorFlow and MLflow import.
 inspect.modulesbyfile["<string>"] = "__main__"
 
-__all__ = ["gcs_bucket", "gcs_emulator", "s3_client", "s3_emulator", "server"]
+__all__ = ["gcs_bucket", "gcs_emulator", "mlflow_server", "postgres", "prefix", "s3_client", "s3_emulator", "server"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,6 +1,7 @@
 import errno
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,14 @@ def write(folder: Path, text: str = "hello") -> None:
         staging.rows["reviews"] = 3
 
 
-def test_a_published_folder_opens_with_its_rows_and_parameters(tmp_path: Path) -> None:
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
     write(tmp_path / "raw")
-    artifact = open_artifact(tmp_path / "raw")
+    return tmp_path / "raw"
+
+
+def test_a_published_folder_opens_with_its_rows_and_parameters(raw: Path) -> None:
+    artifact = open_artifact(raw)
     assert (artifact.step, artifact.rows, artifact.parameters) == ("download", {"reviews": 3}, {"seed": 1})
     assert [entry.path for entry in artifact.files] == ["sub/a.txt"]
 
@@ -37,12 +43,11 @@ def test_equal_content_gives_an_equal_digest(tmp_path: Path) -> None:
     assert digests[0] == digests[1] != digests[2]
 
 
-def test_inputs_are_recorded_by_digest(tmp_path: Path) -> None:
-    write(tmp_path / "raw")
-    raw = open_artifact(tmp_path / "raw")
-    with publishing(tmp_path / "parquet", step="preprocess", inputs={"raw": raw}) as staging:
+def test_inputs_are_recorded_by_digest(raw: Path, tmp_path: Path) -> None:
+    read = open_artifact(raw)
+    with publishing(tmp_path / "parquet", step="preprocess", inputs={"raw": read}) as staging:
         (staging.path / "b.txt").write_text("x")
-    assert open_artifact(tmp_path / "parquet").inputs == {"raw": raw.digest}
+    assert open_artifact(tmp_path / "parquet").inputs == {"raw": read.digest}
 
 
 def test_a_failed_write_leaves_the_earlier_artifact_and_no_litter(tmp_path: Path) -> None:
@@ -92,56 +97,48 @@ def test_an_empty_folder_cannot_be_adopted(tmp_path: Path) -> None:
         adopt(tmp_path)
 
 
-def test_a_truncated_file_is_named_with_both_sizes(tmp_path: Path) -> None:
-    write(tmp_path / "raw")
-    (tmp_path / "raw" / "sub" / "a.txt").write_text("hell")
+def test_a_truncated_file_is_named_with_both_sizes(raw: Path) -> None:
+    (raw / "sub" / "a.txt").write_text("hell")
     with pytest.raises(KfrecError, match=r"a\.txt: 4 bytes, _manifest\.json says 5"):
-        open_artifact(tmp_path / "raw")
+        open_artifact(raw)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    write(tmp_path / "raw")
-    (tmp_path / "raw" / "sub" / "a.txt").unlink()
+def test_a_missing_file_is_named(raw: Path) -> None:
+    (raw / "sub" / "a.txt").unlink()
     with pytest.raises(KfrecError, match=r"a\.txt: listed in _manifest\.json but missing"):
-        open_artifact(tmp_path / "raw")
+        open_artifact(raw)
 
 
-def test_verify_finds_changed_bytes_of_the_same_length(tmp_path: Path) -> None:
-    write(tmp_path / "raw")
-    (tmp_path / "raw" / "sub" / "a.txt").write_text("jello")
+def test_verify_finds_changed_bytes_of_the_same_length(raw: Path) -> None:
+    (raw / "sub" / "a.txt").write_text("jello")
     with pytest.raises(KfrecError, match="checksum differs"):
-        open_artifact(tmp_path / "raw").verify()
+        open_artifact(raw).verify()
 
 
-def test_an_edited_manifest_is_refused(tmp_path: Path) -> None:
-    write(tmp_path / "raw")
-    manifest = tmp_path / "raw" / MANIFEST
-    body = json.loads(manifest.read_text())
-    body["files"] = []
-    manifest.write_text(json.dumps(body))
-    with pytest.raises(KfrecError, match="digest does not match"):
-        open_artifact(tmp_path / "raw")
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        ({"files": []}, "digest does not match"),
+        ({"format": 99}, "is of format 99, this kfrec reads 1; use the kfrec that wrote it, or run"),
+    ],
+)
+def test_an_edited_manifest_is_refused(raw: Path, change: dict[str, Any], line: str) -> None:
+    manifest = raw / MANIFEST
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | change))
+    with pytest.raises(KfrecError, match=line):
+        open_artifact(raw)
 
 
-def test_a_manifest_that_is_not_json_is_refused(tmp_path: Path) -> None:
-    write(tmp_path / "raw")
-    (tmp_path / "raw" / MANIFEST).write_text("{")
+@pytest.mark.parametrize("content", [b"{", b"\xff\xfe{"])
+def test_what_is_not_a_manifest_is_refused(raw: Path, content: bytes) -> None:
+    (raw / MANIFEST).write_bytes(content)
     with pytest.raises(KfrecError, match="not a manifest"):
-        open_artifact(tmp_path / "raw")
+        open_artifact(raw)
 
 
-def test_a_manifest_of_another_format_is_refused(tmp_path: Path) -> None:
-    write(tmp_path / "raw")
-    manifest = tmp_path / "raw" / MANIFEST
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | {"format": 99}))
-    with pytest.raises(KfrecError, match="is of format 99, this kfrec reads 1; use the kfrec that wrote it, or run"):
-        open_artifact(tmp_path / "raw")
-
-
-def test_another_steps_output_is_refused(tmp_path: Path) -> None:
-    write(tmp_path / "raw")
+def test_another_steps_output_is_refused(raw: Path) -> None:
     with pytest.raises(KfrecError, match="raw: was written by step download, but an output of preprocess is needed"):
-        open_artifact(tmp_path / "raw", steps=("preprocess",))
+        open_artifact(raw, steps=("preprocess",))
 
 
 def test_data_of_ones_own_may_stand_in_for_any_step(tmp_path: Path) -> None:
@@ -150,12 +147,13 @@ def test_data_of_ones_own_may_stand_in_for_any_step(tmp_path: Path) -> None:
     assert open_artifact(tmp_path, steps=("preprocess",)).step == "adopted"
 
 
-def test_only_listed_files_are_data_and_others_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write(tmp_path / "raw")
+def test_only_listed_files_are_data_and_others_are_told(
+    raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("sub/b.txt", "sub/deeper/c.txt", "sub/d.json"):
-        (tmp_path / "raw" / name).parent.mkdir(exist_ok=True)
-        (tmp_path / "raw" / name).write_text("x")
-    assert open_artifact(tmp_path / "raw").paths("sub/*.txt") == [tmp_path / "raw" / "sub" / "a.txt"]
+        (raw / name).parent.mkdir(exist_ok=True)
+        (raw / name).write_text("x")
+    assert open_artifact(raw).paths("sub/*.txt") == [raw / "sub" / "a.txt"]
     (told,) = capsys.readouterr().out.splitlines()
     assert told.startswith(
         f"{tmp_path}/raw/sub/b.txt: not listed in _manifest.json, so it is not read; remove it, or run"
@@ -170,21 +168,19 @@ def test_a_pattern_ends_at_a_slash_and_at_both_ends(tmp_path: Path) -> None:
     assert open_artifact(tmp_path / "out").paths("train/*.parquet") == [tmp_path / "out" / "train" / "a.parquet"]
 
 
-def test_a_file_by_name_must_be_listed(tmp_path: Path) -> None:
-    write(tmp_path / "raw")
-    (tmp_path / "raw" / "b.txt").write_text("x")
-    artifact = open_artifact(tmp_path / "raw")
-    assert artifact.file("sub/a.txt") == tmp_path / "raw" / "sub" / "a.txt"
+def test_a_file_by_name_must_be_listed(raw: Path) -> None:
+    (raw / "b.txt").write_text("x")
+    artifact = open_artifact(raw)
+    assert artifact.file("sub/a.txt") == raw / "sub" / "a.txt"
     with pytest.raises(KfrecError, match=r"b\.txt: not listed in _manifest\.json; remove it, or run the download step"):
         artifact.file("b.txt")
 
 
-def test_a_folder_must_hold_listed_files_only(tmp_path: Path) -> None:
-    write(tmp_path / "raw")
-    require_listed(tmp_path / "raw", ["sub", "absent"])
-    (tmp_path / "raw" / "sub" / "b.txt").write_text("x")
+def test_a_folder_must_hold_listed_files_only(raw: Path) -> None:
+    require_listed(raw, ["sub", "absent"])
+    (raw / "sub" / "b.txt").write_text("x")
     with pytest.raises(KfrecError, match=r"sub/b\.txt: not listed"):
-        require_listed(tmp_path / "raw", ["sub"])
+        require_listed(raw, ["sub"])
 
 
 def test_in_a_folder_without_a_manifest_any_file_is_data(tmp_path: Path) -> None:
@@ -194,27 +190,18 @@ def test_in_a_folder_without_a_manifest_any_file_is_data(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("path", ["../outside.txt", "/etc/hostname", "sub/../../outside.txt"])
-def test_a_manifest_that_lists_a_file_outside_its_folder_is_refused(tmp_path: Path, path: str) -> None:
-    write(tmp_path / "raw")
-    manifest = tmp_path / "raw" / MANIFEST
+def test_a_manifest_that_lists_a_file_outside_its_folder_is_refused(raw: Path, path: str) -> None:
+    manifest = raw / MANIFEST
     manifest.write_text(manifest.read_text().replace("sub/a.txt", path))
     with pytest.raises(KfrecError, match=f"lists {path}, which is outside the folder"):
-        open_artifact(tmp_path / "raw")
+        open_artifact(raw)
 
 
-def test_a_manifest_that_is_not_text_is_refused(tmp_path: Path) -> None:
-    write(tmp_path / "raw")
-    (tmp_path / "raw" / MANIFEST).write_bytes(b"\xff\xfe{")
-    with pytest.raises(KfrecError, match="not a manifest"):
-        open_artifact(tmp_path / "raw")
-
-
-def test_an_artifact_knows_the_parameters_of_every_step_before_it(tmp_path: Path) -> None:
-    write(tmp_path / "raw")
+def test_an_artifact_knows_the_parameters_of_every_step_before_it(raw: Path, tmp_path: Path) -> None:
     with publishing(
         tmp_path / "parquet",
         step="preprocess",
-        inputs={"raw": open_artifact(tmp_path / "raw")},
+        inputs={"raw": open_artifact(raw)},
         parameters={"seed": 2},
     ) as staging:
         (staging.path / "b.txt").write_text("x")
@@ -226,10 +213,9 @@ def test_an_artifact_knows_the_parameters_of_every_step_before_it(tmp_path: Path
     assert artifact.history == {**artifact.lineage, "tfrecord": {"seed": 3}}
 
 
-def test_a_manifest_from_before_there_was_a_lineage_has_none(tmp_path: Path) -> None:
-    write(tmp_path / "raw")
-    manifest = tmp_path / "raw" / MANIFEST
+def test_a_manifest_from_before_there_was_a_lineage_has_none(raw: Path) -> None:
+    manifest = raw / MANIFEST
     body = json.loads(manifest.read_text())
     del body["lineage"]
     manifest.write_text(json.dumps(body))
-    assert open_artifact(tmp_path / "raw").lineage == {}
+    assert open_artifact(raw).lineage == {}

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from components.artifacts import publishing
 from components.artifacts.remote import fetch_artifact, open_remote, publish_remote, read_remote
 from components.errors import KfrecError
 from components.storage import Retry, fetch_file, open_store
+from tests.artifacts.folders import files, published
 from tests.fakes.faulty_storage import BUSY, CUT, DENIED, FLIPPED, LOST, MISSING, REFUSED, SILENT, SLOW, FaultyStorage
 from tests.fakes.object_stores import BUCKET
 
@@ -43,15 +43,7 @@ def uri(kind: str, proxy: FaultyStorage) -> str:
 
 @pytest.fixture
 def artifact(tmp_path: Path) -> Path:
-    with publishing(tmp_path / "made", step="tfrecord") as staging:
-        for name, content in CONTENT.items():
-            (staging.path / name).parent.mkdir(exist_ok=True)
-            (staging.path / name).write_bytes(content)
-    return tmp_path / "made"
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+    return published(tmp_path / "made", CONTENT)
 
 
 def is_of_file(method: str, path: str) -> bool:

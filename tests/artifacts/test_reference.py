@@ -8,35 +8,22 @@ from typing import Any
 
 import pytest
 
-from components.artifacts import open_artifact, open_input, publishing
+from components.artifacts import open_artifact, open_input
 from components.artifacts.reference import data_uri, publishing_reference
 from components.artifacts.remote import fetch_artifact, open_remote, publish_remote
 from components.errors import KfrecError
-from components.storage import Unavailable
 from components.storage.gcs import GcsStore
+from tests.artifacts.folders import files, published
 from tests.fakes.object_stores import BUCKET
 
 URI = f"gs://{BUCKET}/pipeline/run/tfrecord/records"
 CONTENT = {"train/part_0": os.urandom(300_000), "test/part_0": os.urandom(100_000), "spec.yaml": b"a: 1\n"}
 
 
-def write(folder: Path, content: dict[str, bytes], step: str = "tfrecord") -> Path:
-    with publishing(folder, step=step) as staging:
-        for name, body in content.items():
-            (staging.path / name).parent.mkdir(parents=True, exist_ok=True)
-            (staging.path / name).write_bytes(body)
-        staging.rows["train"] = 5
-    return folder
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-
-
 @pytest.fixture
 def reference(gcs_bucket: Any, tmp_path: Path) -> Path:
     with publishing_reference(URI, tmp_path / "kfp") as folder:
-        write(folder, CONTENT)
+        published(folder, CONTENT)
     return tmp_path / "kfp"
 
 
@@ -73,19 +60,19 @@ def test_a_step_has_here_what_it_reads_and_nothing_else(reference: Path) -> None
 
 def test_a_name_that_begins_alike_is_not_read(gcs_bucket: Any, tmp_path: Path) -> None:
     with publishing_reference(URI, tmp_path / "kfp") as folder:
-        write(folder, {"test/a": b"1", "test_more/a": b"2" * 100_000})
+        published(folder, {"test/a": b"1", "test_more/a": b"2" * 100_000})
     given = open_input(tmp_path / "kfp", steps=("tfrecord",), reads=("test",))
     assert not (given.path / "test_more").exists()
 
 
 def test_a_folder_of_files_is_read_where_it_is(tmp_path: Path) -> None:
-    folder = write(tmp_path / "here", CONTENT)
+    folder = published(tmp_path / "here", CONTENT)
     assert open_input(folder, steps=("tfrecord",), reads=("spec.yaml",)).path == folder
 
 
 def test_a_step_may_publish_its_data_itself(gcs_bucket: Any, tmp_path: Path) -> None:
     with publishing_reference(URI, tmp_path / "kfp"):
-        publish_remote(write(tmp_path / "made", CONTENT), data_uri(URI))
+        publish_remote(published(tmp_path / "made", CONTENT), data_uri(URI))
     assert set(files(tmp_path / "kfp")) == {"_manifest.json", "spec.yaml"}
     assert open_artifact(tmp_path / "kfp").data_uri == data_uri(URI)
 
@@ -111,35 +98,15 @@ def test_data_that_are_gone_are_named(reference: Path, gcs_bucket: Any) -> None:
 
 
 def test_other_data_at_the_place_are_refused(reference: Path, gcs_bucket: Any, tmp_path: Path) -> None:
-    publish_remote(write(tmp_path / "other", {"spec.yaml": b"b: 2\n"}), data_uri(URI))
+    publish_remote(published(tmp_path / "other", {"spec.yaml": b"b: 2\n"}), data_uri(URI))
     with pytest.raises(KfrecError, match="holds other data than"):
         open_input(reference, steps=("tfrecord",))
-
-
-def test_a_fetch_goes_on_where_it_broke_off(reference: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    read, offsets = GcsStore.read, []
-
-    def breaking(self: GcsStore, info: Any, offset: int = 0) -> Any:
-        content = b"".join(read(self, info, offset))
-        if info.name == "train/part_0":
-            offsets.append(offset)
-            yield content[:100_000]
-            if len(content) > 100_000:
-                raise Unavailable("broke off")
-        else:
-            yield content
-
-    monkeypatch.setattr(GcsStore, "read", breaking)
-    monkeypatch.setattr("components.storage.retry.time.sleep", lambda seconds: None)
-    fetch_artifact(data_uri(URI), tmp_path / "fetched")
-    assert offsets == [0, 100_000, 200_000]
-    assert files(tmp_path / "fetched") == CONTENT
 
 
 def test_an_upload_that_broke_off_sends_only_the_rest(
     gcs_bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = write(tmp_path / "made", CONTENT)
+    folder = published(tmp_path / "made", CONTENT)
     write_object, sent = GcsStore.write, []
 
     def counted(self: GcsStore, name: str, source: Path) -> None:

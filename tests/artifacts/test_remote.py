@@ -21,6 +21,7 @@ from components.artifacts.remote import (
 from components.errors import KfrecError
 from components.storage import Unavailable, open_store
 from components.storage.gcs import GcsStore
+from tests.artifacts.folders import files, published
 from tests.fakes.object_stores import BUCKET
 
 CONTENT = {"train/part_0.tfrecord": os.urandom(3_000_000), "train/part_1.tfrecord": b"x" * 10, "spec.yaml": b"a: 1\n"}
@@ -28,12 +29,7 @@ CONTENT = {"train/part_0.tfrecord": os.urandom(3_000_000), "train/part_1.tfrecor
 
 @pytest.fixture
 def artifact(tmp_path: Path) -> Path:
-    with publishing(tmp_path / "made", step="tfrecord") as staging:
-        for name, content in CONTENT.items():
-            (staging.path / name).parent.mkdir(exist_ok=True)
-            (staging.path / name).write_bytes(content)
-        staging.rows["train"] = 5
-    return tmp_path / "made"
+    return published(tmp_path / "made", CONTENT)
 
 
 @pytest.fixture(params=["gs", "s3", "minio", "folder"])
@@ -43,10 +39,6 @@ def uri(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(tmp_path / "there")
     request.getfixturevalue("gcs_bucket" if request.param == "gs" else "s3_client")
     return f"{request.param}://{BUCKET}/runs/1/tfrecord"
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
 
 
 def test_an_artifact_comes_back_as_it_was(artifact: Path, uri: str, tmp_path: Path) -> None:
@@ -94,44 +86,6 @@ def test_an_object_of_other_content_is_refused(
         fetch_artifact(f"gs://{BUCKET}/a", tmp_path / "fetched")
     assert not (tmp_path / "fetched" / "spec.yaml").exists()
     assert not list((tmp_path / "fetched").glob(".*partial*"))
-
-
-def test_an_interrupted_upload_leaves_no_artifact(
-    artifact: Path, gcs_bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write = GcsStore.write
-
-    def breaking(self: GcsStore, name: str, source: Path) -> None:
-        if name == "train/part_1.tfrecord":
-            raise KfrecError("the network is gone")
-        write(self, name, source)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(GcsStore, "write", breaking)
-        with pytest.raises(KfrecError, match="the network is gone"):
-            publish_remote(artifact, f"gs://{BUCKET}/a")
-    with pytest.raises(KfrecError, match=r"a/_manifest\.json: missing, so the artifact is unfinished"):
-        fetch_artifact(f"gs://{BUCKET}/a", tmp_path / "fetched")
-    publish_remote(artifact, f"gs://{BUCKET}/a")
-    assert open_remote(f"gs://{BUCKET}/a").rows == {"train": 5}
-
-
-def test_a_service_that_is_busy_is_asked_again(
-    artifact: Path, gcs_bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    publish_remote(artifact, f"gs://{BUCKET}/a")
-    read, failures = GcsStore.read, dict.fromkeys(CONTENT, 2)
-
-    def busy(self: GcsStore, info: Any, offset: int = 0) -> Any:
-        if failures.get(info.name):
-            failures[info.name] -= 1
-            raise Unavailable("the service answered 503")
-        return read(self, info, offset)
-
-    monkeypatch.setattr(GcsStore, "read", busy)
-    monkeypatch.setattr("components.storage.retry.time.sleep", lambda seconds: None)
-    fetch_artifact(f"gs://{BUCKET}/a", tmp_path / "fetched")
-    assert files(tmp_path / "fetched") == CONTENT
 
 
 def test_a_connection_that_breaks_is_continued_where_it_ended(

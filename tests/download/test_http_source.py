@@ -116,12 +116,6 @@ def test_a_server_that_never_sends_what_its_checksum_says_is_given_up(books: Fil
         download(books, tmp_path / "raw", attempts=2)
 
 
-def test_a_file_that_is_truncated_at_the_source_is_one_clear_line(books: FileServer, tmp_path: Path) -> None:
-    books.files[PATH] = reviews()[:-20]
-    with pytest.raises(KfrecError, match=rf"{PATH}: the gzip file is truncated after \d+ bytes; get a complete copy"):
-        download(books, tmp_path / "raw")
-
-
 def test_an_unnoticed_cut_is_found_and_repaired(books: FileServer, tmp_path: Path) -> None:
     # No length is told, so the connection that closes early looks like the end of the file.
     books.lengths = False
@@ -250,7 +244,5 @@ def test_a_file_as_source_asks_for_its_place(books: FileServer, tmp_path: Path) 
 
 def test_a_silent_server_fails_after_the_timeout(books: FileServer, tmp_path: Path) -> None:
     books.faults[PATH] = [Fault(drop_after=9000, then=lambda: time.sleep(1.5))]
-    started = time.monotonic()
     with pytest.raises(KfrecError, match="the server fell silent"):
         download(books, tmp_path / "raw", timeout=1.0, attempts=1)
-    assert time.monotonic() - started < 1.5

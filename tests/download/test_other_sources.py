@@ -11,10 +11,9 @@ from components.artifacts import open_artifact
 from components.download.step import run
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
-from components.storage.gcs import GcsStore
-from components.storage.s3 import S3Store
+from components.storage import open_store
 from tests.download.raw_files import META, REVIEWS, meta, reviews
-from tests.fakes.object_stores import BUCKET
+from tests.fakes.object_stores import BUCKET, Place
 
 
 @pytest.fixture
@@ -50,11 +49,6 @@ def test_a_symbolic_link_in_the_source_is_followed(folder: Path, tmp_path: Path)
     download(folder, tmp_path / "raw")
     assert not (tmp_path / "raw" / REVIEWS).is_symlink()
     assert (tmp_path / "raw" / REVIEWS).read_bytes() == reviews()
-
-
-def test_a_missing_folder_is_one_clear_line(tmp_path: Path) -> None:
-    with pytest.raises(KfrecError, match="nowhere: no such folder"):
-        download(tmp_path / "nowhere", tmp_path / "raw")
 
 
 def test_an_empty_folder_is_one_clear_line(tmp_path: Path) -> None:
@@ -101,23 +95,13 @@ def test_a_file_that_is_not_raw_data_is_refused(folder: Path, tmp_path: Path) ->
         download(folder, tmp_path / "raw", files="README.txt")
 
 
-def test_a_gs_prefix_is_fetched_and_not_again(gcs_bucket: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_prefix_is_fetched_and_not_again(prefix: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, content in {REVIEWS: reviews(), META: meta(), "deeper/reviews_X.json": b"{}\n"}.items():
-        gcs_bucket.blob(f"books/{name}").upload_from_string(content)
-    download(f"gs://{BUCKET}/books", tmp_path / "raw")
+        prefix.put(name, content)
+    download(prefix.uri, tmp_path / "raw")
     assert (tmp_path / "raw" / REVIEWS).read_bytes() == reviews()
-    monkeypatch.setattr(GcsStore, "read", None)
-    download(f"gs://{BUCKET}/books/", tmp_path / "raw")
-    assert (tmp_path / "raw" / REVIEWS).read_bytes() == reviews()
-
-
-def test_an_s3_prefix_is_fetched_and_not_again(s3_client: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, content in {REVIEWS: reviews(), META: meta(), "deeper/reviews_X.json": b"{}\n"}.items():
-        s3_client.put_object(Bucket=BUCKET, Key=f"books/{name}", Body=content)
-    download(f"s3://{BUCKET}/books", tmp_path / "raw")
-    assert (tmp_path / "raw" / REVIEWS).read_bytes() == reviews()
-    monkeypatch.setattr(S3Store, "read", None)
-    download(f"s3://{BUCKET}/books", tmp_path / "raw")
+    monkeypatch.setattr(type(open_store(prefix.uri)), "read", None)
+    download(f"{prefix.uri}/", tmp_path / "raw")
     assert (tmp_path / "raw" / REVIEWS).read_bytes() == reviews()
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import gzip
 import json
-import time
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import cache
@@ -164,10 +163,3 @@ def test_fewer_items_than_categories_is_one_clear_line() -> None:
 def test_the_smallest_sizes_work(sizes: dict[str, int], tmp_path: Path) -> None:
     parameters = STEPS["download"].of(**{f"synthetic_{name}": value for name, value in sizes.items()})
     assert run(parameters, raw=tmp_path / "raw")["reviews"] >= parameters.synthetic_users
-
-
-@pytest.mark.slow
-def test_a_million_reviews_take_seconds(tmp_path: Path) -> None:
-    started = time.monotonic()
-    run(STEPS["download"].of(synthetic_users=40_000, synthetic_items=30_000), raw=tmp_path / "raw")
-    assert time.monotonic() - started < 30

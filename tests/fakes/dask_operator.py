@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from tests.fakes.handler import free_port
 from tests.fakes.kubernetes_api import CLUSTER_LABEL, NAMESPACE, KubernetesApi
 
 Json = dict[str, Any]
@@ -45,9 +45,7 @@ class DaskOperator:
 
     def __init__(self, api: KubernetesApi, folder: Path) -> None:
         self.api, self._folder = api, folder
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
+        self.port = free_port()
         self.delay = 0.2
         self.pending = self.pod_quota = ""
         self.restarts = 0

@@ -69,7 +69,7 @@ class FaultyStorage:
 
     def answer(self, handler: QuietHandler) -> None:
         """Answers one request."""
-        body = handler.rfile.read(int(handler.headers.get("Content-Length") or 0))
+        body = handler.body()
         method, path = handler.command, handler.path
         fault = self._fault_of(method, path, handler.headers.get("Range", ""))
         if fault.isdigit():

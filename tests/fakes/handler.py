@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 
 class QuietHandler(BaseHTTPRequestHandler):
@@ -25,6 +28,38 @@ class QuietHandler(BaseHTTPRequestHandler):
         except ConnectionError:
             self.close_connection = True
 
+    def asked(self) -> tuple[str, dict[str, str]]:
+        """The request's path, and the first value of each word of its query."""
+        parts = urlsplit(self.path)
+        return parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()}
+
+    def body(self) -> bytes:
+        """The request's body."""
+        return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+
+    def reply(self, status: int, body: bytes, **headers: str) -> None:
+        """Sends a whole response; a header's name is a keyword with _ for -."""
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def reply_json(self, status: int, body: Any) -> None:
+        self.reply(status, json.dumps(body).encode(), Content_Type="application/json")
+
+    def cut(self) -> None:
+        """Closes the connection without a response, or within one."""
+        self.close_connection = True
+        self.connection.close()
+
+
+def free_port() -> int:
+    """An unused port of this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
+
 
 @contextmanager
 def serving(handler: type[BaseHTTPRequestHandler], address: str = "127.0.0.1") -> Iterator[str]:
@@ -42,13 +77,8 @@ def answering(status: int, body: str, **headers: str) -> AbstractContextManager[
 
     class Handler(QuietHandler):
         def answer(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            self.send_response(status)
-            for name, value in {"Content-Length": str(len(body.encode())), **headers}.items():
-                self.send_header(name.replace("_", "-"), value)
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body.encode())
+            self.body()
+            self.reply(status, body.encode(), **headers)
 
         do_GET = do_POST = do_DELETE = do_PUT = do_PATCH = do_HEAD = answer
 

@@ -12,7 +12,6 @@ from copy import deepcopy
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import yaml
 
@@ -212,19 +211,16 @@ class _Handler(QuietHandler):
         elif path in (JOBS, CLUSTERS):
             self._answer(200, {"kind": "List", "metadata": {}, "items": _selected(self._held(path), query)})
         elif path.startswith((f"{JOBS}/", f"{CLUSTERS}/")):
-            found = self._held(path).get(path.rsplit("/", 1)[1])
-            self._answer(200, found) if found else self._status(404, "NotFound", f"{resource} not found")
+            self._named(self._held(path), resource)
         elif path == f"{CORE}/pods":
             items = _selected(self.state.pods, query)
             self._answer(200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
         elif path.endswith("/log"):
             self._log(path.split("/")[-2], query)
         elif path.startswith(f"{CORE}/pods/"):
-            pod = self.state.pods.get(path.rsplit("/", 1)[1])
-            self._answer(200, pod) if pod else self._status(404, "NotFound", "pod not found")
+            self._named(self.state.pods, "pod")
         elif path.startswith(f"{WORKFLOWS}/"):
-            workflow = self.state.workflows.get(path.rsplit("/", 1)[1])
-            self._answer(200, workflow) if workflow else self._status(404, "NotFound", "workflow not found")
+            self._named(self.state.workflows, "workflow")
         elif path == f"{CORE}/events":
             field, _, value = query["fieldSelector"].removeprefix("involvedObject.").partition("=")
             items = [event for event in self.state.events if event["involvedObject"].get(field) == value]
@@ -276,19 +272,21 @@ class _Handler(QuietHandler):
         self.state.delete_job(name)
         self._answer(200, {"kind": "Status", "status": "Success"})
 
+    def _named(self, objects: dict[str, Json], kind: str) -> None:
+        found = objects.get(self._path.rsplit("/", 1)[1])
+        self._answer(200, found) if found else self._status(404, "NotFound", f"{kind} not found")
+
     def _held(self, path: str) -> dict[str, Json]:
         """The custom objects of the kind that a path names."""
         return self.state.clusters if path.startswith(CLUSTERS) else self.state.jobs
 
     def _enter(self) -> bool:
-        parts = urlsplit(self.path)
-        self._path, self._query = parts.path, {key: values[0] for key, values in parse_qs(parts.query).items()}
+        self._path, self._query = self.asked()
         state = self.state
         if state.down.is_set():
-            self.close_connection = True
-            self.connection.close()
+            self.cut()
             return False
-        state.requests.append((self.command, parts.path))
+        state.requests.append((self.command, self._path))
         if state.answers:
             if self.command != "GET":
                 self._body()
@@ -297,8 +295,7 @@ class _Handler(QuietHandler):
         return True
 
     def _body(self) -> Json:
-        length = int(self.headers.get("Content-Length") or 0)
-        return json.loads(self.rfile.read(length) or b"{}")
+        return json.loads(self.body() or b"{}")
 
     def _watch(self, query: dict[str, str]) -> None:
         version = int(query.get("resourceVersion") or 0)
@@ -313,8 +310,7 @@ class _Handler(QuietHandler):
             for kind, job in self.state.changes_after(version, name, until):
                 self._chunk(json.dumps({"type": kind, "object": job}) + "\n")
         if self.state.down.is_set():
-            self.close_connection = True
-            self.connection.close()
+            self.cut()
         else:
             self._chunk("")
 
@@ -340,14 +336,12 @@ class _Handler(QuietHandler):
                     state.changed.wait(0.2)
             for line in lines:
                 if drop is not None and sent == drop:
-                    self.close_connection = True
-                    self.connection.close()
+                    self.cut()
                     return
                 self._chunk(line + "\n")
                 sent += 1
             if state.down.is_set():
-                self.close_connection = True
-                self.connection.close()
+                self.cut()
                 return
             if ended and not lines:
                 self._chunk("")
@@ -365,18 +359,15 @@ class _Handler(QuietHandler):
         self.wfile.flush()
 
     def _answer(self, status: int, body: Json | str) -> None:
-        is_text = isinstance(body, str)
-        data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
         if self.command in self.state.unanswered:
             self.state.unanswered.remove(self.command)
             self.state.down.wait(60)
             self.close_connection = True
             return
-        self.send_response(status)
-        self.send_header("Content-Type", "text/plain" if is_text else "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data)
+        if isinstance(body, str):
+            self.reply(status, body.encode(), Content_Type="text/plain")
+        else:
+            self.reply_json(status, body)
 
     def _status(self, code: int, reason: str, message: str) -> None:
         self._answer(code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason,

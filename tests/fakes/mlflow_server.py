@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import requests
+
+from tests.fakes.handler import free_port
 
 _ADMIN, _PASSWORD = "admin", "only for these tests"  # the account that the server makes at its first start
 _STEPS, _THEIRS = "kfrec", "the password of steps"  # the account that manifests/base/mlflow.yaml makes before
@@ -59,18 +60,11 @@ def mlflow_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MlflowSe
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     }  # fmt: skip
     _prepare(folder / "mlflow.db", folder / "auth.ini")
-    with (folder / "log").open("w") as log:
-        process = subprocess.Popen(command, stdout=log, stderr=log, env=plain | own, start_new_session=True)
     uri = f"http://127.0.0.1:{port}"
-    try:
-        wait_for_server(uri, process, folder / "log")
-        admin = {"MLFLOW_TRACKING_USERNAME": _ADMIN, "MLFLOW_TRACKING_PASSWORD": _PASSWORD}
-        client = plain | {"MLFLOW_TRACKING_URI": uri}
+    admin = {"MLFLOW_TRACKING_USERNAME": _ADMIN, "MLFLOW_TRACKING_PASSWORD": _PASSWORD}
+    client = plain | {"MLFLOW_TRACKING_URI": uri}
+    with running(command, uri, folder / "log", plain | own):
         yield MlflowServer(uri, client | account, client | admin)
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        process.wait(30)
 
 
 def _prepare(database: Path, accounts: Path) -> None:
@@ -90,15 +84,25 @@ def _prepare(database: Path, accounts: Path) -> None:
         assert make_account(_STEPS, _THEIRS, store) == f"made account {_STEPS}"
 
 
-def free_port() -> int:
-    """An unused port of this machine."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
+@contextmanager
+def running(
+    command: Sequence[str], uri: str, log: Path, environment: Mapping[str, str], folder: Path | None = None
+) -> Iterator[None]:
+    """Runs a server of MLflow, which is healthy when the block begins, and ends with it."""
+    with log.open("w") as file:
+        process = subprocess.Popen(
+            command, stdout=file, stderr=file, env=environment, cwd=folder, start_new_session=True
+        )
+    try:
+        _wait_for(uri, process, log)
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        process.wait(120)
 
 
-def wait_for_server(uri: str, process: subprocess.Popen[bytes], log: Path) -> None:
+def _wait_for(uri: str, process: subprocess.Popen[bytes], log: Path) -> None:
     """Waits until a server reports that it is healthy; otherwise the test fails with the server's log."""
     started = time.monotonic()
     while time.monotonic() - started < _WAIT_SECONDS:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -60,3 +61,26 @@ def s3_client(s3_emulator: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     client = boto3.client("s3")
     client.create_bucket(Bucket=BUCKET)
     return client
+
+
+@dataclass(frozen=True)
+class Place:
+    """Somewhere to put an object and read it back."""
+
+    uri: str
+    put: Callable[[str, bytes], object]
+
+
+def place_in_bucket(kind: str, request: pytest.FixtureRequest) -> Place:
+    """A prefix of BUCKET by its kind, gs or s3."""
+    uri = f"{kind}://{BUCKET}/data"
+    if kind == "gs":
+        bucket = request.getfixturevalue("gcs_bucket")
+        return Place(uri, lambda name, body: bucket.blob(f"data/{name}").upload_from_string(body))
+    client = request.getfixturevalue("s3_client")
+    return Place(uri, lambda name, body: client.put_object(Bucket=BUCKET, Key=f"data/{name}", Body=body))
+
+
+@pytest.fixture(params=["gs", "s3"])
+def prefix(request: pytest.FixtureRequest) -> Place:
+    return place_in_bucket(request.param, request)

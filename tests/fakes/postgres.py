@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.fakes.mlflow_server import free_port
+from tests.fakes.handler import free_port
 
 NAME, PASSWORD = "mlflow", "p@ss/w%rd only for these tests"
 _SERVERS = "/usr/lib/postgresql"  # where Debian keeps the programs of each version

@@ -3,7 +3,6 @@ from __future__ import annotations
 import gzip
 import zipfile
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -13,7 +12,7 @@ from components.datasets import RawContract, RawKind
 from components.datasets.amazon_reviews.raw_files import CONTRACT
 from components.errors import KfrecError
 from components.find.versions import count_rows, data_versions
-from tests.fakes.object_stores import BUCKET
+from tests.fakes.object_stores import Place
 
 
 def put(folder: Path, reviews: int, meta: bool = True) -> None:
@@ -33,18 +32,13 @@ def test_versions_are_folders_with_a_whole_set_of_files(tmp_path: Path) -> None:
     assert passed_over == [f"{tmp_path}/v11: skipped, it has no meta_*.json or meta_*.json.gz"]
 
 
-@pytest.mark.parametrize("scheme", ["gs", "s3"])
-def test_versions_are_found_in_object_storage(scheme: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    client: Any = request.getfixturevalue("gcs_bucket" if scheme == "gs" else "s3_client")
+def test_versions_are_found_in_object_storage(prefix: Place) -> None:
     for name in ("2026-11-02", "2026-11-10"):
         for file in ("reviews_A.json", "meta_A.json"):
-            if scheme == "gs":
-                client.blob(f"logs/{name}/{file}").upload_from_string(b"{}\n{}\n")
-            else:
-                client.put_object(Bucket=BUCKET, Key=f"logs/{name}/{file}", Body=b"{}\n{}\n")
-    versions, _ = data_versions(f"{scheme}://{BUCKET}/logs", CONTRACT)
+            prefix.put(f"{name}/{file}", b"{}\n{}\n")
+    versions, _ = data_versions(prefix.uri, CONTRACT)
     assert [version.name for version in versions] == ["2026-11-02", "2026-11-10"]
-    assert versions[-1].uri == f"{scheme}://{BUCKET}/logs/2026-11-10"
+    assert versions[-1].uri == f"{prefix.uri}/2026-11-10"
     assert count_rows(versions[-1], 10) == 2
 
 

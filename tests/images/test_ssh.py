@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from components.train.launching.mpi import mpi_environment
-from tests.fakes.mlflow_server import free_port
+from tests.fakes.handler import free_port
 
 TRAIN = Path(__file__).parents[2] / "images" / "train"
 SSHD = shutil.which("sshd", path=f"/usr/sbin:{os.environ['PATH']}")

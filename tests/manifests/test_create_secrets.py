@@ -7,8 +7,6 @@ import os
 import subprocess
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 # `get secret NAME` finds what the folder has; `create` keeps each literal in a file of its own.
 KUBECTL = """#!/usr/bin/env bash
@@ -17,11 +15,6 @@ if [ "$1" = get ]; then exec test -d "$SECRETS/$3"; fi
 mkdir "$SECRETS/$4"
 for word in "${@:5}"; do pair=${word#--from-literal=}; printf %s "${pair#*=}" > "$SECRETS/$4/${pair%%=*}"; done
 """
-
-
-@pytest.fixture
-def secrets(tmp_path: Path) -> Path:
-    return secrets_in(tmp_path)
 
 
 def secrets_in(folder: Path) -> Path:

@@ -15,7 +15,6 @@ import pytest
 import yaml
 
 from components.cluster.rights import RIGHTS
-from components.errors import KfrecError
 from components.preprocess.dask_cluster.body import OWN_LABELS
 from components.preprocess.dask_settings import DaskSettings
 from components.steps.catalog import STEPS, LaunchParameters
@@ -309,9 +308,3 @@ def test_pods_ask_for_room_on_the_disk_where_nothing_else_says_so(beside: Callab
 
 def test_no_secret_is_in_the_manifests() -> None:
     assert all(body["kind"] != "Secret" for name in BUILDS for body in build(MANIFESTS / name))
-
-
-def test_settings_with_a_mistake_would_be_found(tmp_path: Path) -> None:
-    (tmp_path / "mpijob.yaml").write_text("service_acount: x\n")
-    with pytest.raises(KfrecError, match="did you mean service_account"):
-        load_settings_file(tmp_path / "mpijob.yaml", JobSettings)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -19,9 +18,9 @@ import yaml
 from mlflow import MlflowClient
 
 from images.build import load_images
-from tests.fakes.mlflow_server import free_port, wait_for_server
-from tests.fakes.postgres import postgres  # noqa: F401
-from tests.manifests.test_create_secrets import create, secrets, value  # noqa: F401
+from tests.fakes.handler import free_port
+from tests.fakes.mlflow_server import running
+from tests.manifests.test_create_secrets import create, value
 
 Json = dict[str, Any]
 BASE = Path(__file__).parents[2] / "manifests" / "base"
@@ -34,7 +33,7 @@ def pod() -> Json:
     return deployment["spec"]["template"]["spec"]
 
 
-def environment_of(container: Json, secrets: Path, config: Mapping[str, str]) -> dict[str, str]:  # noqa: F811
+def environment_of(container: Json, secrets: Path, config: Mapping[str, str]) -> dict[str, str]:
     """What the kubelet gives to a container, beside the image's own."""
     given: dict[str, str] = {}
     for source in container.get("envFrom", ()):
@@ -62,7 +61,7 @@ class Server:
         secrets: as the script made them.
     """
 
-    def __init__(self, folder: Path, secrets: Path) -> None:  # noqa: F811
+    def __init__(self, folder: Path, secrets: Path) -> None:
         self._folder, self._secrets, self._port = folder, secrets, free_port()
         config = {"MLFLOW_ARTIFACTS_DESTINATION": str(folder / "artifacts"), "MLFLOW_TRACKING_URI": "http://nowhere"}
         plain = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
@@ -92,18 +91,8 @@ class Server:
         environment = environment_of(container, self._secrets, self._config) | self._mounted(container)
         command = command_of(container, environment)
         command[command.index("--port") + 1] = str(self._port)
-        log = self._folder / "log"
-        with log.open("w") as file:
-            process = subprocess.Popen(
-                command, env=self._plain | environment, stdout=file, stderr=file, start_new_session=True,
-                cwd=self._folder,
-            )  # fmt: skip
-        try:
-            wait_for_server(self.uri, process, log)
+        with running(command, self.uri, self._folder / "log", self._plain | environment, self._folder):
             yield
-        finally:
-            os.killpg(process.pid, signal.SIGTERM)
-            process.wait(120)
 
 
 def register(client: MlflowClient) -> None:
@@ -126,7 +115,7 @@ def found(client: MlflowClient, folder: Path) -> tuple[int, float, str]:
 
 
 @pytest.mark.parametrize("given", ["", "postgresql://", "postgres://", "postgresql+psycopg://"])
-def test_the_database_uri_names_the_driver_that_the_image_installs(secrets: Path, given: str) -> None:  # noqa: F811
+def test_the_database_uri_names_the_driver_that_the_image_installs(secrets: Path, given: str) -> None:
     """What plain postgresql:// means changed with SQLAlchemy 2.1."""
     chosen = {"DATABASE_URI": f"{given}mlflow:secret@db.example.org/mlflow"} if given else {}
     assert create(secrets, **chosen).returncode == 0
@@ -134,17 +123,14 @@ def test_the_database_uri_names_the_driver_that_the_image_installs(secrets: Path
     assert uri.drivername == "postgresql+psycopg" and uri.get_dialect().driver in load_images()["cpu"].imports
 
 
-def test_another_database_keeps_its_uri(secrets: Path) -> None:  # noqa: F811
+def test_another_database_keeps_its_uri(secrets: Path) -> None:
     assert create(secrets, DATABASE_URI="mysql+pymysql://mlflow@db/mlflow").returncode == 0
     assert value(secrets, "kfrec-mlflow-server", "MLFLOW_BACKEND_STORE_URI") == "mysql+pymysql://mlflow@db/mlflow"
 
 
 @pytest.mark.slow
 def test_the_server_keeps_accounts_runs_and_models_in_postgresql(
-    postgres: str,  # noqa: F811
-    secrets: Path,  # noqa: F811
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    postgres: str, secrets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert create(secrets, DATABASE_URI=postgres).returncode == 0
     database = sqlalchemy.create_engine(value(secrets, "kfrec-mlflow-server", "MLFLOW_BACKEND_STORE_URI"))

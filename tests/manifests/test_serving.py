@@ -6,12 +6,9 @@ from pathlib import Path
 
 import kubernetes_validate
 import pytest
-import yaml
 
-from pipelines.cli import main
 from pipelines.serving import inference_service, rendered
 from tests.manifests.pods import violations
-from tests.predict.conftest import REGISTERED, Served, served  # noqa: F401
 
 CHECKED_IN = Path(__file__).parents[2] / "manifests" / "serving" / "inferenceservice.yaml"
 # Fields of a KServe component (v1beta1) that are not a pod's.
@@ -32,23 +29,3 @@ def test_its_pod_validates_strictly_and_is_restricted(version: str) -> None:
     kubernetes_validate.validate(body, version, strict=True)
     assert violations(pod) == []
     assert pod["containers"][0]["image"].startswith("registry.example.org/team/kfrec-cpu:")
-
-
-def test_an_alias_becomes_its_version(
-    served: Served,  # noqa: F811
-    store: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["serve-manifest", f"{REGISTERED}@champion", "--name=ads"]) == 0
-    assert yaml.safe_load(capsys.readouterr().out) == inference_service(REGISTERED, "1", "ads")
-
-
-@pytest.mark.parametrize("name", ["", "Ads", "1ads", "a" * 60, "a_b", "a/b"])
-def test_a_name_that_kubernetes_refuses_is_one_line(
-    name: str,
-    served: Served,  # noqa: F811
-    store: str,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert main(["serve-manifest", f"{REGISTERED}/1", f"--name={name}"]) == 2
-    assert capsys.readouterr().err.startswith("error: --name ")

@@ -14,6 +14,16 @@ from components.tasks.binary.streaming import BinaryMetrics
 MODELS = registry.names(registry.MODELS)
 
 
+@pytest.fixture(params=MODELS)
+def model_type(request):
+    return request.param
+
+
+@pytest.fixture
+def model(model_type, spec, parameters):
+    return build_model(parameters(model_type), spec)
+
+
 def _served(model, features):
     """What the model's signature takes, ids as int64."""
     return {
@@ -30,23 +40,18 @@ def _loss_and_gradients(model, features, labels):
     return logits, loss, [tf.convert_to_tensor(gradient) for gradient in gradients]
 
 
-@pytest.mark.parametrize("model_type", MODELS)
 def test_a_definition_goes_by_the_name_it_is_registered_under(model_type):
     assert registry.model(model_type).name == model_type
 
 
-@pytest.mark.parametrize("model_type", MODELS)
-def test_every_table_of_a_model_embeds_one_feature(model_type, spec, parameters):
-    model = build_model(parameters(model_type), spec)
+def test_every_table_of_a_model_embeds_one_feature(model, spec):
     assert model.tables
     for name, table in model.tables.items():
         assert table.rows == spec.features[table.feature or name].cardinality + 1
         assert table.begin + table.rows <= table.variable.shape[0]
 
 
-@pytest.mark.parametrize("model_type", MODELS)
-def test_scoring_needs_no_negatives_and_no_labels(model_type, spec, parameters, make_batch):
-    model = build_model(parameters(model_type), spec)
+def test_scoring_needs_no_negatives_and_no_labels(model, make_batch):
     features, labels = make_batch(9)
     served = _served(model, features)
     scores = model.logits(served)
@@ -55,9 +60,7 @@ def test_scoring_needs_no_negatives_and_no_labels(model_type, spec, parameters, 
 
 
 @pytest.mark.parametrize("lengths", [(8, 3, 0), (5, 2), (1,), (0, 0), ()], ids=str)
-@pytest.mark.parametrize("model_type", MODELS)
-def test_padding_that_all_samples_share_can_be_left_out(model_type, lengths, spec, parameters, make_batch):
-    model = build_model(parameters(model_type), spec)
+def test_padding_that_all_samples_share_can_be_left_out(model, lengths, make_batch):
     features, _ = make_batch(len(lengths), history=list(lengths))
     served = _served(model, features)
 
@@ -71,9 +74,7 @@ def test_padding_that_all_samples_share_can_be_left_out(model_type, lengths, spe
     np.testing.assert_allclose(trimmed(served), model.logits(served), atol=1e-6)
 
 
-@pytest.mark.parametrize("model_type", MODELS)
-def test_the_terms_of_two_halves_add_up_to_those_of_the_batch(model_type, spec, parameters, make_batch):
-    model = build_model(parameters(model_type), spec)
+def test_the_terms_of_two_halves_add_up_to_those_of_the_batch(model, make_batch):
     features, labels = make_batch(11)
     _, whole = model.loss_terms(features, labels)
     halves = [
@@ -86,9 +87,7 @@ def test_the_terms_of_two_halves_add_up_to_those_of_the_batch(model_type, spec, 
 
 
 @pytest.mark.parametrize("rows", [0, 1, 3], ids=["no rows", "one row", "only padding"])
-@pytest.mark.parametrize("model_type", MODELS)
-def test_gradients_are_finite_where_there_is_nothing_to_attend_to(model_type, rows, spec, parameters, make_batch):
-    model = build_model(parameters(model_type), spec)
+def test_gradients_are_finite_where_there_is_nothing_to_attend_to(model, rows, make_batch):
     _, loss, gradients = _loss_and_gradients(model, *make_batch(rows, history=[0] * rows))
     assert np.isfinite(loss)
     for gradient, variable in zip(gradients, model.trainable_variables, strict=True):
@@ -97,15 +96,12 @@ def test_gradients_are_finite_where_there_is_nothing_to_attend_to(model_type, ro
             assert not np.any(gradient), variable.name
 
 
-@pytest.mark.parametrize("model_type", MODELS)
-def test_every_weight_learns(model_type, spec, parameters, make_batch):
-    model = build_model(parameters(model_type), spec)
+def test_every_weight_learns(model, make_batch):
     _, _, gradients = _loss_and_gradients(model, *make_batch(40))
     for gradient, variable in zip(gradients, model.trainable_variables, strict=True):
         assert np.any(gradient), variable.name
 
 
-@pytest.mark.parametrize("model_type", MODELS)
 def test_weights_depend_on_the_seed_alone(model_type, spec, parameters):
     def weights(seed):
         return [v.numpy() for v in build_model(parameters(model_type), spec, seed=seed).trainable_variables]
@@ -120,9 +116,7 @@ def test_weights_depend_on_the_seed_alone(model_type, spec, parameters):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model_type", MODELS)
-def test_training_lowers_the_loss(model_type, spec, parameters, make_batch):
-    model = build_model(parameters(model_type), spec)
+def test_training_lowers_the_loss(model, model_type, make_batch):
     # A table of weights has further to go than a network.
     optimizer = make_optimizer("adam", 0.2 if model_type in ("logistic_regression", "popularity") else 0.02)
     optimizer.build(model.trainable_variables)
@@ -144,7 +138,6 @@ def test_training_lowers_the_loss(model_type, spec, parameters, make_batch):
     assert losses[-1] < losses[0] - 0.4
 
 
-@pytest.mark.parametrize("model_type", MODELS)
 def test_mixed_precision_gives_finite_single_precision_logits_and_gradients(model_type, spec, parameters, make_batch):
     features, labels = make_batch(9)
     logits, _, gradients = _loss_and_gradients(build_model(parameters(model_type, amp=True), spec), features, labels)
@@ -155,9 +148,7 @@ def test_mixed_precision_gives_finite_single_precision_logits_and_gradients(mode
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model_type", MODELS)
-def test_xla_compiles_the_step_and_agrees(model_type, spec, parameters, make_batch):
-    model = build_model(parameters(model_type), spec)
+def test_xla_compiles_the_step_and_agrees(model, make_batch):
     features, labels = make_batch(9)
 
     @tf.function(jit_compile=True)
@@ -173,9 +164,7 @@ def test_xla_compiles_the_step_and_agrees(model_type, spec, parameters, make_bat
         np.testing.assert_allclose(ours, plain, atol=1e-5)
 
 
-@pytest.mark.parametrize("model_type", MODELS)
-def test_a_saved_model_scores_batches_of_any_size(model_type, spec, parameters, make_batch, tmp_path):
-    model = build_model(parameters(model_type), spec)
+def test_a_saved_model_scores_batches_of_any_size(model, make_batch, tmp_path):
     features, _ = make_batch(1)
     signature = {
         name: tf.TensorSpec([None, *value.shape[1:]], value.dtype, name)
@@ -200,11 +189,9 @@ _WORK = {"AddV2", "Sub", "Mul", "Neg", "Maximum", "Minimum", "Sum", "Cumsum", "G
          "GatherV2"}  # fmt: skip
 
 
-@pytest.mark.parametrize("model_type", MODELS)
-def test_ids_for_a_gpu_are_computed_with_on_the_gpu(model_type, spec, parameters, make_batch, monkeypatch):
+def test_ids_for_a_gpu_are_computed_with_on_the_gpu(model, make_batch, monkeypatch):
     """TensorFlow computes with int32 on the host: any such work, other than on shapes, stops the GPU in each step."""
     monkeypatch.setattr(sim, "FOUND_ITEMS", 2)  # fewer than the history has, so that they are searched for
-    model = build_model(parameters(model_type), spec)
     features, labels = make_batch(9)
     features = {
         name: tf.constant(values, tf.float32 if values.dtype == np.float32 else tf.int64)

@@ -65,13 +65,16 @@ def test_a_registry_stands_before_every_image() -> None:
     assert images == {f"registry.example.org/team/kfrec-{name}:{VERSION}" for name in ("cpu", "preprocess")}
 
 
+def all_tasks(spec: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Tasks by their names, those of conditions and loops included."""
+    dags = [spec["root"], *spec["components"].values()]
+    return [task for part in dags for task in part.get("dag", {}).get("tasks", {}).items()]
+
+
 def test_each_step_has_retries_a_timeout_scratch_space_and_optional_mounts(documents: tuple[dict, dict]) -> None:
     spec, executors = documents
     assert set(executors) == set(spec["deploymentSpec"]["executors"])
-    dags = [spec["root"], *spec["components"].values()]
-    tasks = {
-        task["componentRef"]["name"]: task for part in dags for task in part.get("dag", {}).get("tasks", {}).values()
-    }
+    tasks = {task["componentRef"]["name"]: task for _, task in all_tasks(spec)}
     for name, executor in executors.items():
         task = tasks[name.replace("exec-", "comp-")]
         assert task["retryPolicy"]["maxRetryCount"] == 2 and task["retryPolicy"]["backoffDuration"] == "60s"
@@ -153,11 +156,9 @@ def test_a_step_that_fails_at_the_end_of_its_time_is_retried_and_the_last_retry_
     documents: tuple[dict, dict],
 ) -> None:
     spec, executors = documents
-    dags = [spec["root"], *spec["components"].values()]
     policies = {
         executor: task["retryPolicy"]
-        for part in dags
-        for task in part.get("dag", {}).get("tasks", {}).values()
+        for _, task in all_tasks(spec)
         if (executor := spec["components"][task["componentRef"]["name"]].get("executorLabel"))
     }
     assert set(policies) == set(executors)
@@ -182,10 +183,9 @@ def test_retries_beyond_the_longest_duration_of_kfp_are_refused(tmp_path: Path, 
 
 def test_training_evaluation_and_registration_are_never_taken_from_the_cache(documents: tuple[dict, dict]) -> None:
     spec, _ = documents
-    dags = [spec["root"], *spec["components"].values()]
-    tasks = {name: task for part in dags for name, task in part.get("dag", {}).get("tasks", {}).items()}
-    cached = {name for name, task in tasks.items() if task.get("cachingOptions", {}).get("enableCache")}
-    assert cached & set(STEPS) == {"download", "preprocess", "tfrecord"} & set(tasks)
+    tasks = all_tasks(spec)
+    cached = {name for name, task in tasks if task.get("cachingOptions", {}).get("enableCache")}
+    assert cached & set(STEPS) == {"download", "preprocess", "tfrecord"} & {name for name, _ in tasks}
 
 
 def test_retraining_goes_on_only_with_new_data_and_always_looks_again() -> None:

@@ -1,4 +1,4 @@
-"""kfrec predict and kfrec recommend."""
+"""kfrec predict, kfrec recommend and kfrec serve-manifest."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from pipelines.cli import main
+from pipelines.serving import inference_service
 from tests.predict.conftest import REGISTERED, Served
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -121,3 +123,15 @@ def test_an_output_that_is_a_link_is_followed(served: Served, tmp_path: Path) ->
     assert (tmp_path / "out.csv").is_symlink()
     assert [path.name for path in (tmp_path / "disk").iterdir()] == ["scores.csv"]
     assert len(read(tmp_path / "disk" / "scores.csv")) == 3
+
+
+def test_an_alias_becomes_its_version(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve-manifest", f"{REGISTERED}@champion", "--name=ads"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out) == inference_service(REGISTERED, "1", "ads")
+
+
+@pytest.mark.usefixtures("served")
+@pytest.mark.parametrize("name", ["", "Ads", "1ads", "a" * 60, "a_b", "a/b"])
+def test_a_name_that_kubernetes_refuses_is_one_line(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["serve-manifest", f"{REGISTERED}/1", f"--name={name}"]) == 2
+    assert capsys.readouterr().err.startswith("error: --name ")

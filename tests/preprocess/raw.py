@@ -11,11 +11,20 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from components.artifacts import adopt
-from components.preprocess.step import run
-from components.steps.catalog import STEPS
-from components.steps.parameter import build
+from tests.preprocess import running
 
 Review = tuple[str, str, int]
+
+# Histories are of at most 4 unless told otherwise.
+_SMALL = {"max_sequence_length": 4, "negative_sequence_length": 2, "shortest_sequence_for_user": 3}
+
+
+def preprocess(raw: Path, output: Path, **parameters: Any) -> Mapping[str, int]:
+    return running.preprocess(raw, output, **(_SMALL | parameters))
+
+
+def error_of(raw: Path, output: Path, **parameters: Any) -> str:
+    return running.error_of(raw, output, **(_SMALL | parameters))
 
 
 def review_line(user: str, item: str, time: int) -> str:
@@ -41,12 +50,6 @@ def random_reviews(users: int, items: int, seed: int, longest: int = 12) -> list
         for user in range(users)
         for item, time in zip(*random.integers(0, [[items], [50]], (2, random.integers(2, longest + 1))), strict=True)
     ]
-
-
-def preprocess(raw: Path, output: Path, **parameters: Any) -> Mapping[str, int]:
-    """Runs the step in this process, on histories of at most 4 unless told otherwise."""
-    small = dict(max_sequence_length=4, negative_sequence_length=2, shortest_sequence_for_user=3, workers=1)
-    return run(build(STEPS["preprocess"].parameters(), small | parameters), raw=raw, parquet=output)
 
 
 def samples(output: Path, split: str) -> list[dict[str, Any]]:

@@ -11,25 +11,18 @@ import numpy as np
 import pytest
 
 from components.artifacts import adopt, open_artifact
-from components.errors import KfrecError
-from tests.preprocess.raw import Review, preprocess, raw_folder, review_line
+from tests.preprocess.raw import Review, error_of, preprocess, raw_folder, review_line
 
 REVIEWS: list[Review] = [("ann", f"i{number}", number) for number in range(5)]
 CATEGORIES = {f"i{number}": "x" for number in range(5)}
 
 
-def error_of(raw: Path, output: Path, **parameters: object) -> str:
-    adopt(raw)
-    with pytest.raises(KfrecError) as caught:
-        preprocess(raw, output, **parameters)
-    message = str(caught.value)
-    assert "\n" not in message
-    assert not [path for path in output.parent.iterdir() if path.name.startswith(".")], "something was left behind"
-    return message
+@pytest.fixture
+def raw(tmp_path: Path) -> Path:
+    return raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
 
 
-def test_a_failure_leaves_the_earlier_output_untouched(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+def test_a_failure_leaves_the_earlier_output_untouched(raw: Path, tmp_path: Path) -> None:
     preprocess(raw, tmp_path / "parquet")
     before = open_artifact(tmp_path / "parquet").digest
     error_of(raw, tmp_path / "parquet", shortest_sequence_for_user=50)
@@ -37,30 +30,22 @@ def test_a_failure_leaves_the_earlier_output_untouched(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["reviews", "meta"])
-def test_a_missing_file_is_named(tmp_path: Path, kind: str) -> None:
-    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+def test_a_missing_file_is_named(raw: Path, tmp_path: Path, kind: str) -> None:
     (raw / f"{kind}_Test.json").unlink()
     assert f"no {kind}_*.json or {kind}_*.json.gz here" in error_of(raw, tmp_path / "parquet")
 
 
-def test_a_file_that_is_there_twice_is_named(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+def test_a_file_that_is_there_twice_is_named(raw: Path, tmp_path: Path) -> None:
     (raw / "reviews_Test.json.gz").write_bytes(gzip.compress((raw / "reviews_Test.json").read_bytes()))
     assert "reviews_Test.json: also exists as reviews_Test.json.gz" in error_of(raw, tmp_path / "parquet")
 
 
-def test_only_the_files_that_the_manifest_lists_are_reviews(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+def test_only_the_files_that_the_manifest_lists_are_reviews(
+    raw: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.copyfile(raw / "reviews_Test.json", raw / "reviews_Copy.json")
     assert preprocess(raw, tmp_path / "parquet")["reviews"] == len(REVIEWS)
     assert "reviews_Copy.json: not listed in _manifest.json, so it is not read" in capsys.readouterr().out
-
-
-def test_another_steps_output_is_refused(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
-    preprocess(raw, tmp_path / "parquet")
-    with pytest.raises(KfrecError, match="was written by step preprocess, but an output of download is needed here"):
-        preprocess(tmp_path / "parquet", tmp_path / "again")
 
 
 def test_an_empty_data_set_is_named(tmp_path: Path) -> None:
@@ -68,16 +53,14 @@ def test_an_empty_data_set_is_named(tmp_path: Path) -> None:
     assert "reviews_Test.json: no reviews in it" in error_of(raw, tmp_path / "parquet")
 
 
-def test_a_truncated_gz_names_the_file(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+def test_a_truncated_gz_names_the_file(raw: Path, tmp_path: Path) -> None:
     whole = gzip.compress((raw / "reviews_Test.json").read_bytes())
     (raw / "reviews_Test.json").unlink()
     (raw / "reviews_Test.json.gz").write_bytes(whole[:-20])
     assert "reviews_Test.json.gz: truncated or damaged gzip file" in error_of(raw, tmp_path / "parquet")
 
 
-def test_a_gz_that_is_none_names_the_file(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+def test_a_gz_that_is_none_names_the_file(raw: Path, tmp_path: Path) -> None:
     (raw / "meta_Test.json").rename(raw / "meta_Test.json.gz")
     assert "meta_Test.json.gz: truncated or damaged gzip file" in error_of(raw, tmp_path / "parquet")
 
@@ -89,9 +72,8 @@ def test_a_gz_that_is_none_names_the_file(tmp_path: Path) -> None:
     [("utf-16", "UTF-16"), ("utf-16-le", "UTF-16LE"), ("utf-16-be", "UTF-16BE"), ("utf-32", "UTF-32")],
 )
 def test_a_file_of_wider_characters_is_told_with_the_remedy(
-    tmp_path: Path, codec: str, told: str, kind: str, compressed: bool
+    raw: Path, tmp_path: Path, codec: str, told: str, kind: str, compressed: bool
 ) -> None:
-    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
     path = raw / f"{kind}_Test.json"
     text = path.read_text().encode(codec)
     path.unlink()
@@ -130,14 +112,12 @@ def test_two_users_of_one_hash_are_refused_and_not_merged(tmp_path: Path, monkey
     assert "'ann'" in message and "'eve'" in message and "have the same 64-bit hash; rename one" in message
 
 
-def test_no_user_long_enough_tells_the_longest_and_the_parameter(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+def test_no_user_long_enough_tells_the_longest_and_the_parameter(raw: Path, tmp_path: Path) -> None:
     message = error_of(raw, tmp_path / "parquet", shortest_sequence_for_user=20)
     assert "no user has 20 reviews, the most active one has 5; lower shortest_sequence_for_user to 5" in message
 
 
-def test_no_training_sample_tells_the_parameter(tmp_path: Path) -> None:
-    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
+def test_no_training_sample_tells_the_parameter(raw: Path, tmp_path: Path) -> None:
     message = error_of(raw, tmp_path / "parquet", shortest_sequence_for_training=4)
     assert "no training sample is left" in message
     assert "lower shortest_sequence_for_training" in message
@@ -149,9 +129,10 @@ def test_metadata_without_any_category_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere:"])
-def test_an_unreachable_scheduler_is_named(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_scheduler_is_named(
+    raw: Path, tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("components.workflows.workers._CONNECT_SECONDS", 0.2)
-    raw = raw_folder(tmp_path / "raw", REVIEWS, CATEGORIES)
     message = error_of(raw, tmp_path / "parquet", scheduler=address)
     assert message.startswith(f"scheduler {address}: no Dask scheduler answers")
 

@@ -27,8 +27,6 @@ REVIEWS = [
     ("cat", "i9", 2),
 ]
 CATEGORIES = {"i1": "x", "i2": "x", "i3": "y", "i4": "y", "i9": "unused"}  # i5 is missing.
-ANN = ["i1", "i2", "i3", "i1", "i4", "i5"]
-BOB = ["i2", "i2", "i1"]
 
 
 @pytest.fixture(scope="module")

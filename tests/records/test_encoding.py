@@ -183,13 +183,6 @@ def test_any_bytes_are_read_as_they_are_one_by_one() -> None:
         assert (out[2 + room :] == -9).all()
 
 
-def test_values_out_of_range_are_counted() -> None:
-    packed = np.zeros(5 * len(EDGES) + SLACK, np.uint8)
-    size = write(np.array(EDGES, np.int32), packed)
-    out = np.empty(len(EDGES), np.int32)
-    assert read_packed(packed, 0, size, out, 0, len(out), np.uint64(2**28 - 1)) == (len(EDGES), 2)
-
-
 @pytest.mark.parametrize("samples_per_record", [1, 3])
 def test_records_parse_as_examples(samples_per_record: int) -> None:
     from tensorflow.core.example.example_pb2 import Example

@@ -14,15 +14,10 @@ from mlflow.exceptions import MlflowException, RestException
 
 from components.steps.command import command
 from components.tracking.champion import using_store_of
-from tests.fakes.mlflow_server import OLDER, MlflowServer, mlflow_server  # noqa: F401
-from tests.fakes.small_shop import make_data, make_model, quality
+from tests.fakes.mlflow_server import OLDER, MlflowServer
+from tests.fakes.small_shop import ignorant, make_data, make_model, quality
 
 pytestmark = pytest.mark.slow
-
-
-def ignorant(name: str) -> float:
-    """Knows the qualities of every second item."""
-    return quality(name) if int(name[1:]) % 2 else 0.5
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +31,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def log_in(mlflow_server: MlflowServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:  # noqa: F811
+def log_in(mlflow_server: MlflowServer, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Uses the server with an account, by default that of the steps."""
     monkeypatch.delenv("MLFLOW_REGISTRY_URI", raising=False)
     monkeypatch.delenv("MLFLOW_RUN_ID", raising=False)
@@ -94,8 +89,7 @@ def status_of(call: Callable[[], Any]) -> int | str | None:
 
 
 def test_the_account_of_the_steps_may_do_what_they_need_and_no_more(
-    log_in: Callable[..., None],
-    mlflow_server: MlflowServer,  # noqa: F811
+    log_in: Callable[..., None], mlflow_server: MlflowServer
 ) -> None:
     others = "others"
     client = MlflowClient(mlflow_server.uri, mlflow_server.uri)

@@ -21,12 +21,7 @@ from components.evaluate.step import run as evaluate
 from components.register.registry import Registry
 from components.register.step import run as register
 from components.steps.catalog import STEPS
-from tests.fakes.small_shop import NAMES, make_data, make_model, quality
-
-
-def ignorant(name: str) -> float:
-    """Knows the qualities of every second item."""
-    return quality(name) if int(name[1:]) % 2 else 0.5
+from tests.fakes.small_shop import NAMES, ignorant, make_data, make_model, quality
 
 
 def wrong(name: str) -> float:

@@ -81,12 +81,6 @@ def test_no_folder_for_temporary_files_is_one_line(
     assert "no folder for temporary files can be written" in capsys.readouterr().err
 
 
-def test_a_bad_parameter_is_one_line_and_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    status = command("download", ["--raw", str(tmp_path / "raw"), "--attempts", "none"])
-    assert status == 2
-    assert "parameter attempts='none' is not a whole number" in capsys.readouterr().err
-
-
 def test_too_little_memory_is_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from components.errors import KfrecError
-from components.storage import Changed, open_store
-from tests.fakes.object_stores import BUCKET
+from components.storage import Changed, Unavailable, open_store
+from tests.fakes.object_stores import BUCKET, Place, place_in_bucket
 
 CONTENT = bytes(range(256)) * 40
-
-
-@dataclass(frozen=True)
-class Place:
-    """Somewhere to put an object and read it back."""
-
-    uri: str
-    put: Callable[[str, bytes], object]
 
 
 @pytest.fixture(params=["folder", "http", "gs", "s3"])
@@ -31,13 +22,7 @@ def place(request: pytest.FixtureRequest) -> Place:
     if request.param == "http":
         server = request.getfixturevalue("server")
         return Place(f"{server.url}/data/", lambda name, body: server.files.update({f"/data/{name}": body}))
-    if request.param == "gs":
-        bucket = request.getfixturevalue("gcs_bucket")
-        return Place(f"gs://{BUCKET}/data", lambda name, body: bucket.blob(f"data/{name}").upload_from_string(body))
-    client = request.getfixturevalue("s3_client")
-    return Place(
-        f"s3://{BUCKET}/data", lambda name, body: client.put_object(Bucket=BUCKET, Key=f"data/{name}", Body=body)
-    )
+    return place_in_bucket(request.param, request)
 
 
 def test_an_object_is_read_whole(place: Place) -> None:
@@ -139,9 +124,22 @@ def test_a_bucket_that_does_not_exist_is_one_clear_line(
     source.write_bytes(CONTENT)
     for kind in ("gs", "s3"):
         store = open_store(place_of(kind).replace(BUCKET, "no-such-bucket"))
+        with pytest.raises(KfrecError, match=f"{kind}://no-such-bucket/data: not there"):
+            store.names()
         with pytest.raises(KfrecError, match=r"no-such-bucket/data/a\.bin") as raised:
             store.write("a.bin", source)
         assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["http", "gs", "s3"])
+def test_an_unreachable_service_is_worth_another_try(
+    kind: str, place_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = "http://127.0.0.1:9" if kind == "http" else place_of(kind)
+    for variable in ("STORAGE_EMULATOR_HOST", "AWS_ENDPOINT_URL"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    with pytest.raises(Unavailable, match="could not connect"):
+        open_store(uri).stat("a")
 
 
 def test_settings_in_a_pipeline_root_reach_the_client(s3_client: object, s3_emulator: str) -> None:

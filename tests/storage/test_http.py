@@ -8,7 +8,7 @@ import google_crc32c
 import pytest
 
 from components.errors import KfrecError
-from components.storage import Checksum, Unavailable, open_store
+from components.storage import Checksum, open_store
 from tests.fakes.file_server import Fault, FileServer
 
 CONTENT = bytes(range(256)) * 40
@@ -46,28 +46,6 @@ def test_a_gz_file_stays_compressed_even_if_called_an_encoding(server: FileServe
     server.headers["/a.gz"] = {"Content-Encoding": "gzip"}
     store = open_store(server.url)
     assert b"".join(store.read(store.stat("a.gz"))) == server.files["/a.gz"]
-
-
-def test_a_body_shorter_than_its_length_is_worth_another_try(server: FileServer) -> None:
-    server.files["/a"] = CONTENT
-    server.faults["/a"] = [Fault(drop_after=100)]
-    store = open_store(server.url)
-    with pytest.raises(Unavailable, match="broke off"):
-        list(store.read(store.stat("a")))
-
-
-def test_a_busy_server_is_worth_another_try_when_it_says(server: FileServer) -> None:
-    server.files["/a"] = CONTENT
-    server.faults["/a"] = [Fault(status=503, headers={"Retry-After": "7"})]
-    store = open_store(server.url)
-    with pytest.raises(Unavailable, match="503") as raised:
-        list(store.read(store.stat("a")))
-    assert raised.value.wait == 7
-
-
-def test_no_server_is_worth_another_try() -> None:
-    with pytest.raises(Unavailable, match="could not connect"):
-        open_store("http://127.0.0.1:9").stat("a")
 
 
 def test_access_denied_names_the_url(server: FileServer) -> None:

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 from components.artifacts import adopt
 
 CARDINALITIES = {"uid": 500, "item": 1_000_000, "cat": 90}
-COLUMNS = ("label", "uid", "item", "cat", "item_sequence", "cat_sequence", "neg_item_sequence", "neg_cat_sequence")
 
 
 def samples(rows: int, *, history: int = 12, negatives: int = 3, ragged: bool = False) -> dict[str, list]:

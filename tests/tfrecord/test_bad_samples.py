@@ -15,8 +15,6 @@ from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
 from tests.tfrecord.parquet_data import CARDINALITIES, artifact, samples, table, write_metadata
 
-Columns = dict[str, list]
-
 
 def convert(folder: Path, train: pa.Table, **parameters: int) -> None:
     artifact(folder / "in", train, table(samples(20)), parts=2)
@@ -166,10 +164,3 @@ def test_metadata_that_the_manifest_does_not_list_is_refused(tmp_path: Path) -> 
     (tmp_path / "metadata.json").rename(folder / "metadata.json")
     with pytest.raises(KfrecError, match=r"metadata\.json: not listed in _manifest\.json; remove it, or accept it"):
         run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out")
-
-
-def test_another_steps_output_is_refused(tmp_path: Path) -> None:
-    artifact(tmp_path / "in", table(samples(40)), table(samples(20)))
-    run(TfrecordParameters(), parquet=tmp_path / "in", tfrecord=tmp_path / "out")
-    with pytest.raises(KfrecError, match="was written by step tfrecord, but an output of preprocess is needed here"):
-        run(TfrecordParameters(), parquet=tmp_path / "out", tfrecord=tmp_path / "again")

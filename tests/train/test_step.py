@@ -96,10 +96,3 @@ def test_an_mpijob_whose_pods_would_not_see_the_folders_is_refused(tmp_path: Pat
     with pytest.raises(KfrecError, match=f"launcher=mpijob needs a {missing} in object storage, not '': the pods"):
         run(parameters, tfrecord=data, model=tmp_path / "model")
     assert not (tmp_path / "model").exists()
-
-
-def test_another_steps_output_is_refused_before_any_worker_starts(tmp_path: Path) -> None:
-    with publishing(tmp_path / "parquet", step="preprocess") as staging:
-        (staging.path / "metadata.json").write_text("{}")
-    with pytest.raises(KfrecError, match="was written by step preprocess, but an output of tfrecord is needed here"):
-        run(STEPS["train"].of(), tfrecord=tmp_path / "parquet", model=tmp_path / "model")

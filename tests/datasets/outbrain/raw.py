@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
 from components.artifacts import adopt
-from components.preprocess.step import run
-from components.steps.catalog import STEPS
-from components.steps.parameter import build
+from tests.preprocess import running
 
 Tables = dict[str, str]
 DAY = 86_400_000
+
+preprocess = partial(running.preprocess, dataset="outbrain")
+error_of = partial(running.error_of, dataset="outbrain")
 
 # Two displays of day 0 and one of day 11, of three ads; document 9 is not described anywhere.
 SMALL: Tables = {
@@ -43,12 +44,6 @@ def raw_folder(folder: Path, tables: Mapping[str, str] = SMALL, /, **changed: st
         (folder / f"{name}.csv").write_text(text)
     adopt(folder)
     return folder
-
-
-def preprocess(raw: Path, output: Path, **parameters: Any) -> Mapping[str, int]:
-    """Runs the step in this process."""
-    values = {"dataset": "outbrain", "workers": 1} | parameters
-    return run(build(STEPS["preprocess"].parameters(values), values), raw=raw, parquet=output)
 
 
 def samples(output: Path, split: str) -> pd.DataFrame:

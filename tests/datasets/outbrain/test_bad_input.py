@@ -8,23 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from components.artifacts import adopt, open_artifact
+from components.artifacts import open_artifact
 from components.datasets.outbrain.raw_files import FIELDS
 from components.download.step import run as download
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
-from tests.datasets.outbrain.raw import SMALL, preprocess, raw_folder, samples
-
-
-def error_of(raw: Path, output: Path, **parameters: object) -> str:
-    adopt(raw)
-    with pytest.raises(KfrecError) as caught:
-        preprocess(raw, output, **parameters)
-    message = str(caught.value)
-    assert "\n" not in message
-    assert not output.exists()
-    assert not [path for path in output.parent.iterdir() if path.name.startswith(".")], "something was left behind"
-    return message
+from tests.datasets.outbrain.raw import SMALL, error_of, preprocess, raw_folder, samples
 
 
 def error_with(folder: Path, **changed: str) -> str:

@@ -1,20 +1,32 @@
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models.ops.attention import FURTHEST, attend, dot_scores, masked_softmax, pool, top_k_mask
+from components.models.ops.attention import (
+    FURTHEST,
+    attend,
+    dot_scores,
+    masked_softmax,
+    pool,
+    top_k_mask,
+    weighted_sum,
+)
+from components.models.ops.choice import as_with_gpu, training_back_end
+
+
+@contextmanager
+def for_xla() -> Iterator[None]:
+    with as_with_gpu(), training_back_end(True):
+        yield
 
 
 def test_a_dot_score_is_the_sum_of_products_of_item_and_target():
     items = tf.constant([[[1.0, 2.0], [3.0, -1.0]]])
     # 1*2 + 2*5 and 3*2 - 1*5
     np.testing.assert_allclose(dot_scores(items, tf.constant([[2.0, 5.0]])), [[12.0, 1.0]])
-
-
-def test_a_masked_softmax_shares_out_one_among_the_positions_that_count():
-    attention = masked_softmax(tf.constant([[5.0, 1.0, 2.0]]), tf.constant([[False, True, True]]))
-    e1, e2 = np.exp(1), np.exp(2)
-    np.testing.assert_allclose(attention, [[0.0, e1 / (e1 + e2), e2 / (e1 + e2)]], rtol=1e-6)
 
 
 def test_a_history_of_nothing_but_padding_gets_no_attention_and_no_gradient():
@@ -33,8 +45,9 @@ def test_scores_up_to_the_limit_below_the_best_have_attention(best: float):
     np.testing.assert_allclose(attention, np.where(below <= FURTHEST, np.exp(-below), 0), rtol=1e-5)
 
 
-def test_the_best_score_is_that_of_the_positions_that_count():
-    attention = masked_softmax(tf.constant([[500.0, 1.0, 2.0]]), tf.constant([[False, True, True]]))
+@pytest.mark.parametrize("masked", [5.0, 500.0])
+def test_one_is_shared_out_among_the_positions_that_count_by_the_best_of_them(masked: float):
+    attention = masked_softmax(tf.constant([[masked, 1.0, 2.0]]), tf.constant([[False, True, True]]))
     e1, e2 = np.exp(1), np.exp(2)
     np.testing.assert_allclose(attention, [[0.0, e1 / (e1 + e2), e2 / (e1 + e2)]], rtol=1e-6)
 
@@ -72,9 +85,13 @@ def test_a_score_of_zero_is_never_marked():
         np.testing.assert_array_equal(top_k_mask(tf.constant([[0.0, 0.7, 0.0]]), k), [[False, True, False]])
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["length known", "length unknown"])
+@pytest.mark.parametrize(
+    ("known", "back_end"),
+    [(True, nullcontext), (False, nullcontext), (True, for_xla)],
+    ids=["length known", "length unknown", "by counting for XLA"],
+)
 @pytest.mark.parametrize("k", [1, 5, 9, 12, 13])
-def test_marking_agrees_with_sorting_on_random_scores_with_ties(k, known):
+def test_marking_agrees_with_sorting_on_random_scores_with_ties(k, known, back_end):
     scores = np.random.default_rng(0).integers(0, 6, (200, 12)).astype(np.float32)
     expected = np.zeros_like(scores, bool)
     for row, marks in zip(scores, expected, strict=True):
@@ -82,7 +99,8 @@ def test_marking_agrees_with_sorting_on_random_scores_with_ties(k, known):
             marks[position] = row[position] > 0
     shape = tf.TensorSpec((None, 12 if known else None))
     mark = tf.function(lambda scores: top_k_mask(scores, k), input_signature=[shape])
-    np.testing.assert_array_equal(mark(scores), expected)
+    with back_end():
+        np.testing.assert_array_equal(mark(scores), expected)
 
 
 def test_pooling_adds_up_the_history_under_each_weighting():
@@ -91,7 +109,20 @@ def test_pooling_adds_up_the_history_under_each_weighting():
     np.testing.assert_allclose(pool(tf.constant([[[0.5, 0.25], [0.0, 1.0]]]), items), [[[1.25, 2.0], [3.0, 4.0]]])
 
 
-def test_attending_is_scoring_weighing_and_pooling_with_the_same_gradients():
+@pytest.mark.parametrize(("dtype", "within"), [(tf.float32, 1e-5), (tf.float16, 1e-2)])
+def test_sums_of_products_are_products_for_xla(dtype: tf.DType, within: float):
+    random = np.random.default_rng(1)
+    items, target, weights = (tf.constant(random.normal(size=n), dtype) for n in ((4, 9, 6), (4, 6), (4, 9)))
+    for function, given in ((dot_scores, (items, target)), (weighted_sum, (weights, items))):
+        expected = function(*given)
+        with for_xla():
+            found = function(*given)
+        assert expected.dtype == found.dtype
+        np.testing.assert_allclose(found, expected, atol=within)
+
+
+@pytest.mark.parametrize("back_end", [nullcontext, for_xla], ids=["definition", "for XLA"])
+def test_attending_is_scoring_weighing_and_pooling_with_the_same_gradients(back_end):
     random = np.random.default_rng(3)
     items, target, upstream = (tf.constant(random.normal(size=n).astype("f")) for n in ((2, 5, 3), (2, 3), (2, 2, 3)))
     mask = tf.constant([[False, True, True, True, True], [True, True, False, True, False]])
@@ -107,5 +138,7 @@ def test_attending_is_scoring_weighing_and_pooling_with_the_same_gradients():
         return [loss, *tape.gradient(loss, [items, target])]
 
     expected = gradients(lambda: pool(weigh(dot_scores(items, target)), items))
-    for own, right in zip(gradients(lambda: attend(items, target, weigh)), expected, strict=True):
+    with back_end():
+        found = gradients(lambda: attend(items, target, weigh))
+    for own, right in zip(found, expected, strict=True):
         np.testing.assert_allclose(own, right, atol=1e-6)

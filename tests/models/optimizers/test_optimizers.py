@@ -75,16 +75,3 @@ def test_weight_decay_is_apart_from_the_gradient_and_from_the_learning_rate():
 def test_lazy_adam_decays_only_the_rows_of_the_batch():
     moved = _run("lazy_adam", [_sparse()], weight_decay=0.5)
     np.testing.assert_allclose(moved, _adam([DENSE], [[0, 2]], decay=0.5), rtol=1e-5)
-
-
-@pytest.mark.parametrize("name", ["adam", "lazy_adam"])
-def test_a_restored_optimizer_goes_on_as_if_nothing_had_happened(name, tmp_path):
-    expected = _run(name, [_sparse(), _sparse()])
-    variable, optimizer = tf.Variable(START), make_optimizer(name, 0.1)
-    optimizer.apply([(_sparse(), variable)])
-    saved = tf.train.Checkpoint(variable=variable, optimizer=optimizer).save(str(tmp_path / "checkpoint"))
-    variable, optimizer = tf.Variable(0 * START), make_optimizer(name, 0.1)
-    optimizer.build([variable])
-    tf.train.Checkpoint(variable=variable, optimizer=optimizer).restore(saved).assert_consumed()
-    optimizer.apply([(_sparse(), variable)])
-    np.testing.assert_array_equal(variable, expected)

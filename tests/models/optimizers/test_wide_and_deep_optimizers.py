@@ -107,7 +107,7 @@ def test_variables_have_any_shape(name: str, shape: tuple[int, ...]) -> None:
     assert moved.shape == shape and (moved < 0).all()
 
 
-@pytest.mark.parametrize("name", ["ftrl", "rmsprop"])
+@pytest.mark.parametrize("name", ["adam", "lazy_adam", "ftrl", "rmsprop"])
 def test_a_restored_optimizer_goes_on_as_if_nothing_had_happened(name: str, tmp_path: Any) -> None:
     start, gradients = np.ones((ROWS, WIDTH), "f"), _gradients(sparse=True)
     variable, optimizer = tf.Variable(start), make_optimizer(name, 0.05)

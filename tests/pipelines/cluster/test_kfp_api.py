@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import kfp_server_api
 import pytest
@@ -11,6 +12,7 @@ from kfp import Client
 
 from pipelines.cluster.connection import connect, server_version
 from pipelines.cluster.removal import delete
+from pipelines.cluster.versions import Version, ensure_version
 from tests.fakes.kfp_api import KfpApi
 from tests.pipelines.cluster.reconciling import IR
 
@@ -21,20 +23,23 @@ def client(url: str) -> Client:
 
 
 @pytest.fixture
-def version(client: Client, tmp_path: Path) -> tuple[str, str]:
-    """A pipeline's identifier and its version's, uploaded."""
-    (tmp_path / "p.yaml").write_text(IR)
-    pipeline = client.upload_pipeline(str(tmp_path / "p.yaml"), "books").pipeline_id
-    (found,) = client.list_pipeline_versions(pipeline).pipeline_versions
-    return pipeline, found.pipeline_version_id
+def version(client: Client) -> Version:
+    return ensure_version(client, IR)
 
 
-def start(client: Client, version: tuple[str, str], name: str) -> str:
+def start(client: Client, version: Version, name: str) -> str:
     experiment = client.create_experiment("e").experiment_id
-    return str(client.run_pipeline(experiment, name, pipeline_id=version[0], version_id=version[1]).run_id)
+    ids = {"pipeline_id": version.pipeline_id, "version_id": version.version_id}
+    return str(client.run_pipeline(experiment, name, **ids).run_id)
 
 
-def test_runs_are_listed_by_page_order_and_filter(api: KfpApi, client: Client, version: tuple[str, str]) -> None:
+def schedule(client: Client, version: Version) -> Any:
+    experiment = client.create_experiment("e").experiment_id
+    ids = {"pipeline_id": version.pipeline_id, "version_id": version.version_id}
+    return client.create_recurring_run(experiment, "nightly", cron_expression="0 0 2 * * *", **ids)
+
+
+def test_runs_are_listed_by_page_order_and_filter(api: KfpApi, client: Client, version: Version) -> None:
     api.page_limit = 2
     for name in ("b", "c", "a", "b2", "d"):
         start(client, version, name)
@@ -45,78 +50,45 @@ def test_runs_are_listed_by_page_order_and_filter(api: KfpApi, client: Client, v
         if not (token := page.next_page_token):
             break
     assert names == [["d", "c"], ["b2", "b"], ["a"]]
-    substring = json.dumps({"predicates": [{"operation": 9, "key": "display_name", "stringValue": "b"}]})
-    assert [run.display_name for run in client.list_runs(filter=substring).runs] == ["b", "b2"]
+    named = json.dumps({"predicates": [{"operation": "EQUALS", "key": "display_name", "stringValue": "b"}]})
+    assert [run.display_name for run in client.list_runs(filter=named).runs] == ["b"]
 
 
 def test_a_page_begins_where_the_last_ended_also_where_something_was_deleted(
-    api: KfpApi, client: Client, version: tuple[str, str]
+    api: KfpApi, client: Client, version: Version
 ) -> None:
     api.page_limit = 2
     runs = [start(client, version, name) for name in "abcd"]
     token = client.list_runs().next_page_token
-    client.delete_run(runs[0])
+    del api.runs[runs[0]]
     assert [run.display_name for run in client.list_runs(page_token=token).runs] == ["c", "d"]
 
 
-def test_a_run_that_is_terminated_ends_canceled(api: KfpApi, client: Client, version: tuple[str, str]) -> None:
-    api.states = ["RUNNING"]
-    run = start(client, version, "r")
-    client.terminate_run(run)
-    assert client.get_run(run).state == "CANCELED"
-
-
-def test_a_name_is_taken_once(api: KfpApi, client: Client, version: tuple[str, str], tmp_path: Path) -> None:
-    for again in (
-        lambda: client.upload_pipeline(str(tmp_path / "p.yaml"), "books"),
-        lambda: client.upload_pipeline_version(str(tmp_path / "p.yaml"), "books", pipeline_id=version[0]),
-    ):
-        with pytest.raises(kfp_server_api.ApiException) as error:
-            again()
-        assert error.value.status == 409
-
-
-def test_what_was_deleted_is_not_found(client: Client, version: tuple[str, str]) -> None:
-    client.delete_pipeline_version(*version)
-    client.delete_pipeline(version[0])
+def test_a_name_is_taken_once(client: Client, version: Version, tmp_path: Path) -> None:
+    (tmp_path / "p.yaml").write_text(IR)
     with pytest.raises(kfp_server_api.ApiException) as error:
-        client.get_pipeline(version[0])
-    assert error.value.status == 404
+        client.upload_pipeline_version(str(tmp_path / "p.yaml"), version.name, pipeline_id=version.pipeline_id)
+    assert error.value.status == 409
 
 
-def test_an_experiment_is_archived(client: Client) -> None:
-    experiment = client.create_experiment("e").experiment_id
-    client.archive_experiment(experiment)
-    assert client.get_experiment(experiment).storage_state == "ARCHIVED"
-
-
-def test_a_recurring_run_shows_its_state_late_and_its_mode_never(
-    api: KfpApi, client: Client, version: tuple[str, str]
-) -> None:
+def test_a_recurring_run_shows_its_state_late_and_its_mode_never(api: KfpApi, client: Client, version: Version) -> None:
     api.status_lag = 1
-    experiment = client.create_experiment("e").experiment_id
-    created = client.create_recurring_run(
-        experiment, "nightly", cron_expression="0 0 2 * * *", pipeline_id=version[0], version_id=version[1]
-    )
+    created = schedule(client, version)
     assert (created.status, created.mode) == ("STATUS_UNSPECIFIED", None)
-    assert client.get_recurring_run(created.recurring_run_id).status == "ENABLED"
+    assert client.list_recurring_runs().recurring_runs[0].status == "ENABLED"
     client.disable_recurring_run(created.recurring_run_id)
-    assert [client.get_recurring_run(created.recurring_run_id).status for _ in range(2)] == ["ENABLED", "DISABLED"]
+    listed = [client.list_recurring_runs().recurring_runs[0].status for _ in range(2)]
+    assert listed == ["ENABLED", "DISABLED"]
 
 
 @pytest.mark.parametrize(
     ("server", "killed"), [("2.5.0", True), ("2.15.2", True), ("unknown", True), ("2.16.0", False)]
 )
 def test_a_recurring_run_takes_its_runs_with_it_unless_the_server_can_leave_them(
-    api: KfpApi, client: Client, version: tuple[str, str], server: str, killed: bool
+    api: KfpApi, client: Client, version: Version, server: str, killed: bool
 ) -> None:
     api.version = server
-    experiment = client.create_experiment("e").experiment_id
-    for _ in range(2):
-        client.create_recurring_run(
-            experiment, "nightly", cron_expression="0 0 2 * * *", pipeline_id=version[0], version_id=version[1]
-        )
-    asked, not_asked = list(api.recurring)
+    asked, not_asked = (schedule(client, version).recurring_run_id for _ in range(2))
     runs = [api.fire(asked), api.fire(not_asked)]
     delete(client, asked, orphan=True)
     assert (runs[0] in api.killed) == killed

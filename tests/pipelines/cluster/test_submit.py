@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from kfp import Client
 
 from components.errors import KfrecError
 from pipelines.cli import main
@@ -17,9 +18,21 @@ from pipelines.defaults import Pipeline
 from tests.fakes.kfp_api import KfpApi
 
 
-def test_a_run_is_made_from_a_version_that_holds_the_compiled_pipeline(api: KfpApi, url: str, ir: str) -> None:
+@pytest.fixture
+def client(url: str) -> Client:
+    return connect(url)
+
+
+@pytest.fixture
+def run_id(client: Client, url: str, ir: str) -> str:
+    """A run of the training pipeline."""
+    return submit(client, url, Submission(ir, Pipeline(), {}), lambda line: None)
+
+
+def test_a_run_is_made_from_a_version_that_holds_the_compiled_pipeline(
+    api: KfpApi, url: str, client: Client, ir: str
+) -> None:
     told: list[str] = []
-    client = connect(url)
     run_id = submit(
         client,
         url,
@@ -38,15 +51,13 @@ def test_a_run_is_made_from_a_version_that_holds_the_compiled_pipeline(api: KfpA
     ]
 
 
-def test_what_is_known_is_not_uploaded_again(api: KfpApi, url: str, ir: str) -> None:
-    client = connect(url)
+def test_what_is_known_is_not_uploaded_again(api: KfpApi, url: str, client: Client, ir: str) -> None:
     for _ in range(2):
         submit(client, url, Submission(ir, Pipeline(), {}), lambda line: None)
     assert (len(api.pipelines), len(api.versions), len(api.runs), len(api.experiments)) == (1, 1, 2, 1)
 
 
-def test_a_version_is_found_on_any_page(api: KfpApi, url: str, ir: str) -> None:
-    client = connect(url)
+def test_a_version_is_found_on_any_page(api: KfpApi, client: Client, ir: str) -> None:
     first = ensure_version(client, ir)
     for number in range(7):
         ensure_version(client, ir + f"\n# {number}\n")
@@ -55,9 +66,8 @@ def test_a_version_is_found_on_any_page(api: KfpApi, url: str, ir: str) -> None:
     assert len(api.versions) == 8
 
 
-def test_an_upload_whose_answer_got_lost_is_found_the_next_time(api: KfpApi, url: str, ir: str) -> None:
+def test_an_upload_whose_answer_got_lost_is_found_the_next_time(api: KfpApi, client: Client, ir: str) -> None:
     api.lose_answer_of = ("POST", "upload_version")
-    client = connect(url)
     try:
         ensure_version(client, ir)
     except Exception:
@@ -65,26 +75,22 @@ def test_an_upload_whose_answer_got_lost_is_found_the_next_time(api: KfpApi, url
     assert len(api.versions) == 1
 
 
-def test_a_run_is_followed_to_its_end(api: KfpApi, url: str, ir: str) -> None:
-    client, told = connect(url), list[str]()
-    run_id = submit(client, url, Submission(ir, Pipeline(), {}), lambda line: None)
+def test_a_run_is_followed_to_its_end(api: KfpApi, url: str, client: Client, run_id: str) -> None:
+    told: list[str] = []
     assert follow(client, url, run_id, timeout=10, pause=0.01, tell=told.append) == 0
     assert told == ["download: pending", "train: pending", "download: succeeded", "train: running", "train: succeeded",
                     "run succeeded"]  # fmt: skip
 
 
-def test_a_run_that_fails_names_the_step(api: KfpApi, url: str, ir: str) -> None:
+def test_a_run_that_fails_names_the_step(api: KfpApi, url: str, client: Client, run_id: str) -> None:
     api.states = ["RUNNING", "FAILED"]
-    client, told = connect(url), list[str]()
-    run_id = submit(client, url, Submission(ir, Pipeline(), {}), lambda line: None)
+    told: list[str] = []
     assert follow(client, url, run_id, timeout=10, pause=0.01, tell=told.append) == 1
     assert told[-1] == "run failed in train: a step failed"
 
 
-def test_a_run_that_takes_too_long_is_left_running(api: KfpApi, url: str, ir: str) -> None:
+def test_a_run_that_takes_too_long_is_left_running(api: KfpApi, url: str, client: Client, run_id: str) -> None:
     api.states = ["RUNNING"]
-    client = connect(url)
-    run_id = submit(client, url, Submission(ir, Pipeline(), {}), lambda line: None)
     with pytest.raises(KfrecError, match="has not ended after 0 s; it continues at"):
         follow(client, url, run_id, timeout=0, pause=0.01, tell=lambda line: None)
 
@@ -166,18 +172,17 @@ def test_runs_are_made_in_the_users_namespace(api: KfpApi, url: str) -> None:
     assert experiment["namespace"] == "ann" and run["experiment_id"] == experiment["experiment_id"]
 
 
-def test_a_server_that_fails_for_a_while_does_not_end_the_waiting(api: KfpApi, url: str, ir: str) -> None:
-    client, told = connect(url), list[str]()
-    run_id = submit(client, url, Submission(ir, Pipeline(), {}), lambda line: None)
+def test_a_server_that_fails_for_a_while_does_not_end_the_waiting(
+    api: KfpApi, url: str, client: Client, run_id: str
+) -> None:
+    told: list[str] = []
     api.answers = [503, 500]
     api.lose_answer_of = ("GET", run_id)
     assert follow(client, url, run_id, timeout=10, pause=0.01, tell=told.append) == 0
     assert told[-1] == "run succeeded"
 
 
-def test_a_server_that_fails_for_long_ends_the_waiting(api: KfpApi, url: str, ir: str) -> None:
-    client = connect(url)
-    run_id = submit(client, url, Submission(ir, Pipeline(), {}), lambda line: None)
+def test_a_server_that_fails_for_long_ends_the_waiting(api: KfpApi, url: str, client: Client, run_id: str) -> None:
     api.answers = [503] * 100
     with pytest.raises(KfrecError, match="answered 503"):
         follow(client, url, run_id, timeout=10, pause=0.01, patience=0.05, tell=lambda line: None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,12 @@ import pyarrow.parquet as pq
 
 from components.artifacts import adopt
 from components.datasets.criteo.columns import CATEGORICAL, LABEL, NUMERICAL
-from components.preprocess.step import run
-from components.steps.catalog import STEPS
-from components.steps.parameter import build
+from tests.preprocess import running
 
 Line = list[str]
+
+preprocess = partial(running.preprocess, dataset="criteo")
+error_of = partial(running.error_of, dataset="criteo")
 
 
 def random_lines(rows: int, seed: int = 0, values: int = 12) -> list[Line]:
@@ -45,12 +47,6 @@ def raw_folder(folder: Path, **days: Sequence[Line] | str) -> Path:
     if days:
         adopt(folder)
     return folder
-
-
-def preprocess(raw: Path, output: Path, **parameters: Any) -> Mapping[str, int]:
-    """Runs the step in this process."""
-    chosen = {"dataset": "criteo", "workers": 1} | parameters
-    return run(build(STEPS["preprocess"].parameters(chosen), chosen), raw=raw, parquet=output)
 
 
 def vocabulary(output: Path, name: str) -> dict[str, int]:

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from components.artifacts import adopt
-from components.errors import KfrecError
-from tests.preprocess.criteo.raw import preprocess, random_lines, raw_folder, text_of
+from tests.preprocess.criteo.raw import error_of, preprocess, random_lines, raw_folder, text_of
 from tests.preprocess.raw import samples
 
 LINES = random_lines(50)
@@ -48,15 +46,6 @@ def test_a_malformed_line_is_quarantined_with_its_number_and_reason(tmp_path: Pa
     assert (counts["impressions"], counts["malformed_lines"]) == (50, 1)
     preprocess(raw_folder(tmp_path / "clean", train=LINES), tmp_path / "expected")
     assert samples(tmp_path / "out", "train") == samples(tmp_path / "expected", "train")
-
-
-def error_of(raw: Path, output: Path, **parameters: object) -> str:
-    adopt(raw)
-    with pytest.raises(KfrecError) as caught:
-        preprocess(raw, output, **parameters)
-    assert "\n" not in str(caught.value)
-    assert not output.exists()
-    return str(caught.value)
 
 
 def test_too_many_malformed_lines_name_the_file_the_count_and_the_first(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import pyarrow.parquet as pq
 import yaml
 
 from components.artifacts import adopt
-from components.preprocess.step import run
-from components.steps.catalog import STEPS
-from components.steps.parameter import build
+from tests.preprocess import running
+
+preprocess = partial(running.preprocess, dataset="tabular")
 
 CSV = """\
 bought,price,city,tags,month
@@ -46,12 +47,6 @@ def raw_folder(folder: Path, tables: Mapping[str, str | bytes | pa.Table], schem
     (folder / "schema.yaml").write_text(schema if isinstance(schema, str) else yaml.safe_dump(dict(schema)))
     adopt(folder)
     return folder
-
-
-def preprocess(raw: Path, output: Path, **parameters: Any) -> Mapping[str, int]:
-    """Runs the step in this process."""
-    values = {"dataset": "tabular", "workers": 1, **parameters}
-    return run(build(STEPS["preprocess"].parameters(values), values), raw=raw, parquet=output)
 
 
 def made(folder: Path, tables: Mapping[str, Any] | str = CSV, schema: Any = SCHEMA, **parameters: Any) -> Path:

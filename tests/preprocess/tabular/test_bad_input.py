@@ -14,20 +14,14 @@ import pytest
 
 from components.artifacts import adopt
 from components.errors import KfrecError
+from tests.preprocess import running
 from tests.preprocess.tabular.tables import CSV, SCHEMA, made, preprocess, raw_folder, with_columns
 
 
 def error_of(folder: Path, tables: Any = CSV, schema: Any = SCHEMA, **parameters: Any) -> str:
-    """The one line, beside an output of before."""
     tables = {"table.csv": tables} if isinstance(tables, str | bytes) else tables
     raw = raw_folder(folder / "raw", tables, schema)
-    with pytest.raises(KfrecError) as caught:
-        preprocess(raw, folder / "parquet", **parameters)
-    message = str(caught.value)
-    assert "\n" not in message
-    assert not (folder / "parquet").exists()
-    assert not [path for path in folder.iterdir() if path.name.startswith(".")], "something was left behind"
-    return message
+    return running.error_of(raw, folder / "parquet", dataset="tabular", **parameters)
 
 
 def _schema(**changed: Any) -> dict[str, Any]:
@@ -113,10 +107,6 @@ def test_a_wrong_schema_is_one_line(tmp_path: Path, name: str) -> None:
 
 
 LONG = "bought,price,city,tags,month\n" + "1,1.5,Rome,a,1\n0,2,Rome,b,1\n1,1,Rome,a,3\n0,2,Rome,b,3\n" * 50
-
-
-def _damaged(change: Callable[[str], str]) -> bytes:
-    return change(LONG).encode()
 
 
 TABLES: dict[str, tuple[dict[str, Any], str]] = {

@@ -16,15 +16,7 @@ from components.steps.catalog import TrainParameters
 from components.train.loop.data import TrainingData, open_data
 from components.train.loop.ranks import Alone, Ranks
 from tests.train.dataset import samples, write_dataset
-
-
-class OneOfTwo(Alone):
-    """One of two ranks, as the reader sees it."""
-
-    size = 2
-
-    def __init__(self, rank: int) -> None:
-        self.rank = rank
+from tests.train.loop.building import OneOfTwo
 
 
 def opened(folder: Path, ranks: Ranks | None = None, **given: Any) -> TrainingData:

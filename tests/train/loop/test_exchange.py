@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 import pytest
 import tensorflow as tf
 
@@ -13,18 +11,9 @@ from components.steps.parameter import build
 from components.train.loop.exchange import is_whole, sent_as_rows, sent_whole, touched_rows
 from components.train.loop.ranks import Alone
 from tests.train.loop import sharded
+from tests.train.loop.building import OneOfTwo
 
-T = TypeVar("T")
 BOOKS, HUGE, SMALL, DENSE = (1_317_340, 16), (10_000_000, 128), (2_331, 16), (100, 36)
-
-
-class OfTwo(Alone):
-    """One of two ranks, which are alike."""
-
-    size = 2
-
-    def gather(self, value: T) -> list[T]:
-        return [value, value]
 
 
 @pytest.mark.parametrize(
@@ -80,8 +69,8 @@ def test_rows_of_a_batch_are_counted_once_and_only_of_tables() -> None:
 
 @pytest.mark.parametrize(("optimizer", "expected"), [("adam", "whole"), ("lazy_adam", "rows")])
 def test_the_optimizer_decides_where_bytes_do_not(optimizer: str, expected: str) -> None:
-    model = sharded.built(OfTwo(), {})
-    step, _, _ = sharded.training(model, OfTwo(), optimizer)
+    model = sharded.built(OneOfTwo(), {})
+    step, _, _ = sharded.training(model, OneOfTwo(), optimizer)
     chosen = step.choose_exchange({name: tf.constant(values) for name, values in sharded.batch(0).items()})
     assert len(chosen) == 4 and set(chosen.values()) == {expected}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,23 +20,14 @@ from components.steps.parameter import build, bytes_of
 from components.train.loop.ranks import Alone
 from components.train.loop.tables import build_placed, surveyed, table_memory
 from tests.train.dataset import CATEGORIES, ITEMS, USERS, specification
+from tests.train.loop.building import OneOfTwo
 
-T = TypeVar("T")
 ROWS = USERS + ITEMS + CATEGORIES + 3
-
-
-class Second(Alone):
-    """The second of two ranks, which are alike."""
-
-    rank, size, local_size = 1, 2, 2
-
-    def gather(self, value: T) -> list[T]:
-        return [value, value]
 
 
 def placed(folder: Path, ranks: Alone | None = None, **given: Any) -> Model:
     parameters: Any = build(worker_parameters("din"), {"model_type": "din", "embedding_dim": 4, **given})
-    ranks = ranks or Second()
+    ranks = ranks or OneOfTwo(1)
     memory = table_memory(parameters, ranks)
     return build_placed(registry.model("din"), parameters, specification(folder), ranks, 1, memory)
 

@@ -10,17 +10,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components import registry
-from components.models import build_model
-from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import worker_parameters
 from components.steps.parameter import build
-from components.tasks.binary.streaming import BinaryMetrics
-from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone, Ranks
 from components.train.loop.training_step import TrainingStep
 from components.train.loop.transfer import Shared, Transfer
 from tests.train.dataset import LONG, samples, specification
+from tests.train.loop.building import build_step
 
 
 class Second(Alone):
@@ -56,19 +52,7 @@ def make_step(
     """A step of a small model, of the one that is traced soonest where it does not matter which one it is."""
     settings = {"model_type": model_type, "embedding_dim": "4", "lr": "0", **given}
     parameters: Any = build(worker_parameters(model_type), settings)
-    spec = specification(tmp_path)
-    model = build_model(parameters, spec, seed=1)
-    optimizer = Optimizers(registry.model(model_type).optimizers(parameters, model, 1), model.trainable_variables)
-    shapes: dict[str, list[int | None]] = {
-        name: [None] if f.length is None else [None, f.length] for name, f in spec.features.items()
-    }
-    signature = {name: tf.TensorSpec(shape, tf.int32, name=name) for name, shape in shapes.items()}
-    metrics, scale = BinaryMetrics(with_loss=False), LossScale(False)
-    handed = way(signature)
-    return TrainingStep(
-        model, optimizer, ranks, metrics, scale, handed.signature, "label", parameters.xla, rows=rows,
-        unpack=handed.features,
-    )  # fmt: skip
+    return build_step(parameters, specification(tmp_path), ranks=ranks, rows=rows, way=way)
 
 
 def batch_of(rows: int, seed: int = 3) -> dict[str, tf.Tensor]:

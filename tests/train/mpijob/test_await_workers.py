@@ -14,6 +14,7 @@ import pytest
 
 from components.train.mpijob import await_workers
 from components.train.mpijob.await_workers import await_hosts, hosts_in
+from tests.fakes.handler import free_port
 
 Listen = Callable[[bytes], int]
 
@@ -42,11 +43,6 @@ def listen() -> Iterator[Listen]:
     yield start
     for server in servers:
         server.close()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
 
 
 def test_the_hosts_are_those_of_the_host_file(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 import os
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -41,12 +42,26 @@ MPIRUN = ["mpirun", "-np", "4", "--bind-to", "none", "--tag-output", "-x", "PATH
 ARGUMENTS = ["--dataset_dir=gs://b/d", "--results_dir=gs://b/m"]
 
 
+def pod_template(container: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A pod with what launcher and workers have in common, and what is its own."""
+    common = {"image": IMAGE, "imagePullPolicy": "IfNotPresent", "securityContext": SECURITY, "env": ENVIRONMENT}
+    return {
+        "metadata": {"labels": LABELS, "annotations": {"sidecar.istio.io/inject": "false"}},
+        "spec": {
+            "serviceAccountName": "kfrec-worker",
+            "automountServiceAccountToken": False,
+            "securityContext": POD_SECURITY,
+            "containers": [common | container],
+            **spec,
+        },
+    }
+
+
 def test_the_whole_job_of_four_ranks_on_two_nodes() -> None:
     parameters = LaunchParameters(workers=4, workers_per_pod=2, deadline=3600, restarts=1)
     job = mpijob("j", 1, "ns", parameters, JobSettings(), ARGUMENTS, Owner("run-1", "u-1"))
     digest = job["metadata"]["annotations"].pop("kfrec.io/spec-digest")
     assert len(digest) == 16
-    pod = {"labels": LABELS, "annotations": {"sidecar.istio.io/inject": "false"}}
     assert job == {
         "apiVersion": "kubeflow.org/v2beta1",
         "kind": "MPIJob",
@@ -75,72 +90,41 @@ def test_the_whole_job_of_four_ranks_on_two_nodes() -> None:
                 "Launcher": {
                     "replicas": 1,
                     "restartPolicy": "Never",
-                    "template": {
-                        "metadata": pod,
-                        "spec": {
-                            "serviceAccountName": "kfrec-worker",
-                            "automountServiceAccountToken": False,
-                            "securityContext": POD_SECURITY,
-                            "containers": [
-                                {
-                                    "name": "launcher",
-                                    "image": IMAGE,
-                                    "imagePullPolicy": "IfNotPresent",
-                                    "securityContext": SECURITY,
-                                    "command": [*WAIT, *MPIRUN, "python", "-m", "components.train.worker", *ARGUMENTS],
-                                    "env": ENVIRONMENT,
-                                    "resources": {
-                                        "requests": {"cpu": "1", "memory": "2Gi"},
-                                        "limits": {"memory": "2Gi"},
-                                    },
-                                    "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
-                                }
-                            ],
-                            "volumes": [{"name": "tmp", "emptyDir": {}}],
+                    "template": pod_template(
+                        {
+                            "name": "launcher",
+                            "command": [*WAIT, *MPIRUN, "python", "-m", "components.train.worker", *ARGUMENTS],
+                            "resources": {"requests": {"cpu": "1", "memory": "2Gi"}, "limits": {"memory": "2Gi"}},
+                            "volumeMounts": [{"name": "tmp", "mountPath": "/tmp"}],
                         },
-                    },
+                        volumes=[{"name": "tmp", "emptyDir": {}}],
+                    ),
                 },
                 "Worker": {
                     "replicas": 2,
                     "restartPolicy": "Never",
-                    "template": {
-                        "metadata": pod,
-                        "spec": {
-                            "serviceAccountName": "kfrec-worker",
-                            "automountServiceAccountToken": False,
-                            "securityContext": POD_SECURITY,
-                            "containers": [
-                                {
-                                    "name": "worker",
-                                    "image": IMAGE,
-                                    "imagePullPolicy": "IfNotPresent",
-                                    "securityContext": SECURITY,
-                                    "command": ["/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"],
-                                    "env": ENVIRONMENT,
-                                    "readinessProbe": {
-                                        "tcpSocket": {"port": 2222},
-                                        "periodSeconds": 2,
-                                        "timeoutSeconds": 2,
-                                    },
-                                    "resources": {
-                                        "requests": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "2"},
-                                        "limits": {"memory": "32Gi", "nvidia.com/gpu": "2"},
-                                    },
-                                    "volumeMounts": [
-                                        {"name": "shared-memory", "mountPath": "/dev/shm"},
-                                        {"name": "stage", "mountPath": "/stage"},
-                                        {"name": "tmp", "mountPath": "/tmp"},
-                                    ],
-                                }
+                    "template": pod_template(
+                        {
+                            "name": "worker",
+                            "command": ["/usr/sbin/sshd", "-De", "-f", "/home/mpiuser/.sshd_config"],
+                            "readinessProbe": {"tcpSocket": {"port": 2222}, "periodSeconds": 2, "timeoutSeconds": 2},
+                            "resources": {
+                                "requests": {"cpu": "8", "memory": "32Gi", "nvidia.com/gpu": "2"},
+                                "limits": {"memory": "32Gi", "nvidia.com/gpu": "2"},
+                            },
+                            "volumeMounts": [
+                                {"name": "shared-memory", "mountPath": "/dev/shm"},
+                                {"name": "stage", "mountPath": "/stage"},
+                                {"name": "tmp", "mountPath": "/tmp"},
                             ],
-                            "volumes": [
-                                {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}},
-                                {"name": "stage", "emptyDir": {"sizeLimit": "200Gi"}},
-                                {"name": "tmp", "emptyDir": {}},
-                            ],
-                            "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
                         },
-                    },
+                        volumes=[
+                            {"name": "shared-memory", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}},
+                            {"name": "stage", "emptyDir": {"sizeLimit": "200Gi"}},
+                            {"name": "tmp", "emptyDir": {}},
+                        ],
+                        tolerations=[{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+                    ),
                 },
             },
         },

@@ -73,13 +73,6 @@ def test_a_job_runs_and_its_first_rank_is_heard(place: Make) -> None:
     assert here.operator.tries == 1
 
 
-def test_a_worker_that_reports_bad_input_is_the_error(place: Make) -> None:
-    event = '{"kfrec": "error", "step": "train", "message": "/data/x: broken; repair it"}'
-    here = place(python(f"print('[1,0]<stdout>:' + {event!r}); sys.exit(2)"))
-    with pytest.raises(KfrecError, match=r"^/data/x: broken; repair it$"):
-        here.run(restarts=0)
-
-
 def test_only_the_verbs_of_the_role_are_used(place: Make) -> None:
     here = place(slowly(1.5))
     here.run()
@@ -450,16 +443,6 @@ def test_a_quota_that_refuses_pods_is_told(place: Make) -> None:
     assert joined() is None
 
 
-def test_a_job_without_a_node_is_told(place: Make) -> None:
-    here = place(python("print('[1,0]<stdout>:trained')"))
-    here.operator.unschedulable = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
-    joined = in_background(here.run)
-    told = f"{NAME}-worker-0 has no node: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
-    wait_for(lambda: told in here.told)
-    here.operator.unschedulable = ""
-    assert joined() is None
-
-
 def test_a_wrong_image_ends_the_job_in_one_line(place: Make) -> None:
     here = place(slowly(30))
     here.operator.image_trouble = 'Back-off pulling image "kfrec-train:none"'
@@ -484,11 +467,12 @@ def test_a_deadline_that_the_operator_does_not_enforce_is_enforced_here(place: M
     assert here.api.live_jobs() == []
 
 
-def test_the_deadline_does_not_count_while_the_workers_have_no_node(place: Make) -> None:
+def test_a_job_without_a_node_is_told_and_its_deadline_does_not_count(place: Make) -> None:
     here = place(python("print('[1,0]<stdout>:trained')"))
-    here.operator.unschedulable = "no node"
+    here.operator.unschedulable = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
     joined = in_background(lambda: here.run(deadline=1))
-    wait_for(lambda: any("has no node" in line for line in here.told))
+    told = f"{NAME}-worker-0 has no node: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
+    wait_for(lambda: told in here.told)
     time.sleep(3)
     here.operator.unschedulable = ""
     assert joined() is None

@@ -8,28 +8,7 @@ from components.models.layers.recurrence import GatedRecurrence
 from components.models.layers.weights import Weights
 from components.models.ops.choice import host_back_end
 from components.models.ops.host import gated
-
-CALL = "PyFuncStateless"
-
-
-def _results(layer: GatedRecurrence, inputs: tf.Tensor, attention: tf.Tensor | None, allowed: bool) -> list[np.ndarray]:
-    """All states or, with attention, the last one, and the gradients of everything they come from."""
-    given = [inputs] if attention is None else [inputs, attention]
-
-    def compute() -> list[tf.Tensor]:
-        with host_back_end(allowed), tf.GradientTape() as tape:
-            tape.watch(given)
-            states = layer.states(*given) if attention is None else layer.last_state(*given)
-            weights = tf.cos(tf.cast(tf.reshape(tf.range(tf.size(states)), tf.shape(states)), tf.float32))
-            loss = tf.reduce_sum(states**2 * weights)
-        sources = [*given, *layer.trainable_variables]
-        return [states, *tape.gradient(loss, sources, unconnected_gradients="zero")]
-
-    if not allowed:  # TensorFlow's own operations are traced and optimised for longer than they compute
-        return [result.numpy() for result in compute()]
-    traced = tf.function(compute, autograph=False)
-    assert CALL in {node.type for node in traced.get_concrete_function().graph.get_operations()}
-    return [result.numpy() for result in traced()]
+from tests.models.ops.host.agreement import assert_agreement
 
 
 @pytest.mark.parametrize("attended", [False, True])
@@ -45,10 +24,11 @@ def test_states_and_gradients_are_those_of_tensorflow(
     layer.candidate_bias.assign(random.normal(size=units).astype("f"))
     given = tf.constant(random.normal(size=(steps, samples, inputs)).astype("f"))
     attention = tf.constant(random.random((steps, samples)).astype("f")) if attended else None
-    expected, own = (_results(layer, given, attention, allowed) for allowed in (False, True))
-    for right, mine in zip(expected, own, strict=True):
-        assert mine.shape == right.shape
-        np.testing.assert_allclose(mine, right, atol=1e-5 * max(np.abs(right).max(initial=0), 1))
+    if attention is None:
+        assert_agreement(lambda: layer.states(given), [given, *layer.trainable_variables])
+    else:
+        sources = [given, attention, *layer.trainable_variables]
+        assert_agreement(lambda: layer.last_state(given, attention), sources)
 
 
 def test_nan_is_not_lost():

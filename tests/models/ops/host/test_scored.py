@@ -1,6 +1,7 @@
 """The kernels against TensorFlow's operations, which tests/models/layers compares with the formula."""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,38 +12,21 @@ from components.models.layers.next_item import NextItemNetwork
 from components.models.layers.weights import Weights
 from components.models.ops.choice import host_back_end
 from components.models.ops.host import host, scored
-
-CALL = "PyFuncStateless"
+from tests.models.ops.host.agreement import CALL, assert_agreement, assert_same_bits, operations, results
 
 
 def _normal(*shape: int) -> tf.Tensor:
     return tf.constant(np.random.default_rng(len(shape)).normal(size=shape).astype("f"))
 
 
-def _results(layer: tf.Module, given: list[tf.Tensor], allowed: bool) -> list[np.ndarray]:
-    """Scores, and the gradients of everything they come from."""
-
-    @tf.function(autograph=False)
-    def compute() -> list[tf.Tensor]:
-        with host_back_end(allowed), tf.GradientTape() as tape:
-            tape.watch(given)
-            scores = layer(*given)
-            weights = tf.cos(tf.cast(tf.reshape(tf.range(tf.size(scores)), tf.shape(scores)), tf.float32))
-            loss = tf.reduce_sum(scores * weights)
-        return [scores, *tape.gradient(loss, [*given, *layer.trainable_variables], unconnected_gradients="zero")]
-
-    operations = {node.type for node in compute.get_concrete_function().graph.get_operations()}
-    assert (CALL in operations) == allowed
-    return [result.numpy() for result in compute()]
+def _sources(layer: tf.Module, given: list[tf.Tensor]) -> list[Any]:
+    return [*given, *layer.trainable_variables]
 
 
-def _agree(layer: tf.Module, given: list[tf.Tensor]) -> None:
+def _assert_agreement(layer: tf.Module, given: list[tf.Tensor]) -> None:
     for variable in layer.trainable_variables:
         variable.assign(variable + 0.1)  # biases are not 0
-    expected, own = (_results(layer, given, allowed) for allowed in (False, True))
-    for right, mine in zip(expected, own, strict=True):
-        assert mine.shape == right.shape
-        np.testing.assert_allclose(mine, right, atol=1e-5 * max(np.abs(right).max(initial=0), 1))
+    assert_agreement(lambda: layer(*given), _sources(layer, given))
 
 
 @pytest.fixture(params=[1, 3])
@@ -53,7 +37,7 @@ def threads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize(("steps", "samples", "width"), [(10, 130, 96), (3, 64, 16), (1, 2, 32), (2, 300, 48)])
 def test_the_attention_unit_is_that_of_tensorflow(steps: int, samples: int, width: int):
-    _agree(ActivationUnit(Weights(1), width), [_normal(steps, samples, width), _normal(samples, width)])
+    _assert_agreement(ActivationUnit(Weights(1), width), [_normal(steps, samples, width), _normal(samples, width)])
 
 
 @pytest.mark.usefixtures("threads")
@@ -67,23 +51,20 @@ def test_the_network_of_the_next_item_is_that_of_tensorflow(
     steps: int, samples: int, state: int, item: int, hidden: tuple[int, int], kinds: int
 ):
     network = NextItemNetwork(Weights(1), state, item, hidden)
-    _agree(network, [_normal(steps + 1, samples, state), _normal(kinds, steps, samples, item)])
+    _assert_agreement(network, [_normal(steps + 1, samples, state), _normal(kinds, steps, samples, item)])
 
 
 def test_the_same_batch_gives_the_same_bits(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host, "threads", lambda: 3)
     unit, given = ActivationUnit(Weights(1), 32), [_normal(4, 2000, 32), _normal(2000, 32)]
-    first = _results(unit, given, True)
-    for _ in range(5):
-        for one, other in zip(first, _results(unit, given, True), strict=True):
-            np.testing.assert_array_equal(one, other)
+    assert_same_bits(lambda: unit(*given), _sources(unit, given))
 
 
 def test_nan_is_not_lost():
     items = np.zeros((2, 3, 16), "f")
     items[0, 1, 4] = np.nan
-    unit = ActivationUnit(Weights(1), 16)
-    scores, of_items, *_ = _results(unit, [tf.constant(items), tf.zeros([3, 16])], True)
+    unit, given = ActivationUnit(Weights(1), 16), [tf.constant(items), tf.zeros([3, 16])]
+    scores, of_items, *_ = results(lambda: unit(*given), _sources(unit, given))
     assert np.isnan(scores[0, 1]) and np.isfinite(scores).sum() == 5
     assert np.isnan(of_items[0, 1]).all() and np.isfinite(of_items[:, ::2]).all()
 
@@ -102,9 +83,8 @@ def test_what_does_not_fit_is_left_to_tensorflow(make: Callable):
     expected = layer(*given)
     with host_back_end():
         scores = tf.function(layer, autograph=False)
-        graph = scores.get_concrete_function(*given).graph
+        assert CALL not in operations(scores, *given)
         np.testing.assert_allclose(scores(*given), expected, rtol=1e-6)
-    assert CALL not in {node.type for node in graph.get_operations()}
 
 
 def test_mixed_precision_is_left_to_tensorflow():

@@ -6,43 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components import registry
 from components.feature_spec import FeatureSpec
 from components.models import build_model
 from components.models.ops.choice import host_back_end
-from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import TrainParameters
-from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop import training_step
-from components.train.loop.loss_scale import LossScale
-from components.train.loop.ranks import Alone
 from components.train.loop.training_step import TrainingStep
-
-CALL = "PyFuncStateless"
-
-
-def _step(parameters: TrainParameters, spec: FeatureSpec) -> TrainingStep:
-    model = build_model(parameters, spec, seed=1)
-    groups = registry.model(parameters.model_type).optimizers(parameters, model, 1)
-    optimizer = Optimizers(groups, model.trainable_variables)
-    signature = {
-        name: tf.TensorSpec(
-            (None,) if feature.length is None else (None, feature.length),
-            tf.float32 if feature.is_float else tf.int32,
-            name=name,
-        )
-        for name, feature in spec.features.items()
-    }
-    return TrainingStep(
-        model,
-        optimizer,
-        Alone(),
-        BinaryMetrics(with_loss=False),
-        LossScale(parameters.amp),
-        signature,
-        "label",
-        parameters.xla,
-    )
+from tests.models.ops.host.agreement import CALL, operations
+from tests.train.loop.building import build_step
 
 
 def _operations(step: TrainingStep) -> list[str]:
@@ -71,11 +42,11 @@ def test_the_losses_are_those_of_tensorflow(
     monkeypatch: pytest.MonkeyPatch,
 ):
     chosen = parameters(model_type, embedding_dim=16, optimizer=optimizer)
-    step = _step(chosen, spec)
+    step = build_step(chosen, spec)
     assert CALL in _operations(step)
     with monkeypatch.context() as without:
         without.setattr(training_step, "training_back_end", lambda compiled=False: host_back_end(False))
-        plain = _step(chosen, spec)
+        plain = build_step(chosen, spec)
         assert CALL not in _operations(plain)
         expected = _losses(plain, make_batch)
     np.testing.assert_allclose(_losses(step, make_batch), expected, rtol=1e-5)
@@ -85,5 +56,4 @@ def test_scoring_calls_no_kernels(parameters: Callable[..., TrainParameters], sp
     model = build_model(parameters("sim", embedding_dim=16), spec, seed=1)
     features, _ = make_batch(3)
     serve = tf.function(lambda given: model.logits(given, training=False), autograph=False)
-    graph = serve.get_concrete_function({name: tf.constant(values) for name, values in features.items()}).graph
-    assert CALL not in {operation.type for operation in graph.get_operations()}
+    assert CALL not in operations(serve, {name: tf.constant(values) for name, values in features.items()})
