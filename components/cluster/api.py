@@ -93,13 +93,13 @@ class Cluster:
         kind: of the objects.
         namespace: of the objects and their pods.
         patience: retry budget.
-        tell: called with a line for the user.
+        echo: called with a line for the user.
     """
 
     kind: Kind
     namespace: str
     patience: Patience = field(default_factory=Patience)
-    tell: Callable[[str], None] = print
+    echo: Callable[[str], None] = print
 
     def __post_init__(self) -> None:
         api = impatient_client()
@@ -153,7 +153,7 @@ class Cluster:
                 self.delete(name, longest)
                 raise
         except (Refused, KfrecError) as error:
-            self.tell(
+            self.echo(
                 f"{self.kind.name} {name} could not be deleted ({error}); delete it with "
                 f"kubectl -n {self.namespace} delete {self.kind.name.lower()} {name}"
             )
@@ -277,7 +277,7 @@ class Cluster:
             try:
                 answer = request(*given, _request_timeout=_TIMEOUT, **options)
                 if reported:
-                    self.tell("the Kubernetes API answers again")
+                    self.echo("the Kubernetes API answers again")
                 return answer
             except ApiException as error:
                 if error.status not in _BUSY or _over_quota(error):
@@ -292,7 +292,7 @@ class Cluster:
                     "created may still run: run the step again to find it"
                 )
             if not reported and away > 2 * self.patience.first_wait:
-                self.tell(f"the Kubernetes API at {self._host} {reason}; waiting for it")
+                self.echo(f"the Kubernetes API at {self._host} {reason}; waiting for it")
                 reported = True
             time.sleep(wait)
             wait = min(2 * wait, self.patience.longest_wait)

@@ -48,12 +48,12 @@ def exit_of(pod: Json) -> str:
     return ""
 
 
-def diagnosed(what: str, question: Callable[[], T], say: Callable[[str], None]) -> T | None:
+def diagnosed(what: str, question: Callable[[], T], echo: Callable[[str], None]) -> T | None:
     """The result of a diagnostic request, or None if it fails: a failed diagnosis must not end a step."""
     try:
         return question()
     except Exception as error:  # a diagnosis may fail in any way
-        say(f"cannot see {what} ({error}); continuing without it")
+        echo(f"cannot see {what} ({error}); continuing without it")
         return None
 
 

@@ -67,16 +67,16 @@ class _Lines:
         if self._steady_from is None:
             self._steady_from = now, self.n
         if now - self._told >= _LOG_SECONDS:
-            self._tell(*self._steady_from)
+            self._write_rate(*self._steady_from)
 
     def close(self) -> None:
         if self.n == self._shown:
             return
         # A job of one update has only the rate that includes its start-up.
         first = self._steady_from
-        self._tell(*(first if first and first[1] < self.n else (self._began, 0.0)))
+        self._write_rate(*(first if first and first[1] < self.n else (self._began, 0.0)))
 
-    def _tell(self, began: float, initial: float) -> None:
+    def _write_rate(self, began: float, initial: float) -> None:
         """Prints a line with the rate since ``began``, at which ``initial`` units were done."""
         self._told, self._shown = time.monotonic(), self.n
         elapsed = self._told - began

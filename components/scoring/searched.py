@@ -94,7 +94,7 @@ def search_examples(spec: FeatureSpec, model: ExportedModel, lookups: Mapping[st
     rows = np.flatnonzero((batch[label] > 0) & (weights > 0).any(1))
     if not len(rows):
         return None
-    return _Reading(spec, batch, weights, *channels).tell(rows)
+    return _Reading(spec, batch, weights, *channels).summary(rows)
 
 
 class _Reading:
@@ -118,7 +118,7 @@ class _Reading:
             ids = np.union1d(*(each.ravel() for each in self._categories))
             self._names = names_of(spec, target[1], ids)
 
-    def tell(self, rows: np.ndarray) -> Searched:
+    def summary(self, rows: np.ndarray) -> Searched:
         """The search results in these samples."""
         counts = (self._weights[rows] >= 0).sum(1)
         longest = rows[np.argsort(-counts, kind="stable")]

@@ -84,7 +84,7 @@ class KeptRun:
                 if not is_of_the_store(error):
                     raise
                 self._answers = False
-                _say(unusable(self._run.client.tracking_uri, error))
+                _warn(unusable(self._run.client.tracking_uri, error))
         if what == "log_artifact":
             given["path"] = Path(given["path"]).name  # relative to the model's folder, which may move
         self._kept.append({"do": what, "given": given})
@@ -127,7 +127,7 @@ def kept_run(experiment: str, run_id: str, title: str, model: Path, uri: str = "
     try:
         opened = open_run(**which)
     except Unreachable as error:
-        _say(error)
+        _warn(error)
     run = KeptRun(opened, which)
     try:
         yield run
@@ -185,7 +185,7 @@ def deliver_kept(model: Artifact) -> None:
     print("MLflow has got what the training could not log while it was away", flush=True)
 
 
-def _say(error: KfrecError) -> None:
+def _warn(error: KfrecError) -> None:
     print(f"{error}; the training continues, and the next step logs what it measures", file=sys.stderr, flush=True)
 
 

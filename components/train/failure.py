@@ -20,13 +20,13 @@ NOTE = "_failed.json"
 
 
 @contextmanager
-def failing_once(uri: str, run_id: str, say: Callable[[str], None]) -> Iterator[None]:
+def failing_once(uri: str, run_id: str, echo: Callable[[str], None]) -> Iterator[None]:
     """Runs a training whose final failure ends all retries of its step.
 
     Args:
         uri: of the training's output.
         run_id: the pipeline run; empty outside a pipeline, where there are no retries and no note is written.
-        say: called with a line for the user.
+        echo: called with a line for the user.
 
     Raises:
         KfrecError: an earlier attempt of this run failed permanently.
@@ -43,7 +43,7 @@ def failing_once(uri: str, run_id: str, say: Callable[[str], None]) -> Iterator[
             try:
                 write_remote(uri, NOTE, json.dumps({"run_id": run_id, "message": str(failure)}))
             except KfrecError as error:
-                say(f"retries of the step will train again ({error})")
+                echo(f"retries of the step will train again ({error})")
         raise
 
 

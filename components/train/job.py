@@ -60,7 +60,7 @@ def run_training(
     seed = training.standing.seed
     with _open_log(session, seed, append=bool(parameters.load_checkpoint_path)) as log:
         if parameters.benchmark:
-            _tell(session, log, benchmark_training(session, training.step.steps, seed, log))
+            _report(session, log, benchmark_training(session, training.step.steps, seed, log))
             return
         training.run(log)
         data = session.data
@@ -81,7 +81,7 @@ def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> N
         together(ranks, lambda: restore_tables(*found, session.model))
     with _open_log(session, seed) as log:
         if parameters.benchmark:
-            _tell(session, log, benchmark_inference(session, log))
+            _report(session, log, benchmark_inference(session, log))
             return
         rows, split = session.data.test.rows, session.data.measured
         metrics = {f"{split}_{name}": value for name, value in session.test_score().items()} | {f"{split}_rows": rows}
@@ -106,7 +106,7 @@ def _open_log(session: Session, seed: int, append: bool = False) -> TrainingLog:
     return log
 
 
-def _tell(session: Session, log: TrainingLog, measured: Benchmark) -> None:
+def _report(session: Session, log: TrainingLog, measured: Benchmark) -> None:
     log.write([], measured.metrics())
     if session.is_first:
         print(measured.summary(session.parameters.mode), flush=True)

@@ -62,7 +62,7 @@ class Reconciler:
         compiled: pipeline to its IR YAML.
         dry_run: only report.
         prune: also delete schedules that the file does not name.
-        tell: called with each line for the user.
+        echo: called with each line for the user.
         times: time limits of the lock.
     """
 
@@ -71,7 +71,7 @@ class Reconciler:
     compiled: Callable[[Pipeline], str]
     dry_run: bool = False
     prune: bool = False
-    tell: Callable[[str], None] = print
+    echo: Callable[[str], None] = print
     times: LockTimes = field(default_factory=LockTimes)
 
     def apply(self, file: ScheduleFile) -> Changes:
@@ -84,7 +84,7 @@ class Reconciler:
         irs = {
             pipeline: self.compiled(pipeline) for pipeline in {schedule.runs for schedule in file.schedules.values()}
         }
-        self.tell(f"times are in {file.time_zone.key}, as KFP's scheduler must be set")
+        self.echo(f"times are in {file.time_zone.key}, as KFP's scheduler must be set")
         with explained(self.host):
             if self.dry_run:
                 self._reconcile(file, irs, changes, lambda: None)
@@ -92,7 +92,7 @@ class Reconciler:
                 with locked(self.client, namespace_of(self.client), self.times) as check:
                     self._reconcile(file, irs, changes, check)
         counts = ", ".join(f"{count} {kind}" for kind, count in changes.counts.items()) or "nothing to do"
-        self.tell(f"{'would change: ' if self.dry_run else ''}{counts}")
+        self.echo(f"{'would change: ' if self.dry_run else ''}{counts}")
         return changes
 
     def _reconcile(self, file: ScheduleFile, irs: Mapping[Pipeline, str], changes: Changes, check: Check) -> None:
@@ -100,12 +100,12 @@ class Reconciler:
         for name, schedule in file.schedules.items():
             self._schedule(schedule, irs[schedule.runs], there.pop(name, []), file.time_zone, changes, check)
             times = ", ".join(f"{time:%Y-%m-%d %H:%M:%S %Z}" for time in schedule.next_runs(file.time_zone))
-            self.tell(f"  {'paused' if schedule.paused else f'next {times}' if times else 'has ended'}")
+            self.echo(f"  {'paused' if schedule.paused else f'next {times}' if times else 'has ended'}")
         for name, runs in there.items():
             if not self.prune:
-                self.tell(f"{name}: not in the file; left alone, --prune deletes it")
+                self.echo(f"{name}: not in the file; left alone, --prune deletes it")
                 continue
-            self.tell(f"- {name}: deleted")
+            self.echo(f"- {name}: deleted")
             changes.add("deleted")
             if not self.dry_run:
                 self._remove(runs, check)
@@ -137,7 +137,7 @@ class Reconciler:
             orphan = can_orphan(self.client)
             if not delete(self.client, kept, orphan):
                 raise self._changed_meanwhile(schedule)
-            self.tell("  its ScheduledWorkflow is gone: recreated")
+            self.echo("  its ScheduledWorkflow is gone: recreated")
         kept = self._create(schedule, ir, digest, check)
         # Only a list read after the creation contains all candidates for deletion.
         self._remove([run for run in owned(self.client)[schedule.name] if run.id != kept], check)
@@ -180,29 +180,29 @@ class Reconciler:
 
     def _remove(self, runs: list[RecurringRun], check: Check) -> None:
         if stay := remove(self.client, runs, check):
-            self.tell(f"  {stay} older stay{'s' if stay == 1 else ''} paused until its runs have ended")
+            self.echo(f"  {stay} older stay{'s' if stay == 1 else ''} paused until its runs have ended")
 
     def _report_difference(
         self, schedule: Schedule, ir: str, same: list[RecurringRun], others: list[RecurringRun]
     ) -> str:
         """Reports the planned change, and returns its kind."""
         if not same and not others:
-            self.tell(f"+ {schedule.name}: created, cron {schedule.cron}, {schedule.runs.name} {version_name(ir)}")
+            self.echo(f"+ {schedule.name}: created, cron {schedule.cron}, {schedule.runs.name} {version_name(ir)}")
             return "created"
         if same and others:
-            self.tell(f"~ {schedule.name}: {len(others)} left from before a change")
+            self.echo(f"~ {schedule.name}: {len(others)} left from before a change")
             return "changed"
         if same:
             if same[0].enabled == schedule.paused:
-                self.tell(f"~ {schedule.name}: {'paused' if schedule.paused else 'resumed'}")
+                self.echo(f"~ {schedule.name}: {'paused' if schedule.paused else 'resumed'}")
                 return "changed"
-            self.tell(f"= {schedule.name}: unchanged")
+            self.echo(f"= {schedule.name}: unchanged")
             return "unchanged"
-        self.tell(f"~ {schedule.name}: changed")
+        self.echo(f"~ {schedule.name}: changed")
         before = others[-1].wanted
         for name, value in schedule.wanted(ir).items():
             if before.get(name) != value:
-                self.tell(f"    {name}: {_short(before.get(name))} -> {_short(value)}")
+                self.echo(f"    {name}: {_short(before.get(name))} -> {_short(value)}")
         return "changed"
 
     def _report_missed(self, schedule: Schedule, run: RecurringRun, zone: ZoneInfo) -> None:
@@ -210,7 +210,7 @@ class Reconciler:
         ran = (started.scheduled_at or started.created_at for started in runs_of(self.client, run))
         if missed := schedule.missed(zone, max(ran, default=run.created)):
             what = "every missed time runs" if schedule.catch_up else "it runs at once"
-            self.tell(f"  missed {missed:%Y-%m-%d %H:%M:%S %Z} while paused; {what}")
+            self.echo(f"  missed {missed:%Y-%m-%d %H:%M:%S %Z} while paused; {what}")
 
 
 def _short(value: Any) -> str:

@@ -42,7 +42,7 @@ class Submission:
     service_account: str = ""
 
 
-def submit(client: Client, host: str, wanted: Submission, tell: Callable[[str], None] = print) -> str:
+def submit(client: Client, host: str, wanted: Submission, echo: Callable[[str], None] = print) -> str:
     """Starts a run and returns its identifier.
 
     Raises:
@@ -54,7 +54,7 @@ def submit(client: Client, host: str, wanted: Submission, tell: Callable[[str], 
     values = checked_for_cluster(wanted.values, wanted.pipeline)
     with explained(host):
         version = ensure_version(client, wanted.ir)
-        tell(f"pipeline {version.pipeline}, version {version.name}{' (uploaded)' if version.is_new else ''}")
+        echo(f"pipeline {version.pipeline}, version {version.name}{' (uploaded)' if version.is_new else ''}")
         experiment = client.create_experiment(wanted.experiment, namespace=namespace_of(client))
         try:
             run = client.run_pipeline(
@@ -71,7 +71,7 @@ def submit(client: Client, host: str, wanted: Submission, tell: Callable[[str], 
                 raise
             # A blind retry might train twice.
             raise KfrecError(f"{host}: no answer; the run may have started, look at {host}/#/runs first") from None
-    tell(f"{host}/#/runs/details/{run.run_id}")
+    echo(f"{host}/#/runs/details/{run.run_id}")
     return str(run.run_id)
 
 
@@ -81,7 +81,7 @@ def follow(
     run_id: str,
     timeout: float,
     pause: float = 5.0,
-    tell: Callable[[str], None] = print,
+    echo: Callable[[str], None] = print,
     patience: float = 600.0,
 ) -> int:
     """Reports the state changes of a run and its steps until it ends; returns 0 if it succeeded, else 1.
@@ -92,7 +92,7 @@ def follow(
         run_id: KFP's identifier.
         timeout: seconds to wait for the end.
         pause: polling interval in seconds.
-        tell: called with each line for the user.
+        echo: called with each line for the user.
         patience: seconds without an answer from KFP before this gives up; the run itself continues.
 
     Raises:
@@ -121,12 +121,12 @@ def follow(
                 continue
             if seen.get(task.display_name) != task.state:
                 seen[task.display_name] = task.state
-                tell(f"{task.display_name}: {(task.state or 'PENDING').lower()}")
+                echo(f"{task.display_name}: {(task.state or 'PENDING').lower()}")
         if run.state in ENDED:
             failed = [name for name, state in seen.items() if state == "FAILED"]
             why = f" in {', '.join(failed)}" if failed else ""
             message = f": {run.error.message}" if run.error and run.error.message else ""
-            tell(f"run {run.state.lower()}{why}{message}")
+            echo(f"run {run.state.lower()}{why}{message}")
             return ENDED[run.state]
         if time.monotonic() > until:
             raise KfrecError(

@@ -84,7 +84,7 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
     if ended:
         record.parameters = dict(arguments)
         os.environ["MLFLOW_TRACKING_URI"] = tracked_at(record)
-        _tell(f"resumes the sweep in {record.folder}")
+        _echo(f"resumes the sweep in {record.folder}")
     words = ("kfrec", "sweep", path.absolute(), "--workdir", workdir.absolute())
     record.purpose = shlex.join(map(str, (*words, "--data", data.folder.absolute()) if data else words))
     with underway(record) as output:
@@ -200,13 +200,13 @@ def _search(
                 raise KfrecError(f"its {name} is not defined on these data")
         except Pruned:
             parent.client.set_tag(run_id, "kfrec.trial.pruned", "true")
-            _tell(f"trial {trial.number:<4} pruned  {values}")
+            _echo(f"trial {trial.number:<4} pruned  {values}")
             raise optuna.TrialPruned from None
         except KfrecError as error:
             trial.set_user_attr(_FAILURE, str(error))
-            _tell(f"trial {trial.number:<4} failed: {error}  {values}")
+            _echo(f"trial {trial.number:<4} failed: {error}  {values}")
             raise
-        _tell(f"trial {trial.number:<4} validation {plan.metric.label} {found[name]:.4f}  {values}")
+        _echo(f"trial {trial.number:<4} validation {plan.metric.label} {found[name]:.4f}  {values}")
         return float(found[name])
 
     left = max(0, plan.trials - _ended(study))
@@ -254,6 +254,6 @@ def _noted(trial: optuna.trial.FrozenTrial) -> dict[str, Any]:
     }
 
 
-def _tell(line: str) -> None:
+def _echo(line: str) -> None:
     with SCREEN:
         print(line, file=sys.stderr, flush=True)

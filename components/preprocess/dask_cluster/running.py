@@ -44,7 +44,7 @@ class Pace:
 
 @contextmanager
 def running_cluster(
-    workers: int, settings: DaskSettings, pace: Pace | None = None, tell: Callable[[str], None] = tqdm.write
+    workers: int, settings: DaskSettings, pace: Pace | None = None, echo: Callable[[str], None] = tqdm.write
 ) -> Iterator[str]:
     """Yields the address of the scheduler of a new DaskCluster once all its workers have connected.
 
@@ -52,7 +52,7 @@ def running_cluster(
         workers: number of workers.
         settings: cluster settings.
         pace: polling interval and timeouts.
-        tell: called with a line for the user.
+        echo: called with a line for the user.
 
     Raises:
         KfrecError: the cluster cannot be created, or its workers do not connect.
@@ -63,11 +63,11 @@ def running_cluster(
             "file dask_settings (docs/install-on-a-cluster.md)"
         )
     pace = pace or Pace()
-    cluster = connect(KIND, settings.namespace, tell=tell)
+    cluster = connect(KIND, settings.namespace, echo=echo)
     name = f"kfrec-dask-{uuid4().hex[:10]}"
     owner, pod = find_owner(cluster, own_pod()), own_pod()
     body = dask_cluster(name, cluster.namespace, workers, settings, owner, pod.name if owner else "")
-    _delete_abandoned(cluster, tell)
+    _delete_abandoned(cluster, echo)
     try:
         cluster.create(body)
     except Refused as refused:
@@ -77,12 +77,12 @@ def running_cluster(
         cluster.delete_at_the_end(name, pace.parting)
         raise
     try:
-        tell(f"created DaskCluster {name} in namespace {cluster.namespace}")
+        echo(f"created DaskCluster {name} in namespace {cluster.namespace}")
         address = settings.address.replace("{name}", name).replace("{namespace}", cluster.namespace)
-        _await_workers(cluster, name, workers, address, settings.start_seconds, pace, tell)
+        _await_workers(cluster, name, workers, address, settings.start_seconds, pace, echo)
         yield address
     except WorkerCrashed as crashed:
-        ends = diagnosed("the pods", lambda: _ends(cluster, name, pace.answer), tell) or ()
+        ends = diagnosed("the pods", lambda: _ends(cluster, name, pace.answer), echo) or ()
         raise WorkerCrashed("; ".join([str(crashed), *ends])) from None
     except Refused as refused:
         raise KfrecError(_explained(refused, cluster)) from None
@@ -91,7 +91,7 @@ def running_cluster(
         cluster.delete_at_the_end(name, pace.parting)
 
 
-def _delete_abandoned(cluster: Cluster, tell: Callable[[str], None]) -> None:
+def _delete_abandoned(cluster: Cluster, echo: Callable[[str], None]) -> None:
     """Deletes clusters of steps that ended without deleting them: killed, or on a lost machine."""
     selector = ",".join(f"{label}={value}" for label, value in OWN_LABELS.items())
 
@@ -99,10 +99,10 @@ def _delete_abandoned(cluster: Cluster, tell: Callable[[str], None]) -> None:
         for found in cluster.objects(selector):
             name, annotations = found["metadata"]["name"], found["metadata"].get("annotations", {})
             if (pod := annotations.get(POD_ANNOTATION)) and _has_ended(cluster.pod(pod)):
-                tell(f"DaskCluster {name} of {pod}, which has ended, is deleted")
+                echo(f"DaskCluster {name} of {pod}, which has ended, is deleted")
                 cluster.delete(name)
 
-    diagnosed("old DaskClusters", look, tell)
+    diagnosed("old DaskClusters", look, echo)
 
 
 def _has_ended(pod: Json | None) -> bool:
@@ -110,7 +110,7 @@ def _has_ended(pod: Json | None) -> bool:
 
 
 def _await_workers(
-    cluster: Cluster, name: str, workers: int, address: str, longest: int, pace: Pace, tell: Callable[[str], None]
+    cluster: Cluster, name: str, workers: int, address: str, longest: int, pace: Pace, echo: Callable[[str], None]
 ) -> None:
     """Waits for the workers and reports why they are pending, each reason once.
 
@@ -119,16 +119,16 @@ def _await_workers(
     """
     reported: set[str] = set()
 
-    def say(text: str) -> None:
+    def echo_once(text: str) -> None:
         if text not in reported:
             reported.add(text)
-            tell(text)
+            echo(text)
 
     until = time.monotonic() + longest
     while missing := _missing(address, workers, pace.answer):
-        reasons = _reasons(cluster, name, say)
+        reasons = _reasons(cluster, name, echo_once)
         for reason in reasons:
-            say(reason)
+            echo_once(reason)
         if time.monotonic() >= until:
             raise KfrecError(
                 "; ".join([f"DaskCluster {name}: {missing} after {longest} s", *reasons])
@@ -147,7 +147,7 @@ def _missing(address: str, workers: int, seconds: float) -> str:
     return "" if found >= workers else f"{found} of {workers} workers have come"
 
 
-def _reasons(cluster: Cluster, name: str, say: Callable[[str], None]) -> list[str]:
+def _reasons(cluster: Cluster, name: str, echo_once: Callable[[str], None]) -> list[str]:
     """Why the pods are pending.
 
     Raises:
@@ -158,9 +158,9 @@ def _reasons(cluster: Cluster, name: str, say: Callable[[str], None]) -> list[st
         raise KfrecError(f"DaskCluster {name} was deleted by someone else; run the step again")
     if found.get("status", {}).get("phase") == "Error":
         raise KfrecError(f"DaskCluster {name}: the Dask operator rejected it; see the operator's log")
-    pods = diagnosed("the pods", lambda: cluster.pods(name), say)
+    pods = diagnosed("the pods", lambda: cluster.pods(name), echo_once)
     # Deployments create its pods, so quota errors appear at their ReplicaSets.
-    events = diagnosed("the events", lambda: cluster.events_of("ReplicaSet", name), say)
+    events = diagnosed("the events", lambda: cluster.events_of("ReplicaSet", name), echo_once)
     reasons = [*waiting_for(pods or (), events or ()), *(_end_of(pod) for pod in pods or () if exit_of(pod))]
     if pods == [] and not reasons:
         return [f"DaskCluster {name} has no pods; does the Dask operator run, and watch {cluster.namespace}?"]

@@ -28,8 +28,8 @@ class Attempts:
         body: attempt number to MPIJob object.
         owner: added to the owner references of an adopted job.
         pace: polling intervals and timeouts.
-        tell: called with a line for the user.
-        say: the same, but drops repeated lines.
+        echo: called with a line for the user.
+        echo_once: the same, but drops repeated lines.
 
     Attributes:
         current: name of the job to delete if this process fails; empty is none.
@@ -42,11 +42,11 @@ class Attempts:
         body: Callable[[int], Json],
         owner: Owner | None,
         pace: Pace,
-        tell: Callable[[str], None],
-        say: Callable[[str], None],
+        echo: Callable[[str], None],
+        echo_once: Callable[[str], None],
     ) -> None:
         self._cluster, self._training, self._body, self._owner = cluster, training, body, owner
-        self._pace, self._tell, self._say = pace, tell, say
+        self._pace, self._echo, self._echo_once = pace, echo, echo_once
         self._last = 0
         self.current = ""
 
@@ -81,7 +81,7 @@ class Attempts:
 
     def delete_expired(self) -> None:
         """Deletes expired finished jobs of any training: the operator deletes only their launchers."""
-        jobs = diagnosed("old MPIJobs", lambda: self._cluster.objects(TRAINING_LABEL), self._say)
+        jobs = diagnosed("old MPIJobs", lambda: self._cluster.objects(TRAINING_LABEL), self._echo_once)
         for job in jobs or ():
             if _is_expired(job, datetime.now(timezone.utc)):
                 with suppress(Refused):
@@ -95,23 +95,25 @@ class Attempts:
         """Whether to follow an existing job; deletes a failed one."""
         name = _name(found)
         if found["metadata"].get("deletionTimestamp"):
-            self._say("an earlier job of this step is being deleted; waiting for that")
+            self._echo_once("an earlier job of this step is being deleted; waiting for that")
             self._await_end(name)
             return False
         if outcome(found) == "Failed":
-            self._tell(f"MPIJob {name} of an earlier try has failed; starting it again")
+            self._echo(f"MPIJob {name} of an earlier try has failed; starting it again")
             self._cluster.delete(name)
             self._await_end(name)
             return False
         self._require_same(found)
         self.current = name
-        self._tell(f"found MPIJob {name} of an earlier try; following it")
+        self._echo(f"found MPIJob {name} of an earlier try; following it")
         owners = found["metadata"].get("ownerReferences", [])
         if self._owner is not None and all(owner["uid"] != self._owner.uid for owner in owners):
             try:
                 self._cluster.own(name, [*owners, self._owner.reference()])
             except Refused as refused:
-                self._say(f"MPIJob {name} cannot have {self._owner.kind} {self._owner.name} as an owner ({refused})")
+                self._echo_once(
+                    f"MPIJob {name} cannot have {self._owner.kind} {self._owner.name} as an owner ({refused})"
+                )
         return True
 
     def _created(self, number: int) -> Json | None:
@@ -122,12 +124,12 @@ class Attempts:
             self.current = name  # before the request: the response may be lost
             try:
                 created = self._cluster.create(body)
-                self._tell(f"created MPIJob {name} in namespace {self._cluster.namespace}")
+                self._echo(f"created MPIJob {name} in namespace {self._cluster.namespace}")
                 return created
             except Refused as refused:
                 self.current = ""
                 if refused.status == 403 and "exceeded quota" in refused.message:
-                    self._say(f"the namespace is over its quota: {refused.message}; trying again")
+                    self._echo_once(f"the namespace is over its quota: {refused.message}; trying again")
                     time.sleep(self._pace.quota)
                     continue
                 if refused.status != 409:

@@ -46,7 +46,7 @@ class MpiJobLauncher:
         settings: of the cluster.
         owner: for the jobs' owner references, if any.
         pace: polling intervals and timeouts.
-        tell: called with a line for the user.
+        echo: called with a line for the user.
     """
 
     def __init__(
@@ -57,9 +57,9 @@ class MpiJobLauncher:
         settings: JobSettings,
         owner: Owner | None = None,
         pace: Pace | None = None,
-        tell: Callable[[str], None] = tqdm.write,
+        echo: Callable[[str], None] = tqdm.write,
     ) -> None:
-        self._cluster, self._training, self._owner, self._tell = cluster, training, owner, tell
+        self._cluster, self._training, self._owner, self._echo = cluster, training, owner, echo
         self._parameters, self._settings, self._pace = parameters, settings, pace or Pace()
         self._reported: set[str] = set()
 
@@ -83,7 +83,7 @@ class MpiJobLauncher:
             )
 
         body(1)  # report invalid parameters before any request
-        attempts = Attempts(self._cluster, self._training, body, self._owner, self._pace, self._tell, self._say)
+        attempts = Attempts(self._cluster, self._training, body, self._owner, self._pace, self._echo, self._echo_once)
         with log.open("w") as file, Relay(file, tagged=True) as relay, stopping_in_order():
             try:
                 self._train(attempts, relay)
@@ -114,7 +114,7 @@ class MpiJobLauncher:
                     f"MPIJob {name} failed: {failure}; nothing is left of the deadline of "
                     f"{self._parameters.deadline} s; raise deadline"
                 )
-            self._tell(
+            self._echo(
                 f"MPIJob {name} failed: {failure}; restart {failures} of {self._parameters.restarts} resumes from the "
                 "newest checkpoint"
             )
@@ -130,7 +130,7 @@ class MpiJobLauncher:
         job = attempts.begin()
         name = attempts.current
         watcher = JobWatcher(
-            self._cluster, name, self._parameters.deadline, clock, self._settings.queue, self._pace, self._say
+            self._cluster, name, self._parameters.deadline, clock, self._settings.queue, self._pace, self._echo_once
         )
         try:
             with LogFollower(self._cluster, name, relay, min(2.0, self._pace.look)):
@@ -156,13 +156,13 @@ class MpiJobLauncher:
         Raises:
             TrainingFailed: another job would fail too.
         """
-        pods = diagnosed("the pods", lambda: self._cluster.pods(name), self._say) or []
+        pods = diagnosed("the pods", lambda: self._cluster.pods(name), self._echo_once) or []
         reason = why_failed(job, pods) or "no reason was given"
         if relay.error is not None:
             return str(relay.error)
         if (pod := failed_pod(pods)) is not None and exit_of(pod):
             # An evicted pod has no log.
-            diagnosed("the log", lambda: self._print_tail(pod["metadata"]["name"]), self._say)
+            diagnosed("the log", lambda: self._print_tail(pod["metadata"]["name"]), self._echo_once)
         if (condition(job, "Failed") or {}).get("reason") == "DeadlineExceeded":
             raise TrainingFailed(f"MPIJob {name} failed: {reason}; raise deadline")
         if bad_input(pods):
@@ -171,15 +171,15 @@ class MpiJobLauncher:
 
     def _print_tail(self, pod: str) -> None:
         for line in self._cluster.log(pod, follow=False, tail=_TAIL_LINES):
-            self._tell(f"{pod}: {line.partition(' ')[2]}")
+            self._echo(f"{pod}: {line.partition(' ')[2]}")
 
     def _failure_count(self, failures: int) -> str:
         return f"; {failures} jobs have failed, raise restarts for more" if failures > 1 else ""
 
-    def _say(self, text: str) -> None:
+    def _echo_once(self, text: str) -> None:
         if text not in self._reported:
             self._reported.add(text)
-            self._tell(text)
+            self._echo(text)
 
     def _explained(self, refused: Refused) -> str:
         if refused.status == 403:
@@ -197,7 +197,7 @@ def in_cluster(parameters: LaunchParameters) -> MpiJobLauncher:
         KfrecError: there is no cluster, or the file job_settings is invalid.
     """
     settings = load_settings_file(Path(parameters.job_settings), JobSettings)
-    cluster = connect(KIND, settings.namespace, tell=tqdm.write)
+    cluster = connect(KIND, settings.namespace, echo=tqdm.write)
     return MpiJobLauncher(
         cluster,
         training_name(parameters.run_id, parameters.model_uri),

@@ -87,7 +87,7 @@ class JobWatcher:
         clock: measures it.
         queue: LocalQueue that admits the job, if any.
         pace: polling intervals and timeouts.
-        say: called with a line for the user; lines may repeat.
+        echo: called with a line for the user; lines may repeat.
     """
 
     def __init__(
@@ -98,9 +98,9 @@ class JobWatcher:
         clock: Clock,
         queue: str,
         pace: Pace,
-        say: Callable[[str], None],
+        echo: Callable[[str], None],
     ) -> None:
-        self._cluster, self._name, self._queue, self._pace, self._say = cluster, name, queue, pace, say
+        self._cluster, self._name, self._queue, self._pace, self._echo = cluster, name, queue, pace, echo
         self._deadline, self._clock = deadline, clock
         self._image_missing_since: float | None = None
         self._workers: dict[str, str] = {}
@@ -172,16 +172,16 @@ class JobWatcher:
         """
         if _suspended(job):
             queue = f", waiting in queue {self._queue}" if self._queue else ""
-            self._say(f"MPIJob {self._name} is suspended{queue}")
+            self._echo(f"MPIJob {self._name} is suspended{queue}")
             return ""
-        pods = diagnosed("the pods", lambda: self._cluster.pods(self._name), self._say) or []
+        pods = diagnosed("the pods", lambda: self._cluster.pods(self._name), self._echo) or []
         if pods:
             if reason := lost_worker(pods, self._workers):
                 return reason
             self._workers |= running_workers(pods)
-        events = diagnosed("the events", self._events, self._say) or []
+        events = diagnosed("the events", self._events, self._echo) or []
         for reason in waiting_for(pods, events):
-            self._say(reason)
+            self._echo(reason)
         missing = next((reason for pod in pods if (reason := image_refused(pod))), "")
         if not missing:
             self._image_missing_since = None

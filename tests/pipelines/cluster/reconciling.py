@@ -30,5 +30,5 @@ def apply(
     """Applies a file and returns what was told."""
     told: list[str] = []
     client = connect(url, namespace)
-    Reconciler(client, url, lambda name: ir, tell=told.append, times=times, **options).apply(load_schedules(file))
+    Reconciler(client, url, lambda name: ir, echo=told.append, times=times, **options).apply(load_schedules(file))
     return told

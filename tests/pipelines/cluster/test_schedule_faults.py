@@ -79,7 +79,7 @@ class Interleaved:
         self.reconcilers = {}
         for name, server in self._servers.items():
             url = server.__enter__()
-            self.reconcilers[name] = Reconciler(connect(url), url, lambda name: IR, tell=lambda line: None, times=QUICK)
+            self.reconcilers[name] = Reconciler(connect(url), url, lambda name: IR, echo=lambda line: None, times=QUICK)
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -34,7 +34,7 @@ class Place:
 
     def launcher(self, owner: Owner | None = None, **changed: Any) -> MpiJobLauncher:
         pace = Pace(look=1, image=0.5, grace=1, quota=0.1, ending=10, parting=1)
-        cluster = connect(KIND, patience=Patience(longest=20, first_wait=0.05, longest_wait=0.2), tell=self.told.append)
+        cluster = connect(KIND, patience=Patience(longest=20, first_wait=0.05, longest_wait=0.2), echo=self.told.append)
         parameters = LaunchParameters(**{"workers": 2, "launcher": "mpijob", "restarts": 0, **changed})
         return MpiJobLauncher(cluster, TRAINING, parameters, self.settings, owner, pace, self.told.append)
 
