@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from kfp import dsl
 from kfp.dsl.graph_component import GraphComponent
 
 from pipelines.defaults import Pipeline
-from pipelines.parameters import pipeline_parameters
-from pipelines.training import Configure, pipeline_function, task_of
+from pipelines.training import Configure, kfp_pipeline, task_of
 
 
 def prediction_pipeline(
@@ -26,10 +24,7 @@ def prediction_pipeline(
         defaults: local or cluster defaults of parameters.
     """
 
-    def wire(values: Mapping[str, Any]) -> None:
-        configure(task_of("predict", pipeline, values), "predict")
-
     summary = "Scores files of raw rows with a registered model and writes the scores beside them."
-    return dsl.pipeline(name=pipeline.kfp_name)(
-        pipeline_function(wire, summary, pipeline_parameters(pipeline, defaults))
+    return kfp_pipeline(
+        pipeline, summary, lambda values: configure(task_of("predict", pipeline, values), "predict"), defaults
     )

@@ -13,7 +13,7 @@ from kfp.dsl.graph_component import GraphComponent
 
 from pipelines.defaults import FOUND, TRAINING, Pipeline
 from pipelines.parameters import pipeline_parameters
-from pipelines.training import Configure, pipeline_function, task_of, training_pipeline
+from pipelines.training import Configure, kfp_pipeline, task_of, training_pipeline
 
 
 def training_arguments(pipeline: Pipeline, values: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,6 +43,4 @@ def retraining_pipeline(
             train(**training_arguments(pipeline, values, found.outputs))
 
     summary = "Trains on the newest data version, if there is new data, and compares the model with the champion."
-    return dsl.pipeline(name=pipeline.kfp_name)(
-        pipeline_function(wire, summary, pipeline_parameters(pipeline, defaults))
-    )
+    return kfp_pipeline(pipeline, summary, wire, defaults)

@@ -12,7 +12,6 @@ from kfp.dsl.pipeline_task import PipelineTask
 
 from components import registry
 from components.steps.catalog import STEPS
-from components.steps.parameter import Parameter
 from pipelines.defaults import PIPELINES, TRAINING, Pipeline
 from pipelines.parameters import pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier
@@ -65,12 +64,20 @@ def task_of(name: str, pipeline: Pipeline, values: Mapping[str, Any], run_id: st
     return made(**own, **inputs)
 
 
-def pipeline_function(
-    wire: Callable[[Mapping[str, Any]], None], summary: str, parameters: Mapping[str, Parameter]
-) -> Callable[..., None]:
-    """A function with these parameters in its signature and docstring, for KFP to inspect."""
+def kfp_pipeline(
+    pipeline: Pipeline, summary: str, wire: Callable[[Mapping[str, Any]], None], defaults: Mapping[str, Any] | None
+) -> GraphComponent:
+    """A pipeline with all its parameters in signature and docstring.
 
-    def pipeline(*values: Any) -> None:
+    Args:
+        pipeline: names it and its parameters.
+        summary: the first line of its description.
+        wire: creates the tasks, from the parameters by pipeline-wide name.
+        defaults: local or cluster defaults of parameters.
+    """
+    parameters = pipeline_parameters(pipeline, defaults)
+
+    def function(*values: Any) -> None:
         wire(dict(zip(parameters, values, strict=True)))
 
     arguments = [
@@ -79,10 +86,10 @@ def pipeline_function(
         )
         for name, p in parameters.items()
     ]
-    pipeline.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]
+    function.__signature__ = inspect.Signature(arguments)  # type: ignore[attr-defined]
     described = "\n".join(f"    {name}: {parameter.description}" for name, parameter in parameters.items())
-    pipeline.__doc__ = f"{summary}\n\nArgs:\n{described}\n"
-    return pipeline
+    function.__doc__ = f"{summary}\n\nArgs:\n{described}\n"
+    return dsl.pipeline(name=pipeline.kfp_name)(function)
 
 
 def training_pipeline(
@@ -102,6 +109,4 @@ def training_pipeline(
         last: the last step to run.
     """
     summary = f"Raw logs to a trained, evaluated and registered model: {registry.model(pipeline.model).title}."
-    parameters = pipeline_parameters(pipeline, defaults)
-    wired = pipeline_function(lambda values: _wire(pipeline, values, configure, earlier, last), summary, parameters)
-    return dsl.pipeline(name=pipeline.kfp_name)(wired)
+    return kfp_pipeline(pipeline, summary, lambda values: _wire(pipeline, values, configure, earlier, last), defaults)
