@@ -61,6 +61,7 @@ def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
 
     asked: list[int] = []
     requests: list[Stopped] = []
+    repeats: list[threading.Timer] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
         for each in numbers:
@@ -79,7 +80,8 @@ def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
         for each in numbers:
             signal.signal(each, stop)
         # Not at once: this function runs where exceptions are dropped.
-        threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), requests[0].number)).start()
+        repeats.append(threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), requests[0].number)))
+        repeats[-1].start()
 
     earlier = {number: signal.signal(number, stop) for number in numbers}
     report, sys.unraisablehook = sys.unraisablehook, dropped
@@ -91,6 +93,8 @@ def stopping_in_order(with_descendants: bool = False) -> Iterator[None]:
         raise
     finally:
         sys.unraisablehook = report
+        for repeat in repeats:
+            repeat.cancel()
         _await_end(asked)
         for number, handler in earlier.items():
             signal.signal(number, handler)

@@ -109,7 +109,7 @@ class Store(ABC):
 
     def write_text(self, name: str, text: str) -> None:
         """Makes ``name`` a small object with this text; as :meth:`write`."""
-        with tempfile.NamedTemporaryFile("w") as file:
+        with tempfile.NamedTemporaryFile("w", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             self.write(name, Path(file.name))
