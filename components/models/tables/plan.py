@@ -49,7 +49,7 @@ def read_named(text: str) -> dict[str, tuple[str, bool]]:
 
 
 def plan_tables(
-    title: str, tables: Sequence[Requested], ranks: int, wish: Requirements, copies: float = 1.0
+    title: str, tables: Sequence[Requested], ranks: int, requirements: Requirements, copies: float = 1.0
 ) -> dict[str, Placement]:
     """Places tables.
 
@@ -61,7 +61,7 @@ def plan_tables(
         title: of the model.
         tables: all tables of the model.
         ranks: number of ranks.
-        wish: of the user.
+        requirements: of the user.
         copies: bytes of a table with its optimizer state, as a multiple of the table's bytes.
 
     Returns:
@@ -70,13 +70,13 @@ def plan_tables(
     Raises:
         KfrecError: an unknown table, columns that are not divisible by the ranks, or too little memory.
     """
-    kinds = {table.name: _placed_by_user(table, wish) for table in tables}
-    _require_known(tables, wish)
+    kinds = {table.name: _placed_by_user(table, requirements) for table in tables}
+    _require_known(tables, requirements)
     if ranks == 1:
         kinds = {name: (REPLICATED, on_host) for name, (_, on_host) in kinds.items()}
     by_size = sorted(tables, key=lambda table: -table.rows * table.width)
     free = [table for table in by_size if kinds[table.name][0] == AUTO]
-    limit = math.inf if wish.memory is None else wish.memory
+    limit = math.inf if requirements.memory is None else requirements.memory
     tries = [_Plan(ranks, copies) for _ in range(len(free) + 2)]
     for divided, plan in enumerate(tries):
         movable = free[:divided]
@@ -91,8 +91,8 @@ def plan_tables(
     raise KfrecError(_does_not_fit(title, by_size, tries[-1], ranks, limit, copies))
 
 
-def _placed_by_user(table: Requested, wish: Requirements) -> tuple[str, bool]:
-    return wish.named.get(_short(table), (wish.kind, False))
+def _placed_by_user(table: Requested, requirements: Requirements) -> tuple[str, bool]:
+    return requirements.named.get(_short(table), (requirements.kind, False))
 
 
 def _short(table: Requested) -> str:
@@ -103,9 +103,9 @@ def _bytes(table: Requested) -> int:
     return _FLOAT * table.rows * table.width
 
 
-def _require_known(tables: Sequence[Requested], wish: Requirements) -> None:
+def _require_known(tables: Sequence[Requested], requirements: Requirements) -> None:
     known = list(dict.fromkeys(map(_short, tables)))
-    for name in wish.named:
+    for name in requirements.named:
         if name not in known:
             raise KfrecError(
                 f"parameter placed_tables: the model has no table {name}; its tables are {', '.join(known)}"

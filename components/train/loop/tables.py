@@ -55,8 +55,8 @@ def build_placed(
     if ranks.size == 1 and not named and memory is None:
         return build_model(parameters, spec, seed=seed)
     kind = REPLICATED if parameters.xla and parameters.table_placement == AUTO else parameters.table_placement
-    wish = Requirements(kind, named, memory)
-    placements = plan_tables(definition.title, survey.requested, ranks.size, wish, copies)
+    requirements = Requirements(kind, named, memory)
+    placements = plan_tables(definition.title, survey.requested, ranks.size, requirements, copies)
     line = _sharded_tables(placements, ranks.size)
     if line and ranks.rank == 0:
         print(line, flush=True)

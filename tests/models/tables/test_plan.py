@@ -12,8 +12,8 @@ from components.models.tables.plan import Requirements, plan_tables, read_named
 TABLES = [Requested("deep/b", 50, 10), Requested("deep/a", 100, 10), Requested("deep/c", 10, 10), Requested("d", 1, 1)]
 
 
-def kinds(ranks: int, wish: Requirements, copies: float = 1.0) -> dict[str, tuple[str, int]]:
-    plan = plan_tables("Toy", TABLES, ranks, wish, copies)
+def kinds(ranks: int, requirements: Requirements, copies: float = 1.0) -> dict[str, tuple[str, int]]:
+    plan = plan_tables("Toy", TABLES, ranks, requirements, copies)
     return {name.rpartition("/")[2]: (place.kind, place.rank) for name, place in plan.items()}
 
 
