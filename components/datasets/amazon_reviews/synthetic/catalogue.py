@@ -22,6 +22,7 @@ class Catalogue:
         category_share: float64 [categories], the popularity of the category; sums to 1.
         number: int64 [items], the number in each item's public name, independent of its popularity.
         has_metadata: bool [items], whether the item has a line of metadata.
+        shelf: when each item is for sale; None if always.
     """
 
     category: np.ndarray
@@ -30,13 +31,16 @@ class Catalogue:
     category_share: np.ndarray
     number: np.ndarray
     has_metadata: np.ndarray
+    shelf: Shelf | None = None
 
-    def any_items(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Draws items by popularity: int64 [count]."""
-        return self._at(rng.random(count))
+    def any_items(self, days: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draws one item per day: by popularity, or uniformly among those for sale. int64, shaped like ``days``."""
+        return self._at(rng.random(len(days))) if self.shelf is None else self.shelf.any_items(days, rng)
 
-    def items_of(self, categories: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draws one item per category by popularity within it: int64, shaped like ``categories``."""
+    def items_of(self, categories: np.ndarray, days: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draws one item per category and day, as ``any_items`` within the category: int64, shaped like ``days``."""
+        if self.shelf is not None:
+            return self.shelf.items_of(categories, days, rng)
         within = rng.random(len(categories)) * self.category_share[categories]
         return self._at(self.category_start[categories] + within)
 
@@ -48,13 +52,68 @@ class Catalogue:
         return np.minimum(np.searchsorted(self.cumulative, position, side="right"), len(self.cumulative) - 1)
 
 
-def make_catalogue(items: int, categories: int, rng: np.random.Generator) -> Catalogue:
+@dataclass(frozen=True)
+class Shelf:
+    """Items that are for sale for a limited time; those for sale on a day are neighbours in order of their first day.
+
+    Attributes:
+        lifetime: days that each item is for sale.
+        order: int64 [items], items by first day.
+        first_day: float64 [items], of ``order``, ascending.
+        by_category: int64 [items], items by category and first day.
+        key: float64 [items], of ``by_category``, ascending: the category's span of days and the first day in it.
+        span: days of the span of a category.
+    """
+
+    lifetime: int
+    order: np.ndarray
+    first_day: np.ndarray
+    by_category: np.ndarray
+    key: np.ndarray
+    span: float
+
+    def any_items(self, days: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        low = np.searchsorted(self.first_day, days - self.lifetime, side="right")
+        high = np.searchsorted(self.first_day, days, side="right")
+        return self.order[low + np.floor(rng.random(len(days)) * (high - low)).astype(np.int64)]
+
+    def items_of(self, categories: np.ndarray, days: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """As ``any_items`` where nothing of the category is for sale."""
+        since = categories * self.span + days + self.lifetime
+        low = np.searchsorted(self.key, since - self.lifetime, side="right")
+        high = np.searchsorted(self.key, since, side="right")
+        place = low + np.floor(rng.random(len(days)) * (high - low)).astype(np.int64)
+        found = self.by_category[np.minimum(place, len(self.key) - 1)]
+        return np.where(high > low, found, self.any_items(days, rng))
+
+
+def make_shelf(category: np.ndarray, days: int, lifetime: int, rng: np.random.Generator) -> Shelf:
+    """Spreads the items' first days evenly, from a lifetime before the first day on.
+
+    Args:
+        category: int32 [items].
+        days: days of the data set.
+        lifetime: days that each item is for sale.
+        rng: source of randomness.
+    """
+    items, span = len(category), days + 2.0 * lifetime
+    first_day = rng.permutation((np.arange(items) + rng.random(items)) / items * (days + lifetime) - lifetime)
+    order, key = np.argsort(first_day), category * span + first_day + lifetime
+    by_category = np.argsort(key)
+    return Shelf(lifetime, order, first_day[order], by_category, key[by_category], span)
+
+
+def make_catalogue(
+    items: int, categories: int, rng: np.random.Generator, days: int = 0, lifetime: int = 0
+) -> Catalogue:
     """Makes the shop.
 
     Args:
         items: number of items, at least ``categories``.
         categories: number of categories.
         rng: source of randomness.
+        days: days of the data set.
+        lifetime: days that each item is for sale; 0 is always.
     """
     share = 1.0 / np.arange(1, categories + 1) ** _CATEGORY_EXPONENT
     share /= share.sum()
@@ -74,4 +133,5 @@ def make_catalogue(items: int, categories: int, rng: np.random.Generator) -> Cat
         category_share=share,
         number=rng.permutation(items) + 1,
         has_metadata=rng.random(items) >= _WITHOUT_METADATA,
+        shelf=make_shelf(category, days, lifetime, rng) if lifetime else None,
     )

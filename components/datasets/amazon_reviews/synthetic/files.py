@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from components.datasets.amazon_reviews.synthetic.catalogue import Catalogue, make_catalogue
-from components.datasets.amazon_reviews.synthetic.histories import Reviews, draw_reviews
+from components.datasets.amazon_reviews.synthetic.histories import DAYS, Reviews, draw_reviews
 from components.progress import progress
 
 REVIEWS = "reviews_Synthetic.json.gz"
@@ -25,12 +25,8 @@ def write_synthetic(parameters: Any, folder: Path) -> None:
 
     The same parameters give the same bytes. A few thousand users are held in memory at a time.
     """
-    items, categories, users = (
-        parameters.synthetic_items,
-        parameters.synthetic_categories,
-        parameters.synthetic_users,
-    )
-    catalogue = make_catalogue(items, categories, np.random.default_rng([parameters.seed, 0]))
+    users = parameters.synthetic_users
+    catalogue = catalogue_of(parameters)
     _write_meta(catalogue, folder / META)
     names = np.array([f"B{number:09d}" for number in catalogue.number], dtype=object)
     with _gzip(folder / REVIEWS) as file, progress("generating reviews", users, "users") as bar:
@@ -46,6 +42,17 @@ def write_synthetic(parameters: Any, folder: Path) -> None:
             )
             file.write(_lines(reviews, names))
             bar.advance(count)
+
+
+def catalogue_of(parameters: Any) -> Catalogue:
+    """The shop of the download step's parameters."""
+    return make_catalogue(
+        parameters.synthetic_items,
+        parameters.synthetic_categories,
+        np.random.default_rng([parameters.seed, 0]),
+        DAYS,
+        parameters.synthetic_item_lifetime,
+    )
 
 
 def _lines(reviews: Reviews, names: np.ndarray) -> bytes:

@@ -4,9 +4,10 @@ A user has a few interests at a time, taken from a sequence of categories along 
 most stay with one interest until the user switches to another current one, and about one in seven is of a random item.
 So the recent history predicts the next category, and the older history the alternatives.
 
-Interests are drawn by the popularity of the categories, and items by their popularity within a category. The popularity
-of an item is therefore the same over all reviews, over any user's last ones, and in the control without interests, at
-any time: only the history distinguishes a true target from a negative drawn by popularity.
+Interests are drawn by the popularity of the categories, and items by their popularity within a category, or uniformly
+among those for sale. The popularity of an item is therefore the same over all reviews, over any user's last ones, and
+in the control without interests, at any time: only the history distinguishes a true target from a contemporary
+negative.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ _SHORT_SHARE = 0.6
 _FEWEST_SHARE = 0.8
 _TAIL_SIGMA = 1.2
 _MOST_SHARE = 20
+_LONGEST_GAP = 90.0  # days
 _DAY = 86_400
 _OPENING = 832_550_400 // _DAY  # 1996-05-20, the first day of the 2014 data
-_DAYS = 6_600  # to July 2014
+DAYS = 6_600
+"""Days of the data, to July 2014."""
 
 
 @dataclass(frozen=True)
@@ -69,13 +72,14 @@ def draw_reviews(
     lengths = _lengths(users, mean, rng)
     owner = np.repeat(np.arange(users), lengths)
     position = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+    day = _days(lengths, owner, rng)
     if shuffled:
-        item = catalogue.any_items(len(owner), rng)
+        item = catalogue.any_items(day, rng)
     else:
-        item = catalogue.items_of(_categories(owner, position, users, catalogue, rng), rng)
+        item = catalogue.items_of(_categories(owner, position, users, catalogue, rng), day, rng)
         stray = rng.random(len(owner)) < STRAY
-        item[stray] = catalogue.any_items(int(stray.sum()), rng)
-    time = _times(lengths, owner, rng)
+        item[stray] = catalogue.any_items(day[stray], rng)
+    time = (_OPENING + day) * _DAY
     rating = rng.choice(np.arange(1, 6), len(owner), p=(0.06, 0.06, 0.10, 0.20, 0.58))
     order = np.argsort(time, kind="stable")
     return Reviews(first_user + owner[order], item[order], time[order], rating[order])
@@ -108,11 +112,15 @@ def _categories(
     return row[owner[starts], slot][run]
 
 
-def _times(lengths: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """The time of each review: days apart, strictly ascending within a user."""
-    longest_gap = np.minimum(30.0, (_DAYS / 2) / lengths)
-    start = _OPENING + np.floor(rng.random(len(lengths)) * _DAYS / 2).astype(np.int64)
+def _days(lengths: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The day of each review, from 0 on: days apart, strictly ascending within a user.
+
+    Users begin at any time, so that at any time some are new and others have a long history.
+    """
+    longest_gap = np.minimum(_LONGEST_GAP, DAYS / 2 / lengths)
     gap = 1 + np.floor(rng.random(len(owner)) * longest_gap[owner]).astype(np.int64)
     total = np.cumsum(gap)
-    before = np.repeat(total[np.cumsum(lengths) - lengths], lengths)
-    return (start[owner] + total - before) * _DAY
+    first = np.cumsum(lengths) - lengths
+    since = total - np.repeat(total[first], lengths)
+    start = np.floor(rng.random(len(lengths)) * (DAYS - since[first + lengths - 1])).astype(np.int64)
+    return start[owner] + since
