@@ -103,7 +103,7 @@ def _save(folder: Path) -> Path:
         vocabularies[name] = positional_vocabulary(name, file, spec.features).to_dict()
     items = np.arange(3, ITEMS + 1, dtype=np.int32)
     categories = (items % (CATEGORIES - 3) + 3).astype(np.int32)
-    write_catalogue(Popularity(items, categories, items), None, ITEMS, kept)
+    write_catalogue(Popularity(items, categories, np.ones(len(items), np.int64)), None, ITEMS, kept)
     notes = {"vocabulary": vocabularies, "encoding": {"dataset": "amazon_reviews"}}
     (kept / "feature_spec.yaml").write_text(replace(spec, metadata=notes).to_yaml())
     (kept / "parameters.json").write_text(json.dumps({"model_type": "sim"}))

@@ -16,6 +16,9 @@ from components.errors import KfrecError
 from components.feature_spec.spec import FeatureSpec
 from components.feature_spec.vocabulary import VOCABULARY, Vocabulary, vocabulary_file
 
+# Reviews of the newest ones that all reviews together weigh as much as.
+_SMOOTHING = 1_000.0
+
 
 def read_values(spec: FeatureSpec, vocabulary: Vocabulary) -> tuple[np.ndarray, pa.Array]:
     """The ids of a vocabulary, and their values.
@@ -32,6 +35,34 @@ def read_values(spec: FeatureSpec, vocabulary: Vocabulary) -> tuple[np.ndarray, 
     except (pa.ArrowException, KeyError) as error:
         raise KfrecError(f"{path}: not a vocabulary with columns id and value ({str(error).splitlines()[0]})") from None
     return table["id"].to_numpy(), table["value"].cast(pa.large_string()).combine_chunks()
+
+
+def read_counts(spec: FeatureSpec, vocabulary: Vocabulary) -> np.ndarray | None:
+    """How often the distribution of negatives holds each value, at the end of the training data.
+
+    A model trained against sampled negatives scores log p(value) - log q(value) + constant; these counts, divided by
+    their sum, are q. The column ``count``, of the newest reviews, is sparse where few were written; it is smoothed by
+    the column ``reviews``, of all reviews that trained, which weighs as much as 1,000 of the newest ones.
+
+    Returns:
+        float64, in the order of :func:`read_values`, 0 for values that never trained; None if the vocabulary has no
+        counts.
+
+    Raises:
+        KfrecError: the file is missing or damaged.
+    """
+    require_listed(spec.folder, [vocabulary.file])
+    path = spec.folder / vocabulary.file
+    try:
+        if "count" not in pq.read_schema(path).names:
+            return None
+        table = pq.read_table(path, columns=["count", "reviews"])
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise KfrecError(
+            f"{path}: has no columns count and reviews ({str(error).splitlines()[0]}); restore it"
+        ) from None
+    recent, trained = (table[name].to_numpy().astype(np.float64) for name in ("count", "reviews"))
+    return recent + _SMOOTHING * trained / max(trained.sum(), 1.0)
 
 
 def names_of(spec: FeatureSpec, feature: str, ids: np.ndarray) -> dict[int, str]:

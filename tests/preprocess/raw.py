@@ -15,8 +15,13 @@ from tests.preprocess import running
 
 Review = tuple[str, str, int]
 
-# Histories are of at most 4 unless told otherwise.
-_SMALL = {"max_sequence_length": 4, "negative_sequence_length": 2, "shortest_sequence_for_user": 3}
+# Histories are of at most 4, and targets as published, unless told otherwise.
+_SMALL = {
+    "max_sequence_length": 4,
+    "negative_sequence_length": 2,
+    "shortest_sequence_for_user": 3,
+    "split": "last_item",
+}
 
 
 def preprocess(raw: Path, output: Path, **parameters: Any) -> Mapping[str, int]:

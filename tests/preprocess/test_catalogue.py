@@ -14,7 +14,7 @@ from components.errors import KfrecError
 
 def popularity(pairs: dict[int, int]) -> Popularity:
     items, categories = (np.array(list(values), np.int32) for values in (pairs.keys(), pairs.values()))
-    return Popularity(items, categories, np.arange(len(items), dtype=np.int32))
+    return Popularity(items, categories, np.ones(len(items), np.int64))
 
 
 @pytest.fixture

@@ -66,17 +66,24 @@ class Encoder:
     catalogue: np.ndarray | None = None
 
 
-def _read(path: str) -> Any:
-    """The names in a file of the schema ``histories.HISTORY``, on the GPU if there is one."""
-    return dispatch.get_lib().read_parquet(path, columns=list(NAMES))
+def _read(path: str, before: int | None = None) -> Any:
+    """The names in a file of the schema ``histories.HISTORY``, on the GPU if there is one.
+
+    Args:
+        path: the file.
+        before: read only reviews before this moment, in seconds since 1970; None reads all.
+    """
+    chosen = None if before is None else [("time", "<", before)]
+    return dispatch.get_lib().read_parquet(path, columns=list(NAMES), filters=chosen)
 
 
-def fit(workers: Workers, histories: Sequence[Path], folder: Path) -> Encoder:
+def fit(workers: Workers, histories: Sequence[Path], before: int | None, folder: Path) -> Encoder:
     """Learns the vocabularies of users, items and categories, most frequent first.
 
     Args:
         workers: run the tasks.
         histories: files of the schema ``histories.HISTORY``.
+        before: learn only from reviews before this moment, in seconds since 1970; None learns from all.
         folder: where the workflow keeps its tables.
     """
     # Workflow.fit would also encode a whole partition to infer types that are known.
@@ -84,7 +91,7 @@ def fit(workers: Workers, histories: Sequence[Path], folder: Path) -> Encoder:
     meta = library.DataFrame({name: library.Series([], dtype="object") for name in NAMES})
     categorify = _categorify(folder)
     statistics = categorify.fit(
-        ColumnSelector(NAMES), dataframe.from_map(_read, [str(path) for path in histories], meta=meta)
+        ColumnSelector(NAMES), dataframe.from_map(_read, [str(path) for path in histories], before=before, meta=meta)
     )
     for _, categories in workers.run([statistics]):
         categorify.fit_finalize(categories)
@@ -177,20 +184,23 @@ def out_of_vocabulary(encoder: Encoder, histories: Sequence[Path]) -> float:
     return unknown / reviews if reviews else 0.0
 
 
-def write_encoded(histories: Path, workflow: Workflow, output: Path) -> PairCounts:
+def write_encoded(histories: Path, workflow: Workflow, before: int | None, output: Path) -> PairCounts:
     """Encodes one partition and groups the reviews by user.
 
     Args:
         histories: file of the schema ``histories.HISTORY``.
         workflow: assigns the ids.
-        output: parquet file to write, with columns user_key, uid, item_list and cat_list, one row a user.
+        before: count only reviews before this moment, in seconds since 1970; None counts all.
+        output: parquet file to write, with columns user_key, uid, item_list, cat_list, time_list and new_list, one row
+            a user.
 
     Returns:
         Reviews per (item, category) pair.
     """
     ids = dispatch.to_arrow(workflow.transform(_read(str(histories))))
     uids, items, cats = (ids[name].to_numpy().astype(np.int32, copy=False) for name in NAMES)
-    keys = pq.read_table(histories, columns=["user_key"])["user_key"].to_numpy()
+    table = pq.read_table(histories, columns=["user_key", "time", "is_new"]).combine_chunks()
+    keys, times = table["user_key"].to_numpy(), table["time"].to_numpy()
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
     offsets = pa.array(np.r_[starts, len(keys)], pa.int32())
     columns = {
@@ -198,9 +208,12 @@ def write_encoded(histories: Path, workflow: Workflow, output: Path) -> PairCoun
         "uid": uids[starts],
         "item_list": pa.ListArray.from_arrays(offsets, pa.array(items)),
         "cat_list": pa.ListArray.from_arrays(offsets, pa.array(cats)),
+        "time_list": pa.ListArray.from_arrays(offsets, pa.array(times)),
+        "new_list": pa.ListArray.from_arrays(offsets, table["is_new"].combine_chunks().cast(pa.int8())),
     }
     pq.write_table(pa.table(columns), output, compression="lz4")
-    return count_pairs(items, cats)
+    counted = slice(None) if before is None else times < before
+    return count_pairs(items[counted], cats[counted])
 
 
 def write_vocabulary(encoder: Encoder, output: Path) -> dict[str, int]:
@@ -222,3 +235,19 @@ def write_vocabulary(encoder: Encoder, output: Path) -> dict[str, int]:
         cardinalities[name] = FIRST_ID + len(values) - 1
     (output / WORKFLOW).write_text(json.dumps(_DESCRIPTION, indent=2) + "\n")
     return cardinalities
+
+
+def write_item_counts(output: Path, drawn: np.ndarray, reviews: np.ndarray) -> None:
+    """Adds two columns to the vocabulary of items, which correct scores for the sampling of negatives.
+
+    Args:
+        output: the artifact's folder, with the vocabulary.
+        drawn: int64 by item id, column ``count``: occurrences in the distribution that negatives are drawn from at the
+            end of the training data.
+        reviews: int64 by item id, column ``reviews``: reviews that train.
+    """
+    path = output / vocabulary_file("item")
+    table = pq.read_table(path)
+    ids = table["id"].to_numpy()
+    counts = {"count": pa.array(drawn[ids]), "reviews": pa.array(reviews[ids])}
+    pq.write_table(pa.table({name: table[name] for name in table.column_names} | counts), path)

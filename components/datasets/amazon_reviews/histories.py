@@ -21,6 +21,8 @@ HISTORY = pa.schema(
         ("uid", pa.string()),
         ("item", pa.string()),
         ("cat", pa.string()),
+        ("time", pa.int64()),
+        ("is_new", pa.bool_()),
     ]
 )
 
@@ -77,9 +79,21 @@ def write_histories(users: KeyRange, items: Path, shortest: int, output: Path) -
         reviews["reviewerID"],
         reviews["asin"],
         categories.fill_null(NO_CATEGORY),
+        reviews["unixReviewTime"],
+        pa.array(_first_of_each_item(reviews, starts)),
     ]
     pq.write_table(pa.table(columns, schema=HISTORY), output)
     return Histories(output, len(starts), len(keys), len(keys) - categories.null_count, longest)
+
+
+def _first_of_each_item(reviews: pa.Table, starts: np.ndarray) -> np.ndarray:
+    """Whether each review is its user's first one of the item; reviews sorted by user and time."""
+    items = reviews["asin"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+    users = np.zeros(len(items), np.int64)
+    users[starts[1:]] = 1
+    first = np.zeros(len(items), bool)
+    first[np.unique(np.cumsum(users) << 32 | items, return_index=True)[1]] = True
+    return first
 
 
 def _one_key(reviews: pa.Table) -> KfrecError:

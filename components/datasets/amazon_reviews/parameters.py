@@ -25,6 +25,13 @@ class Generation:
     synthetic_shuffled_labels: bool = param(
         False, "Draw synthetic items independently of the user, so that a model cannot learn anything (a control)"
     )
+    synthetic_item_lifetime: int = param(
+        0,
+        "Days that each synthetic item is for sale, chosen uniformly among those for sale; 0 is always, by popularity",
+        unit="days",
+        at_least=0,
+        at_most=6_600,
+    )
 
     def check(self) -> None:
         """Requires an item per synthetic category."""
@@ -35,10 +42,51 @@ class Generation:
             )
 
 
+TIME, LAST_ITEM = "time", "last_item"
+CONTEMPORARY, POPULARITY = "contemporary", "popularity"
+EXCLUDE, KEEP = "exclude", "keep"
+# The published protocol of each split, which ``auto`` stands for.
+_AUTO = {TIME: (CONTEMPORARY, EXCLUDE), LAST_ITEM: (POPULARITY, KEEP)}
+
+
 @dataclass(frozen=True)
 class Sampling:
     """How reviews become samples."""
 
+    split: str = param(
+        TIME,
+        "What is tested: time tests on the newest reviews of all users, after one moment before which everything "
+        "trains; last_item tests on the last review of each user, as published",
+        choices=(TIME, LAST_ITEM),
+    )
+    test_reviews: float = param(
+        0.1, "Share of the reviews, the newest ones, that test with split=time", at_least=0.001, at_most=0.9
+    )
+    validation_reviews: float = param(
+        0.05,
+        "Share of the other reviews, the newest ones, that validate with split=time; 0 writes no split validation",
+        at_least=0,
+        at_most=0.9,
+    )
+    negatives: str = param(
+        "auto",
+        "What a negative is drawn from: the reviews within negative_window of the target's, or all reviews that train; "
+        "auto is contemporary with split=time, and popularity with split=last_item, as published",
+        choices=("auto", CONTEMPORARY, POPULARITY),
+    )
+    negative_window: float = param(
+        30.0,
+        "Largest distance in time of a contemporary negative from the target",
+        unit="days",
+        at_least=0,
+        at_most=36_500,
+    )
+    seen_items: str = param(
+        "auto",
+        "Whether an item that the user reviewed before is excluded as a target and as a negative; auto excludes with "
+        "split=time, and keeps with split=last_item, as published",
+        choices=("auto", EXCLUDE, KEEP),
+    )
     max_sequence_length: int = param(100, "Longest positive history of a sample", unit="items", at_least=2)
     negative_sequence_length: int = param(
         10, "Length of the negative history, aligned with the newest items", unit="items", at_least=1
@@ -50,6 +98,21 @@ class Sampling:
     reviews_per_partition: int = param(
         500_000, "Reviews held in memory at a time by one worker", unit="reviews", at_least=1
     )
+
+    @property
+    def is_contemporary(self) -> bool:
+        """Whether negatives are of the target's time."""
+        return (_AUTO[self.split][0] if self.negatives == "auto" else self.negatives) == CONTEMPORARY
+
+    @property
+    def excludes_seen(self) -> bool:
+        """Whether items that the user reviewed before are neither targets nor negatives."""
+        return (_AUTO[self.split][1] if self.seen_items == "auto" else self.seen_items) == EXCLUDE
+
+    @property
+    def window_seconds(self) -> int:
+        """``negative_window`` in seconds."""
+        return round(self.negative_window * 86_400)
 
     def check(self) -> None:
         """The negative history aligns with the newest items of the positive one, so is no longer."""

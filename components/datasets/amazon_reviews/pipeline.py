@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from dask import delayed
 
-from components.datasets.amazon_reviews import encoding, samples
+from components.datasets.amazon_reviews import encoding
 from components.datasets.amazon_reviews.catalogue import write_catalogue
 from components.datasets.amazon_reviews.histories import Histories, write_histories
+from components.datasets.amazon_reviews.negatives import pool_by_popularity, pool_by_time, recent_counts
+from components.datasets.amazon_reviews.parameters import CONTEMPORARY, EXCLUDE, KEEP, LAST_ITEM, POPULARITY
 from components.datasets.amazon_reviews.popularity import PairCounts, PopularityCounter
 from components.datasets.amazon_reviews.sample_files import write_samples
+from components.datasets.amazon_reviews.samples import samples_of
+from components.datasets.amazon_reviews.splits import TEST, TRAIN, VALIDATION, Cuts, cuts_by_time
 from components.errors import KfrecError
 from components.progress import progress
 from components.workflows.key_runs import KeyRange
@@ -30,18 +34,22 @@ class EncodedData:
     Attributes:
         histories: one file per partition.
         reviews: reviews in each file.
-        popularity: folder of the sampling distribution of negatives.
+        pool: folder of the reviews that negatives are drawn from.
+        cuts: moments of a split by time; None for the last item of each user.
         cardinalities: the largest id of uid, item and cat, in that order.
         vocabulary: "fitted", "kept", or "refitted" if too many values were out of vocabulary.
         out_of_vocabulary_rate: share of reviews of items outside the given vocabulary.
+        sampling: how targets and negatives were chosen, for the metadata.
     """
 
     histories: tuple[Path, ...]
     reviews: tuple[int, ...]
-    popularity: Path
+    pool: Path
+    cuts: Cuts | None
     cardinalities: dict[str, int]
     vocabulary: str
     out_of_vocabulary_rate: float
+    sampling: dict[str, Any]
 
 
 def select_histories(
@@ -70,7 +78,7 @@ def select_histories(
             f"{folder}: no user has {shortest} reviews, the most active one has {longest}; "
             f"lower shortest_sequence_for_user to {longest} or less"
         )
-    if longest - 2 < parameters.shortest_sequence_for_training:
+    if parameters.split == LAST_ITEM and longest - 2 < parameters.shortest_sequence_for_training:
         raise KfrecError(
             f"{folder}: no training sample is left: the longest history has {longest} reviews, and a sample needs "
             f"{parameters.shortest_sequence_for_training} before its target and the test target after it; "
@@ -88,9 +96,10 @@ def encode_histories(
     workers: Workers,
     histories: Sequence[Histories],
     given: encoding.Encoder | None,
-    limit: float,
+    parameters: PreprocessReviews,
     output: Path,
     scratch: Path,
+    raw: Path,
 ) -> EncodedData:
     """Encodes all histories, and writes the vocabulary and the workflow's description to the folder ``output``.
 
@@ -98,12 +107,16 @@ def encode_histories(
         workers: run the tasks.
         histories: one for each partition.
         given: a fitted workflow to encode with; None fits a new one.
-        limit: out-of-vocabulary rate above which a new workflow is fitted.
+        parameters: of the preprocessing.
         output: the artifact's folder.
         scratch: folder for the encoded histories.
+        raw: the file of reviews, for messages.
     """
     reviews = sum(part.reviews for part in histories)
     files = [part.path for part in histories if part.path]
+    limit = parameters.out_of_vocabulary_limit
+    cuts = None if parameters.split == LAST_ITEM else cuts_by_time(files, parameters, raw)
+    train_end = cuts.train_end if cuts else None
     with progress("fitting the vocabulary", reviews, "reviews") as bar:
         encoder, vocabulary, rate = given, "fitted", 0.0
         if given is not None:
@@ -111,7 +124,7 @@ def encode_histories(
             vocabulary = "kept" if rate <= limit else "refitted"
             print(f"{rate:.2%} of the reviews are of unknown items (limit {limit:.2%}): vocabulary {vocabulary}")
         if encoder is None or vocabulary == "refitted":
-            encoder = encoding.fit(workers, files, scratch / "fitted")
+            encoder = encoding.fit(workers, files, train_end, scratch / "fitted")
         cardinalities = encoding.write_vocabulary(encoder, output)
         bar.advance(reviews)
 
@@ -124,33 +137,61 @@ def encode_histories(
             bar.advance(histories[place].reviews)
 
         task = delayed(encoding.write_encoded, pure=False)
-        tasks = [task(path, encoder.workflow, to) for path, to in zip(files, outputs, strict=True)]
+        tasks = [task(path, encoder.workflow, train_end, to) for path, to in zip(files, outputs, strict=True)]
         in_order(workers, tasks, ended)
     popularity = counter.popularity()
-    popularity.save(scratch / "popularity")
-    write_catalogue(popularity, encoder.catalogue, cardinalities["item"], output)
+    largest = cardinalities["item"]
+    write_catalogue(popularity, encoder.catalogue, largest, output)
+    counted = popularity.by_item(largest)
+    if parameters.is_contemporary:
+        pool = pool_by_time(outputs)
+        end = train_end if train_end is not None else int(pool.times[-1]) + 1
+        drawn = recent_counts(pool, largest, end, parameters.window_seconds)
+    else:
+        pool, drawn = pool_by_popularity(popularity), counted
+    pool.save(scratch / "pool")
+    encoding.write_item_counts(output, drawn, counted)
     return EncodedData(
         tuple(outputs),
         tuple(part.reviews for part in histories),
-        scratch / "popularity",
+        scratch / "pool",
+        cuts,
         cardinalities,
         vocabulary,
         rate,
+        {
+            "split": parameters.split,
+            "negatives": CONTEMPORARY if parameters.is_contemporary else POPULARITY,
+            "seen_items": EXCLUDE if parameters.excludes_seen else KEEP,
+            **(asdict(cuts) if cuts else {}),
+        },
     )
 
 
-def write_splits(workers: Workers, encoded: EncodedData, parameters: PreprocessReviews, output: Path) -> dict[str, int]:
-    """Writes train/part.N.parquet and test/part.N.parquet below ``output``, N being the partition.
+def write_splits(
+    workers: Workers, encoded: EncodedData, parameters: PreprocessReviews, output: Path, raw: Path
+) -> dict[str, int]:
+    """Writes SPLIT/part.N.parquet below ``output``, N being the partition.
+
+    Args:
+        workers: run the tasks.
+        encoded: the histories.
+        parameters: of the preprocessing.
+        output: folder of the splits.
+        raw: the file of reviews, for messages.
 
     Returns:
-        Samples per split.
+        Samples per split; a split by time has a split validation if it is not empty.
+
+    Raises:
+        KfrecError: a split has no samples.
     """
+    has_validation = encoded.cuts is not None and encoded.cuts.train_end < encoded.cuts.test_begin
+    splits = [TRAIN, VALIDATION, TEST] if has_validation else [TRAIN, TEST]
     counts = {}
-    with progress("writing samples", 2 * sum(encoded.reviews), "reviews") as bar:
-        for split, workflow in (
-            ("train", samples.train_samples(parameters, encoded.popularity)),
-            ("test", samples.test_samples(parameters, encoded.popularity)),
-        ):
+    with progress("writing samples", len(splits) * sum(encoded.reviews), "reviews") as bar:
+        for split in splits:
+            workflow = samples_of(split, parameters, encoded.cuts, encoded.pool)
             (output / split).mkdir()
             task = delayed(write_samples, pure=False)
             tasks = [
@@ -158,4 +199,23 @@ def write_splits(workers: Workers, encoded: EncodedData, parameters: PreprocessR
                 for index, path in enumerate(encoded.histories)
             ]
             counts[split] = sum(in_order(workers, tasks, lambda place, _: bar.advance(encoded.reviews[place])))
+            if not counts[split] and split == VALIDATION:
+                (output / split).rmdir()
+                print("no user has a new review between the two cuts, so there is no validation split", flush=True)
+            elif not counts[split]:
+                raise _no_samples(split, parameters, raw)
     return counts
+
+
+def _no_samples(split: str, parameters: PreprocessReviews, raw: Path) -> KfrecError:
+    shortest = parameters.shortest_sequence_for_training if split == TRAIN else 1
+    new = " of an item that is new to the user" if parameters.excludes_seen else ""
+    if parameters.split == LAST_ITEM:
+        return KfrecError(
+            f"{raw}: no {split} sample is left: no user has a target{new} with {shortest} reviews before it"
+        )
+    side = "before" if split == TRAIN else "after"
+    return KfrecError(
+        f"{raw}: no {split} sample is left: no review {side} the cut{new} has {shortest} reviews of its user "
+        f"before it; change test_reviews={parameters.test_reviews:g}, or set split=last_item"
+    )

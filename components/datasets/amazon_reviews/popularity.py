@@ -1,9 +1,8 @@
-"""How often each item occurs in the kept reviews: the distribution that negatives are drawn from."""
+"""How often each item occurs in the reviews that train."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -12,32 +11,23 @@ _MERGE_AT = 1 << 22
 
 @dataclass(frozen=True)
 class Popularity:
-    """The (item, category) pairs of all kept reviews; drawing a review draws a pair by popularity.
+    """The (item, category) pairs of the counted reviews, sorted.
 
     An item can occur with two categories: out-of-vocabulary items share an id.
 
     Attributes:
         items: int32 [pairs].
         categories: int32 [pairs].
-        reviews: int32 [reviews], the pair of each review; equal pairs are adjacent.
+        counts: int64 [pairs], reviews of each pair.
     """
 
     items: np.ndarray
     categories: np.ndarray
-    reviews: np.ndarray
+    counts: np.ndarray
 
-    def save(self, folder: Path) -> None:
-        folder.mkdir()
-        for name, array in vars(self).items():
-            np.save(folder / f"{name}.npy", array)
-
-
-def load_popularity(folder: Path) -> Popularity:
-    """Memory-maps the files of ``save``; the processes of a machine share the pages.
-
-    Release it early: a network file system cannot remove a folder with a mapped file.
-    """
-    return Popularity(*(np.load(folder / f"{part.name}.npy", mmap_mode="r") for part in fields(Popularity)))
+    def by_item(self, largest: int) -> np.ndarray:
+        """Reviews of each item: int64 [largest + 1], by item id."""
+        return np.bincount(self.items, self.counts, minlength=largest + 1).astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -48,9 +38,14 @@ class PairCounts:
     counts: np.ndarray
 
 
+def pairs_of(items: np.ndarray, categories: np.ndarray) -> np.ndarray:
+    """The pair of each review."""
+    return items.astype(np.int64) << 32 | categories
+
+
 def count_pairs(items: np.ndarray, categories: np.ndarray) -> PairCounts:
     """Counts equal pairs among reviews."""
-    return PairCounts(*np.unique(items.astype(np.int64) << 32 | categories, return_counts=True))
+    return PairCounts(*np.unique(pairs_of(items, categories), return_counts=True))
 
 
 @dataclass
@@ -68,9 +63,7 @@ class PopularityCounter:
 
     def popularity(self) -> Popularity:
         counts = self._merge()
-        items = (counts.pairs >> 32).astype(np.int32)
-        reviews = np.repeat(np.arange(len(items), dtype=np.int32), counts.counts)
-        return Popularity(items, counts.pairs.astype(np.int32), reviews)
+        return Popularity((counts.pairs >> 32).astype(np.int32), counts.pairs.astype(np.int32), counts.counts)
 
     def _merge(self) -> PairCounts:
         pairs, places = np.unique(np.concatenate([part.pairs for part in self._parts]), return_inverse=True)

@@ -38,10 +38,10 @@ _ITEMS = (Profiled("asin", CATEGORY), Profiled("category", CATEGORY))
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
-    """Writes the samples of both splits.
+    """Writes the samples of all splits.
 
     Returns:
-        Counts: train and test samples, users and reviews kept, and lines dropped.
+        Counts: samples of each split, users and reviews kept, and lines dropped.
 
     Raises:
         KfrecError: bad input.
@@ -70,10 +70,8 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
 
         with dask_workers(parameters.workers, scheduler, len(partitions)) as workers:
             histories = select_histories(workers, partitions, items, metadata_files[0], parameters, scratch)
-            encoded = encode_histories(
-                workers, histories, given, parameters.out_of_vocabulary_limit, job.folder, scratch
-            )
-            samples = write_splits(workers, encoded, parameters, job.output)
+            encoded = encode_histories(workers, histories, given, parameters, job.folder, scratch, reviews_files[0])
+            samples = write_splits(workers, encoded, parameters, job.output, reviews_files[0])
 
         cardinalities = [{"name": name, "value": value} for name, value in encoded.cardinalities.items()]
         noted = {
@@ -81,6 +79,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             "vocabulary": encoded.vocabulary,
             "out_of_vocabulary_rate": encoded.out_of_vocabulary_rate,
             "raw_rows": job.raw.rows.get("reviews", runs.rows),
+            "sampling": encoded.sampling,
         }
         metadata = {"cardinalities": cardinalities, "encoding": noted}
         (job.folder / "metadata.json").write_text(json.dumps(metadata, indent=2) + "\n")

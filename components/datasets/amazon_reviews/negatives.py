@@ -1,0 +1,245 @@
+"""Negatives: items drawn by how often they were reviewed, over all time or around the target's time.
+
+Drawn over all time, a negative often did not exist yet, or no longer, when the target was chosen. Telling the eras of
+items apart then scores far above 0.5 without any preference of the user. Contemporary negatives were reviewed within a
+window around the target's time, so only the user's preference, and what was popular then, remain to be learned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+
+from components.datasets.amazon_reviews.popularity import Popularity, pairs_of
+from components.datasets.amazon_reviews.splits import Events
+from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN
+from components.workflows.random_draws import draws
+
+# A window holds at least the reviews nearest in time, where they are sparse.
+_NEAREST = 100
+# Draws before the unseen items of a window are listed.
+_TRIES = 16
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The reviews that negatives are drawn from, as (item, category) pairs.
+
+    An item can occur with two categories: out-of-vocabulary items share an id.
+
+    Attributes:
+        items: int32 [pairs].
+        categories: int32 [pairs].
+        reviews: int32 [reviews], the pair of each review.
+        times: int64 [reviews], ascending; empty if the whole pool is one window.
+    """
+
+    items: np.ndarray
+    categories: np.ndarray
+    reviews: np.ndarray
+    times: np.ndarray
+
+    def save(self, folder: Path) -> None:
+        folder.mkdir()
+        for name, array in vars(self).items():
+            np.save(folder / f"{name}.npy", array)
+
+    def until(self, moment: int) -> int:
+        """The number of reviews before a moment."""
+        return int(np.searchsorted(self.times, moment))
+
+
+def load_pool(folder: Path) -> Pool:
+    """Memory-maps the files of ``save``; the processes of a machine share the pages.
+
+    Release it early: a network file system cannot remove a folder with a mapped file.
+    """
+    return Pool(*(np.load(folder / f"{part.name}.npy", mmap_mode="r") for part in fields(Pool)))
+
+
+def pool_by_popularity(popularity: Popularity) -> Pool:
+    """All counted reviews as one window."""
+    reviews = np.repeat(np.arange(len(popularity.items), dtype=np.int32), popularity.counts)
+    return Pool(popularity.items, popularity.categories, reviews, np.zeros(0, np.int64))
+
+
+def pool_by_time(encoded: Sequence[Path]) -> Pool:
+    """All reviews in order of time.
+
+    Args:
+        encoded: files that ``encoding.write_encoded`` wrote.
+    """
+    columns = [pq.read_table(path, columns=["item_list", "cat_list", "time_list"]) for path in encoded]
+    items, cats, times = (
+        np.concatenate([table[name].combine_chunks().flatten().to_numpy() for table in columns])
+        for name in ("item_list", "cat_list", "time_list")
+    )
+    del columns
+    pairs, reviews = np.unique(pairs_of(items, cats), return_inverse=True)
+    order = np.lexsort((reviews, times))
+    found = (pairs >> 32).astype(np.int32), pairs.astype(np.int32)
+    return Pool(*found, reviews.astype(np.int32)[order], times[order])
+
+
+def recent_counts(pool: Pool, largest: int, train_end: int, window: int) -> np.ndarray:
+    """Reviews of each item in the last window before the end of the training: int64 [largest + 1], by item id."""
+    stop = pool.until(train_end)
+    start = min(pool.until(train_end - window), max(stop - _NEAREST, 0))
+    return np.bincount(pool.items[pool.reviews[start:stop]], minlength=largest + 1)
+
+
+@dataclass(frozen=True)
+class Negatives:
+    """Draws the negatives of one split.
+
+    Attributes:
+        pool: folder that ``Pool.save`` wrote.
+        before: reviews from this moment on are not drawn, in seconds since 1970; None draws all.
+        window: largest distance in time from the target, in seconds; ignored for a pool without times.
+        length: of a negative history.
+        excludes_seen: whether items that the user reviewed up to the target are excluded.
+        seed: seed of the draws.
+        stream: separates the random draws of the splits.
+    """
+
+    pool: Path
+    before: int | None
+    window: int
+    length: int
+    excludes_seen: bool
+    seed: int
+    stream: int
+
+    def draw(self, xp: Any, events: Events, items: Any, keys: Any, targets: Any) -> Drawn:
+        """The negatives of some targets.
+
+        Args:
+            xp: numpy or cupy.
+            events: reviews of some users.
+            items: int32 [reviews], ids.
+            keys: int64 [users], a key of each user that does not depend on the partition.
+            targets: int64 [n], places of the targets among the reviews.
+        """
+        draw = _Draw(xp, self, load_pool(self.pool), events, items, keys, targets)
+        item, cat, found = draw.negatives()
+        return Drawn(item, cat, *draw.histories(), found)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """The negatives of n targets.
+
+    Attributes:
+        item: int32 [n].
+        cat: int32 [n].
+        items: int32 [n, 2, length], the negative histories of a target's two samples.
+        cats: int32 [n, 2, length].
+        found: bool [n], False where the user has seen all items there are.
+    """
+
+    item: Any
+    cat: Any
+    items: Any
+    cats: Any
+    found: Any
+
+
+class _Draw:
+    def __init__(
+        self, xp: Any, chosen: Negatives, pool: Pool, events: Events, items: Any, keys: Any, targets: Any
+    ) -> None:
+        self._xp, self._chosen, self._events = xp, chosen, events
+        self._items, self._keys, self._targets = items, keys, targets
+        self._pool = Pool(*(xp.asarray(getattr(pool, part.name)) for part in fields(Pool)))
+        times = pool.times
+        limit = len(pool.reviews)
+        if len(times) and chosen.before is not None:
+            limit = pool.until(chosen.before)
+        self._limit = limit
+        if len(times):
+            at = events.times
+            middle = xp.minimum(xp.searchsorted(self._pool.times, at), limit)
+            low = xp.searchsorted(self._pool.times, at - chosen.window)
+            high = xp.minimum(xp.searchsorted(self._pool.times, at + chosen.window, side="right"), limit)
+            self._low = xp.maximum(xp.minimum(low, middle - _NEAREST // 2), 0)
+            self._high = xp.minimum(xp.maximum(high, middle + _NEAREST // 2), limit)
+        else:
+            self._low, self._high = xp.zeros(len(items), xp.int64), xp.full(len(items), limit, xp.int64)
+        self._first = self._first_reviews() if chosen.excludes_seen else None
+
+    def negatives(self) -> tuple[Any, Any, Any]:
+        """Item and category of each target's negative, and whether there is one."""
+        xp, pool = self._xp, self._pool
+        count = self._chosen.length + 1
+        # The sample of copy 1 is the negative; its first draw is the item.
+        drawn = self._pairs(self._targets, xp.full(len(self._targets), count, xp.int64), 1)[:, 0]
+        found = xp.ones(len(self._targets), bool)
+        if self._first is not None:
+            pending = xp.flatnonzero(self._is_seen(self._targets, pool.items[drawn]))
+            for number in range(_TRIES):
+                if not len(pending):
+                    break
+                places = self._targets[pending]
+                drawn[pending] = self._pairs(places, xp.full(len(pending), 2 * count + number, xp.int64), 1)[:, 0]
+                pending = pending[self._is_seen(places, pool.items[drawn[pending]])]
+            for row in pending.tolist():
+                pair = self._unseen(row, 2 * count + _TRIES)
+                found[row] = pair is not None
+                drawn[row] = drawn[row] if pair is None else pair
+        return pool.items[drawn], pool.categories[drawn], found
+
+    def histories(self) -> tuple[Any, Any]:
+        """The negative histories of both samples of each target.
+
+        Each entry is drawn around the time of the review that it is aligned with; before the user's first review,
+        where it pads, around the target's.
+        """
+        xp, length, pool = self._xp, self._chosen.length, self._pool
+        rows = xp.repeat(self._targets, 2)
+        copies = xp.tile(xp.arange(2), len(self._targets))
+        aligned = rows[:, None] + xp.arange(-length, 0)
+        aligned = xp.where(aligned >= self._events.offsets[self._events.owner[rows]][:, None], aligned, rows[:, None])
+        drawn = self._pairs(rows, copies * (length + 1) + 1, length, aligned)
+        shape = (len(self._targets), 2, length)
+        return pool.items[drawn].reshape(shape), pool.categories[drawn].reshape(shape)
+
+    def _pairs(self, places: Any, first: Any, count: int, windows: Any = None) -> Any:
+        """Pairs drawn from the windows of some reviews: int64 [n, count]."""
+        xp, events = self._xp, self._events
+        windows = places[:, None] if windows is None else windows
+        low, high = self._low[windows], self._high[windows]
+        keys, positions = self._keys[events.owner[places]], events.position[places]
+        random = draws(xp, self._chosen.seed, self._chosen.stream, keys, positions, first, count)
+        at = low + (random % (high - low).astype(xp.uint64)).astype(xp.int64)
+        return self._pool.reviews[at].astype(xp.int64)
+
+    def _first_reviews(self) -> tuple[Any, Any]:
+        """Each (user, item) as one number, ascending, and the place of its first review."""
+        xp = self._xp
+        return xp.unique(self._events.owner << 32 | self._items, return_index=True)
+
+    def _is_seen(self, places: Any, items: Any) -> Any:
+        """Whether the user has reviewed the item up to a target; ids of unknown items tell nothing."""
+        assert self._first is not None
+        xp, (known, first) = self._xp, self._first
+        wanted = self._events.owner[places] << 32 | items
+        at = xp.minimum(xp.searchsorted(known, wanted), len(known) - 1)
+        return (known[at] == wanted) & (first[at] <= places) & (items != NVTABULAR_UNKNOWN)
+
+    def _unseen(self, row: int, number: int) -> int | None:
+        """A pair drawn from the unseen ones of the window, else of all reviews; None if there is none."""
+        xp, place = self._xp, self._targets[row : row + 1]
+        for low, high in ((int(self._low[place[0]]), int(self._high[place[0]])), (0, self._limit)):
+            pairs = self._pool.reviews[low:high]
+            unseen = pairs[~self._is_seen(xp.repeat(place, len(pairs)), self._pool.items[pairs])]
+            if len(unseen):
+                keys = self._keys[self._events.owner[place]]
+                first = xp.full(1, number, xp.int64)
+                random = draws(xp, self._chosen.seed, self._chosen.stream, keys, self._events.position[place], first, 1)
+                return int(unseen[int(random[0, 0] % np.uint64(len(unseen)))])
+        return None
