@@ -6,6 +6,7 @@ The file has four sections: ``feature_spec`` (features and their metadata), ``so
     metadata:
       train: {rows: 163156, prebatch_size: 0, rows_per_file: [...]}
       test: {rows: 10246, prebatch_size: 0, rows_per_file: [...]}
+      validation: {rows: 18120, prebatch_size: 0, rows_per_file: [...]}    only with such a split
       vocabulary: {uid: {file: vocabulary/uid.parquet, unknown: 2, features: [uid]}, ...}
       encoding: {vocabulary: kept, out_of_vocabulary_rate: 0.01, raw_rows: 198502}
 """
@@ -25,6 +26,8 @@ from components.feature_spec.vocabulary import Vocabulary, read_vocabularies
 
 FILENAME = "feature_spec.yaml"
 FLOAT = "float32"
+# The splits. Data need no validation split: training then holds out a part of its samples.
+TRAIN, TEST, VALIDATION = "train", "test", "validation"
 # Feature dtypes; records store floats as float lists, and all others as int64 lists.
 DTYPES = ("int64", "int32", "int16", "int8", "uint8", "bool", FLOAT)
 # Ids are int32, and a table has an extra row for padding.
@@ -105,7 +108,7 @@ class FeatureSpec:
 
     Attributes:
         features: name to feature.
-        sources: split ("train", "test") to its one chunk of record files, paths relative to the folder.
+        sources: split (TRAIN, TEST, VALIDATION) to its one chunk of record files, paths relative to the folder.
         channels: channel to feature names.
         metadata: the free section.
         folder: where the file was read from.

@@ -71,7 +71,7 @@ def open_files(spec: FeatureSpec, split: str, wanted: Container[int] | None = No
 
     Args:
         spec: the feature specification, with its folder.
-        split: "train" or "test".
+        split: "train", "test" or "validation".
         wanted: indices of the files to read; None is all. Foreign files are always wanted.
 
     Raises:

@@ -65,7 +65,7 @@ class Records:
 
     Args:
         spec: the feature specification, with its folder.
-        split: "train" or "test".
+        split: "train", "test" or "validation".
         features: names to decode, others are skipped; None is every feature of the split.
         cache_bytes: decoded samples to keep in memory for later epochs, at most this many bytes.
         files: indices of the files to read (see :func:`components.records.lanes.needed_files`); the others may be

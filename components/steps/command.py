@@ -112,7 +112,7 @@ def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> d
         "finished",
         step=step.name,
         seconds=round(time.monotonic() - started, 3),
-        rows=sum(rows[name] for name in step.rows or tuple(rows)[:1]),
+        rows=sum(rows.get(name, 0) for name in step.rows or tuple(rows)[:1]),
         counts=dict(rows),
         outputs={name: str(places[name]) for name in step.outputs},
         results=results,

@@ -59,8 +59,14 @@ class RowGroup:
             raise _corrupt(self.path, error) from None
 
 
-def row_groups(parquet: Artifact, split: str, columns: Sequence[Column]) -> list[RowGroup]:
+def row_groups(parquet: Artifact, split: str, columns: Sequence[Column], may_be_empty: bool = False) -> list[RowGroup]:
     """The row groups of a split; part files are in the order of the numbers in their names.
+
+    Args:
+        parquet: the samples.
+        split: name of the folder.
+        columns: the expected columns.
+        may_be_empty: whether the split needs no rows.
 
     Raises:
         KfrecError: no part files, no rows, a corrupt file, or columns that do not fit their description.
@@ -83,7 +89,7 @@ def row_groups(parquet: Artifact, split: str, columns: Sequence[Column]) -> list
             values = tuple(group.column(places[name]).num_values for name in names)
             groups.append(RowGroup(path, names, index, first_row, group.num_rows, values))
             first_row += group.num_rows
-    if not first_row:
+    if not first_row and not may_be_empty:
         raise KfrecError(f"{parquet.path / split}: its files hold no samples; check what wrote them")
     return groups
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.errors import KfrecError
+from components.steps.catalog import PREBATCH_SIZES
 
 # Fresh memory costs more than the computation in it, so buckets and batches are as small as their number allows.
 _SMALLEST_BYTES = 4 << 20
@@ -66,7 +67,7 @@ def plan_shards(split: str, rows: int, samples_per_shard: int, prebatch_size: in
     samples_per_record = prebatch_size or 1
     if samples_per_record * width * 4 > _LARGEST_RECORD_BYTES:
         raise KfrecError(
-            f"prebatch_{split}_size={prebatch_size}: a record of {width} values per sample would be too large; "
+            f"{PREBATCH_SIZES[split]}={prebatch_size}: a record of {width} values per sample would be too large; "
             f"give at most {_LARGEST_RECORD_BYTES // (4 * width)}"
         )
 

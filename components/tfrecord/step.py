@@ -11,10 +11,10 @@ from typing import Any
 from components.artifacts import Artifact, open_input, publishing
 from components.checks import PROFILE
 from components.feature_spec import Chunk, FeatureSpec, Vocabulary
-from components.feature_spec.spec import FILENAME
+from components.feature_spec.spec import FILENAME, TEST, TRAIN, VALIDATION
 from components.feature_spec.vocabulary import VOCABULARY
 from components.records.layout import layout_of
-from components.steps.catalog import TfrecordParameters
+from components.steps.catalog import PREBATCH_SIZES, TfrecordParameters
 from components.steps.parameter import as_plain
 from components.tfrecord.convert import convert_split
 from components.tfrecord.lengths import length_by_footers, length_by_reading
@@ -24,11 +24,12 @@ from components.tfrecord.samples import LongerList
 from components.tfrecord.schema import METADATA, Column, read_columns, read_encoding, read_vocabularies
 from components.tfrecord.shards import ShardPlan, plan_shards
 
-SPLITS = ("train", "test")
+# The third one is optional: data without it are validated on a part of the training samples.
+SPLITS = (TRAIN, TEST, VALIDATION)
 
 
 def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Mapping[str, int]:
-    """Converts both splits.
+    """Converts the splits; the one for validation is optional.
 
     Returns:
         Samples of each split.
@@ -40,9 +41,9 @@ def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Map
     for name in (METADATA, FILENAME, PROFILE):
         source.file(name)
     columns = read_columns(source.path, parameters.number_of_user_features)
-    groups = {split: row_groups(source, split, columns) for split in SPLITS}
+    groups = _row_groups(source, columns)
     workers = parameters.workers or len(os.sched_getaffinity(0))
-    every_group = [group for split in SPLITS for group in groups[split]]
+    every_group = [group for split in groups for group in groups[split]]
     with publishing(tfrecord, step="tfrecord", inputs={"parquet": source}, parameters=as_plain(parameters)) as staging:
         lengths = length_by_footers(every_group, columns)
         try:
@@ -54,8 +55,22 @@ def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Map
             _write(parameters, columns, lengths, groups, source, staging.path, workers)
         for profile in source.paths(PROFILE):
             shutil.copyfile(profile, staging.path / PROFILE)
-        staging.rows.update({split: sum(group.rows for group in groups[split]) for split in SPLITS})
+        staging.rows.update({split: sum(group.rows for group in groups[split]) for split in groups})
     return staging.rows
+
+
+def _row_groups(parquet: Artifact, columns: Sequence[Column]) -> dict[str, list[RowGroup]]:
+    """The row groups of each split with samples, in the order of SPLITS."""
+    groups = {split: row_groups(parquet, split, columns) for split in (TRAIN, TEST)}
+    if parquet.paths(f"{VALIDATION}/*.parquet"):
+        found = row_groups(parquet, VALIDATION, columns, may_be_empty=True)
+        if sum(group.rows for group in found):
+            groups[VALIDATION] = found
+        else:
+            print(
+                f"{parquet.path / VALIDATION}: holds no samples, so the records have no {VALIDATION} split", flush=True
+            )
+    return groups
 
 
 def _write(
@@ -68,18 +83,18 @@ def _write(
     workers: int,
 ) -> None:
     width = sum(lengths[column.group] if column.is_list else 1 for column in columns)
-    prebatch = {"train": parameters.prebatch_train_size, "test": parameters.prebatch_test_size}
+    prebatch = {split: getattr(parameters, PREBATCH_SIZES[split]) for split in groups}
     plans = {
         split: plan_shards(
             split, sum(group.rows for group in groups[split]), parameters.samples_per_shard, prebatch[split], width
         )
-        for split in SPLITS
+        for split in groups
     }
     vocabularies = _copy_vocabularies(parquet, [column.feature for column in columns], folder)
     encoding = read_encoding(parquet.path)
     spec = _specification(columns, lengths, plans, prebatch, vocabularies, encoding, folder)
     layout = layout_of(spec, [column.feature for column in columns])
-    for number, split in enumerate(SPLITS):
+    for number, split in enumerate(groups):
         (folder / split).mkdir(exist_ok=True)
         permutation = Permutation(plans[split].rows, parameters.seed, number)
         files = spec.files(split)

@@ -16,7 +16,7 @@ from components.tracking.kept import Tracked
 from components.tracking.run import TrackedRun
 
 # MLflow's context of each split.
-_CONTEXTS = {"train": "training", "test": "testing"}
+_CONTEXTS = {"train": "training", "validation": "validation", "test": "testing"}
 # Maximum length of a digest in MLflow.
 _DIGEST_LENGTH = 36
 # Characters that MLflow rejects in a metric's name, and the maximum length.
@@ -38,14 +38,14 @@ def log_lineage(run: Tracked, data: Artifact) -> None:
     run.set_tags({"data.tfrecord.digest": data.digest, **{f"data.{k}.digest": v for k, v in data.inputs.items()}})
 
 
-def log_splits(run: Tracked, data: Artifact, place: str = "", splits: Sequence[str] = tuple(_CONTEXTS)) -> None:
+def log_splits(run: Tracked, data: Artifact, splits: Sequence[str], place: str = "") -> None:
     """Logs splits as the run's dataset inputs.
 
     Args:
         run: an open run.
         data: the records.
-        place: URI of the records, if not the artifact's folder.
         splits: to log.
+        place: URI of the records, if not the artifact's folder.
     """
     where = data.data_uri or place or str(data.path.absolute())
     run.log_inputs(

@@ -16,7 +16,7 @@ from components import registry
 from components.artifacts import Artifact, open_input, publishing
 from components.artifacts.remote import fetch_artifact
 from components.errors import KfrecError
-from components.feature_spec import load_feature_spec
+from components.feature_spec import FeatureSpec, load_feature_spec
 from components.steps.batch_size import require_divisible
 from components.steps.catalog import LOCAL, MPIJOB, LaunchParameters
 from components.steps.parameter import as_plain
@@ -54,13 +54,13 @@ def run(
     in_storage = parameters.launcher == MPIJOB
     data = open_input(tfrecord, steps=("tfrecord",), reads=(parameters.feature_spec,) if in_storage else None)
     tfrecord = data.path
-    load_feature_spec(tfrecord, parameters.feature_spec)
+    spec = load_feature_spec(tfrecord, parameters.feature_spec)
     require_divisible(parameters.global_batch_size, parameters.workers)
     launcher = launcher or launcher_of(parameters)
     if in_storage:
-        return _train_in_storage(parameters, data, launcher)
+        return _train_in_storage(parameters, data, spec, launcher)
     with (
-        _tracked(parameters, data, model) as tracked,
+        _tracked(parameters, data, spec, model) as tracked,
         kept_on_failure(model) as kept,
         publishing(model, step="train", inputs={"tfrecord": data}, parameters=as_plain(parameters)) as staging,
     ):
@@ -76,7 +76,9 @@ def run(
     return _returned(staging.rows, str(model), results, _task_of(parameters))
 
 
-def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: Launcher) -> Mapping[str, Any]:
+def _train_in_storage(
+    parameters: LaunchParameters, data: Artifact, spec: FeatureSpec, launcher: Launcher
+) -> Mapping[str, Any]:
     """Runs workers that read from and write to object storage; only the logs are fetched."""
     arguments = [
         *worker_arguments(parameters, parameters.tfrecord_uri, parameters.model_uri, ""),
@@ -84,7 +86,7 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
     ]
     with (
         failing_once(parameters.model_uri, parameters.run_id, tqdm.write),
-        _tracked(parameters, data, Path(), parameters.model_uri) as tracked,
+        _tracked(parameters, data, spec, Path(), parameters.model_uri) as tracked,
         tempfile.TemporaryDirectory(prefix="kfrec-train-") as folder,
     ):
         launcher.run(parameters.workers, arguments, Path(folder) / LOG)
@@ -100,12 +102,14 @@ def _train_in_storage(parameters: LaunchParameters, data: Artifact, launcher: La
 
 
 @contextmanager
-def _tracked(parameters: LaunchParameters, data: Artifact, model: Path, uri: str = "") -> Iterator[Tracked]:
+def _tracked(
+    parameters: LaunchParameters, data: Artifact, spec: FeatureSpec, model: Path, uri: str = ""
+) -> Iterator[Tracked]:
     """The MLflow run of a training, with its parameters, lineage and system metrics."""
     title = f"{parameters.model_type} {data_name(data)}"
     which = parameters.experiment, parameters.run_id, title
     with kept_run(*which, model, uri) as tracked, system_metrics(tracked):
-        track_start(tracked, parameters, data)
+        track_start(tracked, parameters, data, spec)
         yield tracked
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from components.artifacts import Artifact
+from components.feature_spec import FeatureSpec
+from components.feature_spec.spec import TRAIN, VALIDATION
 from components.steps.catalog import LaunchParameters
 from components.steps.parameter import parameters_of, plain
 from components.tracking import Tracked, log_lineage, log_splits
@@ -24,13 +26,14 @@ LOGGED = (LOG, TRAINING)
 _NOT_LOGGED = ("experiment", "run_id", "tfrecord_uri", "model_uri")
 
 
-def track_start(run: Tracked, parameters: LaunchParameters, data: Artifact) -> None:
+def track_start(run: Tracked, parameters: LaunchParameters, data: Artifact, spec: FeatureSpec) -> None:
     """Logs parameters and lineage before the workers start, so that a killed training has them too.
 
     Args:
         run: an open run.
         parameters: of the step; a random seed is logged by :func:`track`.
-        data: the training records.
+        data: the records.
+        spec: their feature specification.
     """
     given = {p.pipeline_name: plain(getattr(parameters, p.name)) for p in parameters_of(type(parameters))
              if p.name not in _NOT_LOGGED}  # fmt: skip
@@ -38,7 +41,7 @@ def track_start(run: Tracked, parameters: LaunchParameters, data: Artifact) -> N
         del given["train_seed"]
     run.log_parameters(given)
     log_lineage(run, data)
-    log_splits(run, data, parameters.tfrecord_uri)
+    log_splits(run, data, [split for split in (TRAIN, VALIDATION) if split in spec.sources], parameters.tfrecord_uri)
 
 
 def track(run: Tracked, parameters: LaunchParameters, folder: Path) -> None:

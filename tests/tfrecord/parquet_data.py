@@ -55,9 +55,18 @@ def write_metadata(folder: Path, cardinalities: dict[str, int], names: Sequence[
     (folder / "metadata.json").write_text(json.dumps({"cardinalities": entries}))
 
 
-def artifact(folder: Path, train: pa.Table, test: pa.Table, parts: int = 1, row_group_size: int = 1 << 20) -> Path:
+def artifact(
+    folder: Path,
+    train: pa.Table,
+    test: pa.Table,
+    parts: int = 1,
+    row_group_size: int = 1 << 20,
+    validation: pa.Table | None = None,
+) -> Path:
     write_parts(folder / "train", train, parts, row_group_size)
     write_parts(folder / "test", test)
+    if validation is not None:
+        write_parts(folder / "validation", validation)
     write_metadata(folder, CARDINALITIES)
     adopt(folder)
     return folder

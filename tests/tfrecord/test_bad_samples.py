@@ -164,3 +164,14 @@ def test_metadata_that_the_manifest_does_not_list_is_refused(tmp_path: Path) -> 
     (tmp_path / "metadata.json").rename(folder / "metadata.json")
     with pytest.raises(KfrecError, match=r"metadata\.json: not listed in _manifest\.json; remove it, or accept it"):
         run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out")
+
+
+def test_the_validation_split_is_checked_like_the_others(tmp_path: Path) -> None:
+    wrong = samples(30) | {"uid": [501] * 30}
+    folder = artifact(tmp_path / "in", table(samples(30)), table(samples(20)), validation=table(wrong))
+    message = r"validation/part\.0\.parquet: column uid has 30 ids above the cardinality 500"
+    with pytest.raises(KfrecError, match=message):
+        run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out")
+    with pytest.raises(KfrecError, match="prebatch_test_size=1000000: a record of 34 values per sample would be too"):
+        artifact(tmp_path / "in", table(samples(30)), table(samples(20)), validation=table(samples(9)))
+        run(TfrecordParameters(prebatch_test_size=1_000_000), parquet=folder, tfrecord=tmp_path / "out")

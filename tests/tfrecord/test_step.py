@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from components.artifacts import adopt
+from components.artifacts import adopt, open_artifact
 from components.feature_spec import FeatureSpec, Vocabulary, load_feature_spec
 from components.records import Records
 from components.steps.catalog import TfrecordParameters
@@ -243,3 +243,44 @@ def test_only_the_parts_that_the_manifest_lists_are_samples(tmp_path: Path, caps
     shutil.copyfile(folder / "train" / "part.0.parquet", folder / "train" / "part.1.parquet")
     assert run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out") == {"train": 30, "test": 9}
     assert "train/part.1.parquet: not listed in _manifest.json, so it is not read" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("reader", [read, parse_with_tensorflow])
+def test_a_validation_split_is_converted_like_the_others(tmp_path: Path, reader: Any) -> None:
+    drawn = samples(41)
+    folder = artifact(tmp_path / "in", table(samples(90)), table(samples(20)), validation=table(drawn))
+    parameters = TfrecordParameters(prebatch_test_size=8, samples_per_shard=32)
+    rows = run(parameters, parquet=folder, tfrecord=tmp_path / "out")
+    assert rows == {"train": 90, "test": 20, "validation": 41}
+    assert rows == open_artifact(tmp_path / "out").rows
+    spec = load_feature_spec(tmp_path / "out")
+    assert spec.metadata["validation"] == {"rows": 41, "prebatch_size": 8, "rows_per_file": [32, 9]}
+    found = reader(tmp_path / "out", "validation")
+    np.testing.assert_array_equal(sorted_rows(found), sorted_rows(padded(drawn, 12)))
+    assert (found != padded(drawn, 12)).any()  # it is shuffled
+
+
+def test_a_validation_split_leaves_the_other_splits_as_they_are(tmp_path: Path) -> None:
+    train, test = table(samples(90)), table(samples(20))
+    for name, validation in (("two", None), ("three", table(samples(41)))):
+        artifact(tmp_path / name, train, test, validation=validation)
+        run(TfrecordParameters(), parquet=tmp_path / name, tfrecord=tmp_path / f"{name}-out")
+    two, three = content(tmp_path / "two-out"), content(tmp_path / "three-out")
+    assert set(two) < set(three)
+    assert {name for name in two if two[name] != three[name]} == {"feature_spec.yaml"}
+
+
+def test_a_validation_split_without_samples_is_absent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = artifact(tmp_path / "in", table(samples(90)), table(samples(20)), validation=table(samples(9))[:0])
+    assert run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out") == {"train": 90, "test": 20}
+    assert "in/validation: holds no samples, so the records have no validation split" in capsys.readouterr().out
+    spec = load_feature_spec(tmp_path / "out")
+    assert set(spec.sources) == {"train", "test"} and "validation" not in spec.metadata
+    assert not (tmp_path / "out" / "validation").exists()
+
+
+def test_lists_are_padded_to_the_longest_of_the_validation_split_too(tmp_path: Path) -> None:
+    longer = table(samples(20, history=13))
+    folder = artifact(tmp_path / "in", table(samples(90)), table(samples(20)), validation=longer)
+    run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out")
+    assert load_feature_spec(tmp_path / "out").features["item_pos"].length == 13

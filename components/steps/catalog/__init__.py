@@ -15,7 +15,7 @@ from components.steps.catalog.data import (
 )
 from components.steps.catalog.judging import EvaluateParameters, RegisterParameters
 from components.steps.catalog.predicting import PredictParameters
-from components.steps.catalog.shared import REGISTERED_MODEL
+from components.steps.catalog.shared import PREBATCH_SIZES, REGISTERED_MODEL
 from components.steps.catalog.steps import STEPS, Step, worker_parameters
 from components.steps.catalog.training import (
     GLOO,
@@ -32,6 +32,7 @@ __all__ = [
     "LOCAL",
     "MPI",
     "MPIJOB",
+    "PREBATCH_SIZES",
     "REGISTERED_MODEL",
     "STEPS",
     "SYNTHETIC",

@@ -21,4 +21,6 @@ DATA_VERSION = param(
 REGISTERED_MODEL = param("kfrec-ctr", "Name in the MLflow model registry")
 _PREBATCH = "0 writes one Example per sample, and reads the size from the data"
 PREBATCH_TRAIN_SIZE = param(0, f"Samples in one training record; {_PREBATCH}", unit="samples", at_least=0)
-PREBATCH_TEST_SIZE = param(0, f"Samples in one test record; {_PREBATCH}", unit="samples", at_least=0)
+PREBATCH_TEST_SIZE = param(0, f"Samples in one test or validation record; {_PREBATCH}", unit="samples", at_least=0)
+# Split to the parameter with the samples in one of its records.
+PREBATCH_SIZES = {"train": "prebatch_train_size", "test": "prebatch_test_size", "validation": "prebatch_test_size"}

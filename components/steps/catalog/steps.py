@@ -69,7 +69,7 @@ class Step:
         own: its dataclass of parameters.
         inputs: folders it reads, name to description.
         outputs: folders it writes, name to description.
-        rows: names of the returned counts that add up to its output rows; empty is the first one.
+        rows: names of the counts that add up to its output rows, as far as they are returned; empty is the first one.
         results: its other return values, name to type; outputs of its KFP component.
         shown: outputs of its KFP component that the UI draws, name to KFP's type; its module ``visualise`` fills them.
         chosen_by: the parameters that select a data set, model or task with its own parameters, such as model_type.
@@ -119,6 +119,9 @@ REGISTRATION = "registration.json: version, alias and reason, and decision.html"
 PREDICTIONS = "the files of rows with the scores in further columns, and prediction.json"
 CHAMPION = "the champion's model, or a note that no champion exists"
 
+# Counts of samples; data need no validation split.
+SPLITS = ("train", "test", "validation")
+
 STEPS: dict[str, Step] = {
     step.name: step
     for step in (
@@ -130,10 +133,10 @@ STEPS: dict[str, Step] = {
              DownloadParameters, {}, {"raw": RAW}, (),
              {}, {}, ("dataset",), lambda name: AddedParameters((dataset(name).generation,))),
         Step("preprocess", "Convert raw files to training samples with NVTabular.",
-             PreprocessParameters, {"raw": RAW}, {"parquet": PARQUET}, ("train", "test"),
+             PreprocessParameters, {"raw": RAW}, {"parquet": PARQUET}, SPLITS,
              {}, {}, ("dataset",), lambda name: AddedParameters((dataset(name).sampling,))),
         Step("tfrecord", "Convert samples in parquet to shuffled TFRecord files.",
-             TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}, ("train", "test")),
+             TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}, SPLITS),
         Step("train", "Train a model with Horovod and export it.",
              LaunchParameters, {"tfrecord": TFRECORD}, {"model": MODEL}, ("train",),
              {"trained_model": str, "metrics": dict}, {}, ("model_type", "task"), _added_by_model,
