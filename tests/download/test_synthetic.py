@@ -17,8 +17,12 @@ import numpy as np
 import pytest
 
 from components.artifacts import open_artifact
+from components.datasets.amazon_reviews.synthetic.best import best_auc
+from components.datasets.amazon_reviews.synthetic.files import catalogue_of, reviews_of
+from components.datasets.amazon_reviews.synthetic.histories import STAY, STRAY
 from components.download.step import run
 from components.errors import KfrecError
+from components.metrics import roc_auc
 from components.steps.catalog import STEPS
 from components.steps.parameter import build
 
@@ -163,3 +167,47 @@ def test_fewer_items_than_categories_is_one_clear_line() -> None:
 def test_the_smallest_sizes_work(sizes: dict[str, int], tmp_path: Path) -> None:
     parameters = STEPS["download"].of(**{f"synthetic_{name}": value for name, value in sizes.items()})
     assert run(parameters, raw=tmp_path / "raw")["reviews"] >= parameters.synthetic_users
+
+
+def test_the_best_auc_is_that_of_a_scorer_who_knows_the_interests() -> None:
+    """Against drawn negatives: the expectation of ``best_auc`` is over them."""
+    generation, sampling = STEPS["download"].of(synthetic_users=300), STEPS["preprocess"].of(split="last_item")
+    best = best_auc(generation, sampling)
+    catalogue = catalogue_of(generation)
+    reviews, interests = reviews_of(generation, catalogue, 0, 300)
+    assert best is not None and interests is not None
+    rng = np.random.default_rng(1)
+    labels, scores = [], []
+    order = np.lexsort((reviews.time, reviews.user))
+    for before, at in pairwise(order.tolist()):
+        if reviews.user[before] != reviews.user[at]:
+            continue
+        current = interests.row[interests.owner[at], interests.first[at] :][: interests.at_a_time[at]]
+        for label, item in ((1, reviews.item[at]), (0, rng.choice(reviews.item))):
+            category = catalogue.category[item]
+            chosen = STAY * (interests.category[before] == category) + (1 - STAY) * np.mean(current == category)
+            labels.append(label)
+            scores.append((1 - STRAY) * chosen / catalogue.category_share[category] + STRAY)
+    assert roc_auc(np.array(labels), np.array(scores)) == pytest.approx(best, abs=0.02)
+    assert 0.85 < best < 0.95
+
+
+def test_the_best_auc_of_data_without_interests_is_that_of_a_coin() -> None:
+    sampling = STEPS["preprocess"].of()
+    assert best_auc(STEPS["download"].of(synthetic_shuffled_labels=True), sampling) == 0.5
+    assert best_auc(STEPS["download"].of(synthetic_item_lifetime=300), sampling) is None
+
+
+def test_items_are_for_sale_for_their_lifetime_only() -> None:
+    data = shop(synthetic_shuffled_labels=True, synthetic_item_lifetime=300)
+    days: dict[str, list[int]] = defaultdict(list)
+    for review in data.reviews:
+        days[review["asin"]].append(review["unixReviewTime"] // 86_400)
+    spans = [max(each) - min(each) for each in days.values()]
+    assert max(spans) <= 300
+    assert np.median(spans) > 100
+    # Uniform among those for sale: in the middle of the data the counts have the variance of counts.
+    first, last = min(map(min, days.values())), max(map(max, days.values()))
+    counts = np.array([len(each) for each in days.values() if first + 1500 < min(each) < last - 2500])
+    assert len(counts) > 500
+    assert counts.var() < 2 * counts.mean()

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from components.datasets.amazon_reviews.synthetic.catalogue import Catalogue, make_catalogue
-from components.datasets.amazon_reviews.synthetic.histories import DAYS, Reviews, draw_reviews
+from components.datasets.amazon_reviews.synthetic.histories import DAYS, Interests, Reviews, draw_reviews
 from components.progress import progress
 
 REVIEWS = "reviews_Synthetic.json.gz"
@@ -32,14 +32,7 @@ def write_synthetic(parameters: Any, folder: Path) -> None:
     with _gzip(folder / REVIEWS) as file, progress("generating reviews", users, "users") as bar:
         for first in range(0, users, _USERS_AT_A_TIME):
             count = min(_USERS_AT_A_TIME, users - first)
-            reviews = draw_reviews(
-                first,
-                count,
-                parameters.synthetic_reviews_per_user,
-                parameters.synthetic_shuffled_labels,
-                catalogue,
-                np.random.default_rng([parameters.seed, 1, first]),
-            )
+            reviews, _ = reviews_of(parameters, catalogue, first, count)
             file.write(_lines(reviews, names))
             bar.advance(count)
 
@@ -52,6 +45,18 @@ def catalogue_of(parameters: Any) -> Catalogue:
         np.random.default_rng([parameters.seed, 0]),
         DAYS,
         parameters.synthetic_item_lifetime,
+    )
+
+
+def reviews_of(parameters: Any, catalogue: Catalogue, first_user: int, users: int) -> tuple[Reviews, Interests | None]:
+    """Reviews of users, and the interests behind them; the same for the same parameters and users."""
+    return draw_reviews(
+        first_user,
+        users,
+        parameters.synthetic_reviews_per_user,
+        parameters.synthetic_shuffled_labels,
+        catalogue,
+        np.random.default_rng([parameters.seed, 1, first_user]),
     )
 
 

@@ -56,10 +56,31 @@ class Reviews:
     rating: np.ndarray
 
 
+@dataclass(frozen=True)
+class Interests:
+    """The interests behind reviews, one array element each, in the order of :class:`Reviews`.
+
+    Attributes:
+        owner: int64 [reviews], the user, from 0.
+        category: int64 [reviews], of the interest behind the review, also where the review itself strays.
+        first: int64 [reviews], the oldest current interest, a column of ``row``.
+        at_a_time: int64 [reviews], number of current interests.
+        row: int64 [users, interests], the categories along which each user drifts.
+    """
+
+    owner: np.ndarray
+    category: np.ndarray
+    first: np.ndarray
+    at_a_time: np.ndarray
+    row: np.ndarray
+
+
 def draw_reviews(
     first_user: int, users: int, mean: int, shuffled: bool, catalogue: Catalogue, rng: np.random.Generator
-) -> Reviews:
+) -> tuple[Reviews, Interests | None]:
     """Draws all reviews of the users ``first_user`` to ``first_user + users - 1``.
+
+    The interests are None if they are ignored.
 
     Args:
         first_user: number of the first user.
@@ -73,16 +94,26 @@ def draw_reviews(
     owner = np.repeat(np.arange(users), lengths)
     position = np.arange(len(owner)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
     day = _days(lengths, owner, rng)
-    if shuffled:
+    interests = None if shuffled else _interests(owner, position, users, catalogue, rng)
+    if interests is None:
         item = catalogue.any_items(day, rng)
     else:
-        item = catalogue.items_of(_categories(owner, position, users, catalogue, rng), day, rng)
+        item = catalogue.items_of(interests.category, day, rng)
         stray = rng.random(len(owner)) < STRAY
         item[stray] = catalogue.any_items(day[stray], rng)
     time = (_OPENING + day) * _DAY
     rating = rng.choice(np.arange(1, 6), len(owner), p=(0.06, 0.06, 0.10, 0.20, 0.58))
     order = np.argsort(time, kind="stable")
-    return Reviews(first_user + owner[order], item[order], time[order], rating[order])
+    return Reviews(first_user + owner[order], item[order], time[order], rating[order]), _ordered(interests, order)
+
+
+def _ordered(interests: Interests | None, order: np.ndarray) -> Interests | None:
+    if interests is None:
+        return None
+    owner, category, first, at_a_time = (
+        column[order] for column in (interests.owner, interests.category, interests.first, interests.at_a_time)
+    )
+    return Interests(owner, category, first, at_a_time, interests.row)
 
 
 def _lengths(users: int, mean: int, rng: np.random.Generator) -> np.ndarray:
@@ -97,19 +128,18 @@ def _lengths(users: int, mean: int, rng: np.random.Generator) -> np.ndarray:
     return np.where(short, few, np.maximum(many, 1))
 
 
-def _categories(
+def _interests(
     owner: np.ndarray, position: np.ndarray, users: int, catalogue: Catalogue, rng: np.random.Generator
-) -> np.ndarray:
-    """The category of the interest behind each review."""
+) -> Interests:
     begins = (rng.random(len(owner)) >= STAY) | (position == 0)
     run = np.cumsum(begins) - 1
     starts = np.flatnonzero(begins)
     phase = rng.integers(0, REVIEWS_PER_DRIFT, users)
-    drift = (position[starts] + phase[owner[starts]]) // REVIEWS_PER_DRIFT
-    at_a_time = rng.integers(INTERESTS[0], INTERESTS[1] + 1, users)
-    slot = drift + np.floor(rng.random(len(starts)) * at_a_time[owner[starts]]).astype(np.int64)
-    row = catalogue.categories((users, int(slot.max()) + 1), rng)
-    return row[owner[starts], slot][run]
+    drift = (position + phase[owner]) // REVIEWS_PER_DRIFT
+    at_a_time = rng.integers(INTERESTS[0], INTERESTS[1] + 1, users)[owner]
+    slot = drift[starts] + np.floor(rng.random(len(starts)) * at_a_time[starts]).astype(np.int64)
+    row = catalogue.categories((users, int((drift + at_a_time).max())), rng)
+    return Interests(owner, row[owner[starts], slot][run], drift, at_a_time, row)
 
 
 def _days(lengths: np.ndarray, owner: np.ndarray, rng: np.random.Generator) -> np.ndarray:
