@@ -38,7 +38,9 @@ def decision_page(
         cards.append(Card("Champion", decision.champion_score, f"version {decision.champion_version}"))
     if decision.difference is not None and decision.confidence_interval is not None:
         low, high = decision.confidence_interval
-        cards.append(Card("Difference", decision.difference, f"{low:+.4f} to {high:+.4f}"))
+        up = 1 if metrics[0].higher_is_better else -1
+        gains = sorted((up * low, up * high))
+        cards.append(Card("Better by", up * decision.difference, f"{gains[0]:+.4f} to {gains[1]:+.4f}"))
     story = Story(f"Version {version} is the {decision.alias}", decision.reason, cards, sections)
     facts = Facts(
         title=name,

@@ -12,7 +12,7 @@ from components.register.gate import CHALLENGER, Decision
 from components.register.logged import Example, logged, requirements
 from components.scoring.model import MODEL_FILES, ExportedModel
 from components.tracking import TrackedRun
-from components.tracking.champion import CHAMPION, using_store_of
+from components.tracking.champion import CHAMPION, champion_of, using_store_of, versions_of
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
@@ -89,19 +89,34 @@ class Registry:
         noted = held.tags.get(DECISION)
         return Decision.from_dict(json.loads(noted)) if noted else None
 
+    def champion(self) -> ModelVersion | None:
+        """The version with the alias champion, if any."""
+        return champion_of(self.client, self.name)
+
+    def version(self, number: int) -> ModelVersion:
+        """A version by its number."""
+        return self.client.get_model_version(self.name, str(number))
+
+    def promotions(self) -> set[tuple[int, str]]:
+        """Number and stored decision of each version that was ever decided to be the champion."""
+        found = ((int(each.version), each.tags.get(DECISION, "")) for each in versions_of(self.client, self.name))
+        return {(number, noted) for number, noted in found if noted and json.loads(noted)["alias"] == CHAMPION}
+
     def note(self, held: ModelVersion, facts: Mapping[str, Any]) -> None:
         """Stores facts about a version as tags ``kfrec.<name>``, for later retrainings."""
         for name, value in facts.items():
             self.client.set_model_version_tag(self.name, held.version, f"kfrec.{name}", str(value))
 
-    def apply(self, held: ModelVersion, decision: Decision) -> None:
-        """Stores the decision with the version, then sets its alias, as the last action.
-
-        An earlier failure leaves a version without an alias, and the previous champion in place.
-        """
+    def note_decision(self, held: ModelVersion, decision: Decision) -> None:
+        """Stores the decision with the version."""
         described = "\n\n".join(filter(None, (decision.reason, held.tags.get(DESCRIPTION))))
         self.client.update_model_version(self.name, held.version, description=described)
         self.client.set_model_version_tag(self.name, held.version, DECISION, json.dumps(asdict(decision)))
-        self.client.set_registered_model_alias(self.name, decision.alias, held.version)
-        if decision.alias == CHAMPION and CHALLENGER in held.aliases:
-            self.client.delete_registered_model_alias(self.name, CHALLENGER)
+
+    def set_alias(self, alias: str, held: ModelVersion) -> None:
+        """Gives a version the alias, in one transaction; a new champion is then no longer the challenger."""
+        self.client.set_registered_model_alias(self.name, alias, held.version)
+        if alias == CHAMPION:
+            aliases = self.client.get_registered_model(self.name).aliases
+            if str(aliases.get(CHALLENGER, "")) == str(held.version):
+                self.client.delete_registered_model_alias(self.name, CHALLENGER)

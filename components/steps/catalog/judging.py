@@ -10,7 +10,6 @@ from components.steps.catalog.shared import (
     EXPERIMENT,
     REGISTERED_MODEL,
     RUN_ID,
-    SEED,
     TASK,
 )
 from components.steps.parameter import param
@@ -42,4 +41,3 @@ class RegisterParameters:
     occasion: str = param("", "Reason for the training, recorded with the model")
     experiment: str = EXPERIMENT
     run_id: str = RUN_ID
-    seed: int = SEED
