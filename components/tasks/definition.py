@@ -149,6 +149,8 @@ class TaskDefinition:
         summary: one sentence.
         metrics: the primary metric, by which models are compared, first.
         training: frozen dataclass of its parameters in the train step.
+        defaults: defaults of the steps' parameters, by name, that override the steps': registered_model, because models
+            of different tasks cannot be compared, and promotion_margin, in the unit of the primary metric.
         evaluation: frozen dataclass of its parameters in the evaluate step.
         decision: frozen dataclass of its parameters in the register step.
         kept: columns kept with each sample's score.
@@ -184,6 +186,7 @@ class TaskDefinition:
     difference: Callable[[Scores, np.ndarray, Any, int, float, int], Interval]
     floor: Callable[[Any], float]
     training: type = NoParameters
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     vetoes: Callable[[Mapping[str, Any], Any], Sequence[str]] = lambda metrics, parameters: ()
     compared: Callable[[Scores, np.ndarray], Sequence[Section]] = lambda scores, rival: ()
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from components.errors import KfrecError
 from components.secrets import without_password
 from components.tracking.failures import is_of_the_store
+from components.tracking.store import connect, missing
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -61,25 +62,40 @@ def other_task(client: MlflowClient, version: ModelVersion, task: str) -> str:
     return found if found != task else ""
 
 
-def require_task(client: MlflowClient, name: str, task: str) -> None:
-    """Refuses a model name whose champion another task evaluates: their scores cannot be compared.
+def require_task(client: MlflowClient, name: str, held: ModelVersion, task: str) -> None:
+    """Refuses a champion that another task evaluates: its score cannot be compared.
 
     Args:
         client: of the registry.
         name: parameter ``registered_model``.
-        task: that evaluates the model to be registered under it.
+        held: the champion of that name.
+        task: that evaluates the model to be registered.
 
     Raises:
-        KfrecError: the champion's task is another one.
+        KfrecError: the champion's task is known to be another one.
     """
-    held = champion_of(client, name)
-    other = held and other_task(client, held, task)
-    if held and other:
+    if other := other_task(client, held, task):
         raise KfrecError(
             f"parameter registered_model={name!r}: its champion, version {held.version} at "
             f"{without_password(client.tracking_uri)}, is of the task {other} and this model of the task {task}, so "
             "they cannot be compared; give registered_model another name"
         )
+
+
+def require_task_early(name: str, task: str) -> None:
+    """:func:`require_task` before hours of work, if the registry answers; the register step looks again.
+
+    Raises:
+        KfrecError: the champion's task is known to be another one.
+    """
+    from mlflow.exceptions import MlflowException
+
+    client = connect()
+    try:
+        if held := champion_of(client, name):
+            require_task(client, name, held, task)
+    except (MlflowException, *missing()):
+        return
 
 
 def download_version(client: MlflowClient, name: str, version: str, folder: Path) -> Path:
