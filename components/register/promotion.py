@@ -1,9 +1,9 @@
 """Moves the aliases of a registered model while other steps may do the same.
 
-MLflow moves one alias at a time and has no compare-and-swap. A step therefore notes its decision with the version
-before it moves an alias, looks at the champion again just before, and afterwards at the decisions that others have
-noted meanwhile. Of two steps that promote over the same champion at once, at least the later one to note its decision
-sees the other: before the move, as another champion, or after it. Then the later version is judged against the earlier.
+MLflow moves one alias at a time and has no compare-and-swap. A step therefore stores its decision with the version
+before it moves an alias, looks at the champion again just before, and at the other steps' stored decisions afterwards.
+Of two steps that replace the same champion at once, the one that stores its decision later sees the other: as another
+champion before its move, or as a decision after it. The later version is then judged against the earlier one.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from components.register.judging import Judged
-from components.register.registry import Registry
+from components.register.registry import Promotion, Registry
 from components.tracking.champion import CHAMPION
 
 if TYPE_CHECKING:
@@ -31,28 +31,40 @@ def settle(registry: Registry, version: ModelVersion, judge: Callable[[ModelVers
         judge: compares the version with a champion, or with None.
     """
     own = int(version.version)
-    seen = registry.promotions()
-    champion, is_overlooked = registry.champion(), False
-    earlier = registry.decision(version)
-    holds = earlier and _number(champion) in (earlier.champion_version, own)
-    judged = Judged(earlier) if earlier and holds else judge(champion)
+    settled = _settled(registry)
+    champion = registry.champion()
+    stored = registry.decision(version)
+    holds = stored and _number(champion) in (stored.champion_version, own)
+    judged = Judged(stored) if stored and holds else judge(champion)
+    is_overlooked = False
     while True:
-        registry.note_decision(version, judged.decision)
+        registry.begin(version, judged.decision)
         now = registry.champion()
         if _number(now) not in (_number(champion), own):
-            seen = registry.promotions()
+            settled = _settled(registry)
             champion, is_overlooked = registry.champion(), False
             judged = judge(champion)
             continue
-        if champion and is_overlooked and judged.decision.alias != CHAMPION and _number(now) == own:
+        is_promoted = judged.decision.alias == CHAMPION
+        if champion and is_overlooked and not is_promoted and _number(now) == own:
             registry.set_alias(CHAMPION, champion)
         registry.set_alias(judged.decision.alias, version)
-        overlooked = [number for number, _ in registry.promotions() - seen if number < own]
-        if not overlooked:
+        rival = _overlooked(registry, own, judged.decision.champion_version, settled) if is_promoted else None
+        against = judge(registry.version(rival)) if rival else None
+        if rival is None or against is None or against.decision.champion_score is None:
+            registry.end(version)
             return judged
-        seen = registry.promotions()
-        champion, is_overlooked = registry.version(max(overlooked)), True
-        judged = judge(champion)
+        champion, judged, is_overlooked = registry.version(rival), against, True
+
+
+def _settled(registry: Registry) -> set[Promotion]:
+    return {promotion for promotion, is_underway in registry.promotions().items() if not is_underway}
+
+
+def _overlooked(registry: Registry, own: int, over: int | None, settled: set[Promotion]) -> int | None:
+    """An earlier version whose step has replaced the same champion since, or is about to."""
+    others = (each for each in registry.promotions() if each not in settled)
+    return max((each.version for each in others if each.over == over and each.version < own), default=None)
 
 
 def _number(version: ModelVersion | None) -> int | None:

@@ -6,7 +6,7 @@ import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from components.register.gate import CHALLENGER, Decision
 from components.register.logged import Example, logged, requirements
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MODEL_DIGEST = "kfrec.model_digest"
 DECISION = "kfrec.decision"
+# Whether a step that has stored its decision has yet to move an alias.
+_UNDERWAY = "kfrec.underway"
 # Inputs and outputs of the version, for users.
 DESCRIPTION = "kfrec.takes"
 
@@ -35,6 +37,20 @@ class _Unloaded:
         import mlflow
 
         mlflow.pyfunc.save_model(**given)
+
+
+class Promotion(NamedTuple):
+    """A decision to make a version the champion.
+
+    Attributes:
+        version: the new champion.
+        over: the champion that it was judged against, None without one.
+        decision: as it is stored.
+    """
+
+    version: int
+    over: int | None
+    decision: str
 
 
 class Registry:
@@ -97,21 +113,32 @@ class Registry:
         """A version by its number."""
         return self.client.get_model_version(self.name, str(number))
 
-    def promotions(self) -> set[tuple[int, str]]:
-        """Number and stored decision of each version that was ever decided to be the champion."""
-        found = ((int(each.version), each.tags.get(DECISION, "")) for each in versions_of(self.client, self.name))
-        return {(number, noted) for number, noted in found if noted and json.loads(noted)["alias"] == CHAMPION}
+    def promotions(self) -> dict[Promotion, bool]:
+        """Every decision to make a version the champion, and whether its step is still underway, or was ended."""
+        found = {}
+        for held in versions_of(self.client, self.name):
+            noted = held.tags.get(DECISION)
+            decision = Decision.from_dict(json.loads(noted)) if noted else None
+            if noted and decision and decision.alias == CHAMPION:
+                promotion = Promotion(int(held.version), decision.champion_version, noted)
+                found[promotion] = held.tags.get(_UNDERWAY) == str(True)
+        return found
 
     def note(self, held: ModelVersion, facts: Mapping[str, Any]) -> None:
         """Stores facts about a version as tags ``kfrec.<name>``, for later retrainings."""
         for name, value in facts.items():
             self.client.set_model_version_tag(self.name, held.version, f"kfrec.{name}", str(value))
 
-    def note_decision(self, held: ModelVersion, decision: Decision) -> None:
-        """Stores the decision with the version."""
+    def begin(self, held: ModelVersion, decision: Decision) -> None:
+        """Stores the decision with the version, before an alias is moved."""
         described = "\n\n".join(filter(None, (decision.reason, held.tags.get(DESCRIPTION))))
         self.client.update_model_version(self.name, held.version, description=described)
+        self.client.set_model_version_tag(self.name, held.version, _UNDERWAY, str(True))
         self.client.set_model_version_tag(self.name, held.version, DECISION, json.dumps(asdict(decision)))
+
+    def end(self, held: ModelVersion) -> None:
+        """Notes that no alias is moved any more."""
+        self.client.set_model_version_tag(self.name, held.version, _UNDERWAY, str(False))
 
     def set_alias(self, alias: str, held: ModelVersion) -> None:
         """Gives a version the alias, in one transaction; a new champion is then no longer the challenger."""
