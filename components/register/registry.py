@@ -6,6 +6,7 @@ import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from components.register.gate import CHALLENGER, Decision
@@ -142,7 +143,15 @@ class Registry:
 
     def set_alias(self, alias: str, held: ModelVersion) -> None:
         """Gives a version the alias, in one transaction; a new champion is then no longer the challenger."""
-        self.client.set_registered_model_alias(self.name, alias, held.version)
+        from mlflow.exceptions import MlflowException
+
+        move = partial(self.client.set_registered_model_alias, self.name, alias, held.version)
+        try:
+            move()
+        except MlflowException as error:
+            if error.error_code != "BAD_REQUEST":
+                raise
+            move()  # another step has set this alias for the first time, between MLflow's look and its insert
         if alias == CHAMPION:
             aliases = self.client.get_registered_model(self.name).aliases
             if str(aliases.get(CHALLENGER, "")) == str(held.version):
