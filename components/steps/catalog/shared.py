@@ -18,8 +18,7 @@ EVALUATION_BATCH_SIZE = param(16_384, "Samples scored at a time", unit="samples"
 DATA_VERSION = param(
     "", "Version of the data at the source, recorded with the model; a new value also invalidates KFP's cache"
 )
-REGISTERED = "kfrec-ctr"
-REGISTERED_MODEL = param(REGISTERED, "Name in the MLflow model registry; its champion must be of the same task")
+REGISTERED_MODEL = param("kfrec-ctr", "Name in the MLflow model registry; its champion must be of the same task")
 _PREBATCH = "0 writes one Example per sample, and reads the size from the data"
 PREBATCH_TRAIN_SIZE = param(0, f"Samples in one training record; {_PREBATCH}", unit="samples", at_least=0)
 PREBATCH_TEST_SIZE = param(0, f"Samples in one test or validation record; {_PREBATCH}", unit="samples", at_least=0)

@@ -54,7 +54,7 @@ def _joined(
     try:
         groups = (*(added(*selecting.values()) if added else ()), own)
         declared = {field.name for group in groups for field in dataclasses.fields(group)}
-        defaults = {name: value for name, value in _defaults(chosen).items() if name in declared}
+        defaults = {name: value for name, value in brought_defaults(chosen).items() if name in declared}
         return joined(*groups, defaults=tuple(defaults.items()))
     except KfrecError as error:
         every = {**selecting, **chosen}
@@ -63,7 +63,7 @@ def _joined(
         raise KfrecError(f"parameter {choices}: {error}") from None
 
 
-def _defaults(chosen: Mapping[str, str]) -> dict[str, Any]:
+def brought_defaults(chosen: Mapping[str, str]) -> dict[str, Any]:
     """Defaults of the steps' parameters that the chosen task and model bring; the model's override the task's.
 
     Raises:
