@@ -22,6 +22,7 @@ from components.tracking.champion import (
     FilesGone,
     champion_of,
     download_version,
+    require_task,
     versions_of,
 )
 from components.tracking.failures import unusable
@@ -41,7 +42,7 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
         newest data; ``workflow``, ``warm_start_path`` and ``reference_profile``, each where the champion is, or empty.
 
     Raises:
-        KfrecError: no prefix, no data version, or no model registry.
+        KfrecError: no prefix, no data version, no model registry, or a champion of another task.
     """
     from mlflow.exceptions import MlflowException
 
@@ -53,6 +54,8 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
     client = connect()
     try:
         held = champion_of(client, parameters.registered_model)
+        if held:
+            require_task(client, parameters.registered_model, held, parameters.task)
         known = _known(client, parameters.registered_model, held)
         verdict = decide(
             newest.name,

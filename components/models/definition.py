@@ -32,7 +32,8 @@ class ModelDefinition:
         check: takes the train step's parameters and the list length of each channel, and raises KfrecError if they are
             incompatible; called before the first step of a run starts.
         serving: returns the context in which the exported signature is traced, such as one that trims histories.
-        defaults: defaults that override the train step's, such as the published epochs and batch size.
+        defaults: defaults of the steps' parameters, by name, that override those of the task and of the steps, such as
+            the published epochs and batch size, or registered_model.
         local_defaults: the same for ``kfrec run`` on the built-in data, by pipeline parameter.
     """
 

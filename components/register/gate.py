@@ -1,16 +1,20 @@
-"""The promotion gate: the alias of a newly registered model, and the reason in one sentence."""
+"""The promotion gate: the alias of a newly registered model, and the reason in one sentence.
+
+Nothing that is not finite is promoted: no score, no champion's score, no difference and no end of its interval.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from components.metrics import Interval
-from components.tasks import Metric
+from components.tasks import Difference, Metric
 from components.tracking.champion import CHAMPION
 
 CHALLENGER = "challenger"
+_BY_HAND = "to replace that champion nevertheless, move the alias champion to this version in MLflow"
 
 
 @dataclass(frozen=True)
@@ -24,8 +28,8 @@ class Decision:
         score: the model's.
         champion_version: of the compared champion, None without a champion.
         champion_score: the champion's on the same test set, None if it could not be measured.
-        difference: score - champion_score.
-        confidence_interval: of the difference, low and high.
+        difference: score - champion_score, None if it is not finite.
+        confidence_interval: of the difference, low and high, None if one is not finite.
     """
 
     alias: str
@@ -43,64 +47,84 @@ class Decision:
         return Decision(**{**body, "confidence_interval": tuple(interval) if interval else None})
 
 
-def without_champion(metric: Metric, score: float, floor: float) -> Decision:
-    """Decides about a model without a champion: it must be better than ``floor``."""
-    is_better = score > floor if metric.higher_is_better else score < floor
+def without_champion(metric: Metric, score: float, floor: float, vetoes: Sequence[str] = ()) -> Decision:
+    """Decides about a model without a champion: it must be better than ``floor``.
+
+    Args:
+        metric: the primary metric.
+        score: the model's.
+        floor: to beat.
+        vetoes: further reasons against the model, each a clause such as "it is not better than the baseline".
+    """
     side = "above" if metric.higher_is_better else "below"
-    verdict = f"the test {metric.label} {score:.4f} is {'' if is_better else 'not '}{side} the floor of {floor:g}."
-    if is_better:
-        return Decision(CHAMPION, f"There was no champion and {verdict}", _name(metric), score)
-    return Decision(CHALLENGER, f"There is no champion, but {verdict}", _name(metric), score)
+    against = list(vetoes)
+    if not math.isfinite(score):
+        against.insert(0, f"the test {metric.label} is {score}, not a finite number")
+    elif not (score > floor if metric.higher_is_better else score < floor):
+        against.insert(0, f"the test {metric.label} {score:.4f} is not {side} the floor of {floor:g}")
+    if against:
+        return Decision(CHALLENGER, f"There is no champion, but {'; '.join(against)}.", _name(metric), score)
+    reason = f"There was no champion and the test {metric.label} {score:.4f} is {side} the floor of {floor:g}."
+    return Decision(CHAMPION, reason, _name(metric), score)
 
 
 def not_comparable(metric: Metric, score: float, champion_version: int, why: str) -> Decision:
-    """Decides about a model if the champion cannot be scored on its test set: it is not promoted."""
+    """Decides about a model if the champion cannot be scored on its test set: it is not promoted.
+
+    A broken champion is only replaced by hand, which the reason says.
+    """
     reason = (
         f"Champion version {champion_version} cannot be scored on this test set, so the test {metric.label} "
-        f"{score:.4f} has no comparison: {why.rstrip('.')}."
+        f"{score:.4f} has no comparison: {why.rstrip('.')}; {_BY_HAND}."
     )
     return Decision(CHALLENGER, reason, _name(metric), score, champion_version)
 
 
 def against_champion(
-    metric: Metric,
-    score: float,
-    champion_version: int,
-    champion_score: float,
-    difference: Interval,
-    *,
-    margin: float,
-    confidence: float,
+    champion_version: int, difference: Difference, *, margin: float, vetoes: Sequence[str] = ()
 ) -> Decision:
     """Decides about a model evaluated on the same samples as the champion.
 
     It must be better by ``margin``, and significantly: the confidence interval of the difference must exclude zero on
     the better side.
+
+    Args:
+        champion_version: of the champion.
+        difference: of the model's score to the champion's.
+        margin: to reach, in the unit of the metric.
+        vetoes: as of :func:`without_champion`.
     """
-    numbers = (
-        f"Test {metric.label} {score:.4f} against {champion_score:.4f} of champion version {champion_version} on the "
-        f"same samples: a difference of {difference.estimate:+.4f} "
-        f"({100 * confidence:g} % interval {difference.low:+.4f} to {difference.high:+.4f})"
-    )
-    # Positive if the model is better, for either direction of the metric.
-    up = 1 if metric.higher_is_better else -1
-    if up * difference.estimate < margin:
-        alias, verdict = CHALLENGER, f"which is below the margin of {margin:g}."
-    elif min(up * difference.low, up * difference.high) <= 0:
-        alias, verdict = CHALLENGER, "which may be chance, because the interval reaches zero."
+    metric, gain = difference.metric, difference.gain
+    if math.isfinite(difference.score) and not math.isfinite(difference.rival_score):
+        why = f"its test {metric.label} is {difference.rival_score}, not a finite number"
+        return not_comparable(metric, difference.score, champion_version, why)
+    is_promoted = False
+    if not difference.is_finite:
+        verdict = "which is not finite, so the champion stays"
+    elif gain.estimate < 0:
+        verdict = "so the champion stays"
+    elif gain.estimate < margin:
+        verdict = f"which is below the margin of {margin:g}"
+    elif gain.low <= 0:
+        verdict = "which may be chance, because the interval reaches zero"
     else:
-        alias, verdict = CHAMPION, f"which is at least the margin of {margin:g} and more than chance."
-    interval = (difference.low, difference.high)
+        verdict, is_promoted = f"which is at least the margin of {margin:g} and more than chance", not vetoes
+    but = f", but {'; '.join(vetoes)}" if vetoes else ""
     return Decision(
-        alias,
-        f"{numbers}, {verdict}",
+        CHAMPION if is_promoted else CHALLENGER,
+        f"Test {metric.label} {difference.score:.4f} against {difference.rival_score:.4f} of champion version "
+        f"{champion_version} on the same samples: {difference}, {verdict}{but}.",
         _name(metric),
-        score,
+        difference.score,
         champion_version,
-        champion_score,
-        difference.estimate,
-        interval,
+        difference.rival_score,
+        *(_measured(difference) if difference.is_finite else ()),
     )
+
+
+def _measured(difference: Difference) -> tuple[float, tuple[float, float]]:
+    interval = difference.interval
+    return interval.estimate, (interval.low, interval.high)
 
 
 def _name(metric: Metric) -> str:

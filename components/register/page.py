@@ -38,7 +38,11 @@ def decision_page(
         cards.append(Card("Champion", decision.champion_score, f"version {decision.champion_version}"))
     if decision.difference is not None and decision.confidence_interval is not None:
         low, high = decision.confidence_interval
-        cards.append(Card("Difference", decision.difference, f"{low:+.4f} to {high:+.4f}"))
+        is_better = decision.difference >= 0 if metrics[0].higher_is_better else decision.difference <= 0
+        # In the direction that the card names.
+        ends = sorted((low, high) if decision.difference >= 0 else (-low, -high))
+        direction = "Better by" if is_better else "Worse by"
+        cards.append(Card(direction, abs(decision.difference), f"{ends[0]:+.4f} to {ends[1]:+.4f}"))
     story = Story(f"Version {version} is the {decision.alias}", decision.reason, cards, sections)
     facts = Facts(
         title=name,

@@ -6,19 +6,22 @@ import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from components.register.gate import CHALLENGER, Decision
 from components.register.logged import Example, logged, requirements
 from components.scoring.model import MODEL_FILES, ExportedModel
 from components.tracking import TrackedRun
-from components.tracking.champion import CHAMPION, using_store_of
+from components.tracking.champion import CHAMPION, champion_of, using_store_of, versions_of
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
 MODEL_DIGEST = "kfrec.model_digest"
 DECISION = "kfrec.decision"
+# Whether a step that has stored its decision has yet to move an alias.
+_UNDERWAY = "kfrec.underway"
 # Inputs and outputs of the version, for users.
 DESCRIPTION = "kfrec.takes"
 
@@ -35,6 +38,20 @@ class _Unloaded:
         import mlflow
 
         mlflow.pyfunc.save_model(**given)
+
+
+class Promotion(NamedTuple):
+    """A decision to make a version the champion.
+
+    Attributes:
+        version: the new champion.
+        over: the champion that it was judged against, None without one.
+        decision: as it is stored.
+    """
+
+    version: int
+    over: int | None
+    decision: str
 
 
 class Registry:
@@ -89,19 +106,53 @@ class Registry:
         noted = held.tags.get(DECISION)
         return Decision.from_dict(json.loads(noted)) if noted else None
 
+    def champion(self) -> ModelVersion | None:
+        """The version with the alias champion, if any."""
+        return champion_of(self.client, self.name)
+
+    def version(self, number: int) -> ModelVersion:
+        """A version by its number."""
+        return self.client.get_model_version(self.name, str(number))
+
+    def promotions(self) -> dict[Promotion, bool]:
+        """Every decision to make a version the champion, and whether its step is still underway, or was ended."""
+        found = {}
+        for held in versions_of(self.client, self.name):
+            noted = held.tags.get(DECISION)
+            decision = Decision.from_dict(json.loads(noted)) if noted else None
+            if noted and decision and decision.alias == CHAMPION:
+                promotion = Promotion(int(held.version), decision.champion_version, noted)
+                found[promotion] = held.tags.get(_UNDERWAY) == str(True)
+        return found
+
     def note(self, held: ModelVersion, facts: Mapping[str, Any]) -> None:
         """Stores facts about a version as tags ``kfrec.<name>``, for later retrainings."""
         for name, value in facts.items():
             self.client.set_model_version_tag(self.name, held.version, f"kfrec.{name}", str(value))
 
-    def apply(self, held: ModelVersion, decision: Decision) -> None:
-        """Stores the decision with the version, then sets its alias, as the last action.
-
-        An earlier failure leaves a version without an alias, and the previous champion in place.
-        """
+    def begin(self, held: ModelVersion, decision: Decision) -> None:
+        """Stores the decision with the version, before an alias is moved."""
         described = "\n\n".join(filter(None, (decision.reason, held.tags.get(DESCRIPTION))))
         self.client.update_model_version(self.name, held.version, description=described)
+        self.client.set_model_version_tag(self.name, held.version, _UNDERWAY, str(True))
         self.client.set_model_version_tag(self.name, held.version, DECISION, json.dumps(asdict(decision)))
-        self.client.set_registered_model_alias(self.name, decision.alias, held.version)
-        if decision.alias == CHAMPION and CHALLENGER in held.aliases:
-            self.client.delete_registered_model_alias(self.name, CHALLENGER)
+
+    def end(self, held: ModelVersion) -> None:
+        """Notes that no alias is moved any more."""
+        self.client.set_model_version_tag(self.name, held.version, _UNDERWAY, str(False))
+
+    def set_alias(self, alias: str, held: ModelVersion) -> None:
+        """Gives a version the alias, in one transaction; a new champion is then no longer the challenger."""
+        from mlflow.exceptions import MlflowException
+
+        move = partial(self.client.set_registered_model_alias, self.name, alias, held.version)
+        try:
+            move()
+        except MlflowException as error:
+            if error.error_code != "BAD_REQUEST":
+                raise
+            move()  # another step has set this alias for the first time, between MLflow's look and its insert
+        if alias == CHAMPION:
+            aliases = self.client.get_registered_model(self.name).aliases
+            if str(aliases.get(CHALLENGER, "")) == str(held.version):
+                self.client.delete_registered_model_alias(self.name, CHALLENGER)

@@ -4,46 +4,36 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 
 from components import registry as registry_of
 from components.artifacts import Artifact, open_input, publishing
 from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
-from components.register.gate import Decision, against_champion, not_comparable, without_champion
+from components.register.gate import Decision
+from components.register.judging import METRICS, PREDICTIONS, Candidate
 from components.register.page import decision_page
+from components.register.promotion import settle
 from components.register.registry import Registry
-from components.report import Section
 from components.scoring import (
     ExportedModel,
     describe_model,
-    load_model,
     open_test_split,
     open_trained,
     refusal_of_rows,
-    score_split,
-    scoring_translation,
 )
 from components.scoring.model import MODEL_FILES
 from components.steps.catalog import RegisterParameters
 from components.steps.parameter import as_plain
-from components.tasks import Metric, TaskDefinition, measured_with
+from components.tasks import TaskDefinition
 from components.tracking import deliver_kept, tracked_run
-from components.tracking.champion import champion_of, download_version
-
-if TYPE_CHECKING:
-    from mlflow.entities.model_registry import ModelVersion
 
 _EXAMPLE_ROWS = 3
-# Of the evaluation.
-_READS = ("metrics.json", "predictions.parquet")
 
 
 def run(
@@ -64,7 +54,8 @@ def run(
     inputs["evaluation"] = evaluated = _evaluation_of(inputs, evaluation)
     tfrecord, model, evaluation = (artifact.path for artifact in inputs.values())
     task = registry_of.task(parameters.task)
-    score = _score_of(evaluation, task.primary)
+    metrics = read_notes(evaluation / METRICS)
+    score = _score_of(evaluation, metrics, task)
     title = f"registration of {parameters.registered_model}"
     with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:
         tracked.log_step(parameters, "register")
@@ -76,17 +67,11 @@ def run(
         if version is None:
             inputs["model"].verify(MODEL_FILES)  # this step does not load it, which would detect damage
             version = registry.register(exported, digest, lambda: _example(spec, exported))
-        champion = champion_of(tracked.client, registry.name)
-        decision = registry.decision(version)
-        sections: Sequence[Section] = ()
-        standing = int(champion.version) if champion else None
-        # A decision is valid until another model becomes champion; then it is made again.
-        if decision is None or standing not in (decision.champion_version, int(version.version)):
-            decision, sections = _decide(parameters, task, registry, champion, spec, evaluated, score)
         origin = _origin(parameters, spec)
         data = inputs["tfrecord"].data_uri or str(tfrecord.absolute())
-        registry.note(version, origin | {"data": data})
-        registry.apply(version, decision)
+        registry.note(version, origin | {"data": data, "task": task.name})
+        candidate = Candidate(parameters, task, spec, evaluation, evaluated.parameters, metrics, score)
+        decision, sections = settle(registry, version, lambda champion: candidate.against(registry, champion))
         body = _registration(parameters.registered_model, int(version.version), tracked.id, decision) | origin
         with publishing(registration, step="register", inputs=inputs, parameters=as_plain(parameters)) as staging:
             (staging.path / "registration.json").write_text(json.dumps(body, indent=2) + "\n")
@@ -127,11 +112,11 @@ def _origin(parameters: RegisterParameters, spec: FeatureSpec) -> dict[str, Any]
 
 
 def _evaluation_of(inputs: Mapping[str, Artifact], evaluation: Path) -> Artifact:
-    found = open_input(evaluation, steps=("evaluate",), reads=_READS)
+    found = open_input(evaluation, steps=("evaluate",), reads=(METRICS, PREDICTIONS))
     for name, artifact in inputs.items():
         if found.inputs.get(name) != artifact.digest:
             raise KfrecError(f"{evaluation}: not an evaluation of {name} {artifact.path}; run the evaluate step again")
-    for name in _READS:
+    for name in (METRICS, PREDICTIONS):
         found.file(name)
     return found
 
@@ -143,62 +128,15 @@ def _example(spec: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
     return next(Records(spec, "test", features=list(model.inputs)).batches(_EXAMPLE_ROWS))
 
 
-def _score_of(evaluation: Path, metric: Metric) -> float:
-    metrics = evaluation / "metrics.json"
-    score = read_notes(metrics).get(f"test_{metric.name}")
-    if not isinstance(score, float):
-        raise KfrecError(f"{metrics}: test_{metric.name} is {score!r}, not a number; run the evaluate step again")
-    return score
-
-
-def _decide(
-    parameters: RegisterParameters,
-    task: TaskDefinition,
-    registry: Registry,
-    champion: ModelVersion | None,
-    spec: FeatureSpec,
-    evaluation: Artifact,
-    score: float,
-) -> tuple[Decision, Sequence[Section]]:
-    """The decision, and the curves of both models if they were compared."""
-    if champion is None:
-        return without_champion(task.primary, score, task.floor(parameters)), ()
-    with tempfile.TemporaryDirectory(prefix="kfrec-champion-") as folder:
-        try:
-            rival = load_model(download_version(registry.client, registry.name, champion.version, Path(folder)))
-            lookups = scoring_translation(spec, rival)
-        except KfrecError as error:
-            why = str(error).replace(folder, "the registry")
-            return not_comparable(task.primary, score, int(champion.version), why), ()
-        theirs = score_split(
-            spec,
-            rival,
-            task.kept,
-            batch_size=parameters.evaluation_batch_size,
-            lookups=lookups,
-            title=f"scoring champion version {champion.version}",
+def _score_of(evaluation: Path, metrics: Mapping[str, Any], task: TaskDefinition) -> float:
+    score = task.score_in(metrics)
+    if score is None:
+        name = f"test_{task.primary.name}"
+        raise KfrecError(
+            f"{evaluation / METRICS}: {name} is {metrics.get(name)!r}, not a finite number, so the model is not "
+            "registered; evaluate again, or train again with a lower learning rate if its scores are not finite"
         )
-    values = pq.read_table(evaluation.path / "predictions.parquet")["score"].to_numpy()
-    alike = measured_with(task, evaluation.parameters)
-    ours = dataclasses.replace(theirs, values=values)
-    interval = task.difference(
-        ours,
-        theirs.values,
-        alike,
-        parameters.bootstrap_samples,
-        parameters.confidence,
-        parameters.seed,
-    )
-    decision = against_champion(
-        task.primary,
-        score,
-        int(champion.version),
-        task.value(theirs, alike),
-        interval,
-        margin=parameters.promotion_margin,
-        confidence=parameters.confidence,
-    )
-    return decision, task.compared(ours, theirs.values)
+    return score
 
 
 def _registration(name: str, version: int, run_id: str, decision: Decision) -> dict[str, Any]:

@@ -1,6 +1,13 @@
 """Scores samples with an exported model, including one trained on other data."""
 
-from components.scoring.model import ExportedModel, describe_model, load_model, open_test_split, open_trained
+from components.scoring.model import (
+    ExportedModel,
+    NotFinite,
+    describe_model,
+    load_model,
+    open_test_split,
+    open_trained,
+)
 from components.scoring.raw import RawModel, Scored, load_raw_model, raw_model, refusal_of_rows
 from components.scoring.searched import Searched, search_examples
 from components.scoring.split import score_split
@@ -8,6 +15,7 @@ from components.scoring.translation import scoring_translation, translation
 
 __all__ = [
     "ExportedModel",
+    "NotFinite",
     "RawModel",
     "Scored",
     "Searched",

@@ -35,6 +35,10 @@ MODEL_FILES = (SAVED_MODEL, FILENAME, "vocabulary", "parameters.json", "training
 _PART = 2048
 
 
+class NotFinite(KfrecError):
+    """A model returns scores that are not finite numbers."""
+
+
 @dataclass(frozen=True)
 class ExportedModel:
     """A loaded model.
@@ -66,7 +70,7 @@ class ExportedModel:
             batch: feature name to ids, [n] or [n, length]; other features are ignored.
 
         Returns:
-            A function that returns the scores, float32 [n]. It raises KfrecError if the model returns NaN.
+            A function that returns the scores, float32 [n]. It raises NotFinite if one is not a finite number.
         """
         import tensorflow as tf
 
@@ -82,7 +86,7 @@ class ExportedModel:
         def probabilities() -> np.ndarray:
             scores = np.concatenate(list(parts))
             if not np.isfinite(scores).all():
-                raise KfrecError(
+                raise NotFinite(
                     f"{self.folder / SAVED_MODEL}: returns scores that are not numbers (nan); "
                     "train again with a lower lr"
                 )

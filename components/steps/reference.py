@@ -6,8 +6,8 @@ import sys
 from collections.abc import Iterable
 
 from components import registry
-from components.steps.catalog import STEPS, WorkerParameters
-from components.steps.parameter import Parameter, parameters_of
+from components.steps.catalog import STEPS, WorkerParameters, brought_defaults
+from components.steps.parameter import Parameter, parameters_of, plain
 
 _HEAD = """# Parameters
 
@@ -25,7 +25,11 @@ def reference() -> str:
         sections.append(_section(step.name, f"{step.summary} It {'; '.join(folders)}.", parameters_of(step.own)))
     for name in registry.names(registry.MODELS):
         model = registry.model(name)
+        own = {parameter.name for parameter in parameters_of(model.parameters)}
+        brought = brought_defaults({"model_type": name})
+        other = ", ".join(f"`{key}={plain(value)}`" for key, value in brought.items() if key not in own)
         text = f"`model_type={name}` adds to the train step and the worker: {model.summary}"
+        text += f" It has other defaults, its own or its task's: {other}." if other else ""
         sections.append(_section(f"model {name}", text, parameters_of(model.parameters)))
     sections.append(
         _section(

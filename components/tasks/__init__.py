@@ -11,9 +11,12 @@ from components.tasks.definition import (
     TaskDefinition,
     measured_with,
 )
+from components.tasks.difference import RESAMPLES, Difference, difference_of
 from components.tasks.kept import kept_features, lists_of, missing_column
 
 __all__ = [
+    "RESAMPLES",
+    "Difference",
     "Exchange",
     "Kept",
     "Measured",
@@ -22,6 +25,7 @@ __all__ = [
     "Scores",
     "Streaming",
     "TaskDefinition",
+    "difference_of",
     "kept_features",
     "lists_of",
     "measured_with",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
@@ -148,6 +149,8 @@ class TaskDefinition:
         summary: one sentence.
         metrics: the primary metric, by which models are compared, first.
         training: frozen dataclass of its parameters in the train step.
+        defaults: defaults of the steps' parameters, by name, that override the steps': registered_model, because models
+            of different tasks cannot be compared, and promotion_margin, in the unit of the primary metric.
         evaluation: frozen dataclass of its parameters in the evaluate step.
         decision: frozen dataclass of its parameters in the register step.
         kept: columns kept with each sample's score.
@@ -162,6 +165,8 @@ class TaskDefinition:
         difference: confidence interval of the primary metric's difference between scores and rival values on the same
             samples; takes both, the evaluation parameters, the number of resamples, the confidence and the seed.
         floor: takes the decision parameters and returns the threshold for a first model's primary metric.
+        vetoes: takes metrics.json and the decision parameters, and returns the reasons why the model must not become
+            champion whatever its score, each a clause such as "it is not better than the baseline".
         compared: takes scores and rival values on the same samples, and returns sections with the curves of both.
     """
 
@@ -181,6 +186,8 @@ class TaskDefinition:
     difference: Callable[[Scores, np.ndarray, Any, int, float, int], Interval]
     floor: Callable[[Any], float]
     training: type = NoParameters
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    vetoes: Callable[[Mapping[str, Any], Any], Sequence[str]] = lambda metrics, parameters: ()
     compared: Callable[[Scores, np.ndarray], Sequence[Section]] = lambda scores, rival: ()
 
     @property
@@ -192,6 +199,13 @@ class TaskDefinition:
     def primary(self) -> Metric:
         """The metric by which models are compared."""
         return self.metrics[0]
+
+    def score_in(self, metrics: Mapping[str, Any]) -> float | None:
+        """The primary metric in a metrics.json; None if it is no finite number."""
+        score = metrics.get(f"test_{self.primary.name}")
+        if not isinstance(score, (int, float)) or isinstance(score, bool) or not math.isfinite(score):
+            return None
+        return float(score)
 
 
 def measured_with(task: TaskDefinition, given: Mapping[str, Any]) -> Any:

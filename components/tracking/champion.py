@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
+from components.secrets import without_password
 from components.tracking.failures import is_of_the_store
+from components.tracking.store import connect, missing
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -20,6 +22,9 @@ CHAMPION = "champion"
 DATA_VERSION, ROWS = "kfrec.data_version", "kfrec.rows"
 # Tag of a version: folder or URI of its records at registration.
 DATA = "kfrec.data"
+
+# Tag of a version: the task that it was evaluated by; versions without it have the parameter of their MLflow run.
+TASK, _PARAMETER_OF_RUN = "kfrec.task", "register.task"
 
 
 class FilesGone(KfrecError):
@@ -41,6 +46,56 @@ def champion_of(client: MlflowClient, name: str) -> ModelVersion | None:
 def versions_of(client: MlflowClient, name: str) -> list[ModelVersion]:
     """All versions of a model; empty if it has never been registered."""
     return list(client.search_model_versions(f"name = '{name}'"))
+
+
+def other_task(client: MlflowClient, version: ModelVersion, task: str) -> str:
+    """The task of a version if it is known and is not ``task``, else empty."""
+    from mlflow.exceptions import MlflowException
+
+    found = version.tags.get(TASK, "")
+    if not found and version.run_id:
+        try:
+            found = client.get_run(version.run_id).data.params.get(_PARAMETER_OF_RUN, "")
+        except MlflowException as error:
+            if is_of_the_store(error):
+                raise
+    return found if found != task else ""
+
+
+def require_task(client: MlflowClient, name: str, held: ModelVersion, task: str) -> None:
+    """Refuses a champion that another task evaluates: its score cannot be compared.
+
+    Args:
+        client: of the registry.
+        name: parameter ``registered_model``.
+        held: the champion of that name.
+        task: that evaluates the model to be registered.
+
+    Raises:
+        KfrecError: the champion's task is known to be another one.
+    """
+    if other := other_task(client, held, task):
+        raise KfrecError(
+            f"parameter registered_model={name!r}: its champion, version {held.version} at "
+            f"{without_password(client.tracking_uri)}, is of the task {other} and this model of the task {task}, so "
+            "they cannot be compared; give registered_model another name"
+        )
+
+
+def require_task_early(name: str, task: str) -> None:
+    """:func:`require_task` before hours of work, if the registry answers; the register step looks again.
+
+    Raises:
+        KfrecError: the champion's task is known to be another one.
+    """
+    from mlflow.exceptions import MlflowException
+
+    client = connect()
+    try:
+        if held := champion_of(client, name):
+            require_task(client, name, held, task)
+    except (MlflowException, *missing()):
+        return
 
 
 def download_version(client: MlflowClient, name: str, version: str, folder: Path) -> Path:

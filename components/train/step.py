@@ -23,6 +23,7 @@ from components.steps.parameter import as_plain
 from components.storage import is_uri
 from components.tasks import TaskDefinition
 from components.tracking import Tracked, data_name, kept_run, system_metrics
+from components.tracking.champion import require_task_early
 from components.train.checkpoints.kept import kept_on_failure
 from components.train.failure import failing_once
 from components.train.launching.arguments import worker_arguments
@@ -57,6 +58,8 @@ def run(
     spec = load_feature_spec(tfrecord, parameters.feature_spec)
     require_divisible(parameters.global_batch_size, parameters.workers)
     launcher = launcher or launcher_of(parameters)
+    if parameters.registered_model:
+        require_task_early(parameters.registered_model, _task_of(parameters).name)
     if in_storage:
         return _train_in_storage(parameters, data, spec, launcher)
     with (

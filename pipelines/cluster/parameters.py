@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from components.errors import KfrecError
 from components.secrets import without_passwords
+from components.tracking.champion import require_task_early
+from components.tracking.store import tracking_uri
 from pipelines.defaults import CLUSTER_DEFAULTS, Pipeline
-from pipelines.parameters import checked
+from pipelines.parameters import checked, pipeline_parameters
 
 
 def checked_for_cluster(values: Mapping[str, Any], pipeline: Pipeline) -> dict[str, Any]:
@@ -25,3 +28,18 @@ def checked_for_cluster(values: Mapping[str, Any], pipeline: Pipeline) -> dict[s
                 "give the download step a secret with a netrc file: secrets and environment (NETRC) of its settings"
             )
     return found
+
+
+def require_task_on_server(values: Mapping[str, Any], pipeline: Pipeline) -> None:
+    """Refuses a run whose model would meet a champion of another task, if MLFLOW_TRACKING_URI is a server.
+
+    Otherwise, without MLflow here, or if the server does not answer, the first step of the run that reaches the
+    cluster's server looks.
+
+    Raises:
+        KfrecError: the champion's task is known to be another one.
+    """
+    name = "registered_model"
+    known = pipeline_parameters(pipeline, CLUSTER_DEFAULTS)
+    if name in known and tracking_uri().startswith("http") and find_spec("mlflow"):
+        require_task_early(values.get(name, known[name].default), pipeline.choices["task"])

@@ -15,13 +15,12 @@ from components.artifacts import Artifact, open_artifact
 from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.metrics import CONFIDENCE, Interval
-from components.tasks import TaskDefinition, measured_with
+from components.tasks import RESAMPLES, TaskDefinition, difference_of, measured_with
 from pipelines.runs.record import RunRecord
 
 # The artifacts before the model, and the displayed length of their digests.
 _DATA = ("raw", "parquet", "tfrecord")
 _SHOWN = 12
-_RESAMPLES = 1000
 
 
 @dataclass(frozen=True)
@@ -110,8 +109,8 @@ def primary_score(run: RunRecord) -> tuple[str, float] | None:
     event = run.steps.get("evaluate")
     if event is None:
         return None
-    score = read_notes(Path(event["outputs"]["evaluation"]) / "metrics.json").get(f"test_{task.primary.name}")
-    return (task.primary.label, score) if isinstance(score, float) else None
+    score = task.score_in(read_notes(Path(event["outputs"]["evaluation"]) / "metrics.json"))
+    return None if score is None else (task.primary.label, score)
 
 
 def _chosen(run: RunRecord) -> dict[str, str]:
@@ -155,25 +154,35 @@ def _chance(runs: tuple[RunRecord, RunRecord], artifacts: list[dict[str, Artifac
             return _unknown(f"{run.name} ({run.state_now()}) has no evaluation")
     if _test_files(artifacts[0]["tfrecord"]) != _test_files(artifacts[1]["tfrecord"]):
         return _unknown("the runs were evaluated on different test samples")
-    return _measured(registry.task(tasks[0]), artifacts[0]["evaluation"], artifacts[1]["evaluation"])
+    evaluations = artifacts[0]["evaluation"], artifacts[1]["evaluation"]
+    return _measured(registry.task(tasks[0]), *evaluations, runs[0].parameters)
 
 
-def _measured(task: TaskDefinition, first: Artifact, second: Artifact) -> Chance:
+def _measured(task: TaskDefinition, first: Artifact, second: Artifact, gate: Mapping[str, Any]) -> Chance:
+    """Compares as the gate of the first run does, whose parameters are ``gate``."""
     from components.evaluate.predictions import FILENAME, read_predictions
 
     ours, theirs = (read_predictions(each.file(FILENAME)) for each in (first, second))
     if not np.array_equal(ours.labels, theirs.labels):
         raise KfrecError(f"{second.file(FILENAME)}: has other labels than {first.file(FILENAME)}; evaluate again")
     parameters = measured_with(task, first.parameters)
-    interval = task.difference(ours, theirs.values, parameters, _RESAMPLES, CONFIDENCE, 0)
-    is_sure = interval.low > 0 or interval.high < 0
-    verdict = "more than chance" if is_sure else "no more than chance, because the interval reaches zero"
-    sentence = (
-        f"test {task.primary.label} {task.value(ours, parameters):.4f} against {task.value(theirs, parameters):.4f} on "
-        f"the same {len(ours.labels):,} samples: a difference of {interval.estimate:+.4f} ({100 * CONFIDENCE:g} % "
-        f"interval {interval.low:+.4f} to {interval.high:+.4f}), which is {verdict}"
+    difference = difference_of(
+        task,
+        ours,
+        theirs.values,
+        parameters,
+        samples=gate.get("bootstrap_samples", RESAMPLES),
+        confidence=gate.get("confidence", CONFIDENCE),
     )
-    return Chance(sentence, interval, is_sure)
+    told = (
+        f"test {task.primary.label} {difference.score:.4f} against {difference.rival_score:.4f} on the same "
+        f"{len(ours.labels):,} samples: {difference}"
+    )
+    if not difference.is_finite:
+        return _unknown(f"{told}, which is not finite")
+    is_sure = difference.is_more_than_chance
+    verdict = "more than chance" if is_sure else "no more than chance, because the interval reaches zero"
+    return Chance(f"{told}, which is {verdict}", difference.interval, is_sure)
 
 
 def _unknown(why: str) -> Chance:

@@ -15,6 +15,7 @@ from components.artifacts.publish import remove_abandoned
 from components.errors import KfrecError, explain_os_error
 from components.lifetime import Stopped
 from components.secrets import without_password
+from components.tracking.champion import require_task_early
 from components.tracking.store import prepare, tracking_uri
 from pipelines.defaults import Pipeline
 from pipelines.runs.record import FAILED, FINISHED, RECORD, RUNNING, STOPPED, RunRecord, held, read_record
@@ -34,11 +35,13 @@ def begin(pipeline: Pipeline, arguments: Mapping[str, Any], workdir: Path, purpo
         purpose: see :class:`RunRecord`.
 
     Raises:
-        KfrecError: the folder or the store cannot be used.
+        KfrecError: the folder or the store cannot be used, or the model to beat is of another task.
     """
     workdir = workdir.absolute()
     os.environ["MLFLOW_TRACKING_URI"] = os.environ.get("MLFLOW_TRACKING_URI") or database_uri(workdir)
     prepare()
+    if not purpose and "register" in pipeline.steps:
+        require_task_early(arguments["registered_model"], pipeline.choices["task"])
     record = RunRecord(
         _run_folder(workdir), pipeline, dict(arguments), without_password(tracking_uri()), purpose=purpose
     )

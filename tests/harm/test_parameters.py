@@ -51,7 +51,7 @@ ADDED_CASES = [
     if step.added
     for added in registry.names(_GROUPS[step.chosen_by[0]])
     if added != vars(step.of())[step.chosen_by[0]]
-    for group in step.added(added, *([""] * (len(step.chosen_by) - 1))).parameters
+    for group in step.added(added, *([""] * (len(step.chosen_by) - 1)))
     for parameter in parameters_of(group)
     for value in bad_values(parameter)
 ]

@@ -87,7 +87,7 @@ def test_steps_are_told_model_and_task(compiled: dict) -> None:
         step: [tasks[step]["inputs"]["parameters"][name]["runtimeValue"]["constant"] for name in STEPS[step].chosen_by]
         for step in ("train", "evaluate", "register")
     }
-    assert told == {"train": ["sim", "click"], "evaluate": ["click"], "register": ["click"]}
+    assert told == {"train": ["sim", "click"], "evaluate": ["click"], "register": ["click", "sim"]}
 
 
 @pytest.mark.parametrize("model", ["sim", "dien"])

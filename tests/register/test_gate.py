@@ -5,15 +5,20 @@ import pytest
 
 from components.metrics import Interval
 from components.register.gate import Decision, against_champion, not_comparable, without_champion
-from components.tasks import Metric
+from components.tasks import Difference, Metric
 
 AUC = Metric("auc", "AUC")
 LOSS = Metric("rmse", "RMSE", higher_is_better=False)
 
 
-def held_against(low: float, estimate: float, high: float) -> Decision:
-    difference = Interval(estimate, low, high)
-    return against_champion(AUC, 0.8, 3, 0.8 - estimate, difference, margin=0.001, confidence=0.95)
+def held_against(low: float, estimate: float, high: float, *vetoes: str) -> Decision:
+    difference = Difference(AUC, 0.8, 0.8 - estimate, Interval(estimate, low, high), 0.95)
+    return against_champion(3, difference, margin=0.001, vetoes=vetoes)
+
+
+def losses(low: float, estimate: float, high: float, margin: float = 0.01) -> Decision:
+    difference = Difference(LOSS, 7.9 + estimate, 7.9, Interval(estimate, low, high), 0.95)
+    return against_champion(3, difference, margin=margin)
 
 
 def test_a_first_model_above_the_floor_is_the_champion() -> None:
@@ -33,8 +38,8 @@ def test_a_model_that_is_better_beyond_chance_is_promoted() -> None:
     decision = held_against(0.004, 0.01, 0.016)
     assert decision.alias == "champion"
     assert decision.reason == (
-        "Test AUC 0.8000 against 0.7900 of champion version 3 on the same samples: a difference of +0.0100 "
-        "(95 % interval +0.0040 to +0.0160), which is at least the margin of 0.001 and more than chance."
+        "Test AUC 0.8000 against 0.7900 of champion version 3 on the same samples: better by 0.0100 "
+        "(95 % interval 0.0040 to 0.0160), which is at least the margin of 0.001 and more than chance."
     )
 
 
@@ -72,7 +77,70 @@ def test_a_decision_survives_being_written_down() -> None:
 def test_a_metric_of_which_less_is_better_turns_everything_round() -> None:
     assert without_champion(LOSS, 0.5, 0.6).alias == "champion"
     assert without_champion(LOSS, 0.7, 0.6).reason.endswith("the test RMSE 0.7000 is not below the floor of 0.6.")
-    better = against_champion(LOSS, 0.5, 3, 0.6, Interval(-0.1, -0.15, -0.05), margin=0.01, confidence=0.95)
-    worse = against_champion(LOSS, 0.7, 3, 0.6, Interval(0.1, 0.05, 0.15), margin=0.01, confidence=0.95)
-    chance = against_champion(LOSS, 0.5, 3, 0.6, Interval(-0.1, -0.25, 0.05), margin=0.01, confidence=0.95)
-    assert (better.alias, worse.alias, chance.alias) == ("champion", "challenger", "challenger")
+    decisions = losses(-0.15, -0.1, -0.05), losses(0.05, 0.1, 0.15), losses(-0.25, -0.1, 0.05)
+    assert [decision.alias for decision in decisions] == ["champion", "challenger", "challenger"]
+
+
+def test_a_worse_loss_is_called_worse() -> None:
+    assert losses(2.5, 2.8085, 3.1).reason == (
+        "Test RMSE 10.7085 against 7.9000 of champion version 3 on the same samples: worse by 2.8085 "
+        "(95 % interval 2.5000 to 3.1000), so the champion stays."
+    )
+
+
+def test_a_loss_that_is_hardly_better_is_called_better() -> None:
+    assert losses(-0.0015, -0.0012, -0.0009, margin=0.005).reason.endswith(
+        "better by 0.0012 (95 % interval 0.0009 to 0.0015), which is below the margin of 0.005."
+    )
+
+
+def test_an_interval_on_both_sides_says_which_end_is_better() -> None:
+    assert (
+        "better by 0.1000 (95 % interval from worse by 0.0500 to better by 0.2500)" in losses(-0.25, -0.1, 0.05).reason
+    )
+
+
+NOT_FINITE = (float("nan"), float("inf"), float("-inf"))
+
+
+@pytest.mark.parametrize("metric", [AUC, LOSS], ids=["higher", "lower"])
+@pytest.mark.parametrize("value", NOT_FINITE)
+def test_nothing_non_finite_becomes_the_first_champion(metric: Metric, value: float) -> None:
+    decision = without_champion(metric, value, 0.6)
+    assert decision.alias == "challenger"
+    assert decision.reason == f"There is no champion, but the test {metric.label} is {value}, not a finite number."
+
+
+@pytest.mark.parametrize("metric", [AUC, LOSS], ids=["higher", "lower"])
+@pytest.mark.parametrize("value", NOT_FINITE)
+@pytest.mark.parametrize("place", ["score", "champion", "difference", "low", "high"])
+def test_nothing_non_finite_replaces_a_champion(metric: Metric, value: float, place: str) -> None:
+    up = 1 if metric.higher_is_better else -1
+    numbers = {"score": 0.8, "champion": 0.7, "difference": up * 0.1, "low": up * 0.05, "high": up * 0.15}
+    score, champion, difference, *ends = (numbers | {place: value}).values()
+    found = Difference(metric, score, champion, Interval(difference, *sorted(ends)), 0.95)
+    decision = against_champion(3, found, margin=0.0)
+    assert decision.alias == "challenger"
+    assert "finite" in decision.reason and decision.reason.count(".") == decision.reason.rstrip(".").count(".") + 1
+    assert decision.difference is None and decision.confidence_interval is None
+
+
+def test_a_champion_without_a_finite_score_says_how_to_replace_it() -> None:
+    found = Difference(LOSS, 7.9, float("nan"), Interval(float("nan"), float("nan"), float("nan")), 0.95)
+    decision = against_champion(3, found, margin=0.01)
+    assert "its test RMSE is nan, not a finite number" in decision.reason
+    assert decision.reason.endswith(
+        "to replace that champion nevertheless, move the alias champion to this version in MLflow."
+    )
+
+
+def test_a_veto_keeps_a_better_model_from_promotion_and_is_told() -> None:
+    decision = held_against(0.004, 0.01, 0.016, "it is not better than the baseline")
+    assert decision.alias == "challenger"
+    assert decision.reason.endswith("and more than chance, but it is not better than the baseline.")
+
+
+def test_a_veto_keeps_a_first_model_from_promotion_and_is_told() -> None:
+    decision = without_champion(AUC, 0.8, 0.6, ["it is not better than the baseline", "it is too slow"])
+    assert decision.alias == "challenger"
+    assert decision.reason == "There is no champion, but it is not better than the baseline; it is too slow."

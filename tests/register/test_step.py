@@ -15,12 +15,15 @@ from markupsafe import escape
 from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 
-from components.artifacts import adopt
+from components.artifacts import adopt, open_artifact, publishing
 from components.errors import KfrecError
 from components.evaluate.step import run as evaluate
 from components.register.registry import Registry
 from components.register.step import run as register
 from components.steps.catalog import STEPS
+from pipelines.defaults import Pipeline
+from pipelines.runs.compare import compare
+from pipelines.runs.record import FINISHED, RunRecord
 from tests.fakes.small_shop import NAMES, ignorant, make_data, make_model, quality
 
 
@@ -67,6 +70,28 @@ def shop(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Shop:
 def alias(store: str, registered: str, name: str) -> int | None:
     found = MlflowClient(store, registry_uri=store).get_registered_model(registered).aliases.get(name)
     return int(found) if found else None
+
+
+def files_of(store: str, registered: str) -> Path:
+    """The champion's files."""
+    champion = mlflow.models.get_model_info(f"models:/{registered}@champion")
+    location = MlflowClient(store).get_logged_model(champion.model_id).artifact_location
+    return Path(location.removeprefix("file://")) / "artifacts"
+
+
+def with_score(shop: Shop, folder: Path, value: str) -> Shop:
+    """A copy with another score of the model good."""
+    mine = Shop(folder, shop.data)
+    shutil.copytree(shop.folder / "good", folder / "good")
+    earlier = open_artifact(shop.evaluation("good"))
+    body = json.loads(earlier.file("metrics.json").read_text())
+    inputs = {"tfrecord": open_artifact(shop.data), "model": open_artifact(folder / "good")}
+    with publishing(mine.evaluation("good"), step="evaluate", inputs=inputs, parameters=earlier.parameters) as staging:
+        shutil.copyfile(earlier.file("predictions.parquet"), staging.path / "predictions.parquet")
+        text = json.dumps({**body, "test_auc": "VALUE"}).replace('"VALUE"', value)
+        (staging.path / "metrics.json").write_text(text)
+        staging.rows["test"] = 1500
+    return mine
 
 
 def test_a_first_good_model_becomes_the_champion(shop: Shop, store: str) -> None:
@@ -216,11 +241,86 @@ def test_a_champion_that_cannot_be_compared_stays_and_the_reason_says_why(
 
 def test_a_champion_whose_files_are_gone_stays_and_the_reason_says_so(shop: Shop, store: str) -> None:
     shop.register("gone", "fair")
-    champion = mlflow.models.get_model_info("models:/gone@champion")
-    location = MlflowClient(store).get_logged_model(champion.model_id).artifact_location
-    shutil.rmtree(location.removeprefix("file://"))
-    assert "its files are gone" in shop.register("gone", "good")["reason"]
-    assert alias(store, "gone", "champion") == 1
+    shutil.rmtree(files_of(store, "gone"))
+    reason = shop.register("gone", "good")["reason"]
+    assert "its files are gone" in reason and "move the alias champion to this version in MLflow" in reason
+    assert (alias(store, "gone", "champion"), alias(store, "gone", "challenger")) == (1, 2)
+
+
+def test_a_champion_that_returns_nan_stays_and_the_reason_says_how_to_replace_it(
+    shop: Shop, store: str, tmp_path: Path
+) -> None:
+    shop.register("nan", "fair")
+    files = files_of(store, "nan")
+    make_model(tmp_path / "broken", shop.data, belief=lambda name: float("nan"))
+    shutil.rmtree(files / "saved_model")
+    shutil.copytree(tmp_path / "broken" / "saved_model", files / "saved_model")
+    reason = shop.register("nan", "good")["reason"]
+    assert "it returns scores that are not finite numbers" in reason and "move the alias champion" in reason
+    assert (alias(store, "nan", "champion"), alias(store, "nan", "challenger")) == (1, 2)
+
+
+@pytest.mark.parametrize("value", ["NaN", "Infinity", "null", "true", '"0.9"'])
+def test_a_score_that_is_no_finite_number_is_refused_before_anything_is_registered(
+    shop: Shop, store: str, tmp_path: Path, value: str
+) -> None:
+    mine = with_score(shop, tmp_path, value)
+    with pytest.raises(KfrecError, match=r"metrics.json: test_auc is .*, not a finite number, so the model is not"):
+        mine.register("unscored", "good")
+    assert not MlflowClient(store).search_model_versions("name = 'unscored'")
+
+
+def test_a_whole_number_is_a_score(shop: Shop, store: str, tmp_path: Path) -> None:
+    result = with_score(shop, tmp_path, "1").register("whole", "good")
+    assert (result["score"], result["alias"]) == (1.0, "champion")
+
+
+@pytest.mark.parametrize("is_older", [False, True], ids=["tagged", "by its MLflow run"])
+def test_a_champion_of_another_task_stays_and_the_reason_says_so(shop: Shop, store: str, is_older: bool) -> None:
+    name, client = f"task {is_older}", MlflowClient(store)
+    shop.register(name, "fair")
+    assert client.get_model_version(name, "1").tags["kfrec.task"] == "click"
+    if is_older:
+        client.delete_model_version_tag(name, "1", "kfrec.task")
+        run = client.create_run(client.get_experiment_by_name("shop").experiment_id)
+        client.log_param(run.info.run_id, "register.task", "seconds")
+        files = str(client.get_model_version(name, "1").source)
+        client.delete_model_version(name, "1")
+        client.create_model_version(name, files, run.info.run_id)
+        client.set_registered_model_alias(name, "champion", "2")
+    else:
+        client.set_model_version_tag(name, "1", "kfrec.task", "seconds")
+    champion = alias(store, name, "champion")
+    result = shop.register(name, "good")
+    assert result["alias"] == "challenger" and alias(store, name, "champion") == champion
+    assert (
+        "its task is seconds and this model's is click, so register this model under another name" in result["reason"]
+    )
+
+
+def test_kfrec_compare_prints_the_difference_of_the_gate(shop: Shop, store: str) -> None:
+    shop.register("compared", "fair")
+    decided = shop.register("compared", "good")
+    good, fair = (
+        RunRecord(
+            shop.folder,
+            Pipeline(model="din"),
+            {},
+            "",
+            started=1.0,
+            steps={
+                "tfrecord": {"outputs": {"tfrecord": str(shop.data)}},
+                "evaluate": {"outputs": {"evaluation": str(shop.evaluation(name))}},
+            },
+            state=FINISHED,
+        )
+        for name in ("good", "fair")
+    )
+    chance = compare(good, fair).chance
+    assert chance.difference is not None
+    assert [chance.difference.low, chance.difference.high] == decided["confidence_interval"]
+    printed = chance.verdict[chance.verdict.index(" samples: ") : chance.verdict.index(")")]
+    assert " better by " in printed and printed in decided["reason"]
 
 
 def test_a_registration_that_fails_half_way_leaves_the_champion_and_can_be_repeated(
@@ -232,7 +332,7 @@ def test_a_registration_that_fails_half_way_leaves_the_champion_and_can_be_repea
         raise ConnectionResetError("the network went away")
 
     with monkeypatch.context() as patch, pytest.raises(ConnectionResetError):
-        patch.setattr("components.register.step.download_version", interrupted)
+        patch.setattr("components.register.judging.download_version", interrupted)
         shop.register("half", "good")
     assert alias(store, "half", "champion") == 1
     assert alias(store, "half", "challenger") is None

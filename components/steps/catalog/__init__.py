@@ -16,7 +16,7 @@ from components.steps.catalog.data import (
 from components.steps.catalog.judging import EvaluateParameters, RegisterParameters
 from components.steps.catalog.predicting import PredictParameters
 from components.steps.catalog.shared import PREBATCH_SIZES, REGISTERED_MODEL
-from components.steps.catalog.steps import STEPS, Step, worker_parameters
+from components.steps.catalog.steps import STEPS, Step, brought_defaults, worker_parameters
 from components.steps.catalog.training import (
     GLOO,
     LOCAL,
@@ -47,5 +47,6 @@ __all__ = [
     "TfrecordParameters",
     "TrainParameters",
     "WorkerParameters",
+    "brought_defaults",
     "worker_parameters",
 ]

@@ -9,10 +9,12 @@ from components.errors import KfrecError
 from components.steps.catalog.shared import (
     DATA_VERSION,
     DATASET,
+    MODEL,
     PREBATCH_TEST_SIZE,
     PREBATCH_TRAIN_SIZE,
     REGISTERED_MODEL,
     SEED,
+    TASK,
 )
 from components.steps.parameter import param
 
@@ -30,6 +32,8 @@ class FindParameters:
         "the last name in natural order is the newest",
     )
     registered_model: str = REGISTERED_MODEL
+    task: str = TASK
+    model_type: str = MODEL
     dataset: str = DATASET
     minimum_new_rows: int = param(
         1, "Rows, such as reviews, that a version must have in addition to the champion's data", unit="rows", at_least=0

@@ -8,9 +8,9 @@ from components.steps.catalog.shared import (
     DATA_VERSION,
     EVALUATION_BATCH_SIZE,
     EXPERIMENT,
+    MODEL,
     REGISTERED_MODEL,
     RUN_ID,
-    SEED,
     TASK,
 )
 from components.steps.parameter import param
@@ -32,8 +32,9 @@ class RegisterParameters:
 
     registered_model: str = REGISTERED_MODEL
     task: str = TASK
+    model_type: str = MODEL
     promotion_margin: float = param(
-        0.001, "A challenger must beat the champion's primary metric by this much", at_least=0
+        0.001, "A challenger must beat the champion's primary metric by this much, in its unit", at_least=0
     )
     bootstrap_samples: int = param(1000, "Resamples of the confidence interval", unit="resamples", at_least=100)
     confidence: float = param(0.95, "Level of the confidence interval", at_least=0.5, at_most=0.9999)
@@ -42,4 +43,3 @@ class RegisterParameters:
     occasion: str = param("", "Reason for the training, recorded with the model")
     experiment: str = EXPERIMENT
     run_id: str = RUN_ID
-    seed: int = SEED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from components.steps.catalog.shared import REGISTERED_MODEL
 from components.steps.parameter import param
 
 
@@ -12,7 +13,7 @@ class PredictParameters:
     """Which rows are scored, and with which model."""
 
     model_version: str = param(
-        "kfrec-ctr@champion",
+        f"{REGISTERED_MODEL.default}@champion",
         "Model: name@alias or name/version of a registered one, or the folder or URI of an output of the train step",
     )
     rows: str = param(

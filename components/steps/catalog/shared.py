@@ -6,7 +6,7 @@ from components.steps.parameter import LARGEST_SEED, param
 
 # Parameters that select a data set, model or task, whose parameters the step has in addition to its own.
 DATASET = param("amazon_reviews", "Data set, which defines the raw files and their preprocessing")
-MODEL = param("sim", "Model to train")
+MODEL = param("sim", "Model that is trained")
 TASK = param("click", "Task that evaluates the model")
 # Parameters that several steps share.
 SEED = param(12345, "Random seed for the data", at_least=0, at_most=LARGEST_SEED)
@@ -18,7 +18,7 @@ EVALUATION_BATCH_SIZE = param(16_384, "Samples scored at a time", unit="samples"
 DATA_VERSION = param(
     "", "Version of the data at the source, recorded with the model; a new value also invalidates KFP's cache"
 )
-REGISTERED_MODEL = param("kfrec-ctr", "Name in the MLflow model registry")
+REGISTERED_MODEL = param("kfrec-ctr", "Name in the MLflow model registry; its champion must be of the same task")
 _PREBATCH = "0 writes one Example per sample, and reads the size from the data"
 PREBATCH_TRAIN_SIZE = param(0, f"Samples in one training record; {_PREBATCH}", unit="samples", at_least=0)
 PREBATCH_TEST_SIZE = param(0, f"Samples in one test or validation record; {_PREBATCH}", unit="samples", at_least=0)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from components.errors import KfrecError
 from components.registry import dataset, model, task
@@ -21,23 +20,14 @@ from components.steps.catalog.predicting import PredictParameters
 from components.steps.catalog.training import LaunchParameters, WorkerParameters
 from components.steps.parameter import joined
 
-
-class AddedParameters(NamedTuple):
-    """The parameters that a data set, model or task adds to a step.
-
-    Attributes:
-        parameters: dataclasses of its own parameters.
-        defaults: other defaults of the step's parameters, by name.
-    """
-
-    parameters: tuple[type, ...]
-    defaults: Mapping[str, Any] = MappingProxyType({})
+# The parameters that select the model and the task of a pipeline, which bring defaults to every step.
+_MODEL_TYPE, _TASK = "model_type", "task"
 
 
-def _added_by_model(name: str, judge: str) -> AddedParameters:
+def _added_by_model(name: str, judge: str) -> tuple[type, ...]:
     """The model's parameters, and those that the task has for the train step; an empty task is the model's own."""
     definition = model(name)
-    return AddedParameters((definition.parameters, task(judge or definition.task).training), definition.defaults)
+    return definition.parameters, task(judge or definition.task).training
 
 
 def worker_parameters(model_type: str, task: str = "") -> type:
@@ -46,17 +36,55 @@ def worker_parameters(model_type: str, task: str = "") -> type:
     Raises:
         KfrecError: there is no such model or task.
     """
-    return _joined_by({"model_type": model_type, "task": task}, _added_by_model, WorkerParameters)
+    chosen = {_MODEL_TYPE: model_type, _TASK: task}
+    return _joined(WorkerParameters, _added_by_model, chosen, chosen)
 
 
-def _joined_by(chosen: Mapping[str, str], added: Callable[..., AddedParameters], own: type) -> type:
+def _joined(
+    own: type, added: Callable[..., tuple[type, ...]] | None, selecting: Mapping[str, str], chosen: Mapping[str, str]
+) -> type:
+    """A step's dataclass of parameters, with what is chosen.
+
+    Args:
+        own: the step's own.
+        added: takes the values of ``selecting`` and returns further dataclasses.
+        selecting: values of the parameters that select them.
+        chosen: names of the model and the task that bring defaults.
+    """
     try:
-        parameters, defaults = added(*chosen.values())
-        return joined(*parameters, own, defaults=tuple(defaults.items()))
+        groups = (*(added(*selecting.values()) if added else ()), own)
+        declared = {field.name for group in groups for field in dataclasses.fields(group)}
+        defaults = {name: value for name, value in brought_defaults(chosen).items() if name in declared}
+        return joined(*groups, defaults=tuple(defaults.items()))
     except KfrecError as error:
-        first = next(iter(chosen))
-        choices = ", ".join(f"{parameter}={name!r}" for parameter, name in chosen.items() if name or parameter == first)
+        every = {**selecting, **chosen}
+        first = next(iter(every))
+        choices = ", ".join(f"{parameter}={name!r}" for parameter, name in every.items() if name or parameter == first)
         raise KfrecError(f"parameter {choices}: {error}") from None
+
+
+def brought_defaults(chosen: Mapping[str, str]) -> dict[str, Any]:
+    """Defaults of the steps' parameters that the chosen task and model bring; the model's override the task's.
+
+    Raises:
+        KfrecError: one is of a parameter that neither a step nor its owner declares.
+    """
+    found: dict[str, Any] = {}
+    of_steps = {field.name for step in STEPS.values() for field in dataclasses.fields(step.own)}
+    trained = model(chosen[_MODEL_TYPE]) if chosen.get(_MODEL_TYPE) else None
+    judge = chosen.get(_TASK) or (trained.task if trained else "")
+    owners: list[tuple[Mapping[str, Any], tuple[type, ...]]] = []
+    if judge:
+        judging = task(judge)
+        owners.append((judging.defaults, (judging.training, judging.evaluation, judging.decision)))
+    if trained:
+        owners.append((trained.defaults, (trained.parameters,)))
+    for defaults, groups in owners:
+        for name, value in defaults.items():
+            if name not in of_steps | {field.name for group in groups for field in dataclasses.fields(group)}:
+                raise KfrecError(f"no parameter {name} is declared, so it has no default {value!r}")
+        found |= defaults
+    return found
 
 
 @dataclass(frozen=True)
@@ -72,8 +100,8 @@ class Step:
         rows: names of the counts that add up to its output rows, as far as they are returned; empty is the first one.
         results: its other return values, name to type; outputs of its KFP component.
         shown: outputs of its KFP component that the UI draws, name to KFP's type; its module ``visualise`` fills them.
-        chosen_by: the parameters that select a data set, model or task with its own parameters, such as model_type.
-        added: takes their values and returns these parameters.
+        chosen_by: the parameters that select a data set, model or task with its own parameters or defaults.
+        added: takes their values and returns the dataclasses of these parameters, if there are any.
         varying: patterns of output files that differ between otherwise equal runs (times, paths, run ids, versions,
             graph names); a star matches slashes, too.
     """
@@ -87,23 +115,23 @@ class Step:
     results: dict[str, type] = field(default_factory=dict)
     shown: dict[str, str] = field(default_factory=dict)
     chosen_by: tuple[str, ...] = ()
-    added: Callable[..., AddedParameters] | None = None
+    added: Callable[..., tuple[type, ...]] | None = None
     varying: tuple[str, ...] = ()
 
     def parameters(self, chosen: Mapping[str, Any] | None = None) -> type:
         """The dataclass of all its parameters.
 
         Args:
-            chosen: values by name; only the one of ``chosen_by`` is used.
+            chosen: values by name; those of ``chosen_by``, of model_type and of task are used.
 
         Raises:
             KfrecError: nothing has that name.
         """
-        if self.added is None:
-            return self.own
-        defaults = {field.name: field.default for field in dataclasses.fields(self.own)}
-        names = {name: str((chosen or {}).get(name, defaults[name])) for name in self.chosen_by}
-        return _joined_by(names, self.added, self.own)
+        given = chosen or {}
+        own = {field.name: field.default for field in dataclasses.fields(self.own)}
+        selecting = {name: str(given.get(name, own[name])) for name in self.chosen_by}
+        bringing = {name: str(given[name]) for name in (_MODEL_TYPE, _TASK) if given.get(name)}
+        return _joined(self.own, self.added, selecting, {**bringing, **selecting})
 
     def of(self, **values: Any) -> Any:
         """Its parameters with these values, unchecked."""
@@ -128,13 +156,13 @@ STEPS: dict[str, Step] = {
         Step("find", "Find the newest data and decide whether to train on it.",
              FindParameters, {}, {"champion": CHAMPION}, ("versions",),
              {"proceed": bool, "occasion": str, "source": str, "data_version": str, "workflow": str,
-              "warm_start_path": str, "reference_profile": str}),
+              "warm_start_path": str, "reference_profile": str}, {}, ("task", "model_type")),
         Step("download", "Fetch raw files, or generate synthetic ones.",
              DownloadParameters, {}, {"raw": RAW}, (),
-             {}, {}, ("dataset",), lambda name: AddedParameters((dataset(name).generation,))),
+             {}, {}, ("dataset",), lambda name: (dataset(name).generation,)),
         Step("preprocess", "Convert raw files to training samples with NVTabular.",
              PreprocessParameters, {"raw": RAW}, {"parquet": PARQUET}, SPLITS,
-             {}, {}, ("dataset",), lambda name: AddedParameters((dataset(name).sampling,))),
+             {}, {}, ("dataset",), lambda name: (dataset(name).sampling,)),
         Step("tfrecord", "Convert samples in parquet to shuffled TFRecord files.",
              TfrecordParameters, {"parquet": PARQUET}, {"tfrecord": TFRECORD}, SPLITS),
         Step("train", "Train a model with Horovod and export it.",
@@ -144,11 +172,11 @@ STEPS: dict[str, Step] = {
         Step("evaluate", "Score the test split and report metrics.",
              EvaluateParameters, {"tfrecord": TFRECORD, "model": MODEL}, {"evaluation": EVALUATION}, ("test",),
              {}, {"metrics": "Metrics", "classification_metrics": "ClassificationMetrics", "report": "HTML"},
-             ("task",), lambda name: AddedParameters((task(name).evaluation,)), ("report.html",)),
+             ("task",), lambda name: (task(name).evaluation,), ("report.html",)),
         Step("register", "Register the model and promote it if it beats the champion.",
              RegisterParameters, {"tfrecord": TFRECORD, "model": MODEL, "evaluation": EVALUATION},
              {"registration": REGISTRATION}, ("models",),
-             {}, {"decision": "HTML"}, ("task",), lambda name: AddedParameters((task(name).decision,)),
+             {}, {"decision": "HTML"}, ("task", "model_type"), lambda name, of: (task(name).decision,),
              ("registration.json", "decision.html")),
         Step("predict", "Score files of raw rows with a registered model.",
              PredictParameters, {}, {"predictions": PREDICTIONS}, ("rows",)),

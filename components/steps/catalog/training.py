@@ -217,6 +217,9 @@ class LaunchParameters(TrainParameters):
     )
     tfrecord_uri: str = param("", "URI where the workers of an MPIJob read the records")
     model_uri: str = param("", "URI where the workers of an MPIJob write the model")
+    registered_model: str = param(
+        "", "Name in the MLflow model registry whose champion must be of the same task; empty is any"
+    )
     experiment: str = EXPERIMENT
     run_id: str = RUN_ID
 

@@ -69,6 +69,7 @@ TASK = TaskDefinition(
     training=RankingTraining,
     evaluation=RankingEvaluation,
     decision=RankingDecision,
+    defaults={"registered_model": "kfrec-ranking"},
     kept=(Kept(GROUP, Channel.GROUP, needed_for="MAP@k"),),
     output="probability",
     serve=Lazy("tensorflow:sigmoid"),

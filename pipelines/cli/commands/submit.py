@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     from pipelines.cluster.connection import connect, host_of
-    from pipelines.cluster.parameters import checked_for_cluster
+    from pipelines.cluster.parameters import checked_for_cluster, require_task_on_server
     from pipelines.cluster.submit import Submission, follow, submit
     from pipelines.compilation import compiled
     from pipelines.task_settings import load_settings
@@ -50,6 +50,7 @@ def execute(options: argparse.Namespace) -> int:
         settings = settings.without_cache()
     pipeline = pipeline_of(options)
     values = checked_for_cluster(dict(parse_assignment(text) for text in options.set), pipeline)
+    require_task_on_server(values, pipeline)
     host = host_of(options.endpoint)
     client = connect(options.endpoint, options.namespace)
     wanted = Submission(

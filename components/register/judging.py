@@ -1,0 +1,111 @@
+"""Judges a model against the champion of its name, on the model's test split."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pyarrow.parquet as pq
+
+from components.errors import KfrecError
+from components.feature_spec import FeatureSpec
+from components.register.gate import Decision, against_champion, not_comparable, without_champion
+from components.register.registry import Registry
+from components.report import Section
+from components.scoring import NotFinite, load_model, score_split, scoring_translation
+from components.steps.catalog import RegisterParameters
+from components.tasks import Scores, TaskDefinition, difference_of, measured_with
+from components.tracking.champion import download_version, other_task
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
+METRICS, PREDICTIONS = "metrics.json", "predictions.parquet"
+
+
+class Judged(NamedTuple):
+    """A decision, and the sections with the curves of both models if they were compared."""
+
+    decision: Decision
+    sections: Sequence[Section] = ()
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model with its evaluation.
+
+    Attributes:
+        parameters: of the register step, with those of the task.
+        task: that evaluated it.
+        spec: of its test split.
+        evaluation: folder of the evaluation.
+        evaluated: the evaluate step's parameters.
+        metrics: metrics.json of the evaluation.
+        score: the primary metric, finite.
+    """
+
+    parameters: RegisterParameters
+    task: TaskDefinition
+    spec: FeatureSpec
+    evaluation: Path
+    evaluated: Mapping[str, Any]
+    metrics: Mapping[str, Any]
+    score: float
+
+    def against(self, registry: Registry, champion: ModelVersion | None) -> Judged:
+        """Compares it with a version of the registry; None is no champion."""
+        task, vetoes = self.task, tuple(self.task.vetoes(self.metrics, self.parameters))
+        if champion is None:
+            return Judged(without_champion(task.primary, self.score, task.floor(self.parameters), vetoes))
+        number = int(champion.version)
+        if other := other_task(registry.client, champion, task.name):
+            why = f"its task is {other} and this model's is {task.name}, so register this model under another name"
+            return Judged(not_comparable(task.primary, self.score, number, why))
+        try:
+            theirs = self._scored(registry, number)
+        except _Unscored as error:
+            return Judged(not_comparable(task.primary, self.score, number, str(error)))
+        values = pq.read_table(self.evaluation / PREDICTIONS)["score"].to_numpy()
+        ours = dataclasses.replace(theirs, values=values)
+        difference = difference_of(
+            task,
+            ours,
+            theirs.values,
+            measured_with(task, self.evaluated),
+            samples=self.parameters.bootstrap_samples,
+            confidence=self.parameters.confidence,
+        )
+        decision = against_champion(number, difference, margin=self.parameters.promotion_margin, vetoes=vetoes)
+        return Judged(decision, task.compared(ours, theirs.values))
+
+    def _scored(self, registry: Registry, champion: int) -> Scores:
+        """The champion's scores of the model's test split.
+
+        Raises:
+            _Unscored: its files are gone, it cannot read the split, or it returns what is not finite.
+        """
+        with tempfile.TemporaryDirectory(prefix="kfrec-champion-") as folder:
+            try:
+                rival = load_model(download_version(registry.client, registry.name, str(champion), Path(folder)))
+                lookups = scoring_translation(self.spec, rival)
+            except KfrecError as error:
+                raise _Unscored(str(error).replace(folder, "the registry")) from None
+            try:
+                return score_split(
+                    self.spec,
+                    rival,
+                    self.task.kept,
+                    batch_size=self.parameters.evaluation_batch_size,
+                    lookups=lookups,
+                    title=f"scoring champion version {champion}",
+                )
+            except NotFinite:
+                raise _Unscored("it returns scores that are not finite numbers") from None
+
+
+class _Unscored(Exception):
+    """Why the champion cannot be scored."""

@@ -1,0 +1,71 @@
+"""Moves the aliases of a registered model while other steps may do the same.
+
+MLflow moves one alias at a time and has no compare-and-swap. A step therefore stores its decision with the version
+before it moves an alias, looks at the champion again just before, and at the other steps' stored decisions afterwards.
+Of two steps that replace the same champion at once, the one that stores its decision later sees the other: as another
+champion before its move, or as a decision after it. The later version is then judged against the earlier one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from components.register.judging import Judged
+from components.register.registry import Promotion, Registry
+from components.tracking.champion import CHAMPION
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
+
+def settle(registry: Registry, version: ModelVersion, judge: Callable[[ModelVersion | None], Judged]) -> Judged:
+    """Decides about a version, or takes its earlier decision, and sets its alias.
+
+    A decision holds until another version becomes champion; then it is made again before an alias moves. Ended at any
+    moment, it leaves one champion, which has won its comparison, and can be called again.
+
+    Args:
+        registry: of the model.
+        version: to decide about.
+        judge: compares the version with a champion, or with None.
+    """
+    own = int(version.version)
+    settled = _settled(registry)
+    champion = registry.champion()
+    stored = registry.decision(version)
+    holds = stored and _number(champion) in (stored.champion_version, own)
+    judged = Judged(stored) if stored and holds else judge(champion)
+    is_overlooked = False
+    while True:
+        registry.begin(version, judged.decision)
+        now = registry.champion()
+        if _number(now) not in (_number(champion), own):
+            settled = _settled(registry)
+            champion, is_overlooked = registry.champion(), False
+            judged = judge(champion)
+            continue
+        is_promoted = judged.decision.alias == CHAMPION
+        if champion and is_overlooked and not is_promoted and _number(now) == own:
+            registry.set_alias(CHAMPION, champion)
+        registry.set_alias(judged.decision.alias, version)
+        rival = _overlooked(registry, own, judged.decision.champion_version, settled) if is_promoted else None
+        against = judge(registry.version(rival)) if rival else None
+        if rival is None or against is None or against.decision.champion_score is None:
+            registry.end(version)
+            return judged
+        champion, judged, is_overlooked = registry.version(rival), against, True
+
+
+def _settled(registry: Registry) -> set[Promotion]:
+    return {promotion for promotion, is_underway in registry.promotions().items() if not is_underway}
+
+
+def _overlooked(registry: Registry, own: int, over: int | None, settled: set[Promotion]) -> int | None:
+    """An earlier version whose step has replaced the same champion since, or is about to."""
+    others = (each for each in registry.promotions() if each not in settled)
+    return max((each.version for each in others if each.over == over and each.version < own), default=None)
+
+
+def _number(version: ModelVersion | None) -> int | None:
+    return int(version.version) if version else None

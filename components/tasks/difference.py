@@ -1,0 +1,108 @@
+"""The difference of two models on the same samples: one interval and one wording, wherever two models are compared."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from components.metrics import CONFIDENCE, Interval
+from components.tasks.definition import Metric, Scores, TaskDefinition
+
+RESAMPLES = 1000
+# The same draws for every comparison: a pair of models has one interval.
+_SEED = 0
+# Decimals of a score; smaller differences get significant digits instead.
+_DECIMALS = 4
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A model against a rival, by a task's primary metric.
+
+    Attributes:
+        metric: the primary metric.
+        score: the model's.
+        rival_score: the rival's, on the same samples.
+        interval: of score - rival_score.
+        confidence: level of the interval.
+    """
+
+    metric: Metric
+    score: float
+    rival_score: float
+    interval: Interval
+    confidence: float
+
+    @property
+    def gain(self) -> Interval:
+        """The interval in the direction of the metric: positive where the model is better."""
+        if self.metric.higher_is_better:
+            return self.interval
+        return Interval(-self.interval.estimate, -self.interval.high, -self.interval.low)
+
+    @property
+    def is_finite(self) -> bool:
+        """Whether both scores and the whole interval are finite numbers."""
+        interval = self.interval
+        numbers = (self.score, self.rival_score, interval.estimate, interval.low, interval.high)
+        return all(map(math.isfinite, numbers))
+
+    @property
+    def is_more_than_chance(self) -> bool:
+        """Whether the interval excludes zero, on either side."""
+        return self.interval.low > 0 or self.interval.high < 0
+
+    def __str__(self) -> str:
+        """Such as "better by 0.0241 (95 % interval 0.0144 to 0.0340)"."""
+        gain, level = self.gain, f"{100 * self.confidence:g} % interval"
+        if not self.is_finite:
+            return f"a difference of {gain.estimate:g} ({level} {gain.low:g} to {gain.high:g})"
+        if min(gain.low, gain.estimate) > 0:
+            return f"{_side(gain.estimate)} ({level} {_figure(gain.low)} to {_figure(gain.high)})"
+        if max(gain.high, gain.estimate) < 0:
+            return f"{_side(gain.estimate)} ({level} {_figure(-gain.high)} to {_figure(-gain.low)})"
+        return f"{_side(gain.estimate)} ({level} from {_side(gain.low)} to {_side(gain.high)})"
+
+
+def difference_of(
+    task: TaskDefinition,
+    scores: Scores,
+    rival: np.ndarray,
+    parameters: Any,
+    *,
+    samples: int = RESAMPLES,
+    confidence: float = CONFIDENCE,
+) -> Difference:
+    """Compares two models' values for the same samples.
+
+    Args:
+        task: which compares them.
+        scores: of the model.
+        rival: values of the other model, ``[n]`` as those of ``scores``.
+        parameters: of the evaluation.
+        samples: number of resamples.
+        confidence: level of the interval.
+    """
+    theirs = dataclasses.replace(scores, values=rival)
+    return Difference(
+        task.primary,
+        task.value(scores, parameters),
+        task.value(theirs, parameters),
+        task.difference(scores, rival, parameters, samples, confidence, _SEED),
+        confidence,
+    )
+
+
+def _side(gain: float) -> str:
+    if gain == 0:
+        return "no difference"
+    return f"{'better' if gain > 0 else 'worse'} by {_figure(abs(gain))}"
+
+
+def _figure(value: float) -> str:
+    is_shown = value == 0 or abs(value) >= 10 ** (1 - _DECIMALS)
+    return f"{value:.{_DECIMALS}f}" if is_shown else f"{value:.2g}"
