@@ -207,6 +207,14 @@ class TaskDefinition:
             return None
         return float(score)
 
+    def judge(self, cuts_groups: bool) -> Metric:
+        """The metric by which epochs and trials are compared on validation samples.
+
+        Args:
+            cuts_groups: whether these may lack others of their groups; the metric is then the first without groups.
+        """
+        return next((metric for metric in self.metrics if not (cuts_groups and metric.of_groups)), self.primary)
+
 
 def measured_with(task: TaskDefinition, given: Mapping[str, Any]) -> Any:
     """The parameters of an earlier evaluation, to evaluate another model in the same way.
