@@ -307,6 +307,8 @@ def require_same_run(prefix: str, standing: Standing, mine: Standing, seed: int)
         "optimizer": (standing.optimizer, mine.optimizer),
         "average_decay": (standing.average_decay, mine.average_decay),
         "seed": (standing.seed, standing.seed if seed < 0 else seed),
+        # Scores on other samples cannot be compared, and samples that trained cannot judge.
+        "number of validation samples": (standing.validation_rows, mine.validation_rows),
     }
     if standing.step:
         # A position within an epoch is only valid for the same batches.

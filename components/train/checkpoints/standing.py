@@ -27,6 +27,7 @@ class Standing:
         variables: (name, shape) of the model's variables, in order; the whole shape for sharded tables.
         tables: each rank's parts of sharded variables (:func:`components.train.checkpoints.parts.layout_of`).
         average_decay: decay of the weights' moving averages; 0 without averages.
+        validation_rows: samples that judge the epochs.
         epoch: finished epochs, which is the index of the current epoch.
         finished_steps: steps of these epochs.
         step: finished steps of the current epoch.
@@ -43,6 +44,7 @@ class Standing:
     variables: list[list[Any]]
     tables: dict[str, list[list[int]]] = field(default_factory=dict)
     average_decay: float = 0.0
+    validation_rows: int = 0
     epoch: int = 0
     finished_steps: int = 0
     step: int = 0

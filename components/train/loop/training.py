@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,7 @@ class Training:
             optimizer=self._optimizer.description,
             variables=described(session.model),
             average_decay=parameters.average_decay,
+            validation_rows=data.scored.rows if data.scored is not None else 0,
         )
         folder = Path(parameters.save_checkpoint_path or Path(parameters.results_dir) / CHECKPOINT)
         self._checkpoints = Checkpoints(
@@ -224,7 +226,10 @@ class Training:
         prefix = find_checkpoint(self._parameters.load_checkpoint_path)
         standing = read_standing(prefix)
         require_same_model(prefix, standing, self._session.model)
-        require_same_run(prefix, standing, self.standing, self._parameters.seed)
+        mine = self.standing
+        if self._parameters.benchmark:  # it judges nothing
+            mine = replace(mine, validation_rows=standing.validation_rows)
+        require_same_run(prefix, standing, mine, self._parameters.seed)
         standing, totals = self._checkpoints.restore(prefix)
         standing.steps_per_epoch = self.standing.steps_per_epoch
         standing.global_batch_size = self.standing.global_batch_size
