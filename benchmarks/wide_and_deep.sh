@@ -48,8 +48,10 @@ for precision in "${precisions[@]}"; do
   [ "$precision" = mixed ] && amp=true
   logs=()
   for seed in ${SEEDS:-1 2 3}; do
-    worker "trained_$seed" "${scored[@]}" --amp $amp
-    logs+=("$folder/trained_$seed/training.json")
+    # As published: every sample trains, and the last epoch is scored on the test split.
+    worker "trained_$seed" "${scored[@]}" --amp $amp --export_epoch last --validation_share 0
+    worker "scored_$seed" "${scored[@]}" --mode eval --load_checkpoint_path "$folder/trained_$seed"
+    logs+=("$folder/scored_$seed/log.json")
   done
   printf '\n%s, MAP@12 of the last epoch: ' "$precision"
   "$python" - "${logs[@]}" <<'PYTHON'
@@ -57,7 +59,7 @@ import json
 import statistics
 import sys
 
-found = [json.load(open(path))["test_map"] for path in sys.argv[1:]]
+found = [json.loads(open(path).readlines()[-1].removeprefix("DLLL "))["data"]["test_map"] for path in sys.argv[1:]]
 print(f"mean {statistics.mean(found):.4f}, standard deviation {statistics.pstdev(found):.4f}, {len(found)} seeds")
 PYTHON
 done

@@ -75,7 +75,11 @@ def shares(rows: int, global_batch_size: int, rank: int, size: int, lanes: int) 
 
 
 def needed_files(
-    rows_per_file: list[int], global_batch_size: int, ranks: Iterator[int] | list[int] | range, size: int
+    rows_per_file: list[int],
+    global_batch_size: int,
+    ranks: Iterator[int] | list[int] | range,
+    size: int,
+    part: tuple[float, float] = (0.0, 1.0),
 ) -> frozenset[int]:
     """Which files of a training split these ranks read, for any seed and epoch.
 
@@ -84,12 +88,25 @@ def needed_files(
         global_batch_size: samples of a step over all ranks.
         ranks: the ranks of one node.
         size: number of all ranks.
+        part: begin and end of the samples that train, as fractions of the split.
     """
-    ends = np.cumsum(rows_per_file)
+    first, last = rows_of_part(sum(rows_per_file), part)
     needed: set[int] = set()
     for rank in ranks:
-        for share in shares(int(ends[-1]), global_batch_size, rank, size, lanes_of(global_batch_size)):
-            if share.begin < share.end:
-                first, last = np.searchsorted(ends, (share.begin, share.end - 1), side="right")
-                needed.update(range(int(first), int(last) + 1))
+        for share in shares(last - first, global_batch_size, rank, size, lanes_of(global_batch_size)):
+            needed |= files_of_rows(rows_per_file, first + share.begin, first + share.end)
     return frozenset(needed)
+
+
+def rows_of_part(rows: int, part: tuple[float, float]) -> tuple[int, int]:
+    """The samples ``[begin, end)`` of a part, given as fractions of ``rows``."""
+    begin, end = (round(rows * share) for share in part)
+    return begin, end
+
+
+def files_of_rows(rows_per_file: list[int], begin: int, end: int) -> frozenset[int]:
+    """Which files hold the samples ``[begin, end)`` of a split."""
+    if begin == end:
+        return frozenset()
+    first, last = np.searchsorted(np.cumsum(rows_per_file), (begin, end - 1), side="right")
+    return frozenset(range(int(first), int(last) + 1))

@@ -19,7 +19,7 @@ from components.feature_spec.spec import FILENAME
 from components.native import arrays
 from components.records.decoding import copy_samples
 from components.records.files import RecordFile, open_files
-from components.records.lanes import Share, lanes_of, shares
+from components.records.lanes import Share, lanes_of, rows_of_part, shares
 from components.records.layout import layout_of
 
 _BLOCK_ROWS = 256
@@ -105,7 +105,7 @@ class Records:
         self.split = split
         self.threads = threads or len(os.sched_getaffinity(0))
         whole = sum(file.rows for file in opened)
-        self._first, end = (round(whole * share) for share in part)
+        self._first, end = rows_of_part(whole, part)
         self.rows = end - self._first
         self.count = sum(file.records for file in opened)
         self.first_record_rows = next((int(file.record_rows(0, 1)[0]) for file in opened if file.records), 0)

@@ -62,7 +62,7 @@ def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
     environment.filters["number"] = _number
     training = Section(
         "Training",
-        "How the model got there. A gap that opens between the two lines is overfitting.",
+        _training_lead(facts.training),
         _training_charts(facts.training, metrics),
     )
     return environment.get_template("page.html").render(
@@ -88,18 +88,29 @@ def _speed(training: Mapping[str, Any]) -> list[Card]:
     return [Card("Speed", training["train_samples_per_second"], hint)]
 
 
+def _training_lead(training: Mapping[str, Any]) -> str:
+    """What the charts show, and which epoch is exported."""
+    lead = "How the model got there. A gap that opens between the two lines is overfitting."
+    if not training.get("outcome"):
+        return lead
+    outcome = str(training["outcome"])
+    return f"{lead} {outcome[0].upper()}{outcome[1:]}. The test split was not read."
+
+
 def _training_charts(training: Mapping[str, Any], metrics: Sequence[Metric]) -> list[Figure]:
-    """The primary metric and the losses by epoch."""
-    primary, losses = metrics[0], [metric for metric in metrics if metric.is_loss]
+    """The first metric that an epoch has, and the losses, by epoch, on training and validation samples."""
+    epochs: Sequence[Mapping[str, Any]] = training.get("epochs") or ()
+    measured = {name for epoch in epochs for name in epoch}
+    # Metrics of groups are not measured where validation samples lack others of their groups.
+    primary = next((m for m in metrics if measured & {f"train_{m.name}", f"validation_{m.name}"}), metrics[0])
+    losses = [metric for metric in metrics if metric.is_loss]
     charts = [
         (f"{primary.label} by epoch", primary.label, f"{'Higher' if primary.higher_is_better else 'Lower'} is better.",
-         [("train", f"train_{primary.name}", "two"), ("test", f"test_{primary.name}", "one"),
-          ("validation", f"validation_{primary.name}", "one")]),
+         [("train", f"train_{primary.name}", "two"), ("validation", f"validation_{primary.name}", "one")]),
         ("Loss by epoch", "loss",
          "Lower is better. The training loss includes every term that is minimised, such as SIM's auxiliary loss.",
-         [("train", "train_loss", "two"), *((f"test {m.label}", f"test_{m.name}", "one") for m in losses)]),
+         [("train", "train_loss", "two"), *((f"validation {m.label}", f"validation_{m.name}", "one") for m in losses)]),
     ]  # fmt: skip
-    epochs: Sequence[Mapping[str, Any]] = training.get("epochs") or ()
     figures = []
     for title, what, note, curves in charts:
         lines = []
@@ -110,10 +121,14 @@ def _training_charts(training: Mapping[str, Any], metrics: Sequence[Metric]) -> 
                 lines.append(Line(label, xs, ys, style, dots=True))
         if lines:
             values = [value for line in lines for value in line.y]
+            scale = spanning(what, values)
+            exported = training.get("exported_epoch")
+            if exported is not None:
+                lines.append(Line("exported", (exported, exported), (scale.low, scale.high), "rule"))
             last = max(line.x[-1] for line in lines)
             ticks = tuple(float(t) for t in range(1, int(last) + 1, max(1, int(last) // 8)))
             axis = Axis("epoch", 0.8, last + 0.2, ticks)
-            figures.append(Figure(title, line_chart(lines, axis, spanning(what, values)), note))
+            figures.append(Figure(title, line_chart(lines, axis, scale), note))
     return figures
 
 

@@ -23,7 +23,7 @@ class Metric:
     """A metric of a model.
 
     Attributes:
-        name: in files and in MLflow, after ``train_`` or ``test_``, such as "auc".
+        name: in files and in MLflow, after ``train_``, ``validation_`` or ``test_``, such as "auc".
         label: display name, such as "AUC".
         higher_is_better: the direction of the metric.
         is_loss: whether training minimises it; it is then drawn with the training loss.
@@ -147,7 +147,7 @@ class TaskDefinition:
     Attributes:
         name: value of the parameter ``task`` of evaluate and register.
         summary: one sentence.
-        metrics: the primary metric, by which models are compared, first.
+        metrics: the primary metric, by which epochs and models are compared, first.
         training: frozen dataclass of its parameters in the train step.
         defaults: defaults of the steps' parameters, by name, that override the steps': registered_model, because models
             of different tasks cannot be compared, and promotion_margin, in the unit of the primary metric.
@@ -206,6 +206,14 @@ class TaskDefinition:
         if not isinstance(score, (int, float)) or isinstance(score, bool) or not math.isfinite(score):
             return None
         return float(score)
+
+    def judge(self, cuts_groups: bool) -> Metric:
+        """The metric by which epochs and trials are compared on validation samples.
+
+        Args:
+            cuts_groups: whether these may lack others of their groups; the metric is then the first without groups.
+        """
+        return next((metric for metric in self.metrics if not (cuts_groups and metric.of_groups)), self.primary)
 
 
 def measured_with(task: TaskDefinition, given: Mapping[str, Any]) -> Any:

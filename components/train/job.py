@@ -12,7 +12,7 @@ from components.scoring.model import TABLES
 from components.steps.catalog import WorkerParameters
 from components.steps.parameter import as_plain, bytes_of
 from components.train.checkpoints.checkpoint import (
-    find_checkpoint,
+    find_scored,
     read_standing,
     require_same_model,
     restore_tables,
@@ -43,7 +43,7 @@ def run_training(
     folder: Path,
     parameters: WorkerParameters,
     ranks: Ranks,
-    checkpoint_saved: Callable[[str], None] = lambda prefix: None,
+    checkpoint_saved: Callable[[str, str], None] = lambda prefix, best: None,
 ) -> None:
     """Trains and exports the model from the first rank; with ``benchmark`` only measures training steps.
 
@@ -51,7 +51,7 @@ def run_training(
         folder: the data set.
         parameters: of the run.
         ranks: of this training.
-        checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
+        checkpoint_saved: see :class:`components.train.checkpoints.checkpoint.Checkpoints`.
     """
     together(ranks, lambda: _require_results_folder(parameters, ranks))
     seed = ranks.from_first(drawn_seed(parameters.seed))
@@ -63,14 +63,17 @@ def run_training(
             _report(session, log, benchmark_training(session, training.step.steps, seed, log))
             return
         training.run(log)
-        data = session.data
-        results = training_results(training.standing, ranks.size, data.rows_per_epoch, {data.measured: data.test.rows})
+        data, outcome = session.data, training.outcome
+        if session.is_first:
+            print(outcome.line(), flush=True)
+        validation_rows = data.scored.rows if data.scored is not None else 0
+        results = training_results(training.standing, outcome, ranks.size, data.rows_per_epoch, validation_rows)
         log.write([], {name: value for name, value in results.items() if name != "epochs"})
         _write_results(session, seed, results)
 
 
 def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> None:
-    """Scores the test split with a checkpoint's weights, or with ``benchmark`` measures the throughput."""
+    """Scores the test split with the weights that a training exports, or with ``benchmark`` measures the throughput."""
     together(ranks, lambda: _require_results_folder(parameters, ranks))
     seed = ranks.from_first(drawn_seed(parameters.seed))
     session = together(ranks, lambda: open_session(folder, parameters, ranks, seed))
@@ -83,8 +86,10 @@ def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> N
         if parameters.benchmark:
             _report(session, log, benchmark_inference(session, log))
             return
-        rows, split = session.data.test.rows, session.data.measured
-        metrics = {f"{split}_{name}": value for name, value in session.test_score().items()} | {f"{split}_rows": rows}
+        scored = session.data.scored
+        assert scored is not None
+        split, rows = session.data.samples.measured, scored.rows
+        metrics = session.score() | {f"{split}_rows": rows}
         log.write([], {name: None if math.isnan(value) else value for name, value in metrics.items()})
         if session.is_first:
             scores = ", ".join(f"{split} {m.label} {metrics[f'{split}_{m.name}']:.4f}" for m in session.task.metrics)
@@ -120,7 +125,7 @@ def _find_weights(session: Session) -> tuple[str, Standing] | None:
     if not path:
         print("no load_checkpoint_path given: the weights are random, so only the speed is meaningful", flush=True)
         return None
-    prefix = find_checkpoint(path)
+    prefix = find_scored(path)
     standing = read_standing(prefix)
     require_same_model(prefix, standing, session.model)
     return prefix, standing

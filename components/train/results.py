@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,47 +25,112 @@ PARAMETERS = "parameters.json"
 TRAINING = "training.json"
 CHECKPOINT = "checkpoint"
 LOG = "log.json"
-# Prefixes of metric names; a training has either test or validation metrics.
-MEASURED = ("train", "test", "validation")
+# Prefixes of the metric names of a training.
+MEASURED = ("train", "validation")
 
 
-def training_results(standing: Standing, workers: int, train_rows: int, measured: Mapping[str, int]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Outcome:
+    """Which epoch of a training is exported, and why.
+
+    Attributes:
+        epochs: finished epochs.
+        planned: epochs that were to train.
+        best: number of the best epoch; 0 if no epoch was judged.
+        exported: number of the exported epoch.
+        metric: label of the metric that judged, such as "validation AUC".
+        score: its value in the best epoch.
+        is_judged: whether there were validation samples.
+    """
+
+    epochs: int
+    planned: int
+    best: int
+    exported: int
+    metric: str
+    score: float | None
+    is_judged: bool
+
+    @property
+    def stopped_early(self) -> bool:
+        return self.epochs < self.planned
+
+    def line(self) -> str:
+        """The outcome for people."""
+        if not self.is_judged:
+            return f"no validation samples judge the epochs: epoch {self.exported}, the last one, is exported"
+        if not self.best:
+            return (
+                f"{self.metric} is undefined after every epoch: epoch {self.exported}, the last one, is exported; "
+                "validate on more samples"
+            )
+        early = f"stopped early after epoch {self.epochs}; " if self.stopped_early else ""
+        line = f"{early}epoch {self.best} of {self.planned} is the best: {self.metric} {self.score:.4f}; "
+        return line + (
+            "exported" if self.exported == self.best else f"epoch {self.exported}, the last one, is exported"
+        )
+
+
+def best_epoch(epochs: Sequence[Mapping[str, Any]], name: str, higher_is_better: bool) -> int:
+    """Number of the epoch with the best value, from 1; the first of equal ones, and 0 if no value is defined.
+
+    Args:
+        epochs: results of the epochs, in order.
+        name: of the metric among them, such as "validation_auc"; None is an undefined value.
+        higher_is_better: the direction of the metric.
+    """
+    best, found = 0, 0.0
+    for number, epoch in enumerate(epochs, 1):
+        value = epoch.get(name)
+        if value is not None and (not best or (value > found if higher_is_better else value < found)):
+            best, found = number, value
+    return best
+
+
+def training_results(
+    standing: Standing, outcome: Outcome, workers: int, train_rows: int, validation_rows: int
+) -> dict[str, Any]:
     """The content of training.json.
 
     Args:
         standing: of a finished training.
+        outcome: of the training.
         workers: ranks that trained.
         train_rows: samples of an epoch.
-        measured: "test" or "validation" to the number of samples evaluated after each epoch.
+        validation_rows: samples that judged each epoch.
 
     Returns:
-        ``epochs`` and the scores of the last one; train_samples_per_second excluding evaluation, checkpoints and graph
-        compilation; time_to_train in seconds, over all epochs excluding evaluation, as in the public examples.
+        ``epochs`` and the scores of the exported one; train_samples_per_second excluding validation, checkpoints and
+        graph compilation; time_to_train in seconds, over all epochs excluding validation, as in the public examples.
     """
     speeds = [epoch["samples_per_second"] for epoch in standing.epochs]
     return {
         "epochs": standing.epochs,
-        **scores_of(standing.epochs[-1]),
+        **scores_of(standing.epochs[outcome.exported - 1]),
+        "best_epoch": outcome.best or None,
+        "exported_epoch": outcome.exported,
+        "stopped_early": outcome.stopped_early,
+        "outcome": outcome.line(),
         "train_samples_per_second": len(speeds) / sum(1 / speed for speed in speeds),
         "time_to_train": sum(epoch["training_seconds"] for epoch in standing.epochs),
         "workers": workers,
         "seed": standing.seed,
         "steps": standing.global_step,
         "train_rows": train_rows,
-        **{f"{split}_rows": rows for split, rows in measured.items()},
+        "validation_rows": validation_rows,
     }
 
 
 def scores_of(epoch: Mapping[str, Any]) -> dict[str, float | None]:
-    """The task's metrics in an epoch's results, such as train_auc and test_auc."""
+    """The task's metrics in an epoch's results, such as train_auc and validation_auc."""
     prefixes = tuple(f"{split}_" for split in MEASURED)
     return {name: epoch[name] for name in epoch if name.startswith(prefixes) and name != "train_loss"}
 
 
 def trained_rows(results: Mapping[str, Any]) -> dict[str, int]:
-    """Samples trained on, over all epochs, and samples evaluated, from the content of training.json."""
-    rows = {split: results[f"{split}_rows"] for split in MEASURED if f"{split}_rows" in results}
-    return rows | {"train": results["train_rows"] * len(results["epochs"])}
+    """Samples trained on, over all epochs, and samples that judged them, from the content of training.json."""
+    rows = {"train": results["train_rows"] * len(results["epochs"])}
+    return rows | ({"validation": results["validation_rows"]} if results["validation_rows"] else {})
 
 
 def require_own_results(folder: Path, log_filename: str) -> None:

@@ -13,7 +13,7 @@ import hashlib
 import json
 import shutil
 import socket
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,15 +29,14 @@ from components.artifacts.remote import (
 )
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
-from components.records.files import rows_per_file
 from components.records.framing import index_path
-from components.records.lanes import needed_files
 from components.steps.catalog import WorkerParameters
 from components.steps.parameter import as_plain
 from components.storage import below, is_uri
-from components.train.checkpoints.outbox import LIST, LOG, CheckpointOutbox, fetch_checkpoint, send_parts
+from components.train.checkpoints.listing import LIST
+from components.train.checkpoints.outbox import LOG, CheckpointOutbox, fetch_checkpoint, send_parts
 from components.train.checkpoints.parts import is_part
-from components.train.loop.data import TRAIN
+from components.train.loop.data import samples_of
 from components.train.loop.ranks import Ranks, together
 from components.train.results import CHECKPOINT, TRAINING, trained_rows
 
@@ -53,14 +52,13 @@ class Place:
     Attributes:
         data: folder of the records.
         parameters: with local folders.
-        checkpoint_saved: called with each checkpoint, on the first rank when it is complete, on the others when their
-            table shards are written.
+        checkpoint_saved: see :class:`components.train.checkpoints.checkpoint.Checkpoints`.
         is_finished: the results already exist.
     """
 
     data: Path
     parameters: WorkerParameters
-    checkpoint_saved: Callable[[str], None] = lambda prefix: None
+    checkpoint_saved: Callable[[str, str], None] = lambda prefix, best: None
     is_finished: bool = False
 
 
@@ -118,7 +116,7 @@ def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, rank
         load_checkpoint_path=str(checkpoints) if resumed else parameters.load_checkpoint_path,
     )
     if ranks.rank:
-        yield Place(data, local, lambda prefix: send_parts(stored, prefix, ranks.rank))
+        yield Place(data, local, lambda prefix, best: send_parts(stored, prefix, ranks.rank))
         return
     with CheckpointOutbox(stored, log) as outbox:
         yield Place(data, local, outbox.send)
@@ -131,7 +129,7 @@ def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, rank
 
 
 def _copy_checkpoints(stored: str, checkpoints: Path, folder: Path) -> None:
-    """Copies this node's checkpoints; if tables are sharded over nodes, fetches the newest complete one instead."""
+    """Copies this node's checkpoints; if tables are sharded over nodes, fetches the complete ones instead."""
     if not any(is_part(path.name) for path in checkpoints.iterdir()):
         shutil.copytree(checkpoints, folder)
         return
@@ -166,7 +164,7 @@ def _node(ranks: Ranks) -> list[int]:
 
 
 def stage_records(uri: str, folder: Path, parameters: WorkerParameters, node: Sequence[int], size: int) -> None:
-    """Fetches the specification, the test split, and the training files that the node's ranks read.
+    """Fetches the specification, and the record files that the node's ranks read.
 
     Args:
         uri: of the tfrecord artifact.
@@ -181,13 +179,11 @@ def stage_records(uri: str, folder: Path, parameters: WorkerParameters, node: Se
     records = (".tfrecord", index_path(Path("x.tfrecord")).suffix)
     fetch_artifact(uri, folder, lambda path: not path.endswith(records)).require_step(("tfrecord",))
     spec = load_feature_spec(folder, parameters.feature_spec)
-    rows = rows_per_file(spec, TRAIN)
-    files = spec.files(TRAIN)
-    if rows is None or parameters.validation_share:  # held-out samples are split differently
-        needed: Container[int] = range(len(files))
-    else:
-        needed = needed_files(rows, parameters.global_batch_size, list(node), size)
-    unneeded = {path for number, path in enumerate(files) if number not in needed}
+    samples = samples_of(spec, parameters)
+    unneeded = set()
+    for split in spec.sources:
+        needed = samples.files(spec, split, parameters.global_batch_size, list(node), size)
+        unneeded |= {path for number, path in enumerate(spec.files(split)) if number not in needed}
     left_out = {place.relative_to(folder).as_posix() for path in unneeded for place in (path, index_path(path))}
     fetch_artifact(uri, folder, lambda path: path not in left_out)
 
@@ -202,7 +198,7 @@ def _is_there(uri: str, source: Artifact, parameters: dict[str, object]) -> bool
 
 
 def _resume(uri: str, folder: Path, checkpoints: Path, log: Path) -> bool:
-    """Fetches the newest checkpoint of an earlier attempt and the log up to it, if there is one."""
+    """Fetches the checkpoints of an earlier attempt and the log up to the newest one, if there are any."""
     shutil.rmtree(folder, ignore_errors=True)
     log.parent.mkdir(parents=True)
     if read_remote(uri, LIST) is None:
@@ -214,7 +210,7 @@ def _resume(uri: str, folder: Path, checkpoints: Path, log: Path) -> bool:
 
 
 def _prepare(uri: str, checkpoints: Path, resumed: bool) -> None:
-    """Fetches the first node's checkpoint on another node, whose ranks may need table shards."""
+    """Fetches the first node's checkpoints on another node, whose ranks may need table shards."""
     shutil.rmtree(checkpoints, ignore_errors=True)
     if resumed:
         fetch_checkpoint(uri, checkpoints)

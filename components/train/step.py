@@ -46,8 +46,8 @@ def run(
         launcher: where the workers run; this machine by default.
 
     Returns:
-        ``train`` and ``test``: samples trained on, over all epochs, and samples of the test split; ``trained_model``:
-        the model's location; ``metrics``: results of the last epoch.
+        ``train`` and ``validation``: samples trained on, over all epochs, and samples that judged them, if any;
+        ``trained_model``: the model's location; ``metrics``: results of the exported epoch.
 
     Raises:
         KfrecError: bad input; if training had begun, its checkpoints are kept and the message names their folder.
@@ -126,7 +126,8 @@ def _returned(
     metrics = final_metrics(results)
     shown = {f"{split} {m.label}": f"{split}_{m.name}" for m in task.metrics for split in MEASURED}
     scores = ", ".join(f"{label} {metrics[name]:.4f}" for label, name in shown.items() if metrics.get(name) is not None)
-    summary = f"{scores}, {metrics['train_samples_per_second']:,.0f} samples/s; the model is at {place}"
+    speed = f"{metrics['train_samples_per_second']:,.0f} samples/s"
+    summary = f"{scores}, {speed}; the model is at {place}"
     return {**rows, "trained_model": place, "metrics": metrics, "summary": summary}
 
 

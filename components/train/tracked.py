@@ -16,7 +16,7 @@ from components.tracking import Tracked, log_lineage, log_splits
 from components.train.loop.log import read_log
 from components.train.results import LOG, TRAINING, scores_of
 
-# The results of a training, in addition to the scores of its last epoch.
+# The results of a training, in addition to the scores of the exported epoch.
 _SPEED = ("train_samples_per_second", "time_to_train")
 # Names in the log, and their names as a series in MLflow.
 _STEP_METRICS = {"loss": "loss", "samples/s": "samples_per_second", "step_time": "step_seconds"}
@@ -59,14 +59,16 @@ def track(run: Tracked, parameters: LaunchParameters, folder: Path) -> None:
     for epoch in results["epochs"]:
         known = {name: value for name, value in epoch.items() if name != "epoch" and value is not None}
         run.log_series([(epoch["epoch"], {f"epoch/{name}": value for name, value in known.items()})])
-    run.log_metrics({name: value for name, value in final_metrics(results).items() if value is not None})
+    chosen = {name: results[name] for name in ("best_epoch", "exported_epoch")}
+    finals = final_metrics(results) | chosen | {"stopped_early": float(results["stopped_early"])}
+    run.log_metrics({name: value for name, value in finals.items() if value is not None})
     for name in LOGGED:
         run.log_artifact(folder / name, "training")
 
 
 def final_metrics(results: Mapping[str, Any]) -> dict[str, float | None]:
-    """Scores of the last epoch and the overall speed, from the content of training.json."""
-    return scores_of(results["epochs"][-1]) | {name: results[name] for name in _SPEED}
+    """Scores of the exported epoch and the overall speed, from the content of training.json."""
+    return scores_of(results["epochs"][results["exported_epoch"] - 1]) | {name: results[name] for name in _SPEED}
 
 
 def _step_series(log: Path, steps_per_epoch: int, log_steps: int) -> list[tuple[int, dict[str, float]]]:

@@ -115,5 +115,5 @@ def _metrics(then: Mapping[str, Any], places: Mapping[str, Path]) -> Iterator[Fi
     """The task's metrics, without durations and rates."""
     now = read_notes(places["model"] / "training.json") | read_notes(places["evaluation"] / "metrics.json")
     for name, value in then.items():
-        if name.startswith(("train_", "test_")) and name != "train_samples_per_second":
+        if name.startswith(("train_", "validation_", "test_")) and name != "train_samples_per_second":
             yield Finding(name, value, now.get(name))

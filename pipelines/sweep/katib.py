@@ -12,7 +12,7 @@ from components.steps.images import WORKER_IMAGE
 from components.steps.parameter import parameters_of
 from components.storage import is_uri
 from pipelines.parameters import checked, step_parameters
-from pipelines.sweep.plan import HELD_OUT, Dimension, Katib, Plan
+from pipelines.sweep.plan import Dimension, Katib, Plan
 
 _RESULTS = "/results"
 _LOG = f"{_RESULTS}/log.json"
@@ -125,7 +125,7 @@ def _arguments(plan: Plan, katib: Katib) -> list[str]:
     wide = {p.pipeline_name: p.name for p in step_parameters(STEPS["train"], plan.pipeline) if p.name in own}
     fixed = {name: value for name, value in checked(plan.parameters, plan.pipeline).items() if name in wide}
     words = {"dataset_dir": katib.data, "results_dir": _RESULTS, "model_type": plan.model}
-    words |= {wide[name]: _text(value) for name, value in fixed.items()} | {HELD_OUT: _text(plan.validation_share)}
+    words |= {wide[name]: _text(value) for name, value in fixed.items()}
     words |= {wide[name]: f"${{trialParameters.{name}}}" for name in plan.search}
     return [f"--{name}={value}" for name, value in words.items()]
 

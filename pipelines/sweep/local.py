@@ -22,7 +22,7 @@ from pipelines.local import arguments_of, check_environment, train
 from pipelines.runs.earlier import Earlier, finished_steps
 from pipelines.runs.record import FAILED, STOPPED, RunRecord, read_record
 from pipelines.runs.underway import begin, tracked_at, underway
-from pipelines.sweep.plan import HELD_OUT, Dimension, Plan
+from pipelines.sweep.plan import Dimension, Plan
 from pipelines.sweep.trial import SCREEN, Pruned, at_a_time, evaluate, run_trial, shared_out
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Best:
 
     Attributes:
         trial: number of the best trial.
-        score: its metric on the validation samples after the last epoch.
+        score: its metric on the validation samples after the exported epoch.
         test: its task's primary metric on the test split.
         parameters: the searched parameters.
         model: folder of its model.
@@ -177,7 +177,6 @@ def _search(
     import optuna
 
     dimensions, name = plan.dimensions, plan.metric_name
-    arguments = dict(arguments) | {HELD_OUT: plan.validation_share}
     parallel = at_a_time(plan.parallel, int(arguments["workers"]))
 
     def objective(trial: optuna.Trial) -> float:
@@ -197,7 +196,7 @@ def _search(
         try:
             found = run_trial(plan.pipeline, given, tfrecord, _folder(record, trial.number), run_id, is_hopeless)
             if found.get(name) is None:
-                raise KfrecError(f"its {name} is not defined on these data")
+                raise KfrecError(f"its {name} is not defined on these data; validate on more samples")
         except Pruned:
             parent.client.set_tag(run_id, "kfrec.trial.pruned", "true")
             _echo(f"trial {trial.number:<4} pruned  {values}")
@@ -239,7 +238,7 @@ def _command(plan: Plan, best: Mapping[str, Any]) -> str:
     """The command that runs the whole pipeline with these parameters."""
     choices = {"--model": plan.model, "--dataset": plan.dataset, "--task": plan.task}
     words = [word for option, value in choices.items() if value for word in (option, value)]
-    values = {name: value for name, value in plan.parameters.items() if name != HELD_OUT} | dict(best)
+    values = dict(plan.parameters) | dict(best)
     words += [word for name, value in values.items() for word in ("--set", f"{name}={value}")]
     return shlex.join(["kfrec", "run", *words])
 

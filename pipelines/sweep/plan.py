@@ -20,8 +20,8 @@ from components.tasks import Metric
 from pipelines.defaults import MODEL, TRAINING, Pipeline
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
 
-# The train step's parameter for the validation split, and a sweep's default for it.
-HELD_OUT, VALIDATION_SHARE = "validation_share", 0.1
+# The train step's parameter for the validation samples.
+HELD_OUT = "validation_share"
 Positive = Annotated[int, Field(ge=1)]
 
 
@@ -124,19 +124,13 @@ class Plan:
 
     @property
     def metric(self) -> Metric:
-        """The objective: the task's first metric that is defined on the validation samples."""
-        metrics = registry.task(self.pipeline.choices["task"]).metrics
-        return next((metric for metric in metrics if not metric.of_groups), metrics[0])
+        """The objective: the metric that judges epochs where validation samples cut groups, which any data may do."""
+        return registry.task(self.pipeline.choices["task"]).judge(cuts_groups=True)
 
     @property
     def metric_name(self) -> str:
         """The name of the objective in the results of an epoch."""
         return f"validation_{self.metric.name}"
-
-    @property
-    def validation_share(self) -> float:
-        """The share of the training samples held out for validation."""
-        return float(self.parameters.get(HELD_OUT) or VALIDATION_SHARE)
 
     @property
     def dimensions(self) -> dict[str, Dimension]:

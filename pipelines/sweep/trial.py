@@ -35,7 +35,7 @@ def run_trial(
     run_id: str,
     is_hopeless: Callable[[int, Mapping[str, Any]], bool],
 ) -> dict[str, Any]:
-    """Trains once and returns the results of the last epoch.
+    """Trains once and returns the results of the exported epoch.
 
     Args:
         pipeline: of the sweep.

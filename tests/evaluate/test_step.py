@@ -154,6 +154,13 @@ def test_the_report_shows_the_headline_the_charts_and_where_it_came_from(
     assert open_artifact(shop[1]).digest in report
 
 
+def test_the_report_shows_epochs_on_validation_samples_and_marks_the_exported_one(report: str) -> None:
+    section = report[report.index("AUC by epoch") : report.index("ROC curve")]
+    assert "validation: epoch 2, AUC 0.7400" in section and "test:" not in section
+    assert section.count('class="line rule"') == 2 and section.count("exported") == 2  # in the legend of both charts
+    assert "Epoch 2 of 3 is the best: validation AUC 0.7400; exported. The test split was not read." in report
+
+
 def test_every_coordinate_of_the_charts_is_a_number(report: str) -> None:
     assert "nan" not in re.sub(r">[^<]*<", "><", report)
     points = [float(number) for path in re.findall(r'points="([^"]*)"', report) for number in re.split("[ ,]", path)]

@@ -50,5 +50,5 @@ def make_reading_model(folder: Path, data: Path, inputs: tuple[str, ...]) -> Pat
         shutil.copyfile(data / "feature_spec.yaml", staging.path / "feature_spec.yaml")
         shutil.copytree(data / "vocabulary", staging.path / "vocabulary")
         (staging.path / "parameters.json").write_text(json.dumps({"model_type": "sim"}))
-        (staging.path / "training.json").write_text(json.dumps({"epochs": [{"epoch": 1, "test_auc": 0.5}]}))
+        (staging.path / "training.json").write_text(json.dumps({"epochs": [{"epoch": 1, "validation_auc": 0.5}]}))
     return folder

@@ -147,12 +147,19 @@ def make_model(
             "epoch": n,
             "train_loss": 0.7 - 0.05 * n,
             "train_auc": 0.70 + 0.04 * n,
-            "test_auc": 0.70 + 0.02 * n,
-            "test_logloss": 0.62 - 0.02 * n,
+            "validation_auc": 0.70 + 0.02 * n,
+            "validation_logloss": 0.62 - 0.02 * n,
         }
         for n in (1, 2, 3)
     ]
-    training = {"epochs": epochs, "train_auc": 0.82, "train_samples_per_second": 51234.5, "time_to_train": 93.0}
+    training = {
+        "epochs": epochs,
+        "train_auc": 0.82,
+        "exported_epoch": 2,
+        "outcome": "epoch 2 of 3 is the best: validation AUC 0.7400; exported",
+        "train_samples_per_second": 51234.5,
+        "time_to_train": 93.0,
+    }
     (folder / "training.json").write_text(json.dumps(training))
     adopt(folder)
     return folder

@@ -169,7 +169,7 @@ def _curve(folder: Path) -> dict[str, float]:
         f"epoch {epoch['epoch']} {name}": float(value)
         for epoch in json.loads((folder / TRAINING).read_text())["epochs"]
         for name, value in epoch.items()
-        if name.startswith(("train_", "test_")) and value is not None
+        if name.startswith(("train_", "validation_")) and value is not None
     }
     return losses | scores
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,9 @@ LONG = 8  # what long_seq_length must be for these histories
 _SINGLE = {"uid": USERS, "item": ITEMS, "cat": CATEGORIES}
 
 
-def specification(folder: Path, prebatch_size: int = 0, noted: bool = True) -> FeatureSpec:
+def specification(
+    folder: Path, prebatch_size: int = 0, noted: bool = True, splits: Sequence[str] = ("train", "test")
+) -> FeatureSpec:
     """Describes the records of :func:`write_dataset`; unless ``noted``, as the public scripts do."""
     features = [Feature("label", "bool"), Feature("uid", "int64", USERS)]
     for kind, length in (("trgt", None), ("pos", HISTORY), ("neg", NEGATIVES)):
@@ -30,7 +33,7 @@ def specification(folder: Path, prebatch_size: int = 0, noted: bool = True) -> F
         Channel.POSITIVE: names[4:6],
         Channel.NEGATIVE: names[6:8],
     }
-    sources = {split: Chunk(names, (f"{split}/part_0.tfrecord",)) for split in ("train", "test")}
+    sources = {split: Chunk(names, (f"{split}/part_0.tfrecord",)) for split in splits}
     metadata = {split: {"prebatch_size": prebatch_size} for split in sources} if noted else {}
     return FeatureSpec({f.name: f for f in features}, sources, channels, metadata, folder)
 
@@ -57,16 +60,30 @@ def samples(rows: int, seed: int) -> dict[str, np.ndarray]:
     return drawn
 
 
-def write_dataset(folder: Path, train: int = 1000, test: int = 301, prebatch_size: int = 0, noted: bool = True) -> Path:
-    """Writes both splits and the specification, and accepts the folder as an artifact."""
-    for split, rows, seed in (("train", train, 1), ("test", test, 2)):
+def write_dataset(
+    folder: Path,
+    train: int = 1000,
+    test: int = 301,
+    prebatch_size: int = 0,
+    noted: bool = True,
+    validation: int = 0,
+    flipped: bool = False,
+) -> Path:
+    """Writes the splits and the specification, and accepts the folder as an artifact.
+
+    The labels of the validation split may be ``flipped``: the more a model learns, the worse it is there.
+    """
+    splits = {"train": (train, 1), "test": (test, 2)} | ({"validation": (validation, 3)} if validation else {})
+    for split, (rows, seed) in splits.items():
         (folder / split).mkdir(parents=True)
         drawn = samples(rows, seed)
+        if split == "validation" and flipped:
+            drawn["label"] = 1 - drawn["label"]
         with tf.io.TFRecordWriter(str(folder / split / "part_0.tfrecord")) as writer:
             step = prebatch_size or 1
             for start in range(0, rows, step):
                 writer.write(_example({name: ids[start : start + step] for name, ids in drawn.items()}))
-    (folder / "feature_spec.yaml").write_text(specification(folder, prebatch_size, noted).to_yaml())
+    (folder / "feature_spec.yaml").write_text(specification(folder, prebatch_size, noted, tuple(splits)).to_yaml())
     adopt(folder)
     return folder
 

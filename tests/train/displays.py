@@ -61,10 +61,13 @@ def displays(number: int, first: int, seed: int) -> pa.Table:
 def write_displays(
     folder: Path, train: int = 800, test: int = 250, prebatch_size: int = 0, grouped: bool = True
 ) -> Path:
-    """Writes records with so many displays of each split; without groups the channel is left out."""
+    """Writes records with so many displays of each split; without groups the channel is left out.
+
+    The displays of the validation split are those of the test split, so that a training and an evaluation agree.
+    """
     channels = {name: listed for name, listed in CHANNELS.items() if grouped or name != Channel.GROUP}
     with publishing(folder / "parquet", step="preprocess") as staging:
-        for split, number, first in (("train", train, 1), ("test", test, 1 + train)):
+        for split, number, first in (("train", train, 1), ("test", test, 1 + train), ("validation", test, 1 + train)):
             (staging.path / split).mkdir()
             table = displays(number, first, seed=first)
             pq.write_table(table, staging.path / split / "part.0.parquet")

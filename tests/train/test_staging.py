@@ -19,7 +19,9 @@ from components.feature_spec import load_feature_spec
 from components.steps.catalog import TfrecordParameters, WorkerParameters
 from components.tfrecord.step import run as convert
 from components.train.launching.launch import LocalLauncher
+from components.train.loop.data import open_data
 from components.train.loop.log import read_log
+from components.train.loop.ranks import Alone
 from components.train.staging import stage_records
 from tests.fakes.object_stores import BUCKET
 from tests.train.dataset import write_dataset
@@ -27,6 +29,15 @@ from tests.train.in_process import run_worker
 
 # DIN, the model that is traced and exported soonest: what it computes is not what these tests are about.
 SETTINGS = dict(model_type="din", global_batch_size=20, embedding_dim=4, seed=7, epochs=2)
+
+
+class OneOfFour(Alone):
+    """One of four ranks."""
+
+    size = local_size = 4
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
 
 
 def command(uri: str, stage: Path, workers: int = 1, **changed: Any) -> tuple[list[str], dict[str, str]]:
@@ -57,7 +68,7 @@ def losses(log: Path) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def dataset(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_dataset(tmp_path_factory.mktemp("data") / "tfrecord", train=1210)
+    return write_dataset(tmp_path_factory.mktemp("data") / "tfrecord", train=1210, validation=251)
 
 
 @pytest.mark.slow
@@ -69,7 +80,7 @@ def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed
     train_here(uri, tmp_path / "whole")
     model = fetch_artifact(f"{uri}/model", tmp_path / "model")
     assert model.inputs == {"tfrecord": open_remote(f"{uri}/tfrecord").digest}
-    assert model.rows == {"train": 2420, "test": 301}
+    assert model.rows == {"train": 2420, "validation": 251}
     names = {entry.path for entry in model.files}
     assert {"training.json", "log.json", "parameters.json", "feature_spec.yaml", "checkpoint/checkpoint"} <= names
     assert any(name.startswith("saved_model/") for name in names)
@@ -95,7 +106,7 @@ def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed
         losses(tmp_path / "resumed" / "log.json"), losses(tmp_path / "model" / "log.json"), atol=1e-4
     )
     results = [json.loads((tmp_path / name / "training.json").read_text()) for name in ("model", "resumed")]
-    assert results[0]["test_auc"] == pytest.approx(results[1]["test_auc"], abs=1e-4)
+    assert results[0]["validation_auc"] == pytest.approx(results[1]["validation_auc"], abs=1e-4)
 
 
 @pytest.mark.slow
@@ -139,16 +150,36 @@ def sharded(shards: Path, gcs_bucket: Any) -> str:
     return f"gs://{BUCKET}/sharded"
 
 
-@pytest.mark.parametrize(("node", "expected"), [([0, 1], range(4)), ([2, 3], range(4, 8)), ([0, 1, 2, 3], range(8))])
+@pytest.mark.parametrize(
+    ("node", "share", "expected"),
+    [
+        ([0, 1], 0.0, [0, 1, 2, 3]),
+        ([2, 3], 0.0, [4, 5, 6, 7]),
+        ([0, 1, 2, 3], 0.0, list(range(8))),
+        # Seven eighths train; every rank validates on samples of the last file.
+        ([0, 1], 0.125, [0, 1, 2, 3, 7]),
+        ([2, 3], 0.125, [3, 4, 5, 6, 7]),
+    ],
+)
 def test_a_node_stages_only_the_files_of_its_ranks(
-    sharded: str, tmp_path: Path, node: list[int], expected: range
+    sharded: str, tmp_path: Path, node: list[int], share: float, expected: list[int]
 ) -> None:
     folder = tmp_path / "stage"
-    stage_records(sharded, folder, WorkerParameters(global_batch_size=64), node, 4)
+    parameters = WorkerParameters(global_batch_size=64, validation_share=share)
+    stage_records(sharded, folder, parameters, node, 4)
     staged = {path.name for path in (folder / "train").iterdir()}
     assert staged == {name for n in expected for name in (f"part_{n}.tfrecord", f"part_{n}.tfrecord.index")}
-    spec = load_feature_spec(folder)
-    assert all(path.is_file() for path in spec.files("test"))
+    assert not list(folder.glob("test/*"))  # a training never reads them
+    data = open_data(load_feature_spec(folder), parameters, OneOfFour(node[0]), ("uid",))
+    assert data.train.rows + (data.scored.rows if data.scored is not None else 0) == 4096
+    for batch in (*data.training_batches(1, 0), *data.scored_batches()):
+        assert len(batch["uid"]) == 16
+
+
+def test_an_evaluation_stages_the_test_split(sharded: str, tmp_path: Path) -> None:
+    parameters = WorkerParameters(global_batch_size=64, mode="inference")
+    stage_records(sharded, tmp_path / "stage", parameters, [0], 1)
+    assert all(path.is_file() for path in load_feature_spec(tmp_path / "stage").files("test"))
 
 
 def test_a_disk_that_is_too_small_is_told_in_one_line(

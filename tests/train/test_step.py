@@ -22,8 +22,8 @@ def test_the_step_publishes_a_model_and_tracks_it(tmp_path: Path, store: str) ->
     data = write_dataset(tmp_path / "tfrecord")
     parameters = dataclasses.replace(PARAMETERS, experiment="published")
     returned = run(parameters, tfrecord=data, model=tmp_path / "model")
-    assert (returned["train"], returned["test"]) == (1000, 301)
-    assert returned["trained_model"] == str(tmp_path / "model") and 0 < returned["metrics"]["test_auc"] <= 1
+    assert (returned["train"], returned["validation"]) == (900, 100)
+    assert returned["trained_model"] == str(tmp_path / "model") and 0 < returned["metrics"]["validation_auc"] <= 1
     model = open_artifact(tmp_path / "model")
     model.verify()
     assert model.inputs == {"tfrecord": open_artifact(data).digest}
@@ -33,7 +33,7 @@ def test_the_step_publishes_a_model_and_tracks_it(tmp_path: Path, store: str) ->
     experiment = client.get_experiment_by_name("published")
     (tracked,) = client.search_runs([experiment.experiment_id])
     assert tracked.data.params["embedding_dim"] == "4" and tracked.info.status == "FINISHED"
-    assert {"test_auc", "loss", "samples_per_second", "step_seconds"} <= set(tracked.data.metrics)
+    assert {"validation_auc", "best_epoch", "loss", "samples_per_second", "step_seconds"} <= set(tracked.data.metrics)
     assert tracked.data.tags["data.tfrecord.digest"] == open_artifact(data).digest
     kept = {entry.path for entry in client.list_artifacts(tracked.info.run_id, "training")}
     assert kept == {"training/log.json", "training/training.json"}

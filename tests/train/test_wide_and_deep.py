@@ -79,10 +79,11 @@ def two(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_model_learns_to_rank(alone: Path) -> None:
     epochs = training(alone)["epochs"]
-    assert {"test_map", "test_auc", "test_logloss", "test_accuracy", "train_auc", "train_accuracy"} <= set(epochs[-1])
+    validated = {f"validation_{name}" for name in ("map", "auc", "logloss", "accuracy")}
+    assert validated | {"train_auc", "train_accuracy"} <= set(epochs[-1])
     # Guessing gives 0.51 on displays of 2 to 6 ads.
-    assert epochs[-1]["test_map"] > 0.65 and epochs[-1]["test_map"] > epochs[0]["test_map"]
-    assert "test MAP@k 0." in (alone / "worker.log").read_text()
+    assert epochs[-1]["validation_map"] > 0.65 and epochs[-1]["validation_map"] > epochs[0]["validation_map"]
+    assert "validation MAP@k 0." in (alone / "worker.log").read_text()
 
 
 def test_two_ranks_have_the_loss_of_one(two: Path, alone: Path) -> None:
@@ -105,8 +106,8 @@ def test_a_training_starts_from_a_champion_whose_tables_were_sharded(two: Path, 
 def test_the_map_of_two_ranks_is_that_of_all_scores(two: Path, data: Path) -> None:
     scores = score_split(load_feature_spec(data), load_model(two), TASK.kept)
     exact = RankedGroups(scores.labels, scores.values, scores.kept["group"]).mean(4)
-    # Displays are cut: the test split is shuffled over batches of 64 and two ranks.
-    assert training(two)["test_map"] == pytest.approx(exact, abs=1e-6)
+    # Displays are cut: the split is shuffled over batches of 64 and two ranks.
+    assert training(two)["validation_map"] == pytest.approx(exact, abs=1e-6)
 
 
 def test_prebatched_records_of_4096_train_to_the_same_loss(alone: Path, tmp_path: Path) -> None:
@@ -115,7 +116,7 @@ def test_prebatched_records_of_4096_train_to_the_same_loss(alone: Path, tmp_path
     records = train(prebatched, tmp_path / "out", prebatch_train_size=4096, prebatch_test_size=4096)
     plain = training(alone)
     # The shuffle draws other batches.
-    assert training(tmp_path / "out")["test_map"] == pytest.approx(plain["test_map"], abs=0.03)
+    assert training(tmp_path / "out")["validation_map"] == pytest.approx(plain["validation_map"], abs=0.03)
     assert losses(records)[-20:].mean() == pytest.approx(losses(read_log(alone / "log.json"))[-20:].mean(), abs=0.05)
 
 
@@ -146,7 +147,7 @@ def test_data_without_groups_train_with_one_line_about_map(tmp_path: Path) -> No
     train(data, tmp_path / "out", epochs=1)
     (line,) = [line for line in (tmp_path / "out" / "worker.log").read_text().splitlines() if "MAP@k needs" in line]
     assert "channel_spec has no group" in line
-    assert training(tmp_path / "out")["test_map"] is None and training(tmp_path / "out")["test_auc"] > 0
+    assert training(tmp_path / "out")["validation_map"] is None and training(tmp_path / "out")["validation_auc"] > 0
     adopt(tmp_path / "out")
     with pytest.raises(KfrecError, match="channel_spec has no group, which MAP@k needs"):
         evaluate(
@@ -167,7 +168,8 @@ def test_a_better_model_becomes_champion_by_its_map(data: Path, alone: Path, tmp
         evaluate(parameters, tfrecord=data, model=folder, evaluation=tmp_path / f"{name}-evaluated")
         metrics = json.loads((tmp_path / f"{name}-evaluated" / "metrics.json").read_text())
         assert (
-            metrics["test_map"] == pytest.approx(training(folder)["test_map"], abs=1e-5) and metrics["test_map_k"] == 4
+            metrics["test_map"] == pytest.approx(training(folder)["validation_map"], abs=1e-5)
+            and metrics["test_map_k"] == 4
         )
         decided = STEPS["register"].of(task="ranking", map_floor=0.3, registered_model="ranked", experiment="ranking")
         register(
@@ -177,6 +179,6 @@ def test_a_better_model_becomes_champion_by_its_map(data: Path, alone: Path, tmp
         results.append(json.loads((tmp_path / f"{name}-registered" / "registration.json").read_text()))
     assert [result["alias"] for result in results] == ["champion", "champion"]
     assert "Test MAP@k" in results[1]["reason"] and results[1]["confidence_interval"][0] > 0
-    champion, better = (training(folder)["test_map"] for folder in (tmp_path / "early", alone))
+    champion, better = (training(folder)["validation_map"] for folder in (tmp_path / "early", alone))
     assert results[1]["difference"] == pytest.approx(better - champion, abs=1e-5)
     assert open_artifact(tmp_path / "late-evaluated").parameters["map_k"] == 4

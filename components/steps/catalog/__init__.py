@@ -18,7 +18,9 @@ from components.steps.catalog.predicting import PredictParameters
 from components.steps.catalog.shared import PREBATCH_SIZES, REGISTERED_MODEL
 from components.steps.catalog.steps import STEPS, Step, brought_defaults, worker_parameters
 from components.steps.catalog.training import (
+    BEST,
     GLOO,
+    LAST,
     LOCAL,
     MPI,
     MPIJOB,
@@ -28,7 +30,9 @@ from components.steps.catalog.training import (
 )
 
 __all__ = [
+    "BEST",
     "GLOO",
+    "LAST",
     "LOCAL",
     "MPI",
     "MPIJOB",

@@ -15,6 +15,8 @@ from components.steps.parameter import param
 # The launcher that starts the workers of a training in a cluster.
 LOCAL, MPIJOB = "local", "mpijob"
 AUTO, GLOO, MPI = "auto", "gloo", "mpi"
+# The epoch to export.
+BEST, LAST = "best", "last"
 AFFINITIES = (
     "socket",
     "single",
@@ -48,7 +50,9 @@ class TrainParameters:
     disable_cache: bool = param(False, "Read records from disk in every epoch instead of keeping them in memory")
     repeat_count: int = param(0, "Times the training samples are repeated within an epoch; 0 is once", at_least=0)
     prefetch_train_size: int = param(-1, "Batches to prefetch in training; -1 chooses", unit="batches", at_least=-1)
-    prefetch_test_size: int = param(-1, "Batches to prefetch in evaluation; -1 chooses", unit="batches", at_least=-1)
+    prefetch_test_size: int = param(
+        -1, "Batches to prefetch in validation and evaluation; -1 chooses", unit="batches", at_least=-1
+    )
     prebatch_train_size: int = PREBATCH_TRAIN_SIZE
     prebatch_test_size: int = PREBATCH_TEST_SIZE
     num_parallel_calls: int = param(
@@ -57,12 +61,24 @@ class TrainParameters:
         unit="threads",
         at_least=0,
     )
+    # validation
     validation_share: float = param(
-        0.0,
-        "Share of the training samples, the last ones of the records, that do not train and are measured after each "
-        "epoch in place of the test split; 0 measures the test split",
+        0.1,
+        "Share of the training samples, the last ones of the records, that judge the epochs in place of training; 0 "
+        "judges none; data with a validation split ignore it",
         at_least=0,
         at_most=0.9,
+    )
+    export_epoch: str = param(
+        BEST,
+        "Epoch whose weights are exported: the one with the best primary metric on the validation samples, or the last",
+        choices=(BEST, LAST),
+    )
+    patience: int = param(
+        0,
+        "Epochs without a better validation metric after which the training stops; 0 trains all epochs",
+        unit="epochs",
+        at_least=0,
     )
     # embedding tables
     table_placement: str = param(
@@ -90,7 +106,7 @@ class TrainParameters:
     )
     average_decay: float = param(
         0.0,
-        "Decay per step of a moving average of the weights, which is evaluated and exported; 0 is the last step's "
+        "Decay per step of a moving average of the weights, which is validated and exported; 0 is the last step's "
         "weights, as published",
         at_least=0,
         at_most=0.9999,

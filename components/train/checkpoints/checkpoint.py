@@ -1,11 +1,13 @@
 """Checkpoints: weights, optimizer state and the exact position in the data, written by rank 0, read by all.
 
 Each rank writes its shards of sharded tables to separate files first. TensorFlow writes a checkpoint under temporary
-names and renames the list of checkpoints last, so an interrupted save leaves the previous checkpoint valid.
+names, and the list of checkpoints is replaced last, so an interrupted save leaves the previous checkpoint valid. The
+newest checkpoints are kept, and that of the best epoch, which the newest one names in its standing.
 """
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +21,7 @@ from components.models import Model
 from components.models.optimizers.groups import Optimizers
 from components.models.tables.placement import whole_shape
 from components.train.checkpoints.disk import disk_errors
+from components.train.checkpoints.listing import read_list, write_list
 from components.train.checkpoints.parts import layout_of, read_parts, remove_parts, write_parts
 from components.train.checkpoints.standing import Standing, StandingState
 from components.train.checkpoints.state import paths_of, state_of, tree_of
@@ -27,7 +30,6 @@ from components.train.loop.loss_scale import LossScale
 from components.train.results import CHECKPOINT
 
 KEEP = 3
-NAME = "ckpt"
 _STATE_KEY = "state/.ATTRIBUTES/py_state"
 
 
@@ -41,8 +43,8 @@ class Checkpoints:
         loss_scale: part of the training's state.
         averages: of the weights.
         rank: of this process; the first one saves and restores replicated state.
-        saved: called with the prefix of each checkpoint, on the first rank when it is complete, on the others when
-            their shards are written.
+        saved: called with the prefix of each checkpoint and, if it is kept, that of the best epoch's, on the first rank
+            when the checkpoint is complete, on the others when their shards are written.
 
     Attributes:
         layout: the shards of sharded variables, for a :class:`Standing`.
@@ -56,17 +58,15 @@ class Checkpoints:
         loss_scale: LossScale,
         averages: Averages,
         rank: int,
-        saved: Callable[[str], None],
+        saved: Callable[[str, str], None],
     ) -> None:
-        self._saved, self._rank = saved, rank
+        self._folder, self._saved, self._rank = folder, saved, rank
         self._state = StandingState()
         parts = {"model": model, "optimizer": optimizer, "loss_scale": loss_scale, "averages": averages}
         self._variables = {f"{name}/{path}": v for name, part in parts.items() for path, v in paths_of(part).items()}
         self.layout = layout_of(self._variables)
         self._checkpoint = self._without(self.layout)
-        self._manager = tf.train.CheckpointManager(
-            self._checkpoint, str(folder), max_to_keep=KEEP, checkpoint_name=NAME
-        )
+        self._names = read_list(folder) if rank == 0 else []
 
     def _without(self, sharded: Collection[str]) -> tf.train.Checkpoint:
         """A checkpoint of the standing and of all variables except the sharded ones."""
@@ -75,28 +75,65 @@ class Checkpoints:
 
     def save_parts(self, standing: Standing) -> None:
         """Writes this rank's shards, on every rank before :meth:`save`."""
-        prefix = f"{self._manager.directory}/{NAME}-{standing.global_step}"
+        prefix = self.prefix(standing.name)
         if write_parts(prefix, self._variables, self._rank) and self._rank:
-            self._saved(prefix)
+            self._saved(prefix, self.prefix(standing.best))
+
+    def prefix(self, name: str) -> str:
+        """The prefix of the checkpoint of this name; empty for no name."""
+        return str(self._folder / name) if name else ""
 
     def save(self, standing: Standing, totals: Sequence[np.ndarray]) -> list[str]:
-        """Writes the checkpoint ``ckpt-<steps done>``.
+        """Writes the checkpoint ``ckpt-<steps done>`` and removes all but the newest ones and the best epoch's.
 
         Args:
             standing: the training's progress.
             totals: of this epoch's metrics, over all ranks.
 
         Returns:
-            The prefixes of the retained checkpoints.
+            The names of the retained checkpoints.
         """
         self._state.standing, self._state.totals = standing, list(totals)
-        with disk_errors(self._manager.directory):
-            self._saved(self._manager.save(checkpoint_number=standing.global_step))
-        return list(self._manager.checkpoints)
+        earlier = [name for name in self._names if name != standing.name]
+        newest = [*earlier, standing.name][-KEEP:]
+        names = [name for name in earlier if name == standing.best and name not in newest] + newest
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with disk_errors(self._folder):
+            self._checkpoint.write(self.prefix(standing.name))
+        write_list(self._folder, names)
+        for name in earlier:
+            if name not in names:
+                _remove(self._folder, name)
+        self._names = names
+        self._saved(self.prefix(standing.name), self.prefix(standing.best))
+        return names
 
     def forget_parts(self, kept: Sequence[str]) -> None:
         """Removes the shards of all checkpoints but these, on every rank after :meth:`save`."""
-        remove_parts(Path(self._manager.directory), kept)
+        remove_parts(self._folder, kept)
+
+    def carry_over(self, prefix: str) -> None:
+        """Copies a checkpoint of an earlier folder to this one, on one rank of each node.
+
+        Args:
+            prefix: of the checkpoint.
+
+        Raises:
+            KfrecError: it is not there.
+        """
+        if not Path(f"{prefix}.index").is_file():
+            raise KfrecError(
+                f"{prefix}: missing, though it is the checkpoint of the best epoch; give load_checkpoint_path a folder "
+                "with it, or set export_epoch to last"
+            )
+        if Path(prefix).parent.resolve() == self._folder.resolve():
+            return
+        self._folder.mkdir(parents=True, exist_ok=True)
+        for file in sorted(Path(prefix).parent.glob(f"{Path(prefix).name}.*")):
+            partial = self._folder / f".{file.name}.{self._rank}.partial"
+            shutil.copyfile(file, partial)
+            partial.replace(self._folder / file.name)
+        self._names = [*self._names, Path(prefix).name]
 
     def restore(self, path: str) -> tuple[Standing, list[np.ndarray]]:
         """Restores the training from a checkpoint, except for tables that are sharded in either of them.
@@ -112,7 +149,7 @@ class Checkpoints:
         """
         sharded = {*self.layout, *read_standing(path).tables}
         with _explaining_damage(path):
-            self._without(sharded).restore(path).assert_existing_objects_matched()
+            self._without(sharded).read(path).assert_existing_objects_matched()
         assert self._state.standing is not None
         return self._state.standing, self._state.totals
 
@@ -128,6 +165,27 @@ class Checkpoints:
         """
         with _explaining_damage(path):
             read_parts(path, standing.tables, self._variables)
+
+
+def _remove(folder: Path, name: str) -> None:
+    """Removes a checkpoint, except for its shards."""
+    for file in (folder / f"{name}.index", *folder.glob(f"{name}.data-*")):
+        file.unlink(missing_ok=True)
+
+
+def find_scored(path: str) -> str:
+    """The checkpoint at ``path`` whose weights the training exported: the best epoch's if it is kept, else the newest.
+
+    The prefix of one checkpoint is that checkpoint.
+
+    Raises:
+        KfrecError: there is no checkpoint.
+    """
+    prefix = find_checkpoint(path)
+    if prefix == path:
+        return prefix
+    best = read_standing(prefix).best
+    return str(Path(prefix).with_name(best)) if best else prefix
 
 
 def find_checkpoint(path: str) -> str:
@@ -249,6 +307,8 @@ def require_same_run(prefix: str, standing: Standing, mine: Standing, seed: int)
         "optimizer": (standing.optimizer, mine.optimizer),
         "average_decay": (standing.average_decay, mine.average_decay),
         "seed": (standing.seed, standing.seed if seed < 0 else seed),
+        # Scores on other samples cannot be compared, and samples that trained cannot judge.
+        "number of validation samples": (standing.validation_rows, mine.validation_rows),
     }
     if standing.step:
         # A position within an epoch is only valid for the same batches.

@@ -10,9 +10,7 @@ from pathlib import Path
 
 from components.errors import KfrecError, WorkerCrashed
 from components.lifetime import Stopped
-
-# TensorFlow's list of a folder's checkpoints; written last, so every checkpoint it names is complete.
-LIST = "checkpoint"
+from components.train.checkpoints.listing import LIST
 
 
 def has_checkpoint(folder: Path) -> bool:

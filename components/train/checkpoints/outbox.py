@@ -1,22 +1,25 @@
-"""Uploads checkpoints to object storage in the background.
+"""Uploads checkpoints to object storage in the background: the newest one, and that of the best epoch.
 
-The list file, which names the newest checkpoint, is uploaded last, so it always names a complete checkpoint. Each rank
-uploads its table shards before the first rank saves the rest.
+The list file, which names both, is uploaded last, so it always names complete checkpoints. Each rank uploads its table
+shards before the first rank saves the rest.
 """
 
 from __future__ import annotations
 
+import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 
 from components.artifacts.remote import ATTEMPTS, read_remote, require_room
 from components.errors import KfrecError, Unreachable
 from components.storage import Retry, fetch_file, open_store
-from components.train.checkpoints.kept import LIST
+from components.train.checkpoints.listing import LIST, list_text, listed_names, write_list
 from components.train.checkpoints.parts import is_part, rank_of
+from components.train.checkpoints.standing import NAME
 
 LOG = "log.json"
+_FILE = re.compile(rf"({NAME}-\d+)\.")
 
 
 class CheckpointOutbox:
@@ -36,18 +39,23 @@ class CheckpointOutbox:
         self._log = log
         self._store, self._retry = open_store(uri), Retry(ATTEMPTS)
         self._news = threading.Condition()
-        self._waiting: tuple[Path, str] | None = None
+        self._waiting: tuple[Path, str, str] | None = None
         self._closed = False
         self._failure: KfrecError | None = None
-        self._sent: list[str] = []
+        self._sent: set[str] = set()
         self._thread = threading.Thread(target=self._work, name="checkpoint outbox", daemon=True)
 
-    def send(self, prefix: str) -> None:
-        """Enqueues the checkpoint with this prefix and returns at once."""
+    def send(self, prefix: str, best: str = "") -> None:
+        """Enqueues the checkpoint with this prefix and returns at once.
+
+        Args:
+            prefix: of the newest checkpoint.
+            best: prefix of the best epoch's checkpoint; empty if none is kept.
+        """
         with self._news:
             if self._failure is not None:
                 raise self._failure
-            self._waiting = Path(prefix), self._log.read_text()
+            self._waiting = Path(prefix), Path(best).name, self._log.read_text()
             self._news.notify()
 
     def __enter__(self) -> CheckpointOutbox:
@@ -80,24 +88,43 @@ class CheckpointOutbox:
                     self._failure = error
                 return
 
-    def _upload(self, prefix: Path, log: str) -> None:
-        files = [file for file in sorted(prefix.parent.glob(f"{prefix.name}.*")) if rank_of(file.name) == 0]
+    def _upload(self, prefix: Path, best: str, log: str) -> None:
+        newest = prefix.name
+        names = [newest] if best in ("", newest) else [best, newest]
+        stored = set(self._retry.call(self._store.uri, self._store.names) or ())
         try:
-            for file in files:
-                self._call(self._store.write, file.name, file)
+            for name in names:
+                files = sorted(prefix.parent.glob(f"{name}.*"))
+                if f"{name}.index" not in {file.name for file in files}:
+                    return  # newer checkpoints have replaced it
+                for file in files:
+                    if self._is_lacking(file.name, name == newest, stored):
+                        self._call(self._store.write, file.name, file)
+                        self._sent.add(file.name)
         except FileNotFoundError:
             return  # newer checkpoints have replaced it
         # Named after its checkpoint, so that a kill between two uploads cannot pair it with another checkpoint.
-        self._call(self._store.write_text, f"{prefix.name}.{LOG}", log)
-        self._call(self._store.write_text, LIST, _listed(prefix.name))
-        earlier, self._sent = self._sent, [*(file.name for file in files), f"{prefix.name}.{LOG}"]
-        for name in earlier:
-            if name not in self._sent:
+        self._call(self._store.write_text, f"{newest}.{LOG}", log)
+        self._call(self._store.write_text, LIST, list_text(names))
+        self._remove_others({*stored, *self._sent}, names)
+
+    def _is_lacking(self, name: str, is_newest: bool, stored: Container[str]) -> bool:
+        """Whether to upload a file: of the newest checkpoint the first rank's, of the best one what is not there yet.
+
+        Files of an earlier attempt have the same names and may differ, so only what this process sent is there. The
+        other ranks send their own shards; those of a training that had more ranks are sent here.
+        """
+        if rank_of(name):
+            return not is_newest and name not in stored
+        return is_newest or name not in self._sent
+
+    def _remove_others(self, stored: Iterable[str], names: Sequence[str]) -> None:
+        """Removes earlier checkpoints; other ranks may be sending shards of a later one."""
+        for name in stored:
+            of = _FILE.match(name)
+            if of and of[1] not in names and _number(of[1]) < _number(names[-1]):
                 self._call(self._store.remove, name)
-        if any(is_part(file.name) for file in files):
-            for name in self._retry.call(self._store.uri, self._store.names) or []:
-                if is_part(name) and _number(name) < _number(prefix.name):
-                    self._call(self._store.remove, name)
+                self._sent.discard(name)
 
     def _call(self, act: Callable[..., None], name: str, *given: str | Path) -> None:
         self._retry.call(self._store.url(name), act, name, *given)
@@ -119,7 +146,7 @@ def send_parts(uri: str, prefix: str, rank: int) -> None:
 
 
 def fetch_checkpoint(uri: str, folder: Path) -> None:
-    """Fetches the newest checkpoint at ``uri`` into ``folder``.
+    """Fetches the newest checkpoint at ``uri``, and that of the best epoch, into ``folder``.
 
     Raises:
         KfrecError: there is none, it cannot be fetched, or the disk is too small.
@@ -128,23 +155,20 @@ def fetch_checkpoint(uri: str, folder: Path) -> None:
     listed = read_remote(uri, LIST)
     if listed is None:
         raise KfrecError(f"{uri}: no checkpoint here; give a folder with a training's checkpoints")
-    newest = listed.decode().split('"')[1]
-    wanted = [name for name in retry.call(store.uri, store.names) or () if name.startswith(f"{newest}.")]
+    names = listed_names(listed.decode())
+    log = f"{names[-1]}.{LOG}"
+    stored = [(name, of[1]) for name in retry.call(store.uri, store.names) or () if (of := _FILE.match(name))]
+    wanted = [name for name, of in stored if name == log or (of in names and not name.endswith(f".{LOG}"))]
     infos = [retry.call(store.url(name), store.stat, name) for name in wanted]
     require_room(folder, sum(info.size or 0 for info in infos))
     folder.mkdir(parents=True, exist_ok=True)
     for info in infos:
-        local = folder / (LOG if info.name == f"{newest}.{LOG}" else info.name)
+        local = folder / (LOG if info.name == log else info.name)
         local.unlink(missing_ok=True)
         fetch_file(store, retry, info, local)
-    (folder / LIST).write_text(_listed(newest))
+    write_list(folder, names)
 
 
 def _number(name: str) -> int:
-    """The global step of the checkpoint that a file belongs to."""
-    return int(name.partition(".")[0].rpartition("-")[2])
-
-
-def _listed(name: str) -> str:
-    """TensorFlow's list of checkpoints, with one entry."""
-    return f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n'
+    """The global step of a checkpoint."""
+    return int(name.rpartition("-")[2])

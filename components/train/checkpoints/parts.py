@@ -56,9 +56,9 @@ def remove_parts(folder: Path, kept: Iterable[str]) -> None:
 
     Args:
         folder: of checkpoints.
-        kept: prefixes of the retained checkpoints.
+        kept: names of the retained checkpoints.
     """
-    names = {Path(prefix).name for prefix in kept}
+    names = set(kept)
     for file in folder.glob("*.npy"):
         match = _NAME.fullmatch(file.name)
         if match and match[1] not in names:
@@ -93,7 +93,11 @@ def read_parts(
         sharding = sharding_of(variable)
         if path in layout:
             number = list(layout).index(path)
-            pieces = [_piece(_file(prefix, number, rank), Part(*part)) for rank, part in enumerate(layout[path])]
+            parts = [Part(*part) for part in layout[path]]
+            # With the same division a rank reads only its own file; another node may hold those of the others.
+            own = sharding.peers.rank if sharding is not None and list(sharding.parts) == parts else None
+            wanted = range(len(parts)) if own is None else [own]
+            pieces = [_piece(_file(prefix, number, rank), parts[rank]) for rank in wanted]
         elif sharding is not None:
             values = tf.train.load_checkpoint(prefix).get_tensor(key_of(path))
             pieces = [(Part(0, 1, values.shape[0], 0, values.shape[1]), values)]

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+NAME = "ckpt"
+
 
 @dataclass
 class Standing:
@@ -25,9 +27,12 @@ class Standing:
         variables: (name, shape) of the model's variables, in order; the whole shape for sharded tables.
         tables: each rank's parts of sharded variables (:func:`components.train.checkpoints.parts.layout_of`).
         average_decay: decay of the weights' moving averages; 0 without averages.
+        validation_rows: samples that judge the epochs.
         epoch: finished epochs, which is the index of the current epoch.
-        step: finished steps of that epoch.
+        finished_steps: steps of these epochs.
+        step: finished steps of the current epoch.
         epochs: results of the finished epochs, as in training.json.
+        best: name of the checkpoint of the best epoch so far; empty if none is kept.
         loss_sum: sum of this epoch's losses so far.
         epoch_seconds: duration of this epoch so far.
     """
@@ -39,15 +44,23 @@ class Standing:
     variables: list[list[Any]]
     tables: dict[str, list[list[int]]] = field(default_factory=dict)
     average_decay: float = 0.0
+    validation_rows: int = 0
     epoch: int = 0
+    finished_steps: int = 0
     step: int = 0
     epochs: list[dict[str, Any]] = field(default_factory=list)
+    best: str = ""
     loss_sum: float = 0.0
     epoch_seconds: float = 0.0
 
     @property
     def global_step(self) -> int:
-        return self.epoch * self.steps_per_epoch + self.step
+        return self.finished_steps + self.step
+
+    @property
+    def name(self) -> str:
+        """The name of a checkpoint at this position."""
+        return f"{NAME}-{self.global_step}"
 
 
 class StandingState(tf.train.experimental.PythonState):
@@ -63,7 +76,10 @@ class StandingState(tf.train.experimental.PythonState):
 
     def deserialize(self, string_value: str | bytes) -> None:
         body = json.loads(string_value)
-        self.standing = Standing(**body["standing"])
+        standing = body["standing"]
+        # Written by an earlier version.
+        standing.setdefault("finished_steps", standing["epoch"] * standing["steps_per_epoch"])
+        self.standing = Standing(**standing)
         self.totals = [_unpacked(total) for total in body["totals"]]
 
 

@@ -74,11 +74,12 @@ def benchmark_training(session: Session, steps: Steps, seed: int, log: TrainingL
 
 def benchmark_inference(session: Session, log: TrainingLog) -> Benchmark:
     """Measures scoring full batches of the repeated test split; logs as :func:`benchmark_training`."""
-    rows, size = session.data.test.rows, session.parameters.global_batch_size
+    assert session.data.scored is not None
+    rows, size = session.data.scored.rows, session.parameters.global_batch_size
     if rows < size and session.is_first:
         print(f"the {rows} samples of the test split are repeated to fill batches of {size}", flush=True)
     run = partial(map, session.scorer.run)
-    return _measure(session, run, session.full_test_batches(), session.data.test_transfer, log)
+    return _measure(session, run, session.full_scored_batches(), session.data.scored_transfer, log)
 
 
 def summarize(rows: np.ndarray, cycle_seconds: np.ndarray, step_seconds: np.ndarray, warmup: int = 0) -> Benchmark:

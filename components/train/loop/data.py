@@ -1,54 +1,108 @@
-"""The records of one training: both splits, batch signatures, and steps per epoch."""
+"""The records of one run: samples to train on and to score, batch signatures, and steps per epoch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec
+from components.feature_spec.spec import TEST, TRAIN, VALIDATION
 from components.models.ops.choice import has_gpu
 from components.native import arrays
 from components.records import Records
 from components.records.files import rows_per_file
-from components.records.lanes import needed_files
+from components.records.lanes import files_of_rows, needed_files, rows_of_part
 from components.steps.batch_size import require_divisible
-from components.steps.catalog import TrainParameters
+from components.steps.catalog import PREBATCH_SIZES, WorkerParameters
 from components.train.loop.memory import cache_bytes
 from components.train.loop.ranks import Ranks
 from components.train.loop.transfer import Transfer, id_type, transfer
 
-TRAIN, TEST, VALIDATION = "train", "test", "validation"
+Part = tuple[float, float]
+"""Begin and end of some samples of a split in file order, as fractions of the split."""
+
+
+class Samples(NamedTuple):
+    """The samples that a run reads.
+
+    Attributes:
+        trained: part of the training split that trains.
+        measured: prefix of the metrics of the scored samples, TEST or VALIDATION; empty if none are scored.
+        split: of the scored samples.
+        scored: part of that split.
+    """
+
+    trained: Part = (0.0, 1.0)
+    measured: str = ""
+    split: str = ""
+    scored: Part = (0.0, 1.0)
+
+    @property
+    def cuts_groups(self) -> bool:
+        """Whether the scored samples may lack others of their groups: shuffled training samples, cut anywhere."""
+        return self.split == TRAIN
+
+    def files(self, spec: FeatureSpec, split: str, global_batch_size: int, ranks: list[int], size: int) -> list[int]:
+        """Numbers of a split's files that these ranks read.
+
+        Args:
+            spec: of the data.
+            split: name of the split.
+            global_batch_size: samples of a step over all ranks.
+            ranks: some ranks.
+            size: number of all ranks.
+        """
+        rows = rows_per_file(spec, split) if split in (TRAIN, self.split) else []
+        if rows is None:
+            return list(range(len(spec.files(split))))
+        trained = needed_files(rows, global_batch_size, ranks, size, self.trained) if split == TRAIN else frozenset()
+        scored = files_of_rows(rows, *rows_of_part(sum(rows), self.scored)) if split == self.split else frozenset()
+        return sorted(trained | scored)
+
+
+def samples_of(spec: FeatureSpec, parameters: WorkerParameters) -> Samples:
+    """The samples that a run reads: a training never reads the test split, and every other mode scores it.
+
+    A training is judged by the split for validation or, in data without one, by the last training samples in file
+    order; they are as random as any others, because the converter shuffles the samples.
+    """
+    if parameters.mode != "train":
+        return Samples(measured=TEST, split=TEST)
+    if parameters.benchmark:
+        return Samples()
+    if VALIDATION in spec.sources:
+        return Samples(measured=VALIDATION, split=VALIDATION)
+    kept = 1 - parameters.validation_share
+    return Samples((0.0, kept), VALIDATION, TRAIN, (kept, 1.0)) if kept < 1 else Samples()
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """One rank's view of both splits of a data set.
+    """One rank's view of a data set.
 
     Attributes:
         spec: its feature specification.
-        train: reader of the training split, without held-out samples.
-        test: reader of the evaluation samples: the test split, or the held-out samples.
+        samples: that the run reads.
+        train: reader of the samples that train.
+        scored: reader of the samples to score; None if there are none.
         label: name of the label feature.
-        scored: features for scoring the test split, without the label.
+        scored_features: features for scoring, without the label.
     """
 
     spec: FeatureSpec
+    samples: Samples
     train: Records
-    test: Records
+    scored: Records | None
     label: str
-    scored: tuple[str, ...]
-    parameters: TrainParameters
+    scored_features: tuple[str, ...]
+    parameters: WorkerParameters
     ranks: Ranks
-
-    @property
-    def measured(self) -> str:
-        """Prefix of evaluation metrics: "test", or "validation" for samples held out of the training."""
-        return VALIDATION if self.parameters.validation_share else TEST
 
     @property
     def passes(self) -> int:
@@ -100,23 +154,26 @@ class TrainingData:
                 drop_remainder=self.parameters.drop_remainder,
             )
 
-    def test_batches(self) -> Iterator[dict[str, np.ndarray]]:
-        """This rank's share of each global batch of the test split, in file order."""
-        return self.test.batches(self.parameters.global_batch_size, rank=self.ranks.rank, size=self.ranks.size)
+    def scored_batches(self) -> Iterator[dict[str, np.ndarray]]:
+        """This rank's share of each global batch of the samples to score, in file order; none without such samples."""
+        if self.scored is None:
+            return iter(())
+        return self.scored.batches(self.parameters.global_batch_size, rank=self.ranks.rank, size=self.ranks.size)
 
-    def full_test_batches(self) -> Iterator[dict[str, np.ndarray]]:
-        """This rank's share of full global batches of the endlessly repeated test split.
+    def full_scored_batches(self) -> Iterator[dict[str, np.ndarray]]:
+        """This rank's share of full global batches of the endlessly repeated samples to score.
 
-        The remainder of a pass is dropped; a split smaller than a batch is repeated within each batch.
+        The remainder of a pass is dropped; fewer samples than a batch are repeated within each batch.
         """
-        size, ranks, rows = self.parameters.global_batch_size, self.ranks, self.test.rows
+        assert self.scored is not None
+        size, ranks, rows = self.parameters.global_batch_size, self.ranks, self.scored.rows
         if rows >= size:
             while True:
-                yield from self.test.batches(size, rank=ranks.rank, size=ranks.size, drop_remainder=True)
+                yield from self.scored.batches(size, rank=ranks.rank, size=ranks.size, drop_remainder=True)
         share = size // ranks.size
         chosen = np.arange(ranks.rank * share, (ranks.rank + 1) * share) % rows
         while True:
-            for batch in self.test.batches(rows):
+            for batch in self.scored.batches(rows):
                 yield {name: _rows(values, chosen) for name, values in batch.items()}
 
     def signature(self, records_features: tuple[str, ...]) -> dict[str, tf.TensorSpec]:
@@ -137,9 +194,9 @@ class TrainingData:
         return transfer(self.signature((self.label, *_channel_features(self.spec))))
 
     @cached_property
-    def test_transfer(self) -> Transfer:
-        """Transfer of test batches."""
-        return transfer(self.signature((self.label, *self.scored)))
+    def scored_transfer(self) -> Transfer:
+        """Transfer of batches to score."""
+        return transfer(self.signature((self.label, *self.scored_features)))
 
 
 def _rows(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
@@ -147,41 +204,47 @@ def _rows(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     return np.take(values, chosen, axis=0, out=out, mode="clip")  # clip: numpy then writes to out without a buffer
 
 
-def open_data(spec: FeatureSpec, parameters: TrainParameters, ranks: Ranks, scored: tuple[str, ...]) -> TrainingData:
-    """Opens a data set and checks that this training can use it.
+def open_data(
+    spec: FeatureSpec, parameters: WorkerParameters, ranks: Ranks, scored_features: tuple[str, ...]
+) -> TrainingData:
+    """Opens a data set and checks that this run can use it.
 
     Args:
         spec: its feature specification.
-        parameters: of the training.
-        ranks: of this training.
-        scored: features for scoring the test split, without the label.
+        parameters: of the run.
+        ranks: of this run.
+        scored_features: features for scoring, without the label.
 
     Raises:
-        KfrecError: records that do not match the specification, or a batch size not divisible by the ranks.
+        KfrecError: records that do not match the specification, a batch size not divisible by the ranks, or patience
+            without samples for validation.
     """
     require_divisible(parameters.global_batch_size, ranks.size)
-    label = label_of(spec)
+    label, samples = label_of(spec), samples_of(spec, parameters)
     cache = 0 if parameters.disable_cache else cache_bytes(ranks.local_size)
-    rows = rows_per_file(spec, TRAIN)
-    kept = 1 - parameters.validation_share
-    files = needed_files(rows, parameters.global_batch_size, [ranks.rank], ranks.size) if rows and kept == 1 else None
+    files = samples.files(spec, TRAIN, parameters.global_batch_size, [ranks.rank], ranks.size)
     features = (label, *_channel_features(spec))
-    train = Records(
-        spec, TRAIN, features, cache_bytes=cache, files=files, threads=parameters.num_parallel_calls, part=(0, kept)
-    )
-    held_out = parameters.validation_share > 0
-    test = Records(spec, TRAIN, (label, *scored), part=(kept, 1)) if held_out else Records(spec, TEST, (label, *scored))
-    _require_prebatch_size(spec, train, parameters.prebatch_train_size)
-    if not held_out:
-        _require_prebatch_size(spec, test, parameters.prebatch_test_size)
-    data = TrainingData(spec, train, test, label, scored, parameters, ranks)
-    if held_out and not test.rows:
+    threads = parameters.num_parallel_calls
+    train = Records(spec, TRAIN, features, cache_bytes=cache, files=files, threads=threads, part=samples.trained)
+    _require_prebatch_size(spec, train, parameters)
+    scored = None
+    if samples.split:
+        files = samples.files(spec, samples.split, parameters.global_batch_size, [ranks.rank], ranks.size)
+        scored = Records(spec, samples.split, (label, *scored_features), files=files, part=samples.scored)
+        _require_prebatch_size(spec, scored, parameters)
+    data = TrainingData(spec, samples, train, scored, label, scored_features, parameters, ranks)
+    if scored is not None and not scored.rows:
+        if samples.cuts_groups:
+            raise KfrecError(
+                f"parameter validation_share={parameters.validation_share:g}: holds out none of {train.rows} training "
+                "samples; raise it, or set it to 0 and export the last epoch unjudged"
+            )
+        raise KfrecError(f"{spec.folder}: the {samples.split} split has no samples; convert the data again")
+    if parameters.patience and parameters.mode == "train" and scored is None and not parameters.benchmark:
         raise KfrecError(
-            f"parameter validation_share={parameters.validation_share:g}: holds out none of {train.rows} training "
-            "samples; raise it, or set it to 0"
+            f"parameter patience={parameters.patience}: no samples judge the epochs; raise validation_share, or set "
+            "patience to 0"
         )
-    if not test.rows:
-        raise KfrecError(f"{spec.folder}: the test split has no samples; convert the data again")
     if not data.steps_per_pass:
         raise KfrecError(
             f"{spec.folder}: {train.rows} training samples make no batch of {parameters.global_batch_size}; "
@@ -190,18 +253,20 @@ def open_data(spec: FeatureSpec, parameters: TrainParameters, ranks: Ranks, scor
     return data
 
 
-def _require_prebatch_size(spec: FeatureSpec, records: Records, size: int) -> None:
+def _require_prebatch_size(spec: FeatureSpec, records: Records, parameters: WorkerParameters) -> None:
     """Checks the prebatch size against the specification, or else against the first record.
 
     Raises:
         KfrecError: the sizes differ; 0 matches any size.
     """
+    parameter = PREBATCH_SIZES[records.split]
+    size = getattr(parameters, parameter)
     noted = spec.noted_prebatch_size(records.split)
     # The last record of a split may be smaller, so a single record matches any size.
     held = noted if noted is not None else records.first_record_rows if records.count > 1 else size
     if size and size != held:
         raise KfrecError(
-            f"parameter prebatch_{records.split}_size={size}, but a record of the {records.split} split in "
+            f"parameter {parameter}={size}, but a record of the {records.split} split in "
             f"{spec.folder} holds {held or 1}; leave it at 0, or convert the data again"
         )
 

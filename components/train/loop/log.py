@@ -4,16 +4,17 @@
           "step": [1, 10], "data": {"loss": 0.69, "samples/s": 2700.0}, "metadata": {}}
 
 ``step`` is "PARAMETER" for the parameters, [epoch, step] for a step, [epoch] for an epoch and [] for the summary;
-epochs and steps count from 1, and elapsedtime is in seconds. In addition to kfrec's own entries, ``data`` has those of
-the public SIM, with its names and units:
+epochs and steps count from 1, and elapsedtime is in seconds. Where the public SIM measures the test split after each
+epoch, as test_auc, kfrec measures validation samples, as validation_auc. In addition to kfrec's own entries, ``data``
+has those of the public SIM, with its names and units:
 
 - PARAMETER, with several ranks: gradient_exchange, "whole" or "rows" for each table;
 - a step: total_loss, classification_loss and dien_aux_loss (weighted, they sum to the loss), and samples/s, the only
   entry of a benchmark's step;
-- an epoch: throughput in samples/s; time in seconds, excluding evaluation; latency_mean, latency_p90, latency_p95 and
-  latency_p99 in milliseconds, from the end of one step to the end of the next; train_auc, train_loss, test_auc; and
+- an epoch: throughput in samples/s; time in seconds, excluding validation; latency_mean, latency_p90, latency_p95 and
+  latency_p99 in milliseconds, from the end of one step to the end of the next; train_auc, train_loss; and
   kfrec's own sent_bytes, the bytes that a rank sends per step, averaged over the ranks;
-- the summary of a training: time_to_train in seconds, the sum of the epochs' time, and the last train_auc and test_auc;
+- the summary of a training: time_to_train in seconds, the sum of the epochs' time, and train_auc of the exported epoch;
 - the summary of a benchmark: throughput, time and latencies as for an epoch; ``time`` includes warm-up steps.
 """
 

@@ -14,7 +14,7 @@ from components.models import Model, ModelDefinition
 from components.progress import progress
 from components.records import prefetched
 from components.steps.catalog import WorkerParameters
-from components.tasks import Kept, TaskDefinition, kept_features, missing_column
+from components.tasks import Kept, Metric, TaskDefinition, kept_features, missing_column
 from components.train.loop.data import TrainingData, open_data
 from components.train.loop.ranks import Ranks
 from components.train.loop.tables import build_placed, table_memory
@@ -37,7 +37,7 @@ class Session:
         task: defines the metrics.
         kept: the task's kept columns present in the data, to their features.
         scorer: scores a split with the model.
-        checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
+        checkpoint_saved: see :class:`components.train.checkpoints.checkpoint.Checkpoints`.
     """
 
     parameters: WorkerParameters
@@ -48,7 +48,7 @@ class Session:
     task: TaskDefinition
     kept: Mapping[Kept, str]
     scorer: Scorer
-    checkpoint_saved: Callable[[str], None]
+    checkpoint_saved: Callable[[str, str], None]
 
     @property
     def is_first(self) -> bool:
@@ -69,19 +69,29 @@ class Session:
         batches = map(self.data.train_transfer.sent, self.data.training_batches(seed, epoch, first_step))
         return prefetched(batches, _ahead(self.parameters.prefetch_train_size))
 
-    def test_batches(self) -> Iterator[Any]:
-        """Prefetched batches of :attr:`TrainingData.test_transfer`."""
-        return self._sent(self.data.test_batches())
-
-    def full_test_batches(self) -> Iterator[Any]:
-        return self._sent(self.data.full_test_batches())
+    def full_scored_batches(self) -> Iterator[Any]:
+        """Prefetched batches of :attr:`TrainingData.scored_transfer`, of :meth:`TrainingData.full_scored_batches`."""
+        return self._sent(self.data.full_scored_batches())
 
     def _sent(self, batches: Iterator[Batch]) -> Iterator[Any]:
-        return prefetched(map(self.data.test_transfer.sent, batches), _ahead(self.parameters.prefetch_test_size))
+        return prefetched(map(self.data.scored_transfer.sent, batches), _ahead(self.parameters.prefetch_test_size))
 
-    def test_score(self) -> dict[str, float]:
-        """The task's metrics on the test split; a collective operation with the same result on every rank."""
-        return self.scorer.score(self.test_batches())
+    @property
+    def judge(self) -> Metric:
+        """The metric by which epochs are compared."""
+        return self.task.judge(self.data.samples.cuts_groups)
+
+    def score(self) -> dict[str, float]:
+        """The task's metrics on the samples to score, named with the split; none without such samples.
+
+        Metrics of groups are left out where groups are cut. A collective operation with the same result on every rank.
+        """
+        samples = self.data.samples
+        if not samples.measured:
+            return {}
+        left_out = {metric.name for metric in self.task.metrics if metric.of_groups and samples.cuts_groups}
+        scores = self.scorer.score(self._sent(self.data.scored_batches()))
+        return {f"{samples.measured}_{name}": value for name, value in scores.items() if name not in left_out}
 
 
 def open_session(
@@ -89,7 +99,7 @@ def open_session(
     parameters: WorkerParameters,
     ranks: Ranks,
     seed: int,
-    checkpoint_saved: Callable[[str], None] = lambda prefix: None,
+    checkpoint_saved: Callable[[str, str], None] = lambda prefix, best: None,
 ) -> Session:
     """Opens the data and builds the model.
 
@@ -98,7 +108,7 @@ def open_session(
         parameters: of the run.
         ranks: of the run.
         seed: of the weights.
-        checkpoint_saved: called on the first rank with the prefix of each complete checkpoint.
+        checkpoint_saved: see :class:`components.train.checkpoints.checkpoint.Checkpoints`.
 
     Raises:
         KfrecError: no specification, or see :func:`components.train.loop.data.open_data`; or the model does not fit
@@ -115,7 +125,7 @@ def open_session(
     lacking = missing_column(spec, task.kept)
     if lacking and ranks.rank == 0:
         print(f"not measured: {lacking}", flush=True)
-    rows, handed = data.one_size(data.test.rows), data.test_transfer
+    rows, handed = data.one_size(data.scored.rows) if data.scored is not None else 0, data.scored_transfer
     scorer = Scorer(
         model, task, ranks, handed.signature, data.label, kept, parameters, parameters.xla, rows, handed.features
     )

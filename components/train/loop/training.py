@@ -1,17 +1,20 @@
-"""The training loop: epochs of steps, losses read in bulk, checkpoints, and evaluation after each epoch."""
+"""The training loop: epochs of steps, losses read in bulk, checkpoints, and validation after each epoch."""
 
 from __future__ import annotations
 
 import math
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
+from components.feature_spec.spec import VALIDATION
 from components.models.optimizers.groups import Optimizers
 from components.progress import emit
+from components.steps.catalog import BEST, LAST
 from components.storage import is_uri
 from components.tasks import TaskDefinition
 from components.train.checkpoints.checkpoint import (
@@ -21,6 +24,8 @@ from components.train.checkpoints.checkpoint import (
     read_standing,
     require_same_model,
     require_same_run,
+    restore_tables,
+    restore_weights,
 )
 from components.train.checkpoints.standing import Standing
 from components.train.checkpoints.state import shared_state_of
@@ -33,11 +38,11 @@ from components.train.loop.ranks import SharedError, together
 from components.train.loop.session import Session
 from components.train.loop.training_step import TrainingStep
 from components.train.loop.watchdog import Watchdog
-from components.train.results import CHECKPOINT, MEASURED
+from components.train.results import CHECKPOINT, MEASURED, Outcome, best_epoch
 
 
 class Training:
-    """Trains a session's model to the end of its last epoch.
+    """Trains a session's model to the end of its last epoch, or until patience ends.
 
     Args:
         session: the data, the model and the ranks.
@@ -62,6 +67,7 @@ class Training:
             optimizer=self._optimizer.description,
             variables=described(session.model),
             average_decay=parameters.average_decay,
+            validation_rows=data.scored.rows if data.scored is not None else 0,
         )
         folder = Path(parameters.save_checkpoint_path or Path(parameters.results_dir) / CHECKPOINT)
         self._checkpoints = Checkpoints(
@@ -93,7 +99,7 @@ class Training:
         self.exchange = self._choose_exchange() if self._ranks.size > 1 else {}
 
     def run(self, log: TrainingLog) -> None:
-        """Trains; afterwards ``standing`` holds the results, and the model the weights to export.
+        """Trains; afterwards ``standing`` and ``outcome`` hold the results, and the model the weights to export.
 
         Args:
             log: receives a record per step and per epoch.
@@ -102,13 +108,58 @@ class Training:
             SharedError: the loss is not finite.
             KfrecError: a record is corrupt.
         """
-        if self.standing.epoch >= self._parameters.epochs:
+        if self._is_over():
             self._save()  # resumed after its last epoch: its own folder may have no checkpoint yet
         if self.exchange:
             log.write(PARAMETER, {"gradient_exchange": self.exchange})
-        while self.standing.epoch < self._parameters.epochs:
+        while not self._is_over():
             self._epoch(log)
-        self._averages.assign_to(self._session.model.trainable_variables)
+        if self.standing.best not in ("", self.standing.name):
+            self._restore_best()
+        else:
+            self._averages.assign_to(self._session.model.trainable_variables)
+
+    @property
+    def outcome(self) -> Outcome:
+        """Which of the finished epochs is exported."""
+        standing, best = self.standing, self._best_epoch()
+        name, label = self._judged_by
+        return Outcome(
+            epochs=standing.epoch,
+            planned=max(self._parameters.epochs, standing.epoch),
+            best=best,
+            exported=best if standing.best else standing.epoch,
+            metric=label,
+            score=standing.epochs[best - 1][name] if best else None,
+            is_judged=bool(self._data.samples.measured),
+        )
+
+    @property
+    def _judged_by(self) -> tuple[str, str]:
+        """Name and label of the metric that judges epochs."""
+        metric = self._session.judge
+        return f"{VALIDATION}_{metric.name}", f"{VALIDATION} {metric.label}"
+
+    def _best_epoch(self) -> int:
+        """Number of the best finished epoch; 0 if none was judged."""
+        return best_epoch(self.standing.epochs, self._judged_by[0], self._session.judge.higher_is_better)
+
+    def _is_over(self) -> bool:
+        """Whether no further epoch trains. The results are the first rank's, so that all ranks agree."""
+        standing, patience, best = self.standing, self._parameters.patience, self._best_epoch()
+        if standing.epoch >= self._parameters.epochs:
+            return True
+        return bool(patience and best) and standing.step == 0 and standing.epoch - best >= patience
+
+    def _restore_best(self) -> None:
+        """Gives the model the weights of the best epoch, or their averages."""
+        prefix, model = self._checkpoints.prefix(self.standing.best), self._session.model
+        first = together(self._ranks, lambda: read_standing(prefix) if self._session.is_first else None)
+        standing = self._ranks.from_first(first)
+        assert standing is not None
+        together(self._ranks, lambda: restore_weights(prefix, standing, model) if self._session.is_first else None)
+        self._ranks.copy_variables(shared_state_of(model))
+        together(self._ranks, lambda: restore_tables(prefix, standing, model))
 
     def _begin(self) -> None:
         """Restores the checkpoint or warm start on the first rank, then broadcasts its state.
@@ -120,6 +171,7 @@ class Training:
             prefix, self.standing, totals = self._ranks.from_first(restored)
             together(self._ranks, lambda: self._checkpoints.restore_parts(prefix, self.standing))
             self.standing.tables = self._checkpoints.layout
+            self._carry_best_over(prefix)
             # The first rank continues the totals of all ranks; the sum at the end of the epoch is complete.
             if self._session.is_first and totals:
                 self._metrics.load(totals)
@@ -127,6 +179,20 @@ class Training:
             self._warm_start()
         for part in (self._session.model, self._optimizer, self._loss_scale, self._averages):
             self._ranks.copy_variables(shared_state_of(part))
+
+    def _carry_best_over(self, prefix: str) -> None:
+        """Keeps the checkpoint of the best epoch so far, which may lie in another folder."""
+        standing, best = self.standing, self._best_epoch()
+        if self._parameters.export_epoch == LAST:
+            standing.best = ""
+        elif best and not standing.best:
+            raise SharedError(
+                f"{prefix}: epoch {best} of its training was the best, and its checkpoint was not kept; set "
+                "export_epoch to last, or start fresh"
+            )
+        elif standing.best:
+            place = str(Path(prefix).with_name(standing.best))
+            together(self._ranks, lambda: self._checkpoints.carry_over(place) if self._ranks.local_rank == 0 else None)
 
     def _choose_exchange(self) -> dict[str, str]:
         """Chooses how the gradients of each table are exchanged, by the rows of the first batch."""
@@ -160,7 +226,10 @@ class Training:
         prefix = find_checkpoint(self._parameters.load_checkpoint_path)
         standing = read_standing(prefix)
         require_same_model(prefix, standing, self._session.model)
-        require_same_run(prefix, standing, self.standing, self._parameters.seed)
+        mine = self.standing
+        if self._parameters.benchmark:  # it judges nothing
+            mine = replace(mine, validation_rows=standing.validation_rows)
+        require_same_run(prefix, standing, mine, self._parameters.seed)
         standing, totals = self._checkpoints.restore(prefix)
         standing.steps_per_epoch = self.standing.steps_per_epoch
         standing.global_batch_size = self.standing.global_batch_size
@@ -218,21 +287,25 @@ class Training:
         training_seconds = earlier + time.monotonic() - began
         train = self._metrics.result(self._totals())
         with self._averages.applied(self._session.model.trainable_variables):
-            test = self._session.test_score()
+            validation = self._session.score()
         seconds = earlier + time.monotonic() - began
         result: dict[str, Any] = {
             "epoch": standing.epoch + 1,
             "train_loss": standing.loss_sum / standing.steps_per_epoch,
             **{f"train_{name}": value for name, value in train.items()},
-            **{f"{self._data.measured}_{name}": value for name, value in test.items()},
+            **validation,
             "seconds": seconds,
             "training_seconds": training_seconds,
             "samples_per_second": self._meter.mean_samples_per_second,
         }
         # JSON has no NaN: an undefined metric is null.
         result = {name: None if math.isnan(value) else value for name, value in result.items()}
+        result = self._ranks.from_first(result)
         standing.epochs.append(result)
+        standing.finished_steps += standing.step
         standing.epoch, standing.step, standing.loss_sum, standing.epoch_seconds = standing.epoch + 1, 0, 0.0, 0.0
+        if self._parameters.export_epoch == BEST and self._best_epoch() == standing.epoch:
+            standing.best = standing.name
         self._metrics.reset()
         published = {"throughput": result["samples_per_second"], "time": training_seconds, **self._meter.latencies}
         published["sent_bytes"] = sent_bytes

@@ -10,7 +10,8 @@ from components.errors import KfrecError
 from components.storage import Retry, Unavailable
 from components.storage.folder import FolderStore
 from components.train.checkpoints import outbox
-from components.train.checkpoints.outbox import LIST, CheckpointOutbox, fetch_checkpoint
+from components.train.checkpoints.listing import LIST, read_list
+from components.train.checkpoints.outbox import CheckpointOutbox, fetch_checkpoint
 
 
 class Unsteady(FolderStore):
@@ -33,10 +34,10 @@ def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def send(box: CheckpointOutbox, folder: Path, step: int) -> None:
+def send(box: CheckpointOutbox, folder: Path, step: int, best: int = 0) -> None:
     """A checkpoint of a training, and its end, so that the next one does not take its place."""
     (folder / f"ckpt-{step}.index").write_text(f"weights of step {step}")
-    box.send(str(folder / f"ckpt-{step}"))
+    box.send(str(folder / f"ckpt-{step}"), str(folder / f"ckpt-{best}") if best else "")
     with box._news:
         while box._waiting is not None:
             box._news.wait(0.01)
@@ -69,3 +70,46 @@ def test_a_service_that_refuses_a_checkpoint_ends_the_training(
         send(box, tmp_path, 2)
         box._thread.join(10)
         send(box, tmp_path, 3)
+
+
+@pytest.fixture
+def steady(there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(outbox, "open_store", lambda uri: FolderStore(uri, 60.0))
+    (tmp_path / "log.json").write_text("")
+    return there
+
+
+def checkpoints(folder: Path) -> set[str]:
+    return {path.name for path in folder.glob("ckpt-*") if not path.name.endswith(".json")}
+
+
+def test_the_best_epochs_checkpoint_stays_beside_the_newest_one(steady: Path, tmp_path: Path) -> None:
+    with CheckpointOutbox(str(steady), tmp_path / "log.json") as box:
+        for step, best in ((1, 1), (2, 1), (3, 1)):
+            send(box, tmp_path, step, best)
+    assert checkpoints(steady) == {"ckpt-1.index", "ckpt-3.index"}
+    fetch_checkpoint(str(steady), tmp_path / "fetched")
+    assert checkpoints(tmp_path / "fetched") == {"ckpt-1.index", "ckpt-3.index"}
+    assert read_list(tmp_path / "fetched") == ["ckpt-1", "ckpt-3"]  # the newest last
+    with CheckpointOutbox(str(steady), tmp_path / "log.json") as box:
+        send(box, tmp_path, 4, best=4)
+    assert checkpoints(steady) == {"ckpt-4.index"} and read_list(steady) == ["ckpt-4"]
+
+
+def test_a_best_checkpoint_whose_turn_a_newer_one_took_is_uploaded_with_it(steady: Path, tmp_path: Path) -> None:
+    box = CheckpointOutbox(str(steady), tmp_path / "log.json")
+    for step in (1, 2):  # the thread does not run yet, so the second one takes the first one's place
+        (tmp_path / f"ckpt-{step}.index").write_text(f"weights of step {step}")
+        (tmp_path / f"ckpt-{step}.table-0.1.npy").write_text("another rank's shard")
+        box.send(str(tmp_path / f"ckpt-{step}"), str(tmp_path / "ckpt-1"))
+    with box:
+        pass
+    # The other rank sends its own shard of the newest one.
+    assert checkpoints(steady) == {"ckpt-1.index", "ckpt-1.table-0.1.npy", "ckpt-2.index"}
+
+
+def test_a_best_checkpoint_that_is_gone_leaves_the_list_as_it_was(steady: Path, tmp_path: Path) -> None:
+    with CheckpointOutbox(str(steady), tmp_path / "log.json") as box:
+        send(box, tmp_path, 1, best=1)
+        send(box, tmp_path, 3, best=2)  # of epoch 2 nothing is left: a better one has replaced it
+    assert read_list(steady) == ["ckpt-1"] and "ckpt-1.index" in checkpoints(steady)

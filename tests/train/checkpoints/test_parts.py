@@ -46,7 +46,7 @@ def member(rank: int, group: Group, folder: Path, seed: float) -> tuple[Small, O
             whole = whole[part.first :: part.step, part.begin : part.end][: part.rows]
         variable.assign(tf.cast(whole, variable.dtype))
     averages = Averages(model.trainable_variables, 0.0)
-    return model, optimizers, Checkpoints(folder, model, optimizers, scale, averages, rank, lambda prefix: None)
+    return model, optimizers, Checkpoints(folder, model, optimizers, scale, averages, rank, lambda prefix, best: None)
 
 
 def saved(group: Group, folder: Path, step: int = 5) -> str:

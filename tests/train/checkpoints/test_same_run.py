@@ -22,6 +22,7 @@ STANDING = Standing(
         (dict(average_decay=0.5), "average_decay 0.9, this run has 0.5"),
         (dict(optimizer="sgd"), "optimizer adam, this run has sgd"),
         (dict(global_batch_size=40), "global_batch_size 20, this run has 40"),
+        (dict(validation_rows=12), "number of validation samples 0, this run has 12"),
     ],
 )
 def test_another_setting_is_one_line(changed: dict[str, Any], told: str) -> None:

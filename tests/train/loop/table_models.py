@@ -98,7 +98,7 @@ class Trained:
             unpack=self.handed.features,
         )  # fmt: skip
         self.checkpoints = Checkpoints(
-            self.folder, self.model, self.optimizers, scale, averages, self.ranks.rank, lambda prefix: None
+            self.folder, self.model, self.optimizers, scale, averages, self.ranks.rank, lambda prefix, best: None
         )
 
     def take(self, steps: int) -> np.ndarray:

@@ -12,7 +12,7 @@ import tensorflow as tf
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.models.ops.choice import as_with_gpu
-from components.steps.catalog import TrainParameters
+from components.steps.catalog import WorkerParameters
 from components.train.loop.data import TrainingData, open_data
 from components.train.loop.ranks import Alone, Ranks
 from tests.train.dataset import samples, write_dataset
@@ -20,15 +20,19 @@ from tests.train.loop.building import OneOfTwo
 
 
 def opened(folder: Path, ranks: Ranks | None = None, **given: Any) -> TrainingData:
-    parameters = TrainParameters(**{"global_batch_size": 50, **given})
+    parameters = WorkerParameters(**{"global_batch_size": 50, "validation_share": 0.0, **given})
     return open_data(load_feature_spec(folder), parameters, ranks or Alone(), ("uid", "item_pos"))
+
+
+def scored_rows(data: TrainingData) -> int:
+    return data.scored.rows if data.scored is not None else 0
 
 
 @pytest.mark.parametrize("size", [50, 300])
 def test_full_test_batches_come_without_end_and_ranks_share_them(tmp_path: Path, size: int) -> None:
     folder = write_dataset(tmp_path / "data", train=300, test=101)
     whole, *parts = [
-        list(islice(opened(folder, ranks, global_batch_size=size).full_test_batches(), 5))
+        list(islice(opened(folder, ranks, global_batch_size=size, mode="inference").full_scored_batches(), 5))
         for ranks in (Alone(), OneOfTwo(0), OneOfTwo(1))
     ]
     test = samples(101, seed=2)["item_pos"]
@@ -42,10 +46,13 @@ def test_full_test_batches_come_without_end_and_ranks_share_them(tmp_path: Path,
 def test_records_tell_a_prebatch_size_that_the_specification_does_not(tmp_path: Path) -> None:
     written: dict[str, Any] = dict(train=430, test=101, prebatch_size=100)
     public = opened(
-        write_dataset(tmp_path / "public", **written, noted=False), prebatch_train_size=100, prebatch_test_size=100
+        write_dataset(tmp_path / "public", **written, noted=False),
+        mode="inference",
+        prebatch_train_size=100,
+        prebatch_test_size=100,
     )
-    own = opened(write_dataset(tmp_path / "own", **written))
-    assert (public.train.rows, public.test.rows) == (430, 101)
+    own = opened(write_dataset(tmp_path / "own", **written), mode="inference")
+    assert (public.train.rows, scored_rows(public)) == (430, 101)
     for theirs, ours in zip(public.training_batches(1, 0), own.training_batches(1, 0), strict=True):
         np.testing.assert_array_equal(theirs["item_pos"], ours["item_pos"])
 
@@ -60,7 +67,8 @@ def test_the_public_number_of_parallel_calls_is_the_number_of_decoding_threads(t
 
 def test_a_split_smaller_than_a_record_fits_any_prebatch_size(tmp_path: Path) -> None:
     folder = write_dataset(tmp_path / "data", train=430, test=30, prebatch_size=100, noted=False)
-    assert opened(folder, prebatch_train_size=100, prebatch_test_size=64).test.rows == 30
+    data = opened(folder, mode="eval", prebatch_train_size=100, prebatch_test_size=64)
+    assert scored_rows(data) == 30
 
 
 @pytest.mark.parametrize("noted", [False, True])
@@ -89,14 +97,15 @@ def test_samples_that_are_held_out_are_measured_and_train_nothing(
     folder = write_dataset(tmp_path / "data", train=1000, test=50, prebatch_size=prebatch_size)
     all_ranks = [Alone()] if ranks == 1 else [OneOfTwo(0), OneOfTwo(1)]
     given = [opened(folder, one, validation_share=0.25, global_batch_size=48) for one in all_ranks]
-    assert {(data.measured, data.train.rows, data.test.rows) for data in given} == {("validation", 750, 250)}
+    found = {(data.samples.measured, data.train.rows, scored_rows(data)) for data in given}
+    assert found == {("validation", 750, 250)}
     rows = samples(1000, seed=1)["item_pos"]
 
     def read(batches: list[Any]) -> list[tuple[int, ...]]:
         return sorted(tuple(row) for each in batches for batch in each for row in batch["item_pos"].tolist())
 
     assert read([data.training_batches(3, 0) for data in given]) == sorted(map(tuple, rows[:750].tolist()))
-    assert read([data.test_batches() for data in given]) == sorted(map(tuple, rows[750:].tolist()))
+    assert read([data.scored_batches() for data in given]) == sorted(map(tuple, rows[750:].tolist()))
 
 
 def test_a_share_that_holds_out_nothing_is_refused(tmp_path: Path) -> None:

@@ -73,15 +73,15 @@ def test_the_pipeline_trains_in_an_mpijob_on_object_storage(
     model = fetch_artifact(f"gs://{BUCKET}/{ROOT}/train/model", tmp_path / "model")
     assert model.inputs == {"tfrecord": open_remote(f"gs://{BUCKET}/{ROOT}/tfrecord/tfrecord").digest}
     training = json.loads((tmp_path / "model" / "training.json").read_text())
-    assert training["workers"] == 2 and training["test_auc"] > 0.6
+    assert training["workers"] == 2 and training["validation_auc"] > 0.6
     assert set(load_model(tmp_path / "model").inputs) == {"uid", "item_trgt", "cat_trgt", "item_pos", "cat_pos"}
     assert told["train"]["parameterValues"]["trained_model"] == trained
-    assert told["train"]["parameterValues"]["metrics"]["test_auc"] == pytest.approx(training["test_auc"])
+    assert told["train"]["parameterValues"]["metrics"]["validation_auc"] == pytest.approx(training["validation_auc"])
 
     client = MlflowClient(store)
     experiment = client.get_experiment_by_name("cluster")
     (run,) = client.search_runs([experiment.experiment_id])
-    assert run.data.metrics["test_auc"] == pytest.approx(training["test_auc"], abs=1e-4)
+    assert run.data.metrics["validation_auc"] == pytest.approx(training["validation_auc"], abs=1e-4)
     assert run.data.tags["kfrec.pipeline_run"] == "run-1"
     assert client.get_registered_model("of-the-cluster").aliases
     report = f"{ROOT}/evaluate/report"

@@ -83,5 +83,5 @@ def test_a_training_that_loses_two_workers_ends_with_the_model_of_one_that_lost_
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], value, atol=1e-5, err_msg=name)
     results = [json.loads((model / "training.json").read_text()) for model in (whole, lossy)]
-    assert [result["workers"] for result in results] == [2, 2] and results[0]["test_auc"] > 0.5
-    assert results[1]["test_auc"] == pytest.approx(results[0]["test_auc"], abs=1e-5)
+    assert [result["workers"] for result in results] == [2, 2] and results[0]["validation_auc"] > 0.5
+    assert results[1]["validation_auc"] == pytest.approx(results[0]["validation_auc"], abs=1e-5)
