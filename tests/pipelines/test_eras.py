@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,7 +43,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Records:
     def made(split: str) -> Path:
         output = folder / f"{split}-tfrecord"
         if not output.exists():
-            sampling = build(STEPS["preprocess"].parameters(REVIEWS), {"split": split, "workers": 1})
+            sampling: Any = build(STEPS["preprocess"].parameters(REVIEWS), {"split": split, "workers": 1})
             preprocess(sampling, raw=folder / "raw", parquet=folder / split)
             tfrecord(STEPS["tfrecord"].of(workers=1), parquet=folder / split, tfrecord=output)
         return output

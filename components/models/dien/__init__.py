@@ -6,7 +6,7 @@ from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.dien.parameters import DienParameters
 from components.models.optimizers import one_optimizer
-from components.models.sequences import check_histories, trimmed_histories
+from components.models.sequences import OWN_DEFAULTS, check_histories, trimmed_histories
 
 MODEL = ModelDefinition(
     name="dien",
@@ -19,4 +19,5 @@ MODEL = ModelDefinition(
     dataset="amazon_reviews",
     task="click",
     check=check_histories,
+    defaults=OWN_DEFAULTS,
 )

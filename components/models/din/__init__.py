@@ -6,7 +6,7 @@ from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.din.parameters import DinParameters
 from components.models.optimizers import one_optimizer
-from components.models.sequences import trimmed_histories
+from components.models.sequences import OWN_DEFAULTS, trimmed_histories
 
 MODEL = ModelDefinition(
     name="din",
@@ -18,4 +18,5 @@ MODEL = ModelDefinition(
     serving=trimmed_histories,
     dataset="amazon_reviews",
     task="click",
+    defaults=OWN_DEFAULTS,
 )

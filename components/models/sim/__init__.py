@@ -5,7 +5,7 @@ from __future__ import annotations
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.optimizers import one_optimizer
-from components.models.sequences import check_histories, trimmed_histories
+from components.models.sequences import OWN_DEFAULTS, check_histories, trimmed_histories
 from components.models.sim.parameters import SimParameters
 
 MODEL = ModelDefinition(
@@ -19,6 +19,5 @@ MODEL = ModelDefinition(
     dataset="amazon_reviews",
     task="click",
     check=check_histories,
-    # Less spread from seed to seed than the published training: 3 epochs, no dropout, no averages.
-    defaults={"epochs": 4, "dropout_rate": 0.2, "average_decay": 0.95},
+    defaults=OWN_DEFAULTS,
 )
