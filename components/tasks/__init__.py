@@ -1,5 +1,6 @@
 """Tasks, which evaluate models: a package each, registered under the entry points ``kfrec.tasks``."""
 
+from components.tasks.controls import Baselines, Controlled, Controls, Probe, Samples
 from components.tasks.definition import (
     Exchange,
     Kept,
@@ -16,12 +17,17 @@ from components.tasks.kept import kept_features, lists_of, missing_column
 
 __all__ = [
     "RESAMPLES",
+    "Baselines",
+    "Controlled",
+    "Controls",
     "Difference",
     "Exchange",
     "Kept",
     "Measured",
     "Metric",
     "NoParameters",
+    "Probe",
+    "Samples",
     "Scores",
     "Streaming",
     "TaskDefinition",

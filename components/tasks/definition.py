@@ -14,8 +14,10 @@ from components.steps.parameter import build, parameters_of
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from components.feature_spec import FeatureSpec
     from components.metrics import Interval
     from components.report import Section, Story
+    from components.tasks.controls import Controlled, Controls
 
 
 @dataclass(frozen=True)
@@ -77,12 +79,14 @@ class Scores:
         values: output of the model's signature, float32.
         kept: the task's kept columns present in the data, by name.
         names: id to value for named columns, without ids outside the vocabulary.
+        controlled: scores of the task's controls; None if it has none for the data.
     """
 
     labels: np.ndarray
     values: np.ndarray
     kept: Mapping[str, np.ndarray] = field(default_factory=dict)
     names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    controlled: Controlled | None = None
 
 
 @dataclass(frozen=True)
@@ -168,6 +172,12 @@ class TaskDefinition:
         vetoes: takes metrics.json and the decision parameters, and returns the reasons why the model must not become
             champion whatever its score, each a clause such as "it is not better than the baseline".
         compared: takes scores and rival values on the same samples, and returns sections with the curves of both.
+        controls: takes the specification of the data and the evaluation parameters, and returns what to score beside
+            the model; None if the data lack what that needs.
+        remarks: takes the metrics and returns sentences that a user must see beside the primary metric, such as that
+            the model does not beat a baseline.
+        veto: takes the metrics and the decision parameters, and returns why the model must not be promoted, in a
+            sentence; empty if nothing speaks against it.
     """
 
     name: str
@@ -189,6 +199,9 @@ class TaskDefinition:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     vetoes: Callable[[Mapping[str, Any], Any], Sequence[str]] = lambda metrics, parameters: ()
     compared: Callable[[Scores, np.ndarray], Sequence[Section]] = lambda scores, rival: ()
+    controls: Callable[[FeatureSpec, Any], Controls | None] = lambda spec, parameters: None
+    remarks: Callable[[Mapping[str, Any]], Sequence[str]] = lambda metrics: ()
+    veto: Callable[[Mapping[str, Any], Any], str] = lambda metrics, parameters: ""
 
     @property
     def streamed(self) -> tuple[Kept, ...]:

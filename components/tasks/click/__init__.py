@@ -72,4 +72,7 @@ TASK = TaskDefinition(
     difference=_difference,
     compared=_compared,
     floor=lambda parameters: parameters.auc_floor,
+    controls=Lazy("components.tasks.click.controls:controls"),
+    remarks=Lazy("components.tasks.click.controls:remarks"),
+    veto=Lazy("components.tasks.click.controls:veto"),
 )
