@@ -151,7 +151,8 @@ def _headline(metrics: Mapping[str, Any], task: TaskDefinition, evaluation: Path
                 f" ({100 * CONFIDENCE:g} % interval {metrics[f'{name}_low']:.4f} to {metrics[f'{name}_high']:.4f})"
             )
         shown.append(f"test {metric.label} {metrics[name]:.4f}{interval}")
-    return f"{', '.join(shown)}; report {evaluation / 'report.html'}"
+    remarks = "".join(f"; {remark}" for remark in task.remarks(metrics))
+    return f"{', '.join(shown)}{remarks}; report {evaluation / 'report.html'}"
 
 
 def _write_json(path: Path, body: Any) -> None:
