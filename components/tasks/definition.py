@@ -176,8 +176,6 @@ class TaskDefinition:
             the model; None if the data lack what that needs.
         remarks: takes the metrics and returns sentences that a user must see beside the primary metric, such as that
             the model does not beat a baseline.
-        veto: takes the metrics and the decision parameters, and returns why the model must not be promoted, in a
-            sentence; empty if nothing speaks against it.
     """
 
     name: str
@@ -201,7 +199,6 @@ class TaskDefinition:
     compared: Callable[[Scores, np.ndarray], Sequence[Section]] = lambda scores, rival: ()
     controls: Callable[[FeatureSpec, Any], Controls | None] = lambda spec, parameters: None
     remarks: Callable[[Mapping[str, Any]], Sequence[str]] = lambda metrics: ()
-    veto: Callable[[Mapping[str, Any], Any], str] = lambda metrics, parameters: ""
 
     @property
     def streamed(self) -> tuple[Kept, ...]:

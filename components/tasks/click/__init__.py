@@ -74,5 +74,5 @@ TASK = TaskDefinition(
     floor=lambda parameters: parameters.auc_floor,
     controls=Lazy("components.tasks.click.controls:controls"),
     remarks=Lazy("components.tasks.click.controls:remarks"),
-    veto=Lazy("components.tasks.click.controls:veto"),
+    vetoes=Lazy("components.tasks.click.controls:vetoes"),
 )

@@ -74,6 +74,6 @@ def remarks(metrics: Mapping[str, Any]) -> list[str]:
     return [remark for remark in (below_baseline(metrics),) if remark]
 
 
-def veto(metrics: Mapping[str, Any], parameters: ClickDecision) -> str:
-    """Why the gate must not promote the model; empty if nothing speaks against it."""
-    return below_baseline(metrics) if parameters.require_baseline else ""
+def vetoes(metrics: Mapping[str, Any], parameters: ClickDecision) -> list[str]:
+    """Why the model must not become champion; empty if nothing speaks against it."""
+    return remarks(metrics) if parameters.require_baseline else []
