@@ -97,7 +97,7 @@ def fit_baselines(baselines: Baselines, spec: FeatureSpec, tfrecord: Path, sampl
     counts = rows_per_file(spec, "train")
     files = len(spec.sources["train"].files)
     if counts is not None:
-        files = min(int(np.searchsorted(np.cumsum(counts), samples)) + 1, files)
+        files = min(int(np.searchsorted(np.cumsum(counts), min(samples, sum(counts)))) + 1, files)
     spec = replace(spec, folder=_staged(tfrecord, spec.sources["train"].files[:files]))
     features = list(baselines.features)
     whole = Records(spec, "train", features, files=range(files)).rows
