@@ -13,7 +13,7 @@ from components.tasks.definition import (
     measured_with,
 )
 from components.tasks.difference import RESAMPLES, Difference, difference_of
-from components.tasks.kept import kept_features, lists_of, missing_column
+from components.tasks.kept import histories_of, kept_features, lists_of, missing_column
 
 __all__ = [
     "RESAMPLES",
@@ -32,6 +32,7 @@ __all__ = [
     "Streaming",
     "TaskDefinition",
     "difference_of",
+    "histories_of",
     "kept_features",
     "lists_of",
     "measured_with",

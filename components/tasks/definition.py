@@ -50,6 +50,8 @@ class Kept:
         counted: store a history's length without padding instead of a value.
         occurring_in: channel of lists; store the id's frequency in the split's lists of the feature with the same
             index, instead of the id. Empty stores the id.
+        told_apart_by: channel of histories that tell the samples of the vocabulary's unknown id apart, see
+            :mod:`components.tasks.unknown`; empty keeps them alike.
         named: whether to look up the ids' values, if the data have a vocabulary.
         exact_only: only exact metrics and the report read the column, not streaming metrics.
         needed_for: the metric that requires the column, such as "MAP"; empty for an optional column.
@@ -60,6 +62,7 @@ class Kept:
     place: int = 0
     counted: bool = False
     occurring_in: str = ""
+    told_apart_by: str = ""
     named: bool = False
     exact_only: bool = False
     needed_for: str = ""

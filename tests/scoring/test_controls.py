@@ -54,6 +54,12 @@ def scored(data: Path, model: ExportedModel, batch_size: int = 512, **parameters
     return score_controls(wanted, spec, model, scores, keep=TASK.kept, tfrecord=data, batch_size=batch_size, lookups={})
 
 
+def of(found: Controlled, name: str) -> np.ndarray:
+    values = found.others[name]
+    assert values is not None
+    return values
+
+
 def by_item(samples: Samples) -> np.ndarray:
     return 1 / (1 + np.exp(-np.log(POPULARITY[samples["item_trgt"] - FIRST_ID].astype(float)) + 3))
 
@@ -64,9 +70,7 @@ def alike(samples: Samples) -> np.ndarray:
 
 def test_a_model_of_popularity_alone_has_the_auc_of_the_popularity_baseline(data: Path) -> None:
     found = scored(data, model_of(data, by_item))
-    popularity = found.others["popularity"]
-    assert popularity is not None
-    labels = found.model.labels
+    popularity, labels = of(found, "popularity"), found.model.labels
     assert roc_auc(labels, found.model.values) == pytest.approx(roc_auc(labels, popularity), abs=1e-6)
 
 
@@ -75,7 +79,7 @@ def test_a_model_that_ignores_histories_and_users_scores_every_change_alike(data
     for model in (model_of(data, by_item, "item_trgt"), reading):
         found = scored(data, model)
         for name in ("other_history", "empty_history", "unknown_user"):
-            np.testing.assert_allclose(found.others[name], found.model.values, rtol=1e-6)
+            np.testing.assert_allclose(of(found, name), found.model.values, rtol=1e-6)
 
 
 def test_a_model_of_the_history_is_guessing_without_it(data: Path) -> None:
@@ -83,22 +87,20 @@ def test_a_model_of_the_history_is_guessing_without_it(data: Path) -> None:
     labels = found.model.labels
     assert roc_auc(labels, found.model.values) > 0.65
     for name in ("other_history", "empty_history"):
-        values = found.others[name]
-        assert values is not None and abs(roc_auc(labels, values) - 0.5) < 0.06
-    np.testing.assert_allclose(found.others["unknown_user"], found.model.values, rtol=1e-6)
+        assert abs(roc_auc(labels, of(found, name)) - 0.5) < 0.06
+    np.testing.assert_allclose(of(found, "unknown_user"), found.model.values, rtol=1e-6)
 
 
 def test_the_model_sees_the_id_of_unknown_users_and_padding_alone(data: Path) -> None:
-    users = scored(data, model_of(data, lambda samples: samples["uid"] / 100)).others["unknown_user"]
+    users = of(scored(data, model_of(data, lambda samples: samples["uid"] / 100)), "unknown_user")
     np.testing.assert_allclose(users, np.full(1200, UNKNOWN / 100, np.float32))
-    sums = scored(data, model_of(data, lambda samples: samples["item_pos"].sum(1) / 1000)).others["empty_history"]
+    sums = of(scored(data, model_of(data, lambda samples: samples["item_pos"].sum(1) / 1000)), "empty_history")
     np.testing.assert_array_equal(sums, np.zeros(1200, np.float32))
 
 
 def test_the_baseline_finds_the_planted_cause(data: Path) -> None:
     found = scored(data, model_of(data, by_item))
-    labels, baseline, recency = found.model.labels, found.others["baseline"], found.others["recency"]
-    assert baseline is not None and recency is not None
+    labels, baseline, recency = found.model.labels, of(found, "baseline"), of(found, "recency")
     best = roc_auc(labels, np.asarray(alike(draw(1200, 3))))
     assert roc_auc(labels, baseline) > best - 0.02
     assert roc_auc(labels, recency) > best - 0.02
@@ -200,3 +202,12 @@ def test_training_samples_of_one_class_give_no_baseline(tmp_path: Path) -> None:
     data = write(tmp_path / "tfrecord", {"train/a": clicked, "train/b": clicked, "test/a": draw(100, 3)})
     others = scored(data, model_of(data, alike)).others
     assert set(others) == {"other_history", "empty_history", "unknown_user"}
+
+
+def test_unknown_users_are_neither_one_cluster_nor_given_one_history(tmp_path: Path) -> None:
+    strange = draw(1200, 3)
+    strange["uid"][:] = UNKNOWN
+    data = write(tmp_path / "tfrecord", {"train/a": draw(500, 1), "train/b": draw(500, 2), "test/a": strange})
+    found = scored(data, model_of(data, lambda samples: samples["item_pos"][:, -1] / 100))
+    assert len(np.unique(found.model.kept["user"])) > 600
+    assert len(np.unique(of(found, "other_history"))) > 30

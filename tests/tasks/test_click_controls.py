@@ -19,6 +19,7 @@ from components.tasks.click.history import SPANS, places_of, recency_counts
 from components.tasks.click.measure import measure
 from components.tasks.click.parameters import ClickDecision, ClickEvaluation
 from components.tasks.click.probes import other_history
+from components.tasks.unknown import oldest_two, told_apart
 from tests.fakes.small_histories import UNKNOWN, specification
 
 
@@ -41,7 +42,7 @@ def test_the_counts_of_three_samples_are_those_by_hand() -> None:
     np.testing.assert_allclose(recency_counts(samples, category), expected, rtol=1e-6)
     # Padding is no item, and two unknown items need not be the same one.
     every = [sum(factor**ago for ago in range(4)) for factor in (third, tenth, thirtieth)]
-    np.testing.assert_allclose(recency_counts(samples, item), [[0] * 5, [1, *every, 4], [0] * 5], rtol=1e-6)
+    np.testing.assert_allclose(recency_counts(samples, item), [[0.0] * 5, [1.0, *every, 4.0], [0.0] * 5], rtol=1e-6)
 
 
 def test_histories_are_exchanged_between_users_as_a_whole() -> None:
@@ -90,9 +91,8 @@ def drawn(better: float, rows: int = 2000) -> Controlled:
 def test_the_difference_to_the_baseline_is_paired_and_over_users() -> None:
     controlled = drawn(0.5)
     metrics, model = measure_controls(controlled), controlled.model
-    expected = auc_interval(
-        model.labels, model.values, controlled.others["baseline"], samples=500, clusters=model.kept["user"]
-    )
+    baseline, users = controlled.others["baseline"], model.kept["user"]
+    expected = auc_interval(model.labels, model.values, baseline, samples=500, clusters=users)
     names = [f"test_auc_above_baseline{part}" for part in ("", "_low", "_high")]
     assert [metrics[name] for name in names] == [expected.estimate, expected.low, expected.high]
     assert metrics["test_baseline_auc_low"] < metrics["test_baseline_auc"] < metrics["test_baseline_auc_high"]
@@ -159,3 +159,18 @@ def test_zero_samples_leave_the_section_out() -> None:
     assert controls(specification(), ClickEvaluation(control_samples=0)) is None
     without = controls(specification(), ClickEvaluation(baseline_samples=0))
     assert without is not None and without.baselines is None and len(without.probes) == 3
+
+
+def test_unknown_users_are_told_apart_by_the_beginning_of_their_histories() -> None:
+    histories = np.array(
+        [[0, 0, 7, 8], [0, 7, 8, 9], [7, 8, 9, 5], [0, 7, 9, 8], [0, 0, 0, 0], [0, 0, 0, 0], [0, 7, 8, 9]]
+    )
+    ids = told_apart(np.array([2, 2, 2, 2, 2, 2, 9]), 2, oldest_two(histories))
+    assert ids[0] == ids[1] == ids[2]
+    assert len(set(ids.tolist())) == 5  # an empty history tells nothing
+    assert ids[6] == 9 and ids[:6].min() > 9
+
+
+def test_a_history_of_one_item_and_a_full_one_have_keys_of_their_own() -> None:
+    keys = oldest_two(np.array([[0, 0, 5], [5, 6, 7], [0, 5, 6], [0, 0, 0]]))
+    assert keys[1] == keys[2] != keys[0] and keys[3] == 0

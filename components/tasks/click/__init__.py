@@ -56,7 +56,7 @@ TASK = TaskDefinition(
     evaluation=ClickEvaluation,
     decision=ClickDecision,
     kept=(
-        Kept(USER, Channel.USER),
+        Kept(USER, Channel.USER, told_apart_by=Channel.POSITIVE),
         Kept(HISTORY, Channel.POSITIVE, counted=True),
         Kept(POPULARITY, Channel.TARGET, occurring_in=Channel.POSITIVE, exact_only=True),
         # An item's first feature is its id, the second its category.

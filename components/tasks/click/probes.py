@@ -8,6 +8,7 @@ import numpy as np
 
 from components.feature_spec import Channel, FeatureSpec
 from components.tasks.controls import Probe, Samples
+from components.tasks.unknown import oldest_two, told_apart
 
 OTHER_HISTORY, EMPTY_HISTORY, UNKNOWN_USER = "other_history", "empty_history", "unknown_user"
 
@@ -22,7 +23,9 @@ def probes_of(spec: FeatureSpec) -> tuple[Probe, ...]:
     users = tuple(name for name in spec.channels.get(Channel.USER, ()) if name in held)
     found = []
     if history:
-        other = partial(other_history, history=history, user=next(iter(users), ""))
+        vocabulary = spec.vocabulary_of(users[0]) if users else None
+        unknown_id = vocabulary.unknown if vocabulary else None
+        other = partial(other_history, history=history, user=next(iter(users), ""), unknown=unknown_id)
         found.append(Probe(OTHER_HISTORY, tuple(dict.fromkeys((*history, *users[:1]))), history, other))
         found.append(Probe(EMPTY_HISTORY, history, history, partial(empty_history, history=history)))
     vocabularies = {name: spec.vocabulary_of(name) for name in users}
@@ -32,7 +35,9 @@ def probes_of(spec: FeatureSpec) -> tuple[Probe, ...]:
     return tuple(found)
 
 
-def other_history(samples: Samples, history: tuple[str, ...], user: str) -> dict[str, np.ndarray]:
+def other_history(
+    samples: Samples, history: tuple[str, ...], user: str, unknown: int | None = None
+) -> dict[str, np.ndarray]:
     """Gives each user's samples the history of another user, all features of it alike.
 
     The users form a random cycle; each gets the history of the next one's first sample. Samples without a user are
@@ -42,9 +47,12 @@ def other_history(samples: Samples, history: tuple[str, ...], user: str) -> dict
         samples: with these features.
         history: features of the history.
         user: feature of the user, or empty.
+        unknown: the id of unknown users, who are told apart by their histories; None if there is none.
     """
     rows = len(samples[history[0]])
     users = samples[user] if user else np.arange(rows)
+    if user and unknown is not None:
+        users = told_apart(users, unknown, oldest_two(samples[history[0]]))
     _, first, place = np.unique(users, return_index=True, return_inverse=True)
     cycle = np.random.default_rng(0).permutation(len(first))
     donor = np.empty(len(first), np.int64)
