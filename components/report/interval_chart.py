@@ -51,11 +51,11 @@ def _row(row: Row, y: float, x: Axis) -> str:
     if row.interval is not None:
         low, high = (_x(x, end) for end in row.interval)
         label += f" ({row.interval[0]:.4f} to {row.interval[1]:.4f})"
-        ends = f"M{low:.1f} {y - 5:.1f}v10M{high:.1f} {y - 5:.1f}v10"
+        ends = f"M{low:.1f} {y - 7:.1f}v14M{high:.1f} {y - 7:.1f}v14"
         whisker = f'<path class="whisker" d="M{low:.1f} {y:.1f}H{high:.1f}{ends}"/>'
     return (
         f'<text class="tick left" x="{_NAMES - 10}" y="{y + 4:.1f}">{escape(row.name)}</text>{whisker}'
-        f'<circle class="dot {row.style}" cx="{at:.1f}" cy="{y:.1f}" r="4.5">'
+        f'<circle class="dot {row.style}" cx="{at:.1f}" cy="{y:.1f}" r="3.5">'
         f"<title>{escape(f'{row.name}: {label}')}</title></circle>"
         f'<text class="value" x="{WIDTH - _RIGHT / 2 + 6:.1f}" y="{y + 4:.1f}">{row.value:.4f}</text>'
     )
