@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from components.artifacts import open_input
-from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec
 from components.progress import progress
 from components.scoring.columns import KeptColumns
-from components.scoring.model import ExportedModel
+from components.scoring.model import ExportedModel, NotFinite
 from components.scoring.split import translated
 from components.tasks import Baselines, Controlled, Controls, Kept, Samples, Scores
 
@@ -143,5 +142,5 @@ def _or_none(scored: Callable[[Samples], np.ndarray], changed: Samples) -> np.nd
     """None if the model returns no numbers for input that it was not made for."""
     try:
         return scored(changed)
-    except KfrecError:
+    except NotFinite:
         return None
