@@ -130,6 +130,7 @@ def table(summary: Mapping[str, Any], since: float, task: TaskDefinition) -> str
     lines += [
         "",
         "   ".join((*scores, f"{metrics['train_samples_per_second']:,.0f} samples/s")),
+        *(f"note: {remark}" for remark in summary["remarks"]),
         f"{summary['registered']['model']} version {registered['version']} is the {registered['alias']}: "
         f"{registered['reason']}",
         f"report  {summary['artifacts']['report']}",

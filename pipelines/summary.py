@@ -34,7 +34,8 @@ def summarise(
         tracking_uri: MLflow's store of the run.
         look: the command that shows the run in MLflow.
     """
-    metrics = registry.task(pipeline.choices["task"]).metrics
+    task = registry.task(pipeline.choices["task"])
+    metrics = task.metrics
     outputs = {name: path for event in finished.values() for name, path in event["outputs"].items()}
     training = _read(outputs["model"], "training.json")
     evaluation = _read(outputs["evaluation"], "metrics.json")
@@ -53,6 +54,7 @@ def summarise(
             "train_samples_per_second": training["train_samples_per_second"],
             "time_to_train": training["time_to_train"],
         },
+        "remarks": list(task.remarks(evaluation)),
         "registered": {
             "model": registration["registered_model"],
             "version": registration["version"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from components.scoring import (
     load_model,
     open_test_split,
     open_trained,
+    score_controls,
     score_split,
     scoring_translation,
     search_examples,
@@ -52,7 +54,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
     """
     inputs = {"tfrecord": open_test_split(tfrecord), "model": open_trained(model)}
     deliver_kept(inputs["model"])
-    tfrecord, model = inputs["tfrecord"].path, inputs["model"].path
+    given, tfrecord, model = tfrecord, inputs["tfrecord"].path, inputs["model"].path
     title = f"evaluation of {data_name(inputs['tfrecord'])}"
     with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:
         log_lineage(tracked, inputs["tfrecord"])
@@ -69,7 +71,20 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
         lookups = scoring_translation(spec, exported)
         scores = score_split(spec, exported, task.kept, batch_size=parameters.evaluation_batch_size, lookups=lookups)
         task.require(scores, tfrecord)
-        measured = task.measure(scores, parameters)
+        controls = task.controls(spec, parameters)
+        if controls is not None:
+            controlled = score_controls(
+                controls,
+                spec,
+                exported,
+                scores,
+                keep=task.kept,
+                tfrecord=given,
+                batch_size=parameters.evaluation_batch_size,
+                lookups=lookups,
+            )
+            scores = replace(scores, controlled=controlled)
+        measured = _with_best(task.measure(scores, parameters), spec, task)
         searched = search_examples(spec, exported, lookups)
         facts = _facts(spec, exported.parameters, model, inputs, parameters.run_id or tracked.id, profile, searched)
         with publishing(evaluation, step="evaluate", inputs=inputs, parameters=as_plain(parameters)) as staging:
@@ -81,6 +96,13 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
             staging.rows["test"] = len(scores.labels)
         _track(tracked, measured, evaluation)
     return {**staging.rows, "summary": _headline(measured.metrics, task, evaluation)}
+
+
+def _with_best(measured: Measured, spec: FeatureSpec, task: TaskDefinition) -> Measured:
+    """Adds ``test_best_<metric>`` where the data's generator knows the best possible value."""
+    best = spec.best_metrics
+    known = {f"test_best_{metric.name}": best[metric.name] for metric in task.metrics if metric.name in best}
+    return replace(measured, metrics={**measured.metrics, **known})
 
 
 def _facts(
@@ -129,7 +151,8 @@ def _headline(metrics: Mapping[str, Any], task: TaskDefinition, evaluation: Path
                 f" ({100 * CONFIDENCE:g} % interval {metrics[f'{name}_low']:.4f} to {metrics[f'{name}_high']:.4f})"
             )
         shown.append(f"test {metric.label} {metrics[name]:.4f}{interval}")
-    return f"{', '.join(shown)}; report {evaluation / 'report.html'}"
+    remarks = "".join(f"; {remark}" for remark in task.remarks(metrics))
+    return f"{', '.join(shown)}{remarks}; report {evaluation / 'report.html'}"
 
 
 def _write_json(path: Path, body: Any) -> None:

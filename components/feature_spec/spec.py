@@ -8,7 +8,7 @@ The file has four sections: ``feature_spec`` (features and their metadata), ``so
       test: {rows: 10246, prebatch_size: 0, rows_per_file: [...]}
       validation: {rows: 18120, prebatch_size: 0, rows_per_file: [...]}    only with such a split
       vocabulary: {uid: {file: vocabulary/uid.parquet, unknown: 2, features: [uid]}, ...}
-      encoding: {vocabulary: kept, out_of_vocabulary_rate: 0.01, raw_rows: 198502}
+      encoding: {vocabulary: kept, out_of_vocabulary_rate: 0.01, raw_rows: 198502, best: {auc: 0.8208}}
 """
 
 from __future__ import annotations
@@ -158,6 +158,17 @@ class FeatureSpec:
     def vocabulary_of(self, feature: str) -> Vocabulary | None:
         """The vocabulary of a feature's ids; None if unknown."""
         return next((known for known in self.vocabularies if feature in known.features), None)
+
+    @property
+    def best_metrics(self) -> dict[str, float]:
+        """The best possible value of each metric on the test split, by its name, where the data's generator knows it.
+
+        It is the section ``best`` of the metadata section ``encoding``, which preprocessing of generated data writes.
+        """
+        encoding = self.metadata.get("encoding")
+        best = encoding.get("best") if isinstance(encoding, dict) else None
+        values = best.items() if isinstance(best, dict) else ()
+        return {str(name): float(value) for name, value in values if isinstance(value, (int, float))}
 
     def to_yaml(self) -> str:
         body = {

@@ -4,7 +4,7 @@ Throughout, ``labels`` are 0 or 1, higher ``scores`` mean a more likely 1, and b
 """
 
 from components.metrics.band import RocBands, roc_bands
-from components.metrics.bootstrap import CONFIDENCE, Interval, auc_interval, mean_interval
+from components.metrics.bootstrap import CONFIDENCE, Interval, ResampledAuc, auc_interval, mean_interval, resampled_auc
 from components.metrics.calibration import Calibration, calibration
 from components.metrics.delong import delong_interval
 from components.metrics.grouped import FEWEST, GroupedAuc, auc_by_bucket, auc_by_group, grouped_auc
@@ -20,6 +20,7 @@ __all__ = [
     "GroupedAuc",
     "Interval",
     "RankedGroups",
+    "ResampledAuc",
     "RocBands",
     "auc_by_bucket",
     "auc_by_group",
@@ -32,6 +33,7 @@ __all__ = [
     "log_loss",
     "mean_interval",
     "precision_recall_curve",
+    "resampled_auc",
     "roc_auc",
     "roc_bands",
     "roc_curve",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,24 +60,68 @@ def auc_interval(
         clusters: the user of each sample, to draw whole users, because a user's samples are not independent. None
             draws single samples.
     """
-    labels = np.asarray(labels)
     rivals = (scores,) if rival_scores is None else (scores, rival_scores)
-    ranked = [_RankedPairs(labels, np.asarray(each)) for each in rivals]
+    resampled = resampled_auc(labels, rivals, samples=samples, seed=seed, clusters=clusters)
+    return resampled.interval(0, None if rival_scores is None else 1, confidence)
 
-    def measure(weights: np.ndarray) -> float:
-        aucs = [pairs.auc(weights) for pairs in ranked]
-        return aucs[0] - aucs[1] if len(aucs) == 2 else aucs[0]
 
+@dataclass(frozen=True)
+class ResampledAuc:
+    """AUCs of several scores of the same samples, on the same bootstrap draws.
+
+    Attributes:
+        estimates: on all samples, float64 ``[k]``.
+        drawn: of each resample, float64 ``[resamples, k]``; NaN where the draw lacks a class.
+    """
+
+    estimates: np.ndarray
+    drawn: np.ndarray
+
+    def interval(self, which: int, minus: int | None = None, confidence: float = CONFIDENCE) -> Interval:
+        """The percentile interval of one AUC, or of its difference to another one.
+
+        Args:
+            which: index of the AUC.
+            minus: index of the AUC to subtract; None subtracts nothing.
+            confidence: level of the interval.
+        """
+        values, estimate = self.drawn[:, which], self.estimates[which]
+        if minus is not None:
+            values, estimate = values - self.drawn[:, minus], estimate - self.estimates[minus]
+        tail = (1 - confidence) / 2
+        low, high = np.nanquantile(values, [tail, 1 - tail])
+        return Interval(float(estimate), float(low), float(high))
+
+
+def resampled_auc(
+    labels: np.ndarray,
+    scores: Sequence[np.ndarray],
+    *,
+    samples: int = 1000,
+    seed: int = 0,
+    clusters: np.ndarray | None = None,
+) -> ResampledAuc:
+    """The AUC of each of several scores, on all samples and on each bootstrap draw; see :func:`auc_interval`.
+
+    Args:
+        labels: 0 or 1, both present.
+        scores: of the same samples, ``[k][n]``.
+        samples: number of resamples.
+        seed: seed of the draws.
+        clusters: as in :func:`auc_interval`.
+    """
+    labels = np.asarray(labels)
+    ranked = [_RankedPairs(labels, np.asarray(each)) for each in scores]
     unit = np.arange(len(labels)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
     units = int(unit.max()) + 1
     random = np.random.default_rng(seed)
-    times, weights, drawn = np.empty(units), np.empty(len(labels)), np.empty(samples)
+    times, weights, drawn = np.empty(units), np.empty(len(labels)), np.empty((samples, len(ranked)))
     for index in range(samples):
         times[:] = np.bincount(random.integers(0, units, units, dtype=np.uint32), minlength=units)
-        drawn[index] = measure(times.take(unit, out=weights, mode="clip") if clusters is not None else times)
-    tail = (1 - confidence) / 2
-    low, high = np.nanquantile(drawn, [tail, 1 - tail])
-    return Interval(measure(np.ones(len(labels))), float(low), float(high))
+        weighted = times.take(unit, out=weights, mode="clip") if clusters is not None else times
+        drawn[index] = [pairs.auc(weighted) for pairs in ranked]
+    everything = np.ones(len(labels))
+    return ResampledAuc(np.array([pairs.auc(everything) for pairs in ranked]), drawn)
 
 
 def mean_interval(

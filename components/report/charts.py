@@ -149,12 +149,12 @@ def _grid(x: Axis | None, y: Axis) -> str:
     for mark in y.marks():
         height = _y(y, mark)
         parts.append(f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{height:.1f}" y2="{height:.1f}"/>')
-        parts.append(f'<text class="tick left" x="{LEFT - 7}" y="{height + 4:.1f}">{_number(mark)}</text>')
+        parts.append(f'<text class="tick left" x="{LEFT - 7}" y="{height + 4:.1f}">{number(mark)}</text>')
     middle = (TOP + HEIGHT - BOTTOM) / 2
     parts.append(f'<text class="axis" transform="translate(13 {middle}) rotate(-90)">{escape(y.title)}</text>')
     if x is not None:
         for mark in x.marks():
-            parts.append(f'<text class="tick" x="{_x(x, mark):.1f}" y="{HEIGHT - BOTTOM + 17}">{_number(mark)}</text>')
+            parts.append(f'<text class="tick" x="{_x(x, mark):.1f}" y="{HEIGHT - BOTTOM + 17}">{number(mark)}</text>')
         parts.append(f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 8}">{escape(x.title)}</text>')
     return "".join(parts)
 
@@ -176,7 +176,8 @@ def _y(axis: Axis, value: float) -> float:
     return HEIGHT - BOTTOM - axis.at(value) * (HEIGHT - TOP - BOTTOM)
 
 
-def _number(value: float) -> str:
+def number(value: float) -> str:
+    """The text of a tick, without trailing zeros."""
     return f"{value:.6f}".rstrip("0").rstrip(".") if abs(value) < 1e4 else f"{value:,.0f}"
 
 

@@ -71,6 +71,7 @@ def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
         css=Markup((_HERE / "style.css").read_text()),
         cards=[*story.cards, *_speed(facts.training)],
         sections=[
+            *story.first,
             training,
             *story.sections,
             *([searched_section(facts.searched)] if facts.searched else []),

@@ -25,11 +25,19 @@ class Card:
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its title and a sentence; ``chart`` is SVG of :mod:`components.report.charts`."""
+    """A chart with its title and a sentence.
+
+    Attributes:
+        title: of the chart.
+        chart: HTML of :mod:`components.report.charts` or :mod:`components.report.interval_chart`.
+        note: below the chart.
+        wide: whether it takes the whole width, such as a table with sentences.
+    """
 
     title: str
     chart: str
     note: str
+    wide: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,7 @@ class Story:
         cards: numbers, the primary metric first.
         sections: charts.
         data: rows of the table about the data.
+        first: charts before those of the training.
     """
 
     headline: str
@@ -58,3 +67,4 @@ class Story:
     cards: Sequence[Card]
     sections: Sequence[Section]
     data: Mapping[str, str] = field(default_factory=dict)
+    first: Sequence[Section] = ()

@@ -1,5 +1,6 @@
 """Scores samples with an exported model, including one trained on other data."""
 
+from components.scoring.controls import score_controls
 from components.scoring.model import (
     ExportedModel,
     NotFinite,
@@ -26,6 +27,7 @@ __all__ = [
     "open_trained",
     "raw_model",
     "refusal_of_rows",
+    "score_controls",
     "score_split",
     "scoring_translation",
     "search_examples",

@@ -8,7 +8,8 @@ import numpy as np
 
 from components.feature_spec import FeatureSpec
 from components.feature_spec.values import names_of
-from components.tasks import Kept, kept_features, lists_of
+from components.tasks import Kept, histories_of, kept_features, lists_of
+from components.tasks.unknown import oldest_two, told_apart
 
 
 class KeptColumns:
@@ -30,7 +31,11 @@ class KeptColumns:
             for column, feature in self._columns.items()
             if column.occurring_in
         }
-        self.features = (*self._columns.values(), *(each.lists for each in self._occurrences.values()))
+        self._keys: dict[Kept, list[np.ndarray]] = {
+            column: [] for column in self._columns if histories_of(spec, column)
+        }
+        told_by = [histories_of(spec, column) for column in self._keys]
+        self.features = (*self._columns.values(), *(each.lists for each in self._occurrences.values()), *told_by)
 
     def add(self, batch: Mapping[str, np.ndarray]) -> None:
         """Adds a batch with these features."""
@@ -39,6 +44,8 @@ class KeptColumns:
             self._parts[column].append(np.count_nonzero(values, axis=1).astype(np.int32) if column.counted else values)
         for counts in self._occurrences.values():
             counts.add(batch[counts.lists])
+        for column, keys in self._keys.items():
+            keys.append(oldest_two(batch[histories_of(self._spec, column)]))
 
     def newest_count(self) -> np.ndarray | None:
         """The first counted column of the last batch; None if there is none."""
@@ -47,6 +54,10 @@ class KeptColumns:
     def arrays(self) -> dict[str, np.ndarray]:
         """The complete columns, by name."""
         found = {column: np.concatenate(parts) for column, parts in self._parts.items()}
+        for column, keys in self._keys.items():
+            vocabulary = self._spec.vocabulary_of(self._columns[column])
+            assert vocabulary is not None, "histories_of requires it"
+            found[column] = told_apart(found[column], vocabulary.unknown, np.concatenate(keys))
         return {
             column.name: self._occurrences[column].of(values) if column in self._occurrences else values
             for column, values in found.items()

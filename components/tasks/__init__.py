@@ -1,5 +1,6 @@
 """Tasks, which evaluate models: a package each, registered under the entry points ``kfrec.tasks``."""
 
+from components.tasks.controls import Baselines, Controlled, Controls, Probe, Samples
 from components.tasks.definition import (
     Exchange,
     Kept,
@@ -12,20 +13,26 @@ from components.tasks.definition import (
     measured_with,
 )
 from components.tasks.difference import RESAMPLES, Difference, difference_of
-from components.tasks.kept import kept_features, lists_of, missing_column
+from components.tasks.kept import histories_of, kept_features, lists_of, missing_column
 
 __all__ = [
     "RESAMPLES",
+    "Baselines",
+    "Controlled",
+    "Controls",
     "Difference",
     "Exchange",
     "Kept",
     "Measured",
     "Metric",
     "NoParameters",
+    "Probe",
+    "Samples",
     "Scores",
     "Streaming",
     "TaskDefinition",
     "difference_of",
+    "histories_of",
     "kept_features",
     "lists_of",
     "measured_with",

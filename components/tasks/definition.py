@@ -14,8 +14,10 @@ from components.steps.parameter import build, parameters_of
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from components.feature_spec import FeatureSpec
     from components.metrics import Interval
     from components.report import Section, Story
+    from components.tasks.controls import Controlled, Controls
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class Kept:
         counted: store a history's length without padding instead of a value.
         occurring_in: channel of lists; store the id's frequency in the split's lists of the feature with the same
             index, instead of the id. Empty stores the id.
+        told_apart_by: channel of histories that tell the samples of the vocabulary's unknown id apart, see
+            :mod:`components.tasks.unknown`; empty keeps them alike.
         named: whether to look up the ids' values, if the data have a vocabulary.
         exact_only: only exact metrics and the report read the column, not streaming metrics.
         needed_for: the metric that requires the column, such as "MAP"; empty for an optional column.
@@ -58,6 +62,7 @@ class Kept:
     place: int = 0
     counted: bool = False
     occurring_in: str = ""
+    told_apart_by: str = ""
     named: bool = False
     exact_only: bool = False
     needed_for: str = ""
@@ -77,12 +82,14 @@ class Scores:
         values: output of the model's signature, float32.
         kept: the task's kept columns present in the data, by name.
         names: id to value for named columns, without ids outside the vocabulary.
+        controlled: scores of the task's controls; None if it has none for the data.
     """
 
     labels: np.ndarray
     values: np.ndarray
     kept: Mapping[str, np.ndarray] = field(default_factory=dict)
     names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
+    controlled: Controlled | None = None
 
 
 @dataclass(frozen=True)
@@ -168,6 +175,10 @@ class TaskDefinition:
         vetoes: takes metrics.json and the decision parameters, and returns the reasons why the model must not become
             champion whatever its score, each a clause such as "it is not better than the baseline".
         compared: takes scores and rival values on the same samples, and returns sections with the curves of both.
+        controls: takes the specification of the data and the evaluation parameters, and returns what to score beside
+            the model; None if the data lack what that needs.
+        remarks: takes the metrics and returns sentences that a user must see beside the primary metric, such as that
+            the model does not beat a baseline.
     """
 
     name: str
@@ -189,6 +200,8 @@ class TaskDefinition:
     defaults: Mapping[str, Any] = field(default_factory=dict)
     vetoes: Callable[[Mapping[str, Any], Any], Sequence[str]] = lambda metrics, parameters: ()
     compared: Callable[[Scores, np.ndarray], Sequence[Section]] = lambda scores, rival: ()
+    controls: Callable[[FeatureSpec, Any], Controls | None] = lambda spec, parameters: None
+    remarks: Callable[[Mapping[str, Any]], Sequence[str]] = lambda metrics: ()
 
     @property
     def streamed(self) -> tuple[Kept, ...]:

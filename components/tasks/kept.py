@@ -21,6 +21,13 @@ def lists_of(spec: FeatureSpec, column: Kept) -> str:
     return lists if lists and spec.features[lists].length else ""
 
 
+def histories_of(spec: FeatureSpec, column: Kept) -> str:
+    """The list feature that tells the samples of a column's unknown id apart; empty if there is none, or no such id."""
+    lists, feature = _feature(spec, column.told_apart_by, 0), _feature(spec, column.channel, column.place)
+    known = lists and spec.features[lists].length and spec.vocabulary_of(feature) is not None
+    return lists if known else ""
+
+
 def _feature(spec: FeatureSpec, channel: str, place: int) -> str:
     return next(iter(spec.channels.get(channel, ())[place:]), "")
 

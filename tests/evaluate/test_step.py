@@ -2,6 +2,7 @@ import json
 import math
 import re
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,9 +16,10 @@ from components.artifacts import adopt, open_artifact
 from components.checks.profile import Column, Finding, Profile, Table
 from components.errors import KfrecError
 from components.evaluate.step import run
+from components.feature_spec import load_feature_spec
 from components.steps.catalog import STEPS
 from components.steps.command import command
-from tests.fakes.small_shop import make_data, make_model
+from tests.fakes.small_shop import make_data, make_model, quality
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +52,40 @@ def test_metrics_are_those_of_the_predictions(evaluation: Path) -> None:
 def test_the_confidence_interval_surrounds_the_auc(evaluation: Path) -> None:
     metrics = json.loads((evaluation / "metrics.json").read_text())
     assert metrics["test_auc_low"] < metrics["test_auc"] < metrics["test_auc_high"]
+
+
+def test_what_the_score_rests_on_is_measured_on_the_same_samples(evaluation: Path) -> None:
+    metrics = json.loads((evaluation / "metrics.json").read_text())
+    assert metrics["test_controls_rows"] == 600
+    assert metrics["test_controls_auc"] == metrics["test_auc"]
+    assert metrics["test_auc_above_unknown_user"] == metrics["test_auc_above_empty_history"] == 0  # it reads the item
+    difference = metrics["test_auc"] - metrics["test_baseline_auc"]
+    assert metrics["test_auc_above_baseline"] == pytest.approx(difference)
+    assert metrics["test_auc_above_baseline_low"] < difference < metrics["test_auc_above_baseline_high"]
+
+
+def test_a_model_that_does_not_beat_the_baseline_is_named_in_the_summary(
+    shop: tuple[Path, Path], store: str, tmp_path: Path
+) -> None:
+    model = make_model(tmp_path / "model", shop[0], belief=lambda name: 1 - quality(name))
+    parameters = STEPS["evaluate"].of(experiment="below", run_id="below")
+    counts = run(parameters, tfrecord=shop[0], model=model, evaluation=tmp_path / "evaluation")
+    assert "; the model does not beat the built-in baseline: test AUC 0." in counts["summary"]
+
+
+def test_the_best_possible_value_is_shown_where_the_data_know_it(
+    shop: tuple[Path, Path], store: str, tmp_path: Path
+) -> None:
+    data = shutil.copytree(shop[0], tmp_path / "tfrecord")
+    spec = load_feature_spec(data)
+    known = replace(spec, metadata={**spec.metadata, "encoding": {"best": {"auc": 0.8125, "other": 1}}})
+    (data / "feature_spec.yaml").write_text(known.to_yaml())
+    adopt(data)
+    parameters = STEPS["evaluate"].of(experiment="best", run_id="best")
+    run(parameters, tfrecord=data, model=shop[1], evaluation=tmp_path / "evaluation")
+    metrics = json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
+    assert {name: value for name, value in metrics.items() if "best" in name} == {"test_best_auc": 0.8125}
+    assert "the best possible" in (tmp_path / "evaluation" / "report.html").read_text()
 
 
 def test_the_buckets_of_history_length_hold_every_sample(evaluation: Path) -> None:
@@ -140,8 +176,10 @@ def test_the_report_shows_the_headline_the_charts_and_where_it_came_from(
 ) -> None:
     metrics = json.loads((evaluation / "metrics.json").read_text())
     assert f"Test AUC {metrics['test_auc']:.4f}" in report
-    titles = re.findall(r"<figure><h3>([A-Za-z ]+)", report)
+    titles = re.findall(r"<figure[^>]*><h3>([A-Za-z ]+)", report)
     assert titles == [
+        "AUC of the model and of its controls",
+        "What they mean",
         "AUC by epoch",
         "Loss by epoch",
         "ROC curve",

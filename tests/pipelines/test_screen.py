@@ -17,6 +17,7 @@ def test_the_steps_add_up_to_the_total() -> None:
     summary: dict[str, Any] = {
         "steps": steps,
         "metrics": {"test_auc": 0.8, "train_auc": 0.9, "test_logloss": 0.5, "train_samples_per_second": 1.0},
+        "remarks": ["the model does not beat the baseline"],
         "registered": {"model": "m", "version": 1, "alias": "champion", "reason": "better"},
         "artifacts": {"report": "report.html"},
         "look": "kfrec ui",

@@ -54,7 +54,9 @@ def served(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Served:
         read = dict(tfrecord=folder / "tfrecord", model=folder / "model")
         evaluate(STEPS["evaluate"].of(experiment="served"), **read, evaluation=folder / "evaluation")
         register(
-            STEPS["register"].of(registered_model=REGISTERED, experiment="served", auc_floor=0.01),
+            STEPS["register"].of(
+                registered_model=REGISTERED, experiment="served", auc_floor=0.01, require_baseline=False
+            ),
             **read, evaluation=folder / "evaluation", registration=folder / "registration",
         )  # fmt: skip
     return Served(folder)

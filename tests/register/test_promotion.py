@@ -54,7 +54,13 @@ def arguments_of(shop: Path, registered: str, model: str, output: Path, *more: s
     return [
         *(f"--tfrecord={shop / 'tfrecord'}", f"--model={shop / model}", f"--evaluation={shop / model}-evaluation"),
         *(f"--registration={output / model}", f"--registered_model={registered}", "--experiment=shop"),
-        *(f"--run_id={registered}-{model}", "--auc_floor=0.4", "--bootstrap_samples=100", *more),
+        *(
+            f"--run_id={registered}-{model}",
+            "--auc_floor=0.4",
+            "--require_baseline=false",
+            "--bootstrap_samples=100",
+            *more,
+        ),
     ]
 
 

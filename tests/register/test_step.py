@@ -46,9 +46,15 @@ class Shop:
     def evaluation(self, name: str) -> Path:
         return self.folder / f"{name}-evaluation"
 
-    def register(self, registered: str, name: str, run_id: str = "", **changed: Any) -> dict[str, Any]:
+    def register(
+        self, registered: str, name: str, run_id: str = "", require_baseline: bool = False, **changed: Any
+    ) -> dict[str, Any]:
         parameters = STEPS["register"].of(
-            registered_model=registered, experiment="shop", run_id=run_id or f"{registered}-{name}", **changed
+            registered_model=registered,
+            experiment="shop",
+            run_id=run_id or f"{registered}-{name}",
+            require_baseline=require_baseline,
+            **changed,
         )
         out = self.folder / f"{registered}-registration"
         folders = dict(tfrecord=self.data, model=self.folder / name, evaluation=self.evaluation(name))
@@ -105,6 +111,14 @@ def test_a_first_bad_model_does_not(shop: Shop, store: str) -> None:
     assert result["alias"] == "challenger"
     assert alias(store, "first_bad", "champion") is None
     assert alias(store, "first_bad", "challenger") == 1
+
+
+def test_a_model_that_does_not_beat_the_baseline_is_not_promoted_and_the_reason_says_so(shop: Shop, store: str) -> None:
+    """The counts of the baseline tell more of every item than this model, which knows every second one."""
+    result = shop.register("required", "fair", require_baseline=True)
+    assert (result["alias"], alias(store, "required", "champion")) == ("challenger", None)
+    assert "There is no champion, but the model does not beat the built-in baseline: test AUC 0." in result["reason"]
+    assert shop.register("not_required", "fair")["alias"] == "champion"
 
 
 def test_a_model_that_was_damaged_after_its_evaluation_is_not_registered(

@@ -66,6 +66,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         job.profiler.judge()
 
         from components.datasets.amazon_reviews.pipeline import encode_histories, select_histories, write_splits
+        from components.datasets.amazon_reviews.synthetic.best import best_auc
         from components.workflows.workers import dask_workers
 
         with dask_workers(parameters.workers, scheduler, len(partitions)) as workers:
@@ -74,13 +75,16 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             samples = write_splits(workers, encoded, parameters, job.output, reviews_files[0])
 
         cardinalities = [{"name": name, "value": value} for name, value in encoded.cardinalities.items()]
-        noted = {
+        noted: dict[str, Any] = {
             "dataset": "amazon_reviews",
             "vocabulary": encoded.vocabulary,
             "out_of_vocabulary_rate": encoded.out_of_vocabulary_rate,
             "raw_rows": job.raw.rows.get("reviews", runs.rows),
             "sampling": encoded.sampling,
         }
+        best = None if job.generation is None else best_auc(job.generation, parameters)
+        if best is not None:
+            noted["best"] = {"auc": best}
         metadata = {"cardinalities": cardinalities, "encoding": noted}
         (job.folder / "metadata.json").write_text(json.dumps(metadata, indent=2) + "\n")
         return {

@@ -27,6 +27,8 @@ _COLUMNS = (
     *(Profiled(name, NUMBER, absent=0.0) for name in NUMERICAL),
     *(Profiled(name, CATEGORY) for name in CATEGORICAL),
 )
+# Generated impressions that the best possible AUC is averaged over: to 0.001, in a second.
+_AVERAGED_OVER = 200_000
 # Columns with most values in the public logs first.
 _KEY = tuple(dict.fromkeys(("cat_3", "cat_12", "cat_21", "cat_16", *LINE.names)))
 
@@ -59,6 +61,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     job.profiler.judge()
 
     from components.datasets.criteo.pipeline import settle_vocabulary, write_split
+    from components.datasets.criteo.synthetic import best_auc
     from components.workflows.workers import dask_workers
 
     splits = {split: [span for span in spans if span.rows] for split, spans in _splits(files, days, parameters).items()}
@@ -69,12 +72,15 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         settled = settle_vocabulary(workers, splits["train"], given, parameters, lookups, job.output, scratch)
         counts = {split: write_split(workers, spans, lookups, job.output / split) for split, spans in splits.items()}
 
-    encoding = {
+    encoding: dict[str, Any] = {
         "dataset": "criteo",
         "vocabulary": settled.vocabulary,
         "out_of_vocabulary_rate": settled.out_of_vocabulary_rate,
         "raw_rows": job.raw.rows.get("impressions", read),
     }
+    if job.generation is not None:
+        # Samples of the test day are distributed as all impressions are.
+        encoding["best"] = {"auc": best_auc(job.generation, _AVERAGED_OVER)}
     (job.folder / FILENAME).write_text(specification(settled.sizes, encoding).to_yaml())
     return {**counts, "impressions": read, "malformed_lines": reader.malformed_lines}
 

@@ -56,7 +56,7 @@ TASK = TaskDefinition(
     evaluation=ClickEvaluation,
     decision=ClickDecision,
     kept=(
-        Kept(USER, Channel.USER),
+        Kept(USER, Channel.USER, told_apart_by=Channel.POSITIVE),
         Kept(HISTORY, Channel.POSITIVE, counted=True),
         Kept(POPULARITY, Channel.TARGET, occurring_in=Channel.POSITIVE, exact_only=True),
         # An item's first feature is its id, the second its category.
@@ -72,4 +72,7 @@ TASK = TaskDefinition(
     difference=_difference,
     compared=_compared,
     floor=lambda parameters: parameters.auc_floor,
+    controls=Lazy("components.tasks.click.controls:controls"),
+    remarks=Lazy("components.tasks.click.controls:remarks"),
+    vetoes=Lazy("components.tasks.click.controls:vetoes"),
 )

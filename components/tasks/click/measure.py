@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from components.metrics import grouped_auc
 from components.tasks.binary.measure import finite, measure_binary
+from components.tasks.click.controls import measure_controls
 from components.tasks.click.groups import group_series, measure_groups
 from components.tasks.definition import Measured, Scores
 
@@ -26,5 +27,7 @@ def measure(scores: Scores, bins: int) -> Measured:
             "test_grouped_auc_users": grouped.groups,
             "test_grouped_auc_users_left_out": grouped.left_out,
         }
+    if scores.controlled is not None:
+        metrics |= measure_controls(scores.controlled)
     groups = measure_groups(scores)
     return Measured(finite(metrics | groups), measured.curves, group_series(groups))

@@ -16,6 +16,7 @@ from components.tasks.binary.figures import (
     roc_figure,
     sample_counts,
 )
+from components.tasks.click.rests import rests_section
 from components.tasks.definition import Measured
 
 
@@ -39,6 +40,7 @@ def story(measured: Measured) -> Story:
         _cards(metrics),
         [ranking, _groups(metrics), probabilities_section(curves, metrics)],
         sample_counts(metrics),
+        [rests_section(metrics)],
     )
 
 

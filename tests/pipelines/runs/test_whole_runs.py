@@ -28,7 +28,7 @@ pytestmark = pytest.mark.slow
 _GIVEN = {
     "synthetic_users": 60, "synthetic_items": 100, "embedding_dim": 4, "epochs": 3, "global_batch_size": 32,
     "checkpoint_steps": 2, "train_seed": 1, "auc_floor": 0.3, "bootstrap_samples": 100, "preprocess_workers": 1,
-    "tfrecord_workers": 1,
+    "tfrecord_workers": 1, "require_baseline": False,
 }  # fmt: skip
 
 

@@ -13,8 +13,10 @@ from components.datasets.criteo.parameters import Generation
 from components.datasets.criteo.synthetic import best_auc, write_synthetic
 from components.datasets.criteo.synthetic.impressions import draw, power_law, truth_of, values_of
 from components.datasets.criteo.synthetic.truth import expected_auc
+from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
 from components.steps.catalog import STEPS
+from components.steps.command import command
 from tests.preprocess.criteo.raw import preprocess
 from tests.preprocess.raw import samples
 
@@ -91,3 +93,14 @@ def test_power_law_labels_are_fair_coins() -> None:
     coins = replace(PARAMETERS, synthetic_labels="power_law")
     assert drawn(coins).labels.mean() == pytest.approx(0.5, abs=0.01)
     assert best_auc(coins, 100_000) == 0.5
+
+
+def test_the_samples_of_generated_files_know_the_best_auc_and_those_of_other_files_do_not(tmp_path: Path) -> None:
+    given = f"--raw={tmp_path / 'raw'}", "--dataset=criteo", "--synthetic_impressions=1000", "--synthetic_days=3"
+    assert command("download", given) == 0
+    preprocess(tmp_path / "raw", tmp_path / "generated")
+    best = load_feature_spec(tmp_path / "generated").best_metrics
+    assert best == {"auc": pytest.approx(best_auc(PARAMETERS), abs=0.002)}
+    adopt(tmp_path / "raw")
+    preprocess(tmp_path / "raw", tmp_path / "fetched")
+    assert load_feature_spec(tmp_path / "fetched").best_metrics == {}

@@ -1,0 +1,146 @@
+"""Scores of a task's controls: of the model with changed input, and of baselines without the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from components.artifacts import open_input
+from components.feature_spec import Channel, FeatureSpec
+from components.progress import progress
+from components.scoring.columns import KeptColumns
+from components.scoring.model import ExportedModel, NotFinite
+from components.scoring.split import translated
+from components.tasks import Baselines, Controlled, Controls, Kept, Samples, Scores
+
+_FITTED_AT_ONCE = 16_384  # samples
+
+
+def score_controls(
+    controls: Controls,
+    spec: FeatureSpec,
+    model: ExportedModel,
+    scores: Scores,
+    *,
+    keep: Sequence[Kept],
+    tfrecord: Path,
+    batch_size: int,
+    lookups: Mapping[str, np.ndarray],
+) -> Controlled:
+    """Scores a sample of the test split: all of it if it is small enough, or else random blocks of its records.
+
+    Args:
+        controls: of the task.
+        spec: the data.
+        model: the model.
+        scores: of the whole test split.
+        keep: the task's kept columns.
+        tfrecord: the records, possibly a reference; the files with the training samples are fetched.
+        batch_size: samples scored at a time.
+        lookups: as in :func:`components.scoring.split.score_split`.
+
+    Raises:
+        KfrecError: a record is corrupt, or training records are missing.
+    """
+    from components.records import Records  # with Numba, as in score_split
+
+    columns = KeptColumns(spec, keep)
+    baselines = controls.baselines
+    probed = [name for probe in controls.probes for name in probe.reads]
+    held = baselines.features if baselines else ()
+    label = spec.channel(Channel.LABEL)[0].name
+    records = Records(spec, "test", list(dict.fromkeys((label, *columns.features, *model.inputs, *probed, *held))))
+    whole = records.rows <= controls.samples
+    # Blocks keep the samples of a user together if the split does, and are read alone.
+    samples = next(records.batches(min(records.rows, controls.samples), seed=None if whole else 0))
+    columns.add(samples)
+    passes = [probe for probe in controls.probes if not set(model.inputs).isdisjoint(probe.changes)]
+    lengths = columns.newest_count()
+    order = None if lengths is None else np.argsort(-lengths, kind="stable")
+    with progress("scoring controls", len(samples[label]) * (len(passes) + (not whole)), "samples") as bar:
+
+        def scored(changed: Samples) -> np.ndarray:
+            given = {name: changed.get(name, samples[name]) for name in model.inputs}
+            return _scores(model, given, order, batch_size, lookups, bar.advance)
+
+        sample = scores
+        if not whole:
+            kept = columns.arrays()
+            labels = samples[label] if spec.features[label].is_float else samples[label].astype(np.int8)
+            sample = Scores(labels, scored({}), kept, columns.names(kept))
+        others: dict[str, np.ndarray | None] = {}
+        for probe in controls.probes:
+            others[probe.name] = _or_none(scored, probe.change(samples)) if probe in passes else sample.values
+    trained = fit_baselines(baselines, spec, tfrecord, controls.training_samples) if baselines else 0
+    return Controlled(sample, others | (baselines.scores(samples) if baselines else {}), trained)
+
+
+def fit_baselines(baselines: Baselines, spec: FeatureSpec, tfrecord: Path, samples: int) -> int:
+    """Fits on the first samples of the training split, whose order is random; reads nothing else.
+
+    Args:
+        baselines: to fit.
+        spec: the data.
+        tfrecord: the records, possibly a reference.
+        samples: at most so many are read; in two halves.
+
+    Returns:
+        The number of samples read.
+    """
+    from components.records import Records
+    from components.records.files import rows_per_file
+
+    counts = rows_per_file(spec, "train")
+    files = len(spec.sources["train"].files)
+    if counts is not None:
+        files = min(int(np.searchsorted(np.cumsum(counts), min(samples, sum(counts)))) + 1, files)
+    spec = replace(spec, folder=_staged(tfrecord, spec.sources["train"].files[:files]))
+    features = list(baselines.features)
+    whole = Records(spec, "train", features, files=range(files)).rows
+    read = min(samples, whole)
+
+    def half(begin: float, end: float) -> Iterator[Samples]:
+        part = Records(spec, "train", features, files=range(files), part=(begin * read / whole, end * read / whole))
+        return part.batches(_FITTED_AT_ONCE) if part.rows else iter(())
+
+    if read:
+        baselines.fit(half(0.0, 0.5), half(0.5, 1.0))
+    return read
+
+
+def _staged(tfrecord: Path, files: Sequence[str]) -> Path:
+    """The folder with these record files and their indices."""
+    from components.records.framing import index_path
+
+    reads = [name for file in files for name in (file, str(index_path(Path(file))))]
+    return open_input(tfrecord, steps=("tfrecord",), reads=reads).path
+
+
+def _scores(
+    model: ExportedModel,
+    given: Samples,
+    order: np.ndarray | None,
+    batch_size: int,
+    lookups: Mapping[str, np.ndarray],
+    advance: Callable[[int], None],
+) -> np.ndarray:
+    """The model's scores, float32 ``[n]``; scored in an order of falling lengths, as in score_split."""
+    rows = len(given[model.inputs[0]])
+    found = np.empty(rows, np.float32)
+    for first in range(0, rows, batch_size):
+        part: slice | np.ndarray = slice(first, first + batch_size)
+        part = part if order is None else order[part]
+        found[part] = model.begin(translated({name: values[part] for name, values in given.items()}, lookups))()
+        advance(min(batch_size, rows - first))
+    return found
+
+
+def _or_none(scored: Callable[[Samples], np.ndarray], changed: Samples) -> np.ndarray | None:
+    """None if the model returns no numbers for input that it was not made for."""
+    try:
+        return scored(changed)
+    except NotFinite:
+        return None

@@ -1,0 +1,113 @@
+"""What the task click is compared with: popularity, recency, and a logistic regression on such numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import chain
+
+import numpy as np
+
+from components.feature_spec import Channel, FeatureSpec
+from components.feature_spec.values import read_counts, read_values
+from components.metrics import roc_auc
+from components.tasks.binary.logistic import LogisticRegression, fit_logistic
+from components.tasks.click.history import SPANS, Place, lengths, places_of, recency_counts
+from components.tasks.controls import Samples
+
+POPULARITY, RECENCY, BASELINE = "popularity", "recency", "baseline"
+
+
+class HistoryBaselines:
+    """The baselines of data with histories.
+
+    - popularity: how often the candidate occurs, by the column ``count`` of its vocabulary, or else in the clicked
+      samples of the first part of the training split;
+    - recency: the recency-weighted count of the candidate's category in the history (of the candidate itself, if items
+      have no category), for the span that ranks the training samples best;
+    - baseline: a logistic regression on the logarithms (ln(1 + x)) of all these counts, for every property and span,
+      and of popularity and history length, and on whether the history has the candidate.
+
+    Args:
+        spec: the data.
+        places: of :func:`places_of`, at least one.
+    """
+
+    def __init__(self, spec: FeatureSpec, places: Sequence[Place]) -> None:
+        self._spec, self._places = spec, tuple(places)
+        self._label = spec.channel(Channel.LABEL)[0].name
+        self._popularity = np.zeros(0)
+        self._regression: LogisticRegression | None = None
+        self._span = 0
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        names = (name for place in self._places for name in (place.target, place.history))
+        return tuple(dict.fromkeys((self._label, *names)))
+
+    def fit(self, first: Iterable[Samples], second: Iterable[Samples]) -> None:
+        known = _known_counts(self._spec, self._places[0])
+        if known is None:
+            self._popularity = self._counted(first)
+        else:
+            self._popularity, second = known, chain(first, second)
+        parts = [(self._columns(samples), samples[self._label] > 0) for samples in second]
+        columns = np.concatenate([np.zeros((0, self._width)), *(part for part, _ in parts)])
+        labels = np.concatenate([np.zeros(0, bool), *(part for _, part in parts)])
+        if labels.any() and not labels.all():
+            self._span = int(np.argmax([roc_auc(labels, columns[:, span]) for span in range(len(SPANS))]))
+            self._regression = fit_logistic(columns, labels)
+
+    def scores(self, samples: Samples) -> dict[str, np.ndarray]:
+        if self._regression is None:
+            return {}
+        columns = self._columns(samples)
+        return {
+            POPULARITY: self._popularity[samples[self._places[0].target]],
+            RECENCY: columns[:, self._span],
+            BASELINE: self._regression.logits(columns),
+        }
+
+    @property
+    def _width(self) -> int:
+        return len(self._places) * len(SPANS) + 3
+
+    def _columns(self, samples: Samples) -> np.ndarray:
+        """float64 ``[n, width]``: the counts of the category first, see RECENCY."""
+        item = self._places[0]
+        ordered = sorted(self._places, key=lambda place: place is item)
+        counts = [recency_counts(samples, place) for place in ordered]
+        own = counts[-1]
+        rest = [
+            np.log1p(self._popularity[samples[item.target]]),
+            np.log1p(lengths(samples, item)),
+            own[:, -1] > 0,
+        ]
+        return np.column_stack([*(np.log1p(each) for each in counts), *rest]).astype(np.float64)
+
+    def _counted(self, batches: Iterable[Samples]) -> np.ndarray:
+        item = self._places[0].target
+        counts = np.zeros((self._spec.features[item].cardinality or 0) + 1)
+        for samples in batches:
+            counts += np.bincount(samples[item][samples[self._label] > 0], minlength=len(counts))
+        return counts
+
+
+def history_baselines(spec: FeatureSpec) -> HistoryBaselines | None:
+    """The baselines; None for data without a history, a label, or one of the splits."""
+    places = places_of(spec)
+    if not places or not {"train", "test"} <= set(spec.sources) or not spec.channels.get(Channel.LABEL):
+        return None
+    baselines = HistoryBaselines(spec, places)
+    held = all(set(baselines.features) <= set(spec.sources[split].features) for split in ("train", "test"))
+    return baselines if held else None
+
+
+def _known_counts(spec: FeatureSpec, item: Place) -> np.ndarray | None:
+    """The count of each id by the item's vocabulary, float64 ``[cardinality + 1]``; None if it has no counts."""
+    vocabulary = spec.vocabulary_of(item.target)
+    counts = read_counts(spec, vocabulary) if vocabulary else None
+    if vocabulary is None or counts is None:
+        return None
+    found = np.zeros((spec.features[item.target].cardinality or 0) + 1)
+    found[read_values(spec, vocabulary)[0]] = counts
+    return found

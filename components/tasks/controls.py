@@ -1,0 +1,81 @@
+"""Controls: what a task has scored beside the model, to tell what the model's score rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from components.tasks.definition import Scores
+
+# Feature name to array, as in components.records: [n], or [n, length] for lists.
+Samples = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A change of the model's input; a score that stays the same does not rest on what was changed.
+
+    Attributes:
+        name: in metrics, such as "empty_history".
+        reads: features that ``change`` takes; those that it returns are among them.
+        changes: features that ``change`` returns; a model that reads none of them is not scored again.
+        change: takes samples of the test split, and returns the changed features.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    changes: tuple[str, ...]
+    change: Callable[[Samples], Samples]
+
+
+class Baselines(Protocol):
+    """Scores without the model, fitted on a sample of the training split."""
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """The features that ``fit`` and ``scores`` read."""
+
+    def fit(self, first: Iterable[Samples], second: Iterable[Samples]) -> None:
+        """Fits on two parts of the training split.
+
+        What is counted in the labels of one part must be fitted on the other: a sample's own label is in its count.
+        """
+
+    def scores(self, samples: Samples) -> dict[str, np.ndarray]:
+        """Baseline name, as in metrics, to scores, float ``[n]``; empty if there was nothing to fit on."""
+
+
+@dataclass(frozen=True)
+class Controls:
+    """What to score beside the model.
+
+    Attributes:
+        probes: changes of the model's input.
+        baselines: None if the data lack what they read.
+        samples: largest number of test samples to score, a random part of the split.
+        training_samples: largest number of training samples to fit the baselines on, from the split's beginning.
+    """
+
+    probes: tuple[Probe, ...]
+    baselines: Baselines | None
+    samples: int
+    training_samples: int
+
+
+@dataclass(frozen=True)
+class Controlled:
+    """The scores of :class:`Controls`.
+
+    Attributes:
+        model: the model's scores of the same samples, unchanged.
+        others: probe or baseline to scores, float ``[n]``; None where the model returned none.
+        training_samples: samples that the baselines were fitted on; 0 without baselines.
+    """
+
+    model: Scores
+    others: Mapping[str, np.ndarray | None]
+    training_samples: int

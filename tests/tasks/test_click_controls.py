@@ -1,0 +1,176 @@
+"""What the score of a click model rests on: the numbers, the sentences, and the veto."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from components.feature_spec import Channel, Feature, FeatureSpec
+from components.metrics import auc_interval, roc_auc
+from components.tasks import Controlled, Scores
+from components.tasks.binary.logistic import fit_logistic
+from components.tasks.click import TASK
+from components.tasks.click.controls import controls, measure_controls
+from components.tasks.click.history import SPANS, places_of, recency_counts
+from components.tasks.click.measure import measure
+from components.tasks.click.parameters import ClickDecision, ClickEvaluation
+from components.tasks.click.probes import other_history
+from components.tasks.unknown import oldest_two, told_apart
+from tests.fakes.small_histories import UNKNOWN, specification
+
+
+def test_the_counts_of_three_samples_are_those_by_hand() -> None:
+    item, category = places_of(specification())
+    samples = {
+        "cat_trgt": np.array([5, 6, UNKNOWN]),
+        "cat_pos": np.array([[0, 5, 6, 5], [5, 5, 6, 5], [0, 0, UNKNOWN, UNKNOWN]]),
+        "item_trgt": np.array([0, 9, UNKNOWN]),
+        "item_pos": np.array([[0, 7, 8, 9], [9, 9, 9, 9], [0, 0, UNKNOWN, UNKNOWN]]),
+    }
+    assert list(SPANS) == [1, 3, 10, 30, float("inf")]
+    third, tenth, thirtieth = 2 / 3, 9 / 10, 29 / 30
+    # The first sample's category is the newest item's and the third newest one's; categories have no unknown id here.
+    expected = [
+        [1, 1 + third**2, 1 + tenth**2, 1 + thirtieth**2, 2],
+        [0, third, tenth, thirtieth, 1],
+        [1, 1 + third, 1 + tenth, 1 + thirtieth, 2],
+    ]
+    np.testing.assert_allclose(recency_counts(samples, category), expected, rtol=1e-6)
+    # Padding is no item, and two unknown items need not be the same one.
+    every = [sum(factor**ago for ago in range(4)) for factor in (third, tenth, thirtieth)]
+    np.testing.assert_allclose(recency_counts(samples, item), [[0.0] * 5, [1.0, *every, 4.0], [0.0] * 5], rtol=1e-6)
+
+
+def test_histories_are_exchanged_between_users_as_a_whole() -> None:
+    random = np.random.default_rng(0)
+    users = random.permutation(np.repeat(np.arange(20), 3))
+    items = users[:, None] * 10 + np.arange(4)
+    changed = other_history({"user": users, "a": items, "b": -items}, ("a", "b"), "user")
+    given = changed["a"][:, 0] // 10
+    assert (given != users).all()
+    np.testing.assert_array_equal(changed["a"], given[:, None] * 10 + np.arange(4))
+    np.testing.assert_array_equal(changed["b"], -changed["a"])
+    # Each user's samples get the history of one other user, and each history goes to one user.
+    assert len({*zip(users.tolist(), given.tolist(), strict=True)}) == len(set(given.tolist())) == 20
+
+
+def test_the_regression_is_the_one_of_scikit_learn() -> None:
+    random = np.random.default_rng(0)
+    columns = random.normal(size=(2000, 4)) * [1, 10, 0.1, 1] + [0, 5, 0, 1]
+    labels = random.random(2000) < 1 / (1 + np.exp(-(columns @ [1.0, 0.1, -5, 0.3] - 1)))
+    columns = np.column_stack([columns, np.full(2000, 7.0)])  # a constant says nothing
+    found = fit_logistic(columns, labels)
+    scaled = (columns[:, :4] - columns[:, :4].mean(0)) / columns[:, :4].std(0)
+    reference = LogisticRegression(C=1.0, tol=1e-10, max_iter=1000).fit(scaled, labels)
+    np.testing.assert_allclose(found.weights[:4], reference.coef_[0], rtol=1e-4)
+    assert found.intercept == pytest.approx(reference.intercept_[0], rel=1e-4)
+    assert found.weights[4] == 0
+
+
+def test_the_regression_of_separable_classes_is_finite() -> None:
+    columns = np.linspace(-1, 1, 1000)[:, None]
+    found = fit_logistic(columns, columns[:, 0] > 0)
+    assert np.isfinite(found.weights).all()
+    assert roc_auc(columns[:, 0] > 0, found.logits(columns)) == 1
+
+
+def drawn(better: float, rows: int = 2000) -> Controlled:
+    """A model whose log-odds are as good as the baseline's plus ``better``."""
+    random = np.random.default_rng(1)
+    labels = (random.random(rows) < 0.5).astype(np.int8)
+    baseline = labels + random.normal(size=rows)
+    values = baseline + better * labels
+    model = Scores(labels, (1 / (1 + np.exp(-values))).astype(np.float32), {"user": np.arange(rows) // 2})
+    return Controlled(model, {"baseline": baseline, "empty_history": None}, 100)
+
+
+def test_the_difference_to_the_baseline_is_paired_and_over_users() -> None:
+    controlled = drawn(0.5)
+    metrics, model = measure_controls(controlled), controlled.model
+    baseline, users = controlled.others["baseline"], model.kept["user"]
+    expected = auc_interval(model.labels, model.values, baseline, samples=500, clusters=users)
+    names = [f"test_auc_above_baseline{part}" for part in ("", "_low", "_high")]
+    assert [metrics[name] for name in names] == [expected.estimate, expected.low, expected.high]
+    assert metrics["test_baseline_auc_low"] < metrics["test_baseline_auc"] < metrics["test_baseline_auc_high"]
+    assert metrics["test_controls_auc"] - metrics["test_baseline_auc"] == pytest.approx(expected.estimate)
+    assert metrics["test_empty_history_auc"] is None and metrics["test_auc_above_empty_history_low"] is None
+
+
+def test_samples_of_one_class_have_no_controls() -> None:
+    controlled = drawn(0.5)
+    clicked = replace(controlled, model=replace(controlled.model, labels=np.ones_like(controlled.model.labels)))
+    assert measure_controls(clicked) == {}
+
+
+@pytest.mark.parametrize(("better", "vetoed"), [(0.5, False), (0.0, True), (-0.5, True)])
+def test_a_model_that_does_not_beat_the_baseline_is_vetoed_unless_the_parameter_is_off(
+    better: float, vetoed: bool
+) -> None:
+    metrics = measure_controls(drawn(better))
+    reasons = TASK.vetoes(metrics, ClickDecision())
+    assert bool(reasons) == vetoed
+    assert list(TASK.vetoes(metrics, ClickDecision(require_baseline=False))) == []
+    assert list(TASK.remarks(metrics)) == list(reasons)
+    if reasons:
+        assert f"{metrics['test_auc_above_baseline']:+.4f}" in reasons[0]
+
+
+def test_without_a_baseline_nothing_is_required() -> None:
+    assert list(TASK.vetoes({"test_auc": 0.7}, ClickDecision())) == []
+    assert list(TASK.vetoes(measure_controls(replace(drawn(0), others={})), ClickDecision())) == []
+
+
+def whole(controlled: Controlled, **more: Any) -> str:
+    """The section of the report, as text."""
+    measured = measure(replace(controlled.model, controlled=controlled), 10)
+    (section,) = TASK.story(replace(measured, metrics={**measured.metrics, **more})).first
+    return section.text + "".join(figure.chart for figure in section.figures)
+
+
+def test_the_report_shows_the_controls_with_a_sentence_each() -> None:
+    assert "it has learned more than these counts" in whole(drawn(0.5))
+    assert "The difference to the model may be chance" in whole(drawn(0.0))
+    assert "the counts do better" in whole(drawn(-0.5))
+    assert "on all 2,000 test samples" in whole(drawn(0.5))
+    assert "empty history" not in whole(drawn(0.5))  # it has no score
+
+
+def test_the_best_possible_auc_is_shown_where_it_is_known() -> None:
+    assert "the best possible" in whole(drawn(0.5), test_best_auc=0.9)
+    assert "the best possible" not in whole(drawn(0.5))
+
+
+def test_data_without_histories_have_no_controls_and_the_report_no_section() -> None:
+    features = {"label": Feature("label", "int64"), "a": Feature("a", "int64", 9), "uid": Feature("uid", "int64", 9)}
+    channels = {Channel.LABEL: ("label",), Channel.CATEGORICAL: ("a",), Channel.USER: ("uid",)}
+    given = specification()
+    spec = FeatureSpec(features, given.sources, channels)
+    assert controls(spec, ClickEvaluation()) is None
+    model = drawn(0.5).model
+    (section,) = TASK.story(measure(model, 10)).first
+    assert not section.figures
+
+
+def test_zero_samples_leave_the_section_out() -> None:
+    assert controls(specification(), ClickEvaluation(control_samples=0)) is None
+    without = controls(specification(), ClickEvaluation(baseline_samples=0))
+    assert without is not None and without.baselines is None and len(without.probes) == 3
+
+
+def test_unknown_users_are_told_apart_by_the_beginning_of_their_histories() -> None:
+    histories = np.array(
+        [[0, 0, 7, 8], [0, 7, 8, 9], [7, 8, 9, 5], [0, 7, 9, 8], [0, 0, 0, 0], [0, 0, 0, 0], [0, 7, 8, 9]]
+    )
+    ids = told_apart(np.array([2, 2, 2, 2, 2, 2, 9]), 2, oldest_two(histories))
+    assert ids[0] == ids[1] == ids[2]
+    assert len(set(ids.tolist())) == 5  # an empty history tells nothing
+    assert ids[6] == 9 and ids[:6].min() > 9
+
+
+def test_a_history_of_one_item_and_a_full_one_have_keys_of_their_own() -> None:
+    keys = oldest_two(np.array([[0, 0, 5], [5, 6, 7], [0, 5, 6], [0, 0, 0]]))
+    assert keys[1] == keys[2] != keys[0] and keys[3] == 0
