@@ -10,7 +10,7 @@ from components.errors import KfrecError
 from components.feature_spec import Channel, ListLength
 from components.models.parameters import EvolutionParameters
 
-# Chosen on validation data. As published: three epochs, no dropout, neither counts nor unknown users; SIM's average also
+# Chosen on validation data. As published: three epochs, no dropout, neither counts nor unknown users. The average also
 # lowers the spread from seed to seed.
 OWN_DEFAULTS = {
     "epochs": 6,
