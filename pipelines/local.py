@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from components import registry
+from components.crash import describe_status, describe_traceback
 from components.errors import KfrecError
 from components.lifetime import as_parent
 from components.progress.events import VARIABLE as EVENTS
@@ -285,23 +286,48 @@ def _kfp_local(folder: Path, output: StepOutput) -> Iterator[None]:
     # The subprocess runner warns that an image is not named python; it never runs the image.
     warnings.filterwarnings("ignore", message="You may be attemping to run a task", category=RuntimeWarning)
     local.init(runner=local.SubprocessRunner(use_venv=False), pipeline_root=str(folder))
-    with temporary_folder() as temporary, _environment(TMPDIR=str(temporary), **{EVENTS: "1"}, **as_parent()):
+    with (
+        temporary_folder() as temporary,
+        _environment(TMPDIR=str(temporary), **{EVENTS: "1"}, **as_parent()),
+        _exit_statuses() as statuses,
+    ):
         try:
             with contextlib.redirect_stdout(cast(TextIO, output)):
                 yield
         except RuntimeError as error:
-            raise KfrecError(_failure(output)) from error
+            if not statuses:
+                raise
+            raise KfrecError(_failure(output, statuses[-1])) from error
 
 
-def _failure(output: StepOutput) -> str:
+def _failure(output: StepOutput, status: int) -> str:
+    """Why a step failed, in one line.
+
+    Args:
+        output: of the step.
+        status: its exit status.
+    """
     if output.error:
         return output.error
-    tail = output.tail()
-    if "Traceback" in tail:
-        return f"a step stopped without saying why; the end of {output.log}:\n{tail}"
     step = output.running or "a step"
-    return (
-        f"{step}: its process ended without an error message, as one does that is killed, probably because the memory "
-        "of this machine or container did not suffice; give it more memory, or lower workers or the parameters that "
-        f"size its parts; its output is in {output.log}"
-    )
+    told = describe_traceback(output.said()) or describe_status(status)
+    return f"{step}: {told}; its output is in {output.log}"
+
+
+@contextlib.contextmanager
+def _exit_statuses() -> Iterator[list[int]]:
+    """The exit statuses of the steps that kfp.local runs in the block; kfp.local itself only tells that one failed."""
+    from kfp.local import subprocess_task_handler as handler
+
+    statuses: list[int] = []
+    run_step = handler.run_local_subprocess
+
+    def noted(full_command: list[str]) -> int:
+        statuses.append(run_step(full_command=full_command))
+        return statuses[-1]
+
+    handler.run_local_subprocess = noted
+    try:
+        yield statuses
+    finally:
+        handler.run_local_subprocess = run_step
