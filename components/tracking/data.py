@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from components.artifacts import Artifact
 from components.checks import PROFILE
+from components.checks.findings import brief, exceeded
 from components.checks.profile import PASSED, Profile
 from components.secrets import without_passwords
 from components.tracking.kept import Tracked
@@ -66,8 +67,7 @@ def log_profile(run: TrackedRun, data: Artifact, profile: Profile) -> None:
         if finding.check != "rows":
             numbers[".".join(filter(None, ("data", finding.check, finding.table, finding.column)))] = finding.value
     run.log_metrics({metric_name(name): value for name, value in numbers.items()})
-    above = [" ".join((each.check, each.table, each.column)).strip() for each in profile.findings
-             if each.verdict != PASSED]  # fmt: skip
+    above = [brief(finding) for finding in exceeded(profile.findings)]
     run.set_tags({"kfrec.data_checks": f"{len(above)} above their limits: {', '.join(above)}" if above else PASSED})
     run.log_artifact(data.path / PROFILE, "data")
 

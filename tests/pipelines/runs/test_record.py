@@ -78,7 +78,7 @@ def test_a_run_is_not_taken_up_with_other_parameters(
 def test_runs_are_listed_with_their_states(record: RunRecord, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["runs", "--workdir", str(record.folder.parent)]) == 0
     head, line = capsys.readouterr().out.splitlines()
-    assert head.split() == ["run", "state", "model", "started", "duration", "metric", "verdict"]
+    assert head.split() == ["run", "state", "model", "started", "duration", "metric", "warnings", "verdict"]
     assert line.split()[:3] == ["20261124-100000-aaaa", "stopped", "din"]
 
 
