@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -13,6 +13,7 @@ from components.checks import PROFILE
 from components.checks.findings import brief, exceeded
 from components.checks.profile import PASSED, Profile
 from components.secrets import without_passwords
+from components.steps.recorded import EXTENSION
 from components.tracking.kept import Tracked
 from components.tracking.run import TrackedRun
 
@@ -36,7 +37,18 @@ def log_lineage(run: Tracked, data: Artifact) -> None:
     """Logs the origin of the records: the digests, and the parameters of every step, as ``<step>.<name>``."""
     history = {step: without_passwords(dict(given)) for step, given in data.history.items()}
     run.log_parameters({f"{step}.{n}": v for step, given in history.items() for n, v in given.items()})
+    log_extensions(run, *data.history.values())
     run.set_tags({"data.tfrecord.digest": data.digest, **{f"data.{k}.digest": v for k, v in data.inputs.items()}})
+
+
+def log_extensions(run: Tracked, *given: Mapping[str, Any]) -> None:
+    """Tags a run with the packages beside kfrec whose code it runs: ``kfrec.extension.dataset`` and the like.
+
+    Args:
+        run: an open run.
+        given: parameters of steps, as their manifests record them.
+    """
+    run.set_tags({f"kfrec.{name}": v for each in given for name, v in each.items() if name.startswith(EXTENSION)})
 
 
 def log_splits(run: Tracked, data: Artifact, splits: Sequence[str], place: str = "") -> None:
