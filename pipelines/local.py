@@ -68,27 +68,28 @@ def run(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path | 
 
 
 def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
-    """Resumes a run that failed or was stopped; finished steps with valid outputs are skipped.
+    """Resumes a run that failed or was stopped; finished steps whose outputs are still valid are skipped.
 
     Args:
         folder: of the run.
-        values: pipeline parameters by name; must equal those of the run.
+        values: pipeline parameters by name, in place of those of the run; steps that finished with others run again.
 
     Returns:
         See :func:`run`.
 
     Raises:
-        KfrecError: the run has finished or is still running, a parameter differs, or a step failed.
+        KfrecError: the run has finished or is still running, a bad parameter, or a step failed.
     """
     record = read_record(folder)
     if record.purpose:
         raise KfrecError(f"{folder}: the run belongs to another command; start that again: {record.purpose}")
     if record.state_now() == RUNNING:
         raise still_running(folder)
-    _require_same_parameters(record, values)
     # The record omits passwords; the call supplies them.
-    record.parameters = arguments_of(record.pipeline, record.parameters | dict(values), folder.parent)
-    check_environment(record.pipeline, record.parameters)
+    arguments = arguments_of(record.pipeline, record.parameters | dict(values), folder.parent)
+    check_environment(record.pipeline, arguments)
+    _tell_changes(record, arguments)
+    record.parameters = arguments
     os.environ["MLFLOW_TRACKING_URI"] = tracked_at(record)
     with underway(record) as output:
         found = record.steps.get("find", {}).get("results", {})
@@ -140,18 +141,19 @@ def _found(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mapping[s
     return training_arguments(record.pipeline, record.parameters, found)
 
 
-def _require_same_parameters(record: RunRecord, values: Mapping[str, Any]) -> None:
-    """Compares given parameters with those of a run.
-
-    Raises:
-        KfrecError: one differs.
-    """
-    for name, value in checked(values, record.pipeline).items():
-        shown = without_passwords({name: value})[name]
-        if record.parameters.get(name) != shown:
-            raise KfrecError(
-                f"parameter {name}={shown!r}: the run {record.name} has {record.parameters.get(name)!r}, and --resume "
-                "changes no parameter; leave it out, or start a new run"
+def _tell_changes(record: RunRecord, arguments: Mapping[str, Any]) -> None:
+    """Tells which parameters of a run change that no finished step has used; for the others, see finished_steps."""
+    steps = {
+        parameter.pipeline_name: name
+        for name in reversed(record.pipeline.steps)
+        for parameter in step_parameters(STEPS[name], record.pipeline)
+    }
+    shown = without_passwords(dict(arguments))
+    for name, value in shown.items():
+        if name in record.parameters and record.parameters[name] != value and steps[name] not in record.steps:
+            print(
+                f"parameter {name} changed from {record.parameters[name]!r} to {value!r}: {steps[name]} runs with it",
+                file=sys.stderr,
             )
 
 
@@ -235,7 +237,7 @@ def train(
     if last in earlier.steps:
         return
     values = dict(arguments)
-    if "train" not in earlier.steps and (left := checkpoints_of(record)):
+    if "train" not in earlier.steps and (left := checkpoints_of(record, pipeline, arguments, earlier)):
         print(f"{'train':<10} resumes from {left}", file=sys.stderr, flush=True)
         values["load_checkpoint_path"] = left
     try:

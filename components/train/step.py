@@ -68,6 +68,7 @@ def run(
         publishing(model, step="train", inputs={"tfrecord": data}, parameters=recorded(parameters)) as staging,
     ):
         kept.clear(parameters.load_checkpoint_path)  # within publishing: no other process writes this output
+        kept.note({"inputs": {"tfrecord": data.digest}, "parameters": recorded(parameters)})
         folders = str(tfrecord.absolute()), str(staging.path), str(kept.checkpoints)
         arguments = worker_arguments(parameters, *folders)
         launcher.run(parameters.workers, arguments, kept.log)
