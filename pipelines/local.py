@@ -22,7 +22,7 @@ from components.secrets import without_passwords
 from components.steps.catalog import MPIJOB, STEPS
 from components.steps.parameter import build
 from components.tracking.run import end_failed
-from pipelines.defaults import PREDICTION, RETRAINING, TRAINING, Pipeline, local_defaults
+from pipelines.defaults import PREDICTION, RETRAINING, TRAINING, Pipeline, local_defaults, whose_defaults
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier, checkpoints_of, finished_steps
 from pipelines.runs.record import RUNNING, SUMMARY, RunRecord, read_record, still_running
@@ -63,6 +63,7 @@ def run(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path | 
     check_environment(pipeline, arguments)
     _check_data(pipeline, arguments)
     record = begin(pipeline, arguments, workdir)
+    _tell_local_defaults(pipeline, arguments, values)
     with underway(record) as output:
         return _finish(record, Earlier(), output)
 
@@ -162,6 +163,18 @@ def arguments_of(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -
     local = {**local_defaults(pipeline), "cache_dir": str(workdir.absolute() / "cache")}
     known = pipeline_parameters(pipeline, local)
     return {name: parameter.plain_default for name, parameter in known.items()} | checked(values, pipeline, local)
+
+
+def _tell_local_defaults(pipeline: Pipeline, arguments: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Prints the values of a run that are neither given nor the steps' own defaults, and whose defaults they are."""
+    steps = {name: parameter.plain_default for name, parameter in pipeline_parameters(pipeline).items()}
+    told: dict[str, list[str]] = {}
+    for name, whose in whose_defaults(pipeline).items():
+        if name in arguments and name not in values and arguments[name] != steps[name]:
+            told.setdefault(whose, []).append(f"{name}={arguments[name]}")
+    if told:
+        each = "; ".join(f"{', '.join(assigned)} ({whose})" for whose, assigned in told.items())
+        print(f"defaults on this machine: {each}; kfrec parameters lists all", file=sys.stderr)
 
 
 def check_environment(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
