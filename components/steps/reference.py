@@ -29,8 +29,10 @@ def reference() -> str:
         sections.append(_section(step.name, text, parameters_of(step.own), LOCAL_DEFAULTS))
     for name in registry.names(registry.MODELS):
         model = registry.model(name)
-        text = f"`model_type={name}` adds to the train step and the worker: {model.summary} Parameters of the steps, at "
-        text += "the end, have other defaults, the model's or its task's."
+        text = (
+            f"`model_type={name}` adds to the train step and the worker: {model.summary} Steps' parameters, at the "
+            "end, have other defaults, of the model or its task."
+        )
         brought = brought_defaults({"model_type": name})
         own = [*parameters_of(model.parameters), *_of_steps({**brought, **model.local_defaults}, brought)]
         sections.append(_section(f"model {name}", text, own, {**LOCAL_DEFAULTS, **model.local_defaults}))
