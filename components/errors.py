@@ -1,7 +1,8 @@
 """The one exception whose message a user reads.
 
 A :class:`KfrecError` reports invalid input or a broken environment in one line: the file or parameter, the value, and
-the remedy. Any other exception that leaves a step is a defect of kfrec and keeps its traceback.
+the remedy. Any other exception that leaves a step is a defect of kfrec or of an extension: the step writes its
+traceback, and then one line with its type, message and place (:mod:`components.crash`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Unreachable(KfrecError):
 
 
 class WorkerCrashed(Exception):
-    """A child process of a step ended without an explanation; the message holds its last lines."""
+    """A child process of a step ended by an uncaught exception or a signal; the message tells it in one line."""
 
 
 def explain_os_error(error: OSError, path: object = None) -> KfrecError | None:

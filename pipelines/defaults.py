@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from components import registry
-from components.steps.catalog import STEPS
+from components.steps.catalog import LOCAL_DEFAULTS, STEPS
 
 TRAINING, RETRAINING, PREDICTION = "training", "retraining", "prediction"
 MODEL = "sim"
@@ -76,10 +76,29 @@ def every_pipeline() -> list[Pipeline]:
 FOUND = tuple(name for name in STEPS["find"].results if name != "proceed")
 
 
+def local_layers(pipeline: Pipeline) -> list[tuple[str, Mapping[str, Any]]]:
+    """The defaults that ``kfrec run`` has in place of the steps', and whose they are; later ones win.
+
+    They hold for any data. Published sizes and rates suit batches of many GPUs; these suit up to some million samples
+    on one machine.
+    """
+    data, model = registry.dataset(pipeline.choices["dataset"]), registry.model(pipeline.model)
+    return [
+        ("kfrec run", LOCAL_DEFAULTS),
+        (f"data set {data.name}", data.local_defaults),
+        (f"model {model.name}", model.local_defaults),
+    ]
+
+
 def local_defaults(pipeline: Pipeline) -> dict[str, Any]:
-    """Defaults of local runs: smaller batches for a laptop, and the local defaults of data set and model."""
-    data = registry.dataset(pipeline.choices["dataset"])
-    return {"global_batch_size": 1024, **data.local_defaults, **registry.model(pipeline.model).local_defaults}
+    """Defaults of local runs by pipeline parameter; see :func:`local_layers`."""
+    return {name: value for _, layer in local_layers(pipeline) for name, value in layer.items()}
+
+
+def whose_defaults(pipeline: Pipeline) -> dict[str, str]:
+    """Parameter to whose default ``kfrec run`` has, where it is not the step's: of a model, say, or a data set."""
+    of_kind = (f"pipeline {pipeline.kind}", PIPELINE_DEFAULTS[pipeline.kind])
+    return {name: whose for whose, layer in (of_kind, *local_layers(pipeline)) for name in layer}
 
 
 CLUSTER_DEFAULTS: dict[str, Any] = {"launcher": "mpijob"}

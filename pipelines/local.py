@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from components import registry
+from components.crash import describe_status, describe_traceback
 from components.errors import KfrecError
 from components.lifetime import as_parent
 from components.progress.events import VARIABLE as EVENTS
@@ -21,7 +22,7 @@ from components.secrets import without_passwords
 from components.steps.catalog import MPIJOB, STEPS
 from components.steps.parameter import build
 from components.tracking.run import end_failed
-from pipelines.defaults import PREDICTION, RETRAINING, TRAINING, Pipeline, local_defaults
+from pipelines.defaults import PREDICTION, RETRAINING, TRAINING, Pipeline, local_defaults, whose_defaults
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier, checkpoints_of, finished_steps
 from pipelines.runs.record import RUNNING, SUMMARY, RunRecord, read_record, still_running
@@ -62,32 +63,34 @@ def run(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path | 
     check_environment(pipeline, arguments)
     _check_data(pipeline, arguments)
     record = begin(pipeline, arguments, workdir)
+    _tell_local_defaults(pipeline, arguments, values)
     with underway(record) as output:
         return _finish(record, Earlier(), output)
 
 
 def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
-    """Resumes a run that failed or was stopped; finished steps with valid outputs are skipped.
+    """Resumes a run that failed or was stopped; finished steps whose outputs are still valid are skipped.
 
     Args:
         folder: of the run.
-        values: pipeline parameters by name; must equal those of the run.
+        values: pipeline parameters by name, in place of those of the run; steps that finished with others run again.
 
     Returns:
         See :func:`run`.
 
     Raises:
-        KfrecError: the run has finished or is still running, a parameter differs, or a step failed.
+        KfrecError: the run has finished or is still running, a bad parameter, or a step failed.
     """
     record = read_record(folder)
     if record.purpose:
         raise KfrecError(f"{folder}: the run belongs to another command; start that again: {record.purpose}")
     if record.state_now() == RUNNING:
         raise still_running(folder)
-    _require_same_parameters(record, values)
     # The record omits passwords; the call supplies them.
-    record.parameters = arguments_of(record.pipeline, record.parameters | dict(values), folder.parent)
-    check_environment(record.pipeline, record.parameters)
+    arguments = arguments_of(record.pipeline, record.parameters | dict(values), folder.parent)
+    check_environment(record.pipeline, arguments)
+    _tell_changes(record, arguments)
+    record.parameters = arguments
     os.environ["MLFLOW_TRACKING_URI"] = tracked_at(record)
     with underway(record) as output:
         found = record.steps.get("find", {}).get("results", {})
@@ -139,18 +142,19 @@ def _found(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mapping[s
     return training_arguments(record.pipeline, record.parameters, found)
 
 
-def _require_same_parameters(record: RunRecord, values: Mapping[str, Any]) -> None:
-    """Compares given parameters with those of a run.
-
-    Raises:
-        KfrecError: one differs.
-    """
-    for name, value in checked(values, record.pipeline).items():
-        shown = without_passwords({name: value})[name]
-        if record.parameters.get(name) != shown:
-            raise KfrecError(
-                f"parameter {name}={shown!r}: the run {record.name} has {record.parameters.get(name)!r}, and --resume "
-                "changes no parameter; leave it out, or start a new run"
+def _tell_changes(record: RunRecord, arguments: Mapping[str, Any]) -> None:
+    """Tells which parameters of a run change that no finished step has used; for the others, see finished_steps."""
+    steps = {
+        parameter.pipeline_name: name
+        for name in reversed(record.pipeline.steps)
+        for parameter in step_parameters(STEPS[name], record.pipeline)
+    }
+    shown = without_passwords(dict(arguments))
+    for name, value in shown.items():
+        if name in record.parameters and record.parameters[name] != value and steps[name] not in record.steps:
+            print(
+                f"parameter {name} changed from {record.parameters[name]!r} to {value!r}: {steps[name]} runs with it",
+                file=sys.stderr,
             )
 
 
@@ -159,6 +163,18 @@ def arguments_of(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -
     local = {**local_defaults(pipeline), "cache_dir": str(workdir.absolute() / "cache")}
     known = pipeline_parameters(pipeline, local)
     return {name: parameter.plain_default for name, parameter in known.items()} | checked(values, pipeline, local)
+
+
+def _tell_local_defaults(pipeline: Pipeline, arguments: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    """Prints the values of a run that are neither given nor the steps' own defaults, and whose defaults they are."""
+    steps = {name: parameter.plain_default for name, parameter in pipeline_parameters(pipeline).items()}
+    told: dict[str, list[str]] = {}
+    for name, whose in whose_defaults(pipeline).items():
+        if name in arguments and name not in values and arguments[name] != steps[name]:
+            told.setdefault(whose, []).append(f"{name}={arguments[name]}")
+    if told:
+        each = "; ".join(f"{', '.join(assigned)} ({whose})" for whose, assigned in told.items())
+        print(f"defaults on this machine: {each}; kfrec parameters lists all", file=sys.stderr)
 
 
 def check_environment(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
@@ -234,7 +250,7 @@ def train(
     if last in earlier.steps:
         return
     values = dict(arguments)
-    if "train" not in earlier.steps and (left := checkpoints_of(record)):
+    if "train" not in earlier.steps and (left := checkpoints_of(record, pipeline, arguments, earlier)):
         print(f"{'train':<10} resumes from {left}", file=sys.stderr, flush=True)
         values["load_checkpoint_path"] = left
     try:
@@ -285,23 +301,48 @@ def _kfp_local(folder: Path, output: StepOutput) -> Iterator[None]:
     # The subprocess runner warns that an image is not named python; it never runs the image.
     warnings.filterwarnings("ignore", message="You may be attemping to run a task", category=RuntimeWarning)
     local.init(runner=local.SubprocessRunner(use_venv=False), pipeline_root=str(folder))
-    with temporary_folder() as temporary, _environment(TMPDIR=str(temporary), **{EVENTS: "1"}, **as_parent()):
+    with (
+        temporary_folder() as temporary,
+        _environment(TMPDIR=str(temporary), **{EVENTS: "1"}, **as_parent()),
+        _exit_statuses() as statuses,
+    ):
         try:
             with contextlib.redirect_stdout(cast(TextIO, output)):
                 yield
         except RuntimeError as error:
-            raise KfrecError(_failure(output)) from error
+            if not statuses:
+                raise
+            raise KfrecError(_failure(output, statuses[-1])) from error
 
 
-def _failure(output: StepOutput) -> str:
+def _failure(output: StepOutput, status: int) -> str:
+    """Why a step failed, in one line.
+
+    Args:
+        output: of the step.
+        status: its exit status.
+    """
     if output.error:
         return output.error
-    tail = output.tail()
-    if "Traceback" in tail:
-        return f"a step stopped without saying why; the end of {output.log}:\n{tail}"
     step = output.running or "a step"
-    return (
-        f"{step}: its process ended without an error message, as one does that is killed, probably because the memory "
-        "of this machine or container did not suffice; give it more memory, or lower workers or the parameters that "
-        f"size its parts; its output is in {output.log}"
-    )
+    told = describe_traceback(output.said()) or describe_status(status)
+    return f"{step}: {told}; its output is in {output.log}"
+
+
+@contextlib.contextmanager
+def _exit_statuses() -> Iterator[list[int]]:
+    """The exit statuses of the steps that kfp.local runs in the block; kfp.local itself only tells that one failed."""
+    from kfp.local import subprocess_task_handler as handler
+
+    statuses: list[int] = []
+    run_step = handler.run_local_subprocess
+
+    def noted(full_command: list[str]) -> int:
+        statuses.append(run_step(full_command=full_command))
+        return statuses[-1]
+
+    handler.run_local_subprocess = noted
+    try:
+        yield statuses
+    finally:
+        handler.run_local_subprocess = run_step

@@ -13,6 +13,9 @@ from components.progress.bar import Shown, shown
 from components.progress.events import parse
 from components.tasks import TaskDefinition
 
+# The key of a finished step's warnings, a list of {"about": a few words, "message": one line}.
+WARNINGS = "warnings"
+
 
 class StepOutput(io.TextIOBase):
     """Replaces stdout: displays the steps' events and appends all other output to a log.
@@ -22,8 +25,8 @@ class StepOutput(io.TextIOBase):
         changed: called when a step starts or finishes.
 
     Attributes:
-        finished: step name to its "finished" event.
-        error: the last "error" event's message, empty if there was none.
+        finished: step name to its "finished" event, with the step's warnings.
+        error: the last "error" event's message, empty if there was none; the log has the traceback of an exception.
         running: the current step, empty between steps.
         run_id: the pipeline run's identifier, from the steps' events.
     """
@@ -34,6 +37,8 @@ class StepOutput(io.TextIOBase):
         self.error = ""
         self.run_id = ""
         self._file = log.open("a")
+        self._begin = self._file.tell()
+        self._warnings: list[dict[str, str]] = []
         self._changed = changed
         self._rest = ""
         self._bar: Shown | None = None
@@ -53,10 +58,12 @@ class StepOutput(io.TextIOBase):
         self._file.close()
         super().close()
 
-    def tail(self, lines: int = 15) -> str:
-        """The last lines of the log."""
+    def said(self) -> list[str]:
+        """The lines in the log of the step that runs, or ran last."""
         self._file.flush()
-        return "\n".join(self.log.read_text().splitlines()[-lines:])
+        with self.log.open(errors="replace") as file:
+            file.seek(self._begin)
+            return file.read().splitlines()
 
     def _line(self, line: str) -> None:
         event = parse(line)
@@ -69,6 +76,7 @@ class StepOutput(io.TextIOBase):
     def _on_started(self, event: Mapping[str, Any]) -> None:
         self.run_id = event["run_id"] or self.run_id
         self.running = event["step"]
+        self._warnings = []
         self._changed()
         print(f"{event['step']:<10} …", file=sys.stderr, flush=True)
 
@@ -80,15 +88,23 @@ class StepOutput(io.TextIOBase):
 
     def _on_finished(self, event: Mapping[str, Any]) -> None:
         self._close_bar()
-        self.finished[event["step"]] = dict(event)
+        self.finished[event["step"]] = dict(event) | {WARNINGS: self._warnings}
         self.running = ""
+        self._begin = self._file.tell()
         self._changed()
         counts = ", ".join(f"{count:,} {name}" for name, count in event["counts"].items())
         print(f"{event['step']:<10} done in {duration(event['seconds'])}  {counts}", file=sys.stderr, flush=True)
 
+    def _on_warning(self, event: Mapping[str, Any]) -> None:
+        self._close_bar()
+        self._warnings.append({"about": event["about"], "message": event["message"]})
+        print(f"{event['step']:<10} {event['message']}", file=sys.stderr, flush=True)
+
     def _on_error(self, event: Mapping[str, Any]) -> None:
         self._close_bar()
         self.error = f"{event['step']}: {event['message']}"
+        if event.get("crashed"):
+            self.error += f"; its traceback is in {self.log}"
 
     def _close_bar(self) -> None:
         if self._bar is not None:
@@ -131,6 +147,7 @@ def table(summary: Mapping[str, Any], since: float, task: TaskDefinition) -> str
         "",
         "   ".join((*scores, f"{metrics['train_samples_per_second']:,.0f} samples/s")),
         *(f"note: {remark}" for remark in summary["remarks"]),
+        *(warning["message"] for warning in summary["warnings"]),
         f"{summary['registered']['model']} version {registered['version']} is the {registered['alias']}: "
         f"{registered['reason']}",
         f"report  {summary['artifacts']['report']}",

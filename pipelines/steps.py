@@ -9,6 +9,7 @@ from typing import Any
 from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 
+from components import registry
 from components.steps.catalog import STEPS, Step
 from components.steps.images import image
 from components.steps.parameter import parameters_of
@@ -17,6 +18,10 @@ from pipelines.parameters import BOUND
 
 # KFP's artifact types; the default is Artifact.
 _TYPES = {"raw": "Dataset", "parquet": "Dataset", "tfrecord": "Dataset", "model": "Model", "champion": "Model"}
+
+# An input of the steps that run code of another package than kfrec. KFP reuses the outputs of a step that had the same
+# inputs, so another version of the package must be another input.
+EXTENSIONS = "extensions"
 
 
 def artifact_type(name: str) -> str:
@@ -36,12 +41,21 @@ def component(step_name: str, pipeline: Pipeline) -> BaseComponent:
     return dsl.component(base_image=image(step_name), install_kfp_package=False)(_function(step, pipeline))
 
 
+def extensions_of(step: Step, pipeline: Pipeline) -> str:
+    """The packages beside kfrec whose code a step runs, the value of its input EXTENSIONS; empty if there are none."""
+    declared = {parameter.name for parameter in parameters_of(step.parameters(pipeline.choices))}
+    choices = {name: value for name, value in pipeline.choices.items() if name in declared}
+    return ", ".join(sorted(set(registry.extensions(choices).values())))
+
+
 def _function(step: Step, pipeline: Pipeline) -> Any:
     """The function; KFP sends its source to the step's container."""
     types = {p.name: p.plain_type.__name__ for p in parameters_of(step.parameters(pipeline.choices))}
     arguments = {name: f"Input[{artifact_type(name)}]" for name in step.inputs}
     arguments |= {name: f"Output[{artifact_type(name)}]" for name in step.outputs}
     arguments |= {name: f"Output[{kind}]" for name, kind in step.shown.items()}
+    if extensions_of(step, pipeline):
+        arguments[EXTENSIONS] = "str"
     arguments |= {
         name: kind for name, kind in types.items() if name not in BOUND or name == "run_id" or name in pipeline.choices
     }

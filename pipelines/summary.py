@@ -14,6 +14,7 @@ from components.artifacts import Artifact, open_artifact
 from components.secrets import without_passwords
 from components.steps.catalog import STEPS
 from pipelines.defaults import PIPELINES, TRAINING, Pipeline
+from pipelines.screen import WARNINGS
 
 
 def summarise(
@@ -55,6 +56,7 @@ def summarise(
             "time_to_train": training["time_to_train"],
         },
         "remarks": list(task.remarks(evaluation)),
+        "warnings": warnings_of(finished),
         "registered": {
             "model": registration["registered_model"],
             "version": registration["version"],
@@ -68,6 +70,11 @@ def summarise(
         "digests": digests_of(finished),
         "look": look,
     }
+
+
+def warnings_of(finished: Mapping[str, Mapping[str, Any]]) -> list[dict[str, str]]:
+    """The warnings of finished steps, such as data checks above their limits: step, a few words, and a line each."""
+    return [{"step": step, **warning} for step, event in finished.items() for warning in event.get(WARNINGS, ())]
 
 
 def digests_of(finished: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

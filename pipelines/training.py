@@ -15,7 +15,7 @@ from components.steps.catalog import STEPS
 from pipelines.defaults import PIPELINES, TRAINING, Pipeline
 from pipelines.parameters import pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier
-from pipelines.steps import artifact_type, component
+from pipelines.steps import EXTENSIONS, artifact_type, component, extensions_of
 
 # Called with each task and the name of its step.
 Configure = Callable[[PipelineTask, str], None]
@@ -61,6 +61,8 @@ def task_of(name: str, pipeline: Pipeline, values: Mapping[str, Any], run_id: st
     own |= {key: value for key, value in pipeline.choices.items() if key in made.component_spec.inputs}
     if "run_id" in made.component_spec.inputs:
         own["run_id"] = run_id or dsl.PIPELINE_JOB_ID_PLACEHOLDER
+    if EXTENSIONS in made.component_spec.inputs:
+        own[EXTENSIONS] = extensions_of(step, pipeline)
     return made(**own, **inputs)
 
 

@@ -129,6 +129,14 @@ class Artifact:
                     f"{self.path / entry.path}: checksum differs from {MANIFEST}; run the {self.step} step again"
                 )
 
+    def at_source(self, text: str) -> str:
+        """A text in which the fetched files of this folder, and the folder, are named by their place at the source."""
+        places = {path: str(origin["url"]) for path, origin in self.origins.items() if "url" in origin}
+        for path in sorted(places, key=len, reverse=True):
+            text = text.replace(str(self.path / path), places[path])
+        folders = {place.rpartition("/")[0] for place in places.values()}
+        return text.replace(str(self.path), folders.pop()) if len(folders) == 1 else text
+
     def to_json(self) -> str:
         body = {
             "format": FORMAT,

@@ -7,24 +7,18 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from components.checks.findings import brief, describe, exceeded, remedy
 from components.checks.profile import FAILED, PASSED, WARNED, Finding, Profile, Table
 from components.checks.stability import stability_index
 from components.checks.tables import Profiled, TableProfiler, new_values
 from components.checks.thresholds import DUPLICATES, LIMITS, MISSING, NEW, PSI, ROWS, TIME, failing
 from components.errors import KfrecError
+from components.progress import warn
 
 if TYPE_CHECKING:
     from components.steps.catalog import PreprocessParameters
 
 _DAY = 86_400
-_DESCRIPTIONS = {
-    ROWS: "{value:.1%} fewer rows than in the reference",
-    MISSING: "the share of missing values is {value:.1%} above the reference's",
-    DUPLICATES: "the share of duplicate rows is {value:.1%}, or that much above the reference's",
-    NEW: "{value:.1%} of the values are not in the reference",
-    PSI: "its PSI against the reference is {value:.3f}",
-    TIME: "the newest time is {value:.1f} days before the reference's",
-}
 
 
 class Profiler:
@@ -45,20 +39,20 @@ class Profiler:
         return self._tables.setdefault(name, TableProfiler(columns, key, self._parameters.seed))
 
     def judge(self) -> None:
-        """Checks the profile; call it once all rows were read.
+        """Checks the profile, and warns about every check above its limit; call it once all rows were read.
 
         Raises:
-            KfrecError: a check that stops the run failed.
+            KfrecError: checks that stop the run failed; the message names all of them.
         """
         tables = {name: profiler.profile() for name, profiler in self._tables.items()}
         findings = tuple(finding for name in tables for finding in self._findings(name, tables[name]))
         compared = self._reference is not None
         self._profile = Profile(self._parameters.dataset, tables, findings, compared)
-        for finding in findings:
-            if finding.verdict == FAILED:
-                raise KfrecError(f"{describe(finding)}; {_remedy(finding)}")
-            if finding.verdict == WARNED:
-                print(f"data check: {describe(finding)}", flush=True)
+        for finding in exceeded(findings):
+            warn("preprocess", brief(finding), f"data check: {describe(finding)}")
+        if failed := [finding for finding in findings if finding.verdict == FAILED]:
+            others = f"; so are {', '.join(map(brief, failed[1:]))}" if failed[1:] else ""
+            raise KfrecError(f"{describe(failed[0])}{others}; {remedy(failed)}")
 
     def write(self, folder: Path) -> None:
         """Writes the profile; a data set that profiles nothing has none."""
@@ -98,20 +92,8 @@ class Profiler:
         return Finding(check, table, column, value, limit, verdict)
 
 
-def describe(finding: Finding) -> str:
-    """A finding in words."""
-    place = f"{finding.table}: column {finding.column}" if finding.column else finding.table
-    above = "within" if finding.verdict == PASSED else "above"
-    found = _DESCRIPTIONS[finding.check].format(value=finding.value)
-    return f"{place}: {found}, {above} {LIMITS[finding.check]}={finding.limit:g}"
-
-
 def format_time(seconds: float | None) -> str:
     """A time as a date and hour in UTC, such as "2014-07-23 00:00"; "–" if there is none."""
     if seconds is None:
         return "–"
     return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M}"
-
-
-def _remedy(finding: Finding) -> str:
-    return f"correct the data, raise {LIMITS[finding.check]}, or take {finding.check} out of failing_checks"

@@ -140,7 +140,7 @@ class DatasetDefinition:
             raw rows; None if models of the data set take encoded features only. Preprocessing records the data set's
             name as ``dataset`` in the metadata section ``encoding``.
         no_raw_rows: why there are no ``raw_rows``, in half a sentence.
-        local_defaults: preprocess defaults that differ when ``kfrec run`` prepares the data on this machine.
+        local_defaults: preprocess defaults that differ for ``kfrec run``, from any source.
     """
 
     name: str

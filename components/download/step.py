@@ -12,7 +12,7 @@ from components.download.fetch import Fetcher
 from components.download.shelf import CacheShelf, EarlierOutput
 from components.download.wanted import wanted_files
 from components.steps.catalog import SYNTHETIC, DownloadParameters
-from components.steps.parameter import as_plain
+from components.steps.recorded import recorded
 from components.storage import Retry, is_uri, open_store
 
 _REMEDY = "check the source and run again, with a cache_dir to keep what was fetched"
@@ -30,7 +30,7 @@ def run(parameters: DownloadParameters, *, raw: Path) -> Mapping[str, int]:
     dataset = registry.dataset(parameters.dataset)
     synthetic = parameters.source == SYNTHETIC
     reads = () if synthetic or is_uri(parameters.source) else (parameters.source.removeprefix("file://"),)
-    with publishing(raw, step="download", parameters=as_plain(parameters), reads=reads) as staging:
+    with publishing(raw, step="download", parameters=recorded(parameters), reads=reads) as staging:
         if synthetic:
             dataset.generate(parameters, staging.path)
         else:

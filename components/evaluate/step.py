@@ -29,12 +29,13 @@ from components.scoring import (
     search_examples,
 )
 from components.steps.catalog import EvaluateParameters
-from components.steps.parameter import as_plain
+from components.steps.recorded import recorded
 from components.tasks import Measured, TaskDefinition, missing_column
 from components.tracking import (
     TrackedRun,
     data_name,
     deliver_kept,
+    log_extensions,
     log_lineage,
     log_profile,
     log_splits,
@@ -63,6 +64,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
         if profile is not None:
             log_profile(tracked, inputs["tfrecord"], profile)
         tracked.log_step(parameters, "evaluate")
+        log_extensions(tracked, recorded(parameters))
         task = registry.task(parameters.task)
         exported = load_model(model)
         spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))
@@ -87,7 +89,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
         measured = _with_best(task.measure(scores, parameters), spec, task)
         searched = search_examples(spec, exported, lookups)
         facts = _facts(spec, exported.parameters, model, inputs, parameters.run_id or tracked.id, profile, searched)
-        with publishing(evaluation, step="evaluate", inputs=inputs, parameters=as_plain(parameters)) as staging:
+        with publishing(evaluation, step="evaluate", inputs=inputs, parameters=recorded(parameters)) as staging:
             _write_json(staging.path / "metrics.json", measured.metrics)
             for name, curve in measured.curves.items():
                 _write_json(staging.path / f"{name}.json", curve)

@@ -15,7 +15,7 @@ from components.checks import PROFILE
 from components.find.decision import Known, decide
 from components.find.versions import count_rows, data_versions
 from components.steps.catalog import FindParameters
-from components.steps.parameter import as_plain
+from components.steps.recorded import recorded
 from components.tracking.champion import (
     DATA_VERSION,
     ROWS,
@@ -65,7 +65,7 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
             lambda enough: count_rows(newest, enough),
         )
         print(verdict.occasion, flush=True)
-        with publishing(champion, step="find", parameters=as_plain(parameters)) as staging:
+        with publishing(champion, step="find", parameters=recorded(parameters)) as staging:
             fetched = verdict.proceed and held is not None and _fetch(client, parameters, held.version, staging.path)
             note = {"version": known.champion, "data_version": known.data_version, "rows": known.rows}
             (staging.path / NOTE).write_text(json.dumps(note, indent=2) + "\n")

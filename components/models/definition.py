@@ -34,7 +34,7 @@ class ModelDefinition:
         serving: returns the context in which the exported signature is traced, such as one that trims histories.
         defaults: defaults of the steps' parameters, by name, that override those of the task and of the steps, such as
             the published epochs and batch size, or registered_model.
-        local_defaults: the same for ``kfrec run`` on the built-in data, by pipeline parameter.
+        local_defaults: the same for ``kfrec run``, on any data, by pipeline parameter.
     """
 
     name: str

@@ -15,7 +15,7 @@ from components.predict.model import named_model
 from components.predict.scoring import Counts, require_ours, score_file
 from components.scoring.raw import RawModel
 from components.steps.catalog import PredictParameters
-from components.steps.parameter import as_plain
+from components.steps.recorded import recorded
 from components.storage import Retry, Store, fetch_file, open_store
 
 # In the names of files that this step writes beside its input, and does not read.
@@ -38,7 +38,7 @@ def run(parameters: PredictParameters, *, predictions: Path) -> Mapping[str, Any
     reads = [path.parent for name in names[:1] if (path := store.path(name))]
     with (
         named_model(parameters.model_version) as named,
-        publishing(predictions, step="predict", parameters=as_plain(parameters), reads=reads) as staging,
+        publishing(predictions, step="predict", parameters=recorded(parameters), reads=reads) as staging,
     ):
         if parameters.beside:
             _require_replaceable(store, names, named.raw, staging.scratch)

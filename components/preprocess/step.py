@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from components import registry
-from components.artifacts import open_input, publishing
+from components.artifacts import Artifact, open_input, publishing
 from components.checks.profile import reference_profile
 from components.checks.profiler import Profiler
 from components.datasets import PreprocessJob
+from components.errors import KfrecError
 from components.preprocess.elsewhere import checked_scheduler, settings_of, shared_place
 from components.steps.catalog import PreprocessParameters
-from components.steps.parameter import as_plain
+from components.steps.recorded import recorded
 
 
 def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mapping[str, int]:
@@ -28,7 +30,8 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
     artifact = open_input(raw, steps=("download",))
     settings = settings_of(parameters)
     with (
-        publishing(parquet, step="preprocess", inputs={"raw": artifact}, parameters=as_plain(parameters)) as staging,
+        _naming_the_source(artifact),
+        publishing(parquet, step="preprocess", inputs={"raw": artifact}, parameters=recorded(parameters)) as staging,
         shared_place(settings, staging) as place,
         checked_scheduler(parameters, settings, place.scratch) as scheduler,
     ):
@@ -39,3 +42,13 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
         staging.rows.update(dataset.preprocess(job))
         profiler.write(staging.path)
     return staging.rows
+
+
+@contextmanager
+def _naming_the_source(raw: Artifact) -> Iterator[None]:
+    """Errors of the block name the file that the user can correct, not the copy of it that is read."""
+    try:
+        yield
+    except KfrecError as error:
+        error.args = (raw.at_source(str(error)),)
+        raise

@@ -6,7 +6,9 @@ A step emits events only if KFREC_EVENTS is set; otherwise it draws its own bars
     {"kfrec": "progress", "label": ..., "unit": ..., "done": n, "total": n or null}
     {"kfrec": "epoch", "epoch": finished epochs, "metrics": {name: value}}, of a training
     {"kfrec": "finished", "step": ..., "seconds": s, "rows": n, "counts": {...}, "outputs": {name: path}}
-    {"kfrec": "error", "step": ..., "message": one line, "unreachable": true where a service did not answer}
+    {"kfrec": "warning", "step": ..., "about": a few words, "message": one line}
+    {"kfrec": "error", "step": ..., "message": one line, "unreachable": true where a service did not answer,
+     "crashed": true for an uncaught exception, whose traceback is in the process's output}
 """
 
 from __future__ import annotations
@@ -30,6 +32,18 @@ def emit(kind: str, **fields: Any) -> None:
     if emitting():
         sys.stdout.write(json.dumps({"kfrec": kind, **fields}) + "\n")
         sys.stdout.flush()
+
+
+def warn(step: str, about: str, message: str) -> None:
+    """Tells the user of something that does not stop a step: as an event, and as a line of the step's output.
+
+    Args:
+        step: that warns.
+        about: a few words for lists of runs.
+        message: one line.
+    """
+    emit("warning", step=step, about=about, message=message)
+    print(message, flush=True)
 
 
 def parse(line: str) -> dict[str, Any] | None:

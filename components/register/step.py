@@ -29,9 +29,9 @@ from components.scoring import (
 )
 from components.scoring.model import MODEL_FILES
 from components.steps.catalog import RegisterParameters
-from components.steps.parameter import as_plain
+from components.steps.recorded import recorded
 from components.tasks import TaskDefinition
-from components.tracking import deliver_kept, tracked_run
+from components.tracking import deliver_kept, log_extensions, tracked_run
 
 _EXAMPLE_ROWS = 3
 
@@ -59,6 +59,7 @@ def run(
     title = f"registration of {parameters.registered_model}"
     with tracked_run(parameters.experiment, parameters.run_id, title) as tracked:
         tracked.log_step(parameters, "register")
+        log_extensions(tracked, recorded(parameters))
         registry = Registry(parameters.registered_model, tracked)
         exported = describe_model(model)
         spec = load_feature_spec(tfrecord, exported.parameters.get("feature_spec", "feature_spec.yaml"))
@@ -73,7 +74,7 @@ def run(
         candidate = Candidate(parameters, task, spec, evaluation, evaluated.parameters, metrics, score)
         decision, sections = settle(registry, version, lambda champion: candidate.against(registry, champion))
         body = _registration(parameters.registered_model, int(version.version), tracked.id, decision) | origin
-        with publishing(registration, step="register", inputs=inputs, parameters=as_plain(parameters)) as staging:
+        with publishing(registration, step="register", inputs=inputs, parameters=recorded(parameters)) as staging:
             (staging.path / "registration.json").write_text(json.dumps(body, indent=2) + "\n")
             content = (
                 parameters.registered_model,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from components.checks.findings import describe, exceeded
 from components.checks.profile import PASSED, TIME, Finding, Profile, Table
 from components.checks.profiler import format_time
 from components.report.charts import table
@@ -12,14 +15,22 @@ _SHOWN = 12
 
 def data_checks(profile: Profile) -> Section:
     """The size of the data, and the findings closest to or above their limits."""
-    warned = sum(finding.verdict != PASSED for finding in profile.findings)
+    above = exceeded(profile.findings)
     if profile.compared:
-        summary = f"{len(profile.findings)} checks against the reference, {warned} above their limits."
+        summary = f"{len(profile.findings)} checks against the reference, {len(above)} above their limits."
     else:
         summary = "There was no reference (parameter reference_profile), so nothing could be compared."
     return Section(
-        "Data checks", f"The raw data, before preprocessing. {summary}", [_read(profile), *_compared(profile)]
+        "Data checks",
+        f"The raw data, before preprocessing. {summary}",
+        [*_above(above), _read(profile), *_compared(profile)],
     )
+
+
+def _above(findings: Sequence[Finding]) -> list[Figure]:
+    rows = [(describe(finding),) for finding in findings]
+    note = "Data that differ from those of the reference: a model that was trained on them may be worse on either."
+    return [Figure("Above their limits", table(("data check",), rows), note)] if rows else []
 
 
 def _read(profile: Profile) -> Figure:
@@ -36,7 +47,7 @@ def _compared(profile: Profile) -> list[Figure]:
     rows = [
         (" ".join(filter(None, (each.table, each.column))), each.check, f"{each.value:.3f}", f"{each.limit:g}",
          "" if each.verdict == PASSED else each.verdict)
-        for each in order[:_SHOWN]
+        for each in order[: max(_SHOWN, len(exceeded(profile.findings)))]
     ]  # fmt: skip
     chart = table(("what", "check", "found", "limit", ""), rows)
     note = (

@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from components.checks.findings import exceeded
 from components.checks.profile import Profile
 from components.report.charts import Axis, Line, line_chart, spanning
 from components.report.data_checks import data_checks
@@ -65,17 +66,20 @@ def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
         _training_lead(facts.training),
         _training_charts(facts.training, metrics),
     )
+    checks = [data_checks(facts.profile)] if facts.profile else []
+    first = checks if facts.profile and exceeded(facts.profile.findings) else []
     return environment.get_template("page.html").render(
         story=story,
         facts=facts,
         css=Markup((_HERE / "style.css").read_text()),
         cards=[*story.cards, *_speed(facts.training)],
         sections=[
+            *first,
             *story.first,
             training,
             *story.sections,
             *([searched_section(facts.searched)] if facts.searched else []),
-            *([data_checks(facts.profile)] if facts.profile else []),
+            *(checks if not first else []),
         ],
         data={**facts.data, **story.data},
     )

@@ -6,6 +6,7 @@ import importlib
 import sys
 import tempfile
 import time
+import traceback
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -15,6 +16,7 @@ from typing import Any
 from components.artifacts.folder import MANIFEST, open_artifact
 from components.artifacts.place import output_folder
 from components.artifacts.reference import data_uri, publishing_reference
+from components.crash import describe_exception
 from components.errors import KfrecError, WorkerCrashed, explain_os_error
 from components.lifetime import Stopped, end_with_parent, stopping_in_order
 from components.progress import emit, emitting
@@ -178,32 +180,37 @@ def _result_lines(step: Step, rows: Mapping[str, int], said: str, places: Mappin
 def _guarded(step: Step, job: Callable[[], Any], debug: bool) -> int:
     """Runs ``job`` and returns the exit status.
 
-    2 is for bad input, 1 for a crashed worker or too little memory, 128 + n for signal n.
+    2 is for bad input, 1 for an uncaught exception, a crashed worker or too little memory, 128 + n for signal n.
     """
     try:
         with stopping_in_order():
             job()
         return 0
-    except (KfrecError, OSError) as error:
-        explained = explain_os_error(error) if isinstance(error, OSError) else error
-        if debug or explained is None:
-            raise
-        return _fail(step, str(explained), 2)
-    except MemoryError as error:
-        if debug:
-            raise
-        reason = str(error).partition("\n")[0] or type(error).__name__
-        return _fail(step, f"out of memory ({reason}); give the step more memory, or fewer workers", 1)
-    except WorkerCrashed as error:
-        if debug:
-            raise
-        return _fail(step, str(error), 1)
     except Stopped as stopped:
         line = f"{stopped}; its processes were ended, and no unfinished output was published"
         return _fail(step, line, 128 + stopped.number)
+    except (Exception, SystemExit) as error:
+        if debug:
+            raise
+        return _explain(step, error)
 
 
-def _fail(step: Step, message: str, status: int) -> int:
-    emit("error", step=step.name, message=message)
+def _explain(step: Step, error: BaseException) -> int:
+    """Reports an exception that ends the step, and returns the exit status."""
+    explained = explain_os_error(error) if isinstance(error, OSError) else error
+    if isinstance(explained, KfrecError):
+        return _fail(step, str(explained), 2)
+    if isinstance(error, MemoryError):
+        reason = str(error).partition("\n")[0] or type(error).__name__
+        return _fail(step, f"out of memory ({reason}); give the step more memory, or fewer workers", 1)
+    if isinstance(error, WorkerCrashed):
+        return _fail(step, str(error), 1)
+    traceback.print_exception(error)
+    sys.stderr.flush()
+    return _fail(step, describe_exception(error), 1, crashed=True)
+
+
+def _fail(step: Step, message: str, status: int, **fields: Any) -> int:
+    emit("error", step=step.name, message=message, **fields)
     print(f"error: {step.name}: {message}", file=sys.stderr, flush=True)
     return status

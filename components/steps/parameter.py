@@ -30,6 +30,7 @@ def param(
     at_most: float | None = None,
     choices: tuple[str, ...] = (),
     is_quantity: bool = False,
+    is_file: bool = False,
     pipeline_name: str = "",
     also: str = "",
 ) -> Any:
@@ -43,6 +44,8 @@ def param(
         at_most: largest accepted value.
         choices: the accepted words, for a text parameter.
         is_quantity: whether a text parameter is a Kubernetes quantity, such as 500m or 8Gi.
+        is_file: whether a text parameter is the path or URI of a file whose content the step reads; an output is
+            outdated when the file changes.
         pipeline_name: name at the level of the pipeline, where two steps use the same name for different things.
         also: an alias on the command line, such as the name in a public program.
     """
@@ -53,6 +56,7 @@ def param(
         at_most=at_most,
         choices=choices,
         is_quantity=is_quantity,
+        is_file=is_file,
         pipeline_name=pipeline_name,
         also=also,
     )
@@ -72,6 +76,7 @@ class Parameter:
     at_most: float | None
     choices: tuple[str, ...]
     is_quantity: bool
+    is_file: bool
     pipeline_name: str
     also: str
 

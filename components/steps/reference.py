@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 from components import registry
-from components.steps.catalog import STEPS, WorkerParameters, brought_defaults
+from components.steps.catalog import LOCAL_DEFAULTS, STEPS, WorkerParameters, brought_defaults
 from components.steps.parameter import Parameter, parameters_of, plain
 
 _HEAD = """# Parameters
 
 Generated from the catalog by `make reference`; do not edit. Names are those of the steps' commands;
-if the pipeline (`--set`, KFP UI) uses another name, it follows in brackets.
+if the pipeline (`--set`, KFP UI) uses another name, it follows in brackets. The column `kfrec run` has the defaults on
+one machine that differ; `kfrec parameters --model NAME` prints the values that `kfrec run` has with the same options.
 """
 
 
@@ -22,15 +25,17 @@ def reference() -> str:
     for step in STEPS.values():
         folders = [f"reads `{name}`: {text}" for name, text in step.inputs.items()]
         folders += [f"writes `{name}`: {text}" for name, text in step.outputs.items()]
-        sections.append(_section(step.name, f"{step.summary} It {'; '.join(folders)}.", parameters_of(step.own)))
+        text = f"{step.summary} It {'; '.join(folders)}."
+        sections.append(_section(step.name, text, parameters_of(step.own), LOCAL_DEFAULTS))
     for name in registry.names(registry.MODELS):
         model = registry.model(name)
-        own = {parameter.name for parameter in parameters_of(model.parameters)}
+        text = (
+            f"`model_type={name}` adds to the train step and the worker: {model.summary} Steps' parameters, at the "
+            "end, have other defaults, of the model or its task."
+        )
         brought = brought_defaults({"model_type": name})
-        other = ", ".join(f"`{key}={plain(value)}`" for key, value in brought.items() if key not in own)
-        text = f"`model_type={name}` adds to the train step and the worker: {model.summary}"
-        text += f" It has other defaults, its own or its task's: {other}." if other else ""
-        sections.append(_section(f"model {name}", text, parameters_of(model.parameters)))
+        own = [*parameters_of(model.parameters), *_of_steps({**brought, **model.local_defaults}, brought)]
+        sections.append(_section(f"model {name}", text, own, {**LOCAL_DEFAULTS, **model.local_defaults}))
     sections.append(
         _section(
             "the training worker",
@@ -38,6 +43,7 @@ def reference() -> str:
             "by `horovodrun`, by `mpirun`, or alone. It takes the train step's parameters, except those that say how "
             "to start it, and these:",
             [p for p in parameters_of(WorkerParameters) if p.name not in _names("train")],
+            {},
         )
     )
     return "\n".join(sections)
@@ -47,19 +53,25 @@ def _names(step: str) -> set[str]:
     return {parameter.name for parameter in parameters_of(STEPS[step].own)}
 
 
-def _section(title: str, text: str, parameters: Iterable[Parameter]) -> str:
-    lines = [f"## {title}", "", text, "", "| parameter | default | unit | meaning |", "|---|---|---|---|"]
-    lines += [_row(parameter) for parameter in parameters]
-    return "\n".join(lines) + "\n"
+def _of_steps(names: Collection[str], defaults: Mapping[str, Any]) -> list[Parameter]:
+    """The steps' own parameters of these names, with other defaults."""
+    every = {parameter.name: parameter for step in STEPS.values() for parameter in parameters_of(step.own)}
+    return [dataclasses.replace(every[n], default=defaults.get(n, every[n].default)) for n in names if n in every]
 
 
-def _row(parameter: Parameter) -> str:
+def _section(title: str, text: str, parameters: Iterable[Parameter], local: Mapping[str, Any]) -> str:
+    head = ["| parameter | default | `kfrec run` | unit | meaning |", "|---|---|---|---|---|"]
+    rows = [_row(parameter, plain(local.get(parameter.pipeline_name, ""))) for parameter in parameters]
+    return "\n".join([f"## {title}", "", text, "", *head, *rows]) + "\n"
+
+
+def _row(parameter: Parameter, local: Any) -> str:
     name = f"`{parameter.name}`"
     if parameter.pipeline_name != parameter.name:
         name += f" [`{parameter.pipeline_name}`]"
-    default = f"`{parameter.plain_default}`" if parameter.plain_default != "" else ""
+    default, here = (f"`{value}`" if value != "" else "" for value in (parameter.plain_default, local))
     meaning = parameter.help + (f": {', '.join(parameter.choices)}" if parameter.choices else "")
-    return f"| {name} | {default} | {parameter.unit} | {meaning} |"
+    return f"| {name} | {default} | {here if here != default else ''} | {parameter.unit} | {meaning} |"
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from components.feature_spec.spec import FILENAME, TEST, TRAIN, VALIDATION
 from components.feature_spec.vocabulary import VOCABULARY
 from components.records.layout import layout_of
 from components.steps.catalog import PREBATCH_SIZES, TfrecordParameters
-from components.steps.parameter import as_plain
+from components.steps.recorded import recorded
 from components.tfrecord.convert import convert_split
 from components.tfrecord.lengths import length_by_footers, length_by_reading
 from components.tfrecord.parts import RowGroup, row_groups
@@ -44,7 +44,7 @@ def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Map
     groups = _row_groups(source, columns)
     workers = parameters.workers or len(os.sched_getaffinity(0))
     every_group = [group for split in groups for group in groups[split]]
-    with publishing(tfrecord, step="tfrecord", inputs={"parquet": source}, parameters=as_plain(parameters)) as staging:
+    with publishing(tfrecord, step="tfrecord", inputs={"parquet": source}, parameters=recorded(parameters)) as staging:
         lengths = length_by_footers(every_group, columns)
         try:
             if lengths is None:

@@ -1,6 +1,6 @@
 """MLflow tracking: every step of a pipeline run writes into one MLflow run."""
 
-from components.tracking.data import data_name, log_lineage, log_profile, log_splits, metric_name
+from components.tracking.data import data_name, log_extensions, log_lineage, log_profile, log_splits, metric_name
 from components.tracking.kept import Tracked, deliver_kept, kept_run
 from components.tracking.run import TrackedRun, start_nested, tracked_run
 from components.tracking.store import tracking_uri
@@ -12,6 +12,7 @@ __all__ = [
     "data_name",
     "deliver_kept",
     "kept_run",
+    "log_extensions",
     "log_lineage",
     "log_profile",
     "log_splits",

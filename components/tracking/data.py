@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from components.artifacts import Artifact
 from components.checks import PROFILE
+from components.checks.findings import brief, exceeded
 from components.checks.profile import PASSED, Profile
 from components.secrets import without_passwords
+from components.steps.recorded import EXTENSION
 from components.tracking.kept import Tracked
 from components.tracking.run import TrackedRun
 
@@ -35,7 +37,18 @@ def log_lineage(run: Tracked, data: Artifact) -> None:
     """Logs the origin of the records: the digests, and the parameters of every step, as ``<step>.<name>``."""
     history = {step: without_passwords(dict(given)) for step, given in data.history.items()}
     run.log_parameters({f"{step}.{n}": v for step, given in history.items() for n, v in given.items()})
+    log_extensions(run, *data.history.values())
     run.set_tags({"data.tfrecord.digest": data.digest, **{f"data.{k}.digest": v for k, v in data.inputs.items()}})
+
+
+def log_extensions(run: Tracked, *given: Mapping[str, Any]) -> None:
+    """Tags a run with the packages beside kfrec whose code it runs: ``kfrec.extension.dataset`` and the like.
+
+    Args:
+        run: an open run.
+        given: parameters of steps, as their manifests record them.
+    """
+    run.set_tags({f"kfrec.{name}": v for each in given for name, v in each.items() if name.startswith(EXTENSION)})
 
 
 def log_splits(run: Tracked, data: Artifact, splits: Sequence[str], place: str = "") -> None:
@@ -66,8 +79,7 @@ def log_profile(run: TrackedRun, data: Artifact, profile: Profile) -> None:
         if finding.check != "rows":
             numbers[".".join(filter(None, ("data", finding.check, finding.table, finding.column)))] = finding.value
     run.log_metrics({metric_name(name): value for name, value in numbers.items()})
-    above = [" ".join((each.check, each.table, each.column)).strip() for each in profile.findings
-             if each.verdict != PASSED]  # fmt: skip
+    above = [brief(finding) for finding in exceeded(profile.findings)]
     run.set_tags({"kfrec.data_checks": f"{len(above)} above their limits: {', '.join(above)}" if above else PASSED})
     run.log_artifact(data.path / PROFILE, "data")
 

@@ -31,7 +31,7 @@ from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
 from components.records.framing import index_path
 from components.steps.catalog import WorkerParameters
-from components.steps.parameter import as_plain
+from components.steps.recorded import recorded
 from components.storage import below, is_uri
 from components.train.checkpoints.listing import LIST
 from components.train.checkpoints.outbox import LOG, CheckpointOutbox, fetch_checkpoint, send_parts
@@ -95,7 +95,7 @@ def staged(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> Iterator
 def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, ranks: Ranks) -> Iterator[Place]:
     uri = parameters.results_dir.rstrip("/")
     source = together(ranks, lambda: open_remote(dataset))
-    comparable = {name: value for name, value in as_plain(parameters).items() if name not in _PLACES}
+    comparable = {name: value for name, value in recorded(parameters).items() if name not in _PLACES}
     if _first(ranks, lambda: _is_there(uri, source, comparable)):
         if ranks.rank == 0:
             print(f"{uri} holds the results of this run already", flush=True)

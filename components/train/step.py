@@ -19,7 +19,7 @@ from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.steps.batch_size import require_divisible
 from components.steps.catalog import LOCAL, MPIJOB, LaunchParameters
-from components.steps.parameter import as_plain
+from components.steps.recorded import recorded
 from components.storage import is_uri
 from components.tasks import TaskDefinition
 from components.tracking import Tracked, data_name, kept_run, system_metrics
@@ -65,9 +65,10 @@ def run(
     with (
         _tracked(parameters, data, spec, model) as tracked,
         kept_on_failure(model) as kept,
-        publishing(model, step="train", inputs={"tfrecord": data}, parameters=as_plain(parameters)) as staging,
+        publishing(model, step="train", inputs={"tfrecord": data}, parameters=recorded(parameters)) as staging,
     ):
         kept.clear(parameters.load_checkpoint_path)  # within publishing: no other process writes this output
+        kept.note({"inputs": {"tfrecord": data.digest}, "parameters": recorded(parameters)})
         folders = str(tfrecord.absolute()), str(staging.path), str(kept.checkpoints)
         arguments = worker_arguments(parameters, *folders)
         launcher.run(parameters.workers, arguments, kept.log)

@@ -12,7 +12,8 @@ from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import TRAIN, VALIDATION
 from components.steps.catalog import LaunchParameters
 from components.steps.parameter import parameters_of, plain
-from components.tracking import Tracked, log_lineage, log_splits
+from components.steps.recorded import recorded
+from components.tracking import Tracked, log_extensions, log_lineage, log_splits
 from components.train.loop.log import read_log
 from components.train.results import LOG, TRAINING, scores_of
 
@@ -42,6 +43,7 @@ def track_start(run: Tracked, parameters: LaunchParameters, data: Artifact, spec
     run.log_parameters(given)
     log_lineage(run, data)
     log_splits(run, data, [split for split in (TRAIN, VALIDATION) if split in spec.sources], parameters.tfrecord_uri)
+    log_extensions(run, recorded(parameters))
 
 
 def track(run: Tracked, parameters: LaunchParameters, folder: Path) -> None:

@@ -11,9 +11,11 @@ import os
 import re
 import signal
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from components.crash import describe_exception
 from components.errors import KfrecError, Unreachable, explain_os_error
 from components.lifetime import end_with_parent
 from components.progress import emit
@@ -25,7 +27,7 @@ from components.train.loop.runtime import quiet_tensorflow
 if TYPE_CHECKING:
     from components.train.loop.ranks import Ranks
 
-BAD_INPUT, ABANDONED, UNREACHABLE = 2, 3, 4
+CRASHED, BAD_INPUT, ABANDONED, UNREACHABLE = 1, 2, 3, 4
 # Out-of-memory messages of TensorFlow and NumPy.
 _TENSOR = re.compile(r"OOM when allocating tensor with shape(\[[\d,]*\]) and type (\w+) on \S*device:(\w+:\d+)")
 _ARRAY = re.compile(r"Unable to allocate ([\d.]+ \w+)")
@@ -34,8 +36,8 @@ _ARRAY = re.compile(r"Unable to allocate ([\d.]+ \w+)")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one worker and returns its exit status.
 
-    2: bad input or out of memory, a permanent failure. 3: another rank failed. 4: a service such as object storage did
-    not answer. :mod:`components.train.loop.watchdog` exits with 5 where another rank hangs.
+    1: an uncaught exception. 2: bad input or out of memory, a permanent failure. 3: another rank failed. 4: a service
+    such as object storage did not answer. :mod:`components.train.loop.watchdog` exits with 5 where another rank hangs.
     """
     end_with_parent(signal.SIGKILL)
     choice = chosen(STEPS["train"], sys.argv[1:] if arguments is None else arguments)
@@ -63,16 +65,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error)
     except OSError as error:
         explained = explain_os_error(error)
-        if explained is None:
-            raise
-        return _fail(explained)
+        return _crashed(error, ranks) if explained is None else _fail(explained)
     except (MemoryError, tf.errors.ResourceExhaustedError) as error:
         return _fail(_out_of_memory(str(error)))
     except (tf.errors.UnknownError, tf.errors.AbortedError, tf.errors.InternalError) as error:
         if ranks.size == 1 or "Horovod" not in str(error):
-            raise
+            return _crashed(error, ranks)
         print(f"rank {ranks.rank}: stopped, because another rank did", file=sys.stderr, flush=True)
         return ABANDONED
+    except Exception as error:
+        return _crashed(error, ranks)
 
 
 def _parameters(given: Mapping[str, str]) -> WorkerParameters:
@@ -116,6 +118,14 @@ def _fail(error: KfrecError, report: bool = True) -> int:
         emit("error", step="train", message=str(error), **({"unreachable": True} if unreachable else {}))
         print(f"error: train: {error}", file=sys.stderr, flush=True)
     return UNREACHABLE if unreachable else BAD_INPUT
+
+
+def _crashed(error: Exception, ranks: Ranks) -> int:
+    """Reports an uncaught exception; the traceback goes to the log."""
+    traceback.print_exception(error)
+    sys.stderr.flush()
+    emit("error", step="train", message=describe_exception(error), crashed=True, rank=ranks.rank)
+    return CRASHED
 
 
 def _parser(choice: Mapping[str, str]) -> Parser:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from components.artifacts import Artifact, open_artifact
+from components.download.changes import changed_files
 from components.errors import KfrecError
-from components.steps.catalog import STEPS
-from components.steps.parameter import as_plain, build
-from components.train.checkpoints.kept import has_checkpoint
+from components.steps.catalog import STEPS, LaunchParameters, TrainParameters
+from components.steps.parameter import build, parameters_of
+from components.steps.recorded import EXTENSION, FILE, recorded
+from components.train.checkpoints.kept import has_checkpoint, made_with
 from pipelines.defaults import Pipeline
 from pipelines.parameters import BOUND, step_parameters
 from pipelines.runs.record import RunRecord
@@ -20,6 +22,24 @@ from pipelines.runs.record import RunRecord
 # Set by each attempt; it does not affect the result of a training.
 _CHECKPOINTS = "load_checkpoint_path"
 _LEFT_CHECKPOINTS = "*/train/.model.checkpoint"
+# A training may resume with other values of these: where it runs, how it reads its input, and what it reports.
+LAUNCHED_WITH = {each.name for each in fields(LaunchParameters)} - {each.name for each in fields(TrainParameters)}
+MAY_CHANGE = (
+    "disable_cache",
+    "prefetch_train_size",
+    "prefetch_test_size",
+    "num_parallel_calls",
+    "table_placement",
+    "placed_tables",
+    "table_memory",
+    "largest_export",
+    "checkpoint_steps",
+    "log_steps",
+    "stall_seconds",
+    "affinity",
+    "inter_op_parallelism",
+    "intra_op_parallelism",
+)
 
 
 @dataclass(frozen=True)
@@ -40,11 +60,16 @@ class Earlier:
         return {name: path for event in self.steps.values() for name, path in event["outputs"].items()}
 
 
-def finished_steps(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, Any], last: str = "") -> Earlier:
-    """The finished steps of a run with valid outputs, up to the first one without.
+class Outdated(Exception):
+    """An output that is complete, and not what its step would write now; the message tells the difference."""
 
-    An output is valid if its files match the checksums in its manifest, and the manifest matches the digests of the
-    step's inputs and this run's parameters. This reads every file.
+
+def finished_steps(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, Any], last: str = "") -> Earlier:
+    """The finished steps of a run with valid outputs, up to the first one without; tells why that runs again.
+
+    An output is valid if its files match the checksums in its manifest, and the manifest matches what the step would be
+    given now: the digests of its inputs, its parameters, the files that they name, the code of extensions, and the
+    files at the source. This reads every file.
 
     Args:
         run: its earlier attempts.
@@ -58,11 +83,15 @@ def finished_steps(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, A
         event = run.steps.get(name)
         if event is None:
             break
+        again = f"{name} and later steps run again" if name != pipeline.steps[-1] else f"{name} runs again"
         try:
             for output, path in event["outputs"].items():
                 made[output] = _verified(name, Path(path), pipeline, arguments, made)
+        except Outdated as reason:
+            _echo(f"{reason}: {again}")
+            break
         except KfrecError as reason:
-            print(f"{name:<10} again: {reason}", file=sys.stderr, flush=True)
+            _echo(f"{name:<10} again: {reason}")
             break
         valid[name] = event
         if name == last:
@@ -70,10 +99,37 @@ def finished_steps(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, A
     return Earlier(run.run_id, valid)
 
 
-def checkpoints_of(run: RunRecord) -> str:
-    """Folder of the newest checkpoints of this run's training; empty if there are none."""
+def checkpoints_of(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, Any], earlier: Earlier) -> str:
+    """Folder of the newest checkpoints of this run's training that fit what it would be given now; empty if none do.
+
+    Tells which ones are dropped because a parameter, the data or an extension has changed.
+    """
     folders = [path for path in sorted(run.folder.glob(_LEFT_CHECKPOINTS)) if has_checkpoint(path)]
-    return str(folders[-1]) if folders else ""
+    for folder in reversed(folders):
+        try:
+            _require_same_training(made_with(folder), pipeline, arguments, earlier)
+        except Outdated as reason:
+            _echo(f"{reason}: the checkpoints in {folder} do not fit any more, and are dropped")
+        else:
+            return str(folder)
+    return ""
+
+
+def _require_same_training(
+    given: Mapping[str, Any], pipeline: Pipeline, arguments: Mapping[str, Any], earlier: Earlier
+) -> None:
+    """Compares what checkpoints were made with to what the training would be given now.
+
+    Raises:
+        Outdated: they differ.
+    """
+    if not given:
+        return
+    if "tfrecord" not in earlier.artifacts:
+        raise Outdated("the records are written again")
+    if given["inputs"] != {"tfrecord": open_artifact(earlier.artifacts["tfrecord"]).digest}:
+        raise Outdated("the records have changed")
+    _require_same("train", pipeline, arguments, given["parameters"], (*LAUNCHED_WITH, *MAY_CHANGE))
 
 
 def _verified(
@@ -82,23 +138,75 @@ def _verified(
     """Opens and validates an output of a step.
 
     Raises:
-        KfrecError: it is incomplete, or was made from other inputs or with other parameters.
+        KfrecError: it is incomplete.
+        Outdated: it was made from other inputs, or with other parameters, files or extensions.
     """
     artifact = open_artifact(path, steps=(step,))
     artifact.verify()
-    inputs = {name: made[name].digest for name in STEPS[step].inputs}
-    if dict(artifact.inputs) != inputs:
-        raise KfrecError(f"{path}: was made from other inputs")
-    now, then = _compared(step, pipeline, arguments), artifact.parameters
-    changed = [name for name, value in now.items() if name in then and then[name] != value]
-    if changed:
-        raise KfrecError(f"{path}: was made with another {', '.join(changed)}")
+    if dict(artifact.inputs) != {name: made[name].digest for name in STEPS[step].inputs}:
+        raise Outdated(f"the input of {step} has changed")
+    _require_same(step, pipeline, arguments, artifact.parameters)
+    if step == "download":
+        _require_same_source(pipeline, arguments, artifact)
     return artifact
 
 
-def _compared(step: str, pipeline: Pipeline, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """A step's parameters in the manifest's form, without those that vary between attempts."""
+def _require_same(
+    step: str,
+    pipeline: Pipeline,
+    arguments: Mapping[str, Any],
+    then: Mapping[str, Any],
+    except_for: Collection[str] = (),
+) -> None:
+    """Compares the parameters of a step now with recorded ones; later additions to the record are not compared.
+
+    Raises:
+        Outdated: they differ.
+    """
+    now = recorded(_built(step, pipeline, arguments))
+    names = {parameter.name: parameter.pipeline_name for parameter in step_parameters(STEPS[step], pipeline)}
+    ignored = {*BOUND, _CHECKPOINTS, *except_for}
+    told = [
+        _difference(names, name, then[name], now.get(name), arguments)
+        for name in then
+        if name not in ignored and (name in now or name.startswith((EXTENSION, FILE))) and now.get(name) != then[name]
+    ]
+    if told:
+        raise Outdated("; ".join(dict.fromkeys(told)))
+
+
+def _difference(names: Mapping[str, str], name: str, then: Any, now: Any, arguments: Mapping[str, Any]) -> str:
+    if name.startswith(EXTENSION):
+        return f"the extension {then} is now {now or 'part of kfrec'}"
+    if name.startswith(FILE):
+        wide = names[name.removeprefix(FILE)]
+        return f"the file {arguments[wide]} (parameter {wide}) has changed"
+    return f"parameter {names[name]} changed from {then!r} to {now!r}"
+
+
+def _require_same_source(pipeline: Pipeline, arguments: Mapping[str, Any], raw: Artifact) -> None:
+    """Compares the files that were fetched with those at the source.
+
+    Raises:
+        Outdated: they differ.
+    """
+    try:
+        changed = changed_files(_built("download", pipeline, arguments), raw)
+    except KfrecError as reason:
+        _echo(f"{'download':<10} keeps what it fetched, since the source cannot be compared with it: {reason}")
+        return
+    if changed:
+        raise Outdated("; ".join(changed))
+
+
+def _built(step: str, pipeline: Pipeline, arguments: Mapping[str, Any]) -> Any:
+    """The parameters of a step, without those that each attempt sets."""
     chosen, own = STEPS[step], step_parameters(STEPS[step], pipeline)
     values = {parameter.name: arguments[parameter.pipeline_name] for parameter in own}
-    built = as_plain(build(chosen.parameters(pipeline.choices), values))
-    return {name: value for name, value in built.items() if name not in (*BOUND, _CHECKPOINTS)}
+    group = chosen.parameters(pipeline.choices)
+    declared = {parameter.name for parameter in parameters_of(group)}
+    return build(group, values | {name: value for name, value in pipeline.choices.items() if name in declared})
+
+
+def _echo(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

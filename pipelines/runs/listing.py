@@ -9,8 +9,11 @@ from typing import Any
 from pipelines.runs.compare import primary_score
 from pipelines.runs.record import RUNNING, RunRecord
 from pipelines.screen import duration
+from pipelines.summary import warnings_of
 
-_COLUMNS = ("run", "state", "model", "started", "duration", "metric", "verdict")
+# Warnings that a row names; --json has all.
+_NAMED = 2
+_COLUMNS = ("run", "state", "model", "started", "duration", "metric", "warnings", "verdict")
 
 
 def listed(run: RunRecord) -> dict[str, Any]:
@@ -29,6 +32,7 @@ def listed(run: RunRecord) -> dict[str, Any]:
         "registered": registered.get("model"),
         "version": registered.get("version"),
         "alias": registered.get("alias"),
+        "warnings": [warning["about"] for warning in warnings_of(run.steps)],
         "told": run.told,
         "folder": str(run.folder),
     }
@@ -52,5 +56,12 @@ def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
         run["started"][:16].replace("T", " "),
         "" if run["state"] == RUNNING else duration(run["seconds"]),
         "" if run["score"] is None else f"{run['metric']} {run['score']:.4f}",
+        _shortened(run["warnings"]),
         verdict if len(verdict) <= 80 else f"{verdict[:79]}…",
     )
+
+
+def _shortened(warnings: Sequence[str]) -> str:
+    """Number and names of warnings, such as "3: psi reviews rating, new reviews user, …"."""
+    more = ["…"] if len(warnings) > _NAMED else []
+    return f"{len(warnings)}: {', '.join([*warnings[:_NAMED], *more])}" if warnings else ""

@@ -88,7 +88,8 @@ def underway(record: RunRecord) -> Iterator[StepOutput]:
             record.state, record.told = FAILED, str(explained or error)
             if explained is None:
                 raise
-            raise KfrecError(f"{explained}{resume_command}") from error
+            other = "" if record.purpose else " (--set NAME=VALUE changes a parameter)"
+            raise KfrecError(f"{explained}{resume_command}{other}") from error
         except BaseException as error:
             record.state, record.told = FAILED, f"{type(error).__name__}: {error}"
             raise

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import threading
@@ -12,6 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from components.crash import describe_status, describe_traceback
 from components.errors import KfrecError
 from components.lifetime import as_parent
 from components.progress.events import VARIABLE as EVENTS
@@ -116,9 +116,9 @@ def _run(
             process.communicate()
             raise
     if results is None:
-        killed = process.returncode == -signal.SIGKILL
-        reason = "was killed, probably for too little memory" if killed else "ended without saying why"
-        raise KfrecError(f"{error or reason}; its log is {place}")
+        said = place.read_text(errors="replace").splitlines()
+        told = error or describe_traceback(said) or describe_status(process.returncode)
+        raise KfrecError(f"{told}; its log is {place}")
     return dict(results)
 
 

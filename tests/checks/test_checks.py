@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from pathlib import Path
@@ -9,9 +10,14 @@ from typing import Any
 
 import pytest
 
+from components import registry
 from components.checks import PROFILE
+from components.checks.findings import brief, describe, exceeded
 from components.checks.profile import Finding, Profile, read_profile
 from components.errors import KfrecError
+from components.progress.events import parse
+from components.report import Story
+from components.report.page import Facts, render
 from tests.preprocess.raw import preprocess, random_reviews, raw_folder
 
 CATEGORIES = {f"i{item}": f"c{item % 4}" for item in range(60)}
@@ -71,6 +77,47 @@ def test_other_data_warn(folder: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert found["time", "reviews", "unixReviewTime"].verdict == "warned"
     told = capsys.readouterr().out
     assert "data check: reviews: column reviewerID: 100.0% of the values are not in the reference, above" in told
+
+
+def test_every_check_above_its_limit_is_an_event_and_a_line(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KFREC_EVENTS", "1")
+    preprocess(folder / "moved-raw", tmp_path / "out", reference_profile=str(folder / "old"), older_limit=0)
+    above = exceeded(profile_of(tmp_path / "out").findings)
+    assert len(above) >= 4
+    lines = capsys.readouterr().out.splitlines()
+    events = [event for line in lines if (event := parse(line)) is not None and event["kfrec"] == "warning"]
+    assert [event["about"] for event in events] == [brief(finding) for finding in above]
+    told = [f"data check: {describe(finding)}" for finding in above]
+    assert [event["message"] for event in events] == told == [line for line in lines if line.startswith("data check: ")]
+
+
+def test_all_checks_that_stop_the_step_are_named(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(KfrecError) as raised:
+        preprocess(
+            folder / "moved-raw",
+            tmp_path / "out",
+            reference_profile=str(folder / "old"),
+            failing_checks="new, duplicates",
+        )
+    told = str(raised.value)
+    assert told.startswith("reviews: the share of duplicate rows") and "; so are new reviews reviewerID" in told
+    assert told.endswith("raise duplicate_limit, new_values_limit, or take duplicates, new out of failing_checks")
+    assert len([line for line in capsys.readouterr().out.splitlines() if line.startswith("data check: ")]) >= 4
+
+
+def test_the_report_begins_with_every_check_above_its_limit(folder: Path, tmp_path: Path) -> None:
+    preprocess(
+        folder / "moved-raw", tmp_path / "out", reference_profile=str(folder / "old"), psi_limit=0, older_limit=0
+    )
+    found = profile_of(tmp_path / "out")
+    facts = Facts("SIM", "", {}, {}, {}, {}, profile=found)
+    page = html.unescape(render(Story("AUC 0.8", "", [], []), facts, registry.task("click").metrics))
+    assert "<h2>Data checks</h2>" in page and page.index("Data checks") < page.index("Provenance")
+    assert all(describe(finding) in page for finding in exceeded(found.findings))
 
 
 @pytest.mark.parametrize(("check", "parameter"), [("new", "new_values_limit"), ("duplicates", "duplicate_limit")])

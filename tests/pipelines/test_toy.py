@@ -2,51 +2,21 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
-from components import registry
 from pipelines.cli import main
 from tests.pipelines.conftest import Run
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-TOY = Path(__file__).parents[1] / "toy"
+from tests.pipelines.toy_package import toy_installed
 
 
 @pytest.fixture(autouse=True)
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """This process and those it starts have the package installed: its files, and what an installer notes of it."""
-    site = tmp_path / "site"
-    shutil.copytree(TOY / "toy", site / "toy")
-    declared = tomllib.loads((TOY / "pyproject.toml").read_text())["project"]
-    noted = site / "toy-0.1.0.dist-info"
-    noted.mkdir()
-    (noted / "METADATA").write_text(f"Metadata-Version: 2.1\nName: toy\nVersion: {declared['version']}\n")
-    groups = ["\n".join((f"[{group}]", *(f"{name} = {value}" for name, value in entries.items())))
-              for group, entries in declared["entry-points"].items()]  # fmt: skip
-    (noted / "entry_points.txt").write_text("\n\n".join(groups) + "\n")
-    monkeypatch.syspath_prepend(site)
-    monkeypatch.setenv("PYTHONPATH", str(site), prepend=os.pathsep)
-    _forget_what_is_installed()
-    yield
-    _forget_what_is_installed()
-    for name in [name for name in sys.modules if name.partition(".")[0] == "toy"]:
-        del sys.modules[name]
-
-
-def _forget_what_is_installed() -> None:
-    for remembered in (registry._entries, registry._load):
-        remembered.cache_clear()
+    with toy_installed(tmp_path / "site", monkeypatch):
+        yield
 
 
 def test_it_compiles_to_pipelines_with_its_own_parameters(tmp_path: Path) -> None:

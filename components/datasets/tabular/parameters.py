@@ -26,8 +26,9 @@ class Sampling:
     """How a table becomes samples."""
 
     schema: str = param(
-        "", "File or URI of the schema of the tables; empty is schema.yaml beside them", pipeline_name="table_schema"
-    )
+        "", "File or URI of the schema of the tables; empty is schema.yaml beside them", is_file=True,
+        pipeline_name="table_schema",
+    )  # fmt: skip
     rows_per_partition: int = param(500_000, "Rows held in memory at a time by one worker", unit="rows", at_least=1)
 
 

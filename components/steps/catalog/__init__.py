@@ -14,6 +14,7 @@ from components.steps.catalog.data import (
     TfrecordParameters,
 )
 from components.steps.catalog.judging import EvaluateParameters, RegisterParameters
+from components.steps.catalog.local import LOCAL_DEFAULTS
 from components.steps.catalog.predicting import PredictParameters
 from components.steps.catalog.shared import PREBATCH_SIZES, REGISTERED_MODEL
 from components.steps.catalog.steps import STEPS, Step, brought_defaults, worker_parameters
@@ -34,6 +35,7 @@ __all__ = [
     "GLOO",
     "LAST",
     "LOCAL",
+    "LOCAL_DEFAULTS",
     "MPI",
     "MPIJOB",
     "PREBATCH_SIZES",

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from components.artifacts.notes import read_notes
 from components.errors import KfrecError, WorkerCrashed
 from components.lifetime import Stopped
 from components.train.checkpoints.listing import LIST
@@ -16,6 +19,15 @@ from components.train.checkpoints.listing import LIST
 def has_checkpoint(folder: Path) -> bool:
     """Whether a training can resume from a folder; a kill during the first save leaves an incomplete one."""
     return (folder / LIST).is_file()
+
+
+def made_with(checkpoints: Path) -> dict[str, Any]:
+    """What a failed training that left these checkpoints was given; empty if it is not known."""
+    return read_notes(_note(checkpoints))
+
+
+def _note(checkpoints: Path) -> Path:
+    return checkpoints.with_name(f"{checkpoints.name}.json")
 
 
 @dataclass(frozen=True)
@@ -29,6 +41,10 @@ class Kept:
 
     checkpoints: Path
     log: Path
+
+    def note(self, given: Mapping[str, Any]) -> None:
+        """Records the inputs and parameters of this training beside its checkpoints; see :func:`made_with`."""
+        _note(self.checkpoints).write_text(json.dumps(given, indent=2) + "\n")
 
     def clear(self, load_checkpoint_path: str) -> None:
         """Removes the checkpoints of an earlier failure, unless this training resumes from them."""
@@ -52,4 +68,5 @@ def kept_on_failure(output: Path) -> Iterator[Kept]:
             raise
         raise type(error)(f"{error}{hint}") from error
     shutil.rmtree(kept.checkpoints, ignore_errors=True)
+    _note(kept.checkpoints).unlink(missing_ok=True)
     kept.log.unlink(missing_ok=True)

@@ -25,7 +25,6 @@ MODULE = "components.train.worker"
 GLOO = "components.train.launching.gloo"
 # The scratch volume of a training pod.
 STAGE = "/stage"
-_TAIL_LINES = 25
 
 
 class TrainingFailed(KfrecError):
@@ -104,7 +103,7 @@ class LocalLauncher:
                 "suffice; give it more memory, or lower global_batch_size, set disable_cache, or use fewer workers"
             )
         if status:
-            lines = "\n".join(relay.last_words()[-_TAIL_LINES:])
-            raise WorkerCrashed(
-                f"the workers ended with status {status}; the last lines of the one that failed:\n{lines}"
-            )
+            how = f"were ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
+            last = f", after the line {relay.last_line()!r}" if relay.last_line() else ""
+            told = relay.last_exception() or f"the workers {how}{last}"
+            raise WorkerCrashed(f"{told}; the output of the workers is in {log}")

@@ -8,6 +8,7 @@ from typing import IO, Any
 
 from tqdm import tqdm
 
+from components.crash import describe_traceback
 from components.errors import KfrecError, Unreachable
 from components.progress import Bar, emit
 from components.progress.events import parse
@@ -29,11 +30,13 @@ class Relay:
 
     Attributes:
         error: the first error a worker reported, or None.
+        crash: the first uncaught exception a worker reported, in one line; empty if there was none.
         was_killed: whether the launcher reported that a rank was killed.
     """
 
     def __init__(self, log: IO[str], tagged: bool) -> None:
         self.error: KfrecError | None = None
+        self.crash = ""
         self.was_killed = False
         self._log, self._tagged = log, tagged
         self._bar: Bar | None = None
@@ -56,13 +59,24 @@ class Relay:
         if rank == 0 and stream == "stdout" and text.strip():
             tqdm.write(text.strip())
 
-    def last_words(self) -> list[str]:
-        """The last lines of the first rank with a traceback, else of rank 0, else of the launcher."""
-        failed = [lines for rank, lines in sorted(self._last.items()) if any("Traceback" in line for line in lines)]
-        return list(next(iter(failed), self._last[0] or self._last[_LAUNCHER]))
+    def last_exception(self) -> str:
+        """The uncaught exception of the first rank with one, in one line; empty if there is none."""
+        told = ((rank, describe_traceback(lines)) for rank, lines in self._by_rank() if rank != _LAUNCHER)
+        return self.crash or next((f"rank {rank}: {exception}" for rank, exception in told if exception), "")
+
+    def last_line(self) -> str:
+        """The last line of the last rank with output, else of the launcher; empty if there is none."""
+        every = [line.strip() for _, lines in self._by_rank() for line in lines if line.strip()]
+        return every[-1] if every else ""
+
+    def _by_rank(self) -> list[tuple[int, list[str]]]:
+        """The last lines of the launcher, and then of each rank."""
+        return [(rank, list(lines)) for rank, lines in sorted(self._last.items())]
 
     def _event(self, event: dict[str, Any]) -> None:
-        if event["kfrec"] == "error":
+        if event["kfrec"] == "error" and event.get("crashed"):
+            self.crash = self.crash or f"rank {event['rank']}: {event['message']}"
+        elif event["kfrec"] == "error":
             kind = Unreachable if event.get("unreachable") else KfrecError
             self.error = self.error or kind(event["message"])
         if event["kfrec"] == "epoch":

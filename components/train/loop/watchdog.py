@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
+from components.progress import emit
+
 T = TypeVar("T")
 
 STALLED = 5
@@ -53,10 +55,10 @@ class Watchdog:
             time.sleep(min(self._seconds / 4, _LONGEST_POLL_SECONDS))
             began = self._began
             if began is not None and time.monotonic() - began > self._seconds:
-                print(
-                    f"rank {self._rank}: a step takes longer than {self._seconds} s, so another rank hangs or the "
-                    "input is too slow; raise stall_seconds if it is the input",
-                    file=sys.stderr,
-                    flush=True,
+                message = (
+                    f"a step takes longer than {self._seconds} s, so another rank hangs or the input is too slow; "
+                    "raise stall_seconds if it is the input"
                 )
+                emit("error", step="train", message=message, crashed=True, rank=self._rank)
+                print(f"rank {self._rank}: {message}", file=sys.stderr, flush=True)
                 os._exit(STALLED)

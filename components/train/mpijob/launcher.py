@@ -126,7 +126,7 @@ class MpiJobLauncher:
             TrainingFailed: another job would fail too, or another client deleted this one.
             KfrecError: its image cannot be pulled.
         """
-        relay.error = None  # of the previous job
+        relay.error, relay.crash = None, ""  # of the previous job
         job = attempts.begin()
         name = attempts.current
         watcher = JobWatcher(
@@ -160,6 +160,8 @@ class MpiJobLauncher:
         reason = why_failed(job, pods) or "no reason was given"
         if relay.error is not None:
             return str(relay.error)
+        if relay.crash:
+            reason = f"{relay.crash}; {reason}"
         if (pod := failed_pod(pods)) is not None and exit_of(pod):
             # An evicted pod has no log.
             diagnosed("the log", lambda: self._print_tail(pod["metadata"]["name"]), self._echo_once)

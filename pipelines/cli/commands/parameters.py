@@ -3,32 +3,59 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
+from typing import Any
 
 from components.steps.catalog import STEPS
 from components.steps.parameter import Parameter
-from pipelines.cli.options import add_model
-from pipelines.defaults import PIPELINES, TRAINING, Pipeline
-from pipelines.parameters import pipeline_parameters, step_parameters
+from pipelines.cli.options import WORKDIR, add_pipeline, add_set, pipeline_of
+from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, whose_defaults
+from pipelines.parameters import parse_assignment, step_parameters
 
-SUMMARY = "list the parameters of a model's pipelines"
+SUMMARY = "list the parameters of a model's pipelines, with the values that kfrec run has"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add_model(parser)
+    add_pipeline(parser)
+    add_set(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Lists every pipeline parameter with unit and default, by step; a shared one only under its first step."""
-    pipeline = Pipeline(TRAINING, options.model, options.dataset, options.task)
-    known: dict[str, Parameter] = {}
-    for kind in (*PIPELINES, TRAINING):
-        known |= pipeline_parameters(pipeline.of_kind(kind))
+    """Lists every pipeline parameter by step, a shared one only under its first step: name, value, meaning, default.
+
+    The value is that of ``kfrec run`` with the same options. The default is the step's own, which ``kfrec submit`` has.
+    """
+    from pipelines.local import arguments_of
+
+    pipeline = pipeline_of(options)
+    given = dict(parse_assignment(text) for text in options.set)
+    values: dict[str, Any] = {}
+    whose: dict[str, str] = {}
+    for kind in (*PIPELINES, pipeline.kind):
+        of_kind = pipeline.of_kind(kind)
+        values |= arguments_of(of_kind, given if kind == pipeline.kind else {}, Path(WORKDIR))
+        whose |= whose_defaults(of_kind)
+    print(f"  {'parameter':<32} {'kfrec run':<24} meaning")
     seen = set[str]()
     for step in STEPS.values():
         print(f"{step.name}: {step.summary}")
         for parameter in step_parameters(step, pipeline):
-            if parameter.pipeline_name not in seen:
-                seen.add(parameter.pipeline_name)
-                print(f"  {parameter.pipeline_name:<32} {known[parameter.pipeline_name].description}")
+            name = parameter.pipeline_name
+            if name not in seen and name in values:
+                seen.add(name)
+                notes = _notes(parameter, values[name], "" if name in given else whose.get(name, ""))
+                print(f"  {name:<32} {_shown(values[name]):<24} {parameter.description}{notes}")
         print()
     return 0
+
+
+def _shown(value: object) -> str:
+    return str(value) if value != "" else "(empty)"
+
+
+def _notes(parameter: Parameter, value: object, whose: str) -> str:
+    """Whose default the value of a local run is, and what a cluster has, where they are not the step's."""
+    notes = [f"{value!r} is the default of {whose}"] if whose and value != parameter.plain_default else []
+    if parameter.pipeline_name in CLUSTER_DEFAULTS:
+        notes.append(f"kfrec submit has {CLUSTER_DEFAULTS[parameter.pipeline_name]!r}")
+    return "".join(f"; {note}" for note in notes)

@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--resume",
         metavar="RUN",
-        help="resume a run that failed or was stopped: its folder, its name in --workdir, or last",
+        help="resume a run that failed or was stopped: its folder, its name in --workdir, or last; --set changes "
+        "parameters",
     )
     add_tracked_workdir(parser)
 
@@ -71,12 +72,12 @@ def _resumed(options: argparse.Namespace) -> Path:
         if value not in (usual[name], theirs):
             option = {"kind": "pipeline"}.get(name, name)
             raise KfrecError(
-                f"--{option} {value}: the run {run.name} has {theirs or 'none'}, and --resume changes nothing; leave "
+                f"--{option} {value}: the run {run.name} has {theirs or 'none'}, which --resume cannot change; leave "
                 "it out, or start a new run"
             )
     if options.tracking_uri and without_password(options.tracking_uri) != run.tracking_uri:
         raise KfrecError(
             f"--tracking-uri {without_password(options.tracking_uri)}: the run {run.name} is kept at "
-            f"{run.tracking_uri}, and --resume changes nothing; leave it out"
+            f"{run.tracking_uri}, which --resume cannot change; leave it out"
         )
     return run.folder

@@ -1,0 +1,143 @@
+"""What ``kfrec run`` says when a step ends by an exception or a signal: the steps are processes, as users have them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.pipelines.toy_package import edit, toy_installed
+
+_GIVEN = ("epochs=1", "global_batch_size=200", "toy_offers=400", "tfrecord_workers=1", "bootstrap_samples=100")
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with toy_installed(tmp_path / "site", monkeypatch) as folder:
+        yield folder
+
+
+def kfrec_run(workdir: Path, *words: str) -> str:
+    """Runs the pipeline of the toy, which fails, and returns the one line that says why."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
+    given = [word for value in _GIVEN for word in ("--set", value)]
+    command = [sys.executable, "-m", "pipelines.cli", "run", "--model", "toy", "--workdir", str(workdir)]
+    done = subprocess.run([*command, *given, *words], capture_output=True, text=True, env=environment, timeout=400)
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr[-2000:]
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert done.stderr.splitlines()[-1] == line
+    return line
+
+
+def log_of(workdir: Path) -> Path:
+    (log,) = workdir.glob("*/steps.log")
+    return log
+
+
+_DEEP = """
+    def deep(n):
+        if n:
+            return deep(n - 1)
+        import json
+        return json.loads("{")
+    try:
+        deep(60)
+    except ValueError as error:
+        raise RuntimeError("the offers cannot be made") from error
+"""
+
+
+def test_an_exception_of_an_extension_is_its_type_message_and_place(package: Path, tmp_path: Path) -> None:
+    edit(package / "dataset.py", "    random = np.random.default_rng(12345)\n", _DEEP)
+    line = kfrec_run(tmp_path / "runs")
+    log = log_of(tmp_path / "runs")
+    assert line.startswith("error: download: RuntimeError: the offers cannot be made, at ")
+    assert f"{package / 'dataset.py'}:" in line and " in _generate; raised from JSONDecodeError: Expecting" in line
+    assert f"; its traceback is in {log}; resume with: kfrec run --resume {log.parent}" in line
+    assert "memory" not in line
+    assert log.read_text().count(" in deep\n") >= 3 and "The above exception was the direct cause" in log.read_text()
+
+
+_NOISY = """
+    import atexit, sys
+    def late():
+        print("W tensorflow/core: a warning\\n" * 50, file=sys.stderr)
+        print("Traceback (most recent call last):\\n  File 'x'\\nOSError: of a library", file=sys.stderr, flush=True)
+    atexit.register(late)
+    raise ValueError
+"""
+
+
+def test_an_exception_without_message_is_not_hidden_by_what_follows_it(package: Path, tmp_path: Path) -> None:
+    edit(
+        package / "dataset.py",
+        "    paths = [path for path in job.raw",
+        f"{_NOISY}    paths = [path for path in job.raw",
+    )
+    line = kfrec_run(tmp_path / "runs")
+    assert "OSError: of a library" in log_of(tmp_path / "runs").read_text()
+    assert line.startswith(f"error: preprocess: ValueError, at {package / 'dataset.py'}:") and "_preprocess" in line
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"),
+    [
+        ("os.kill(os.getpid(), signal.SIGKILL)", "its process was killed (SIGKILL), probably because the memory"),
+        ("sys.exit('enough')", "SystemExit: enough, at "),
+    ],
+)
+def test_a_process_that_ends_otherwise_is_told_as_it_ended(ends: str, told: str, package: Path, tmp_path: Path) -> None:
+    edit(package / "dataset.py", "    lines = []\n", f"    lines = []\n    import os, signal, sys\n    {ends}\n")
+    line = kfrec_run(tmp_path / "runs")
+    assert line.startswith(f"error: download: {told}")
+    assert ("memory" in line) == ("SIGKILL" in ends)
+
+
+_IN_A_WORKER = """
+    import dask
+    from components.workflows.workers import dask_workers, in_order
+    with dask_workers(2, "", 4) as workers:
+        in_order(workers, [dask.delayed(_part)(number) for number in range(4)])
+"""
+_PART = """
+def _part(number):
+    return {0: "first"}[number + 7]
+
+
+def _preprocess("""
+
+
+def test_an_exception_in_a_dask_worker_names_its_line_there(package: Path, tmp_path: Path) -> None:
+    edit(
+        package / "dataset.py",
+        "    paths = [path for path in job.raw",
+        f"{_IN_A_WORKER}    paths = [path for path in job.raw",
+    )
+    edit(package / "dataset.py", "\ndef _preprocess(", _PART)
+    line = kfrec_run(tmp_path / "runs")
+    assert line.startswith("error: preprocess: KeyError: ")
+    assert f", at {package / 'dataset.py'}:" in line and " in _part; " in line
+
+
+_LAST_RANK = """
+        super().__init__()
+        import os
+        if os.environ.get("HOROVOD_RANK", "1") == "1":
+            raise TypeError("no such width")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_an_exception_in_a_rank_names_its_line_there(workers: str, package: Path, tmp_path: Path) -> None:
+    edit(package / "model.py", "        super().__init__()\n", _LAST_RANK)
+    line = kfrec_run(tmp_path / "runs", "--workers", workers)
+    rank = int(workers) - 1
+    assert line.startswith(f"error: train: rank {rank}: TypeError: no such width, at {package / 'model.py'}:")
+    assert " in __init__; the output of the workers is in " in line
+    (log,) = [word for word in line.split() if word.endswith(".log;")]
+    assert "TypeError: no such width" in Path(log.rstrip(";")).read_text()

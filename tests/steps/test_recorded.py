@@ -1,0 +1,100 @@
+"""What a manifest records beside the parameters: the code of extensions, and files that parameters name."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from components import registry
+from components.steps.catalog import STEPS
+from components.steps.parameter import as_plain
+from components.steps.recorded import recorded
+from pipelines.defaults import Pipeline
+from pipelines.steps import component
+from pipelines.training import training_pipeline
+from tests.pipelines.toy_package import edit, toy_installed
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    component.cache_clear()
+    with toy_installed(tmp_path / "site", monkeypatch) as folder:
+        yield folder
+    component.cache_clear()
+
+
+def extension_of(step: str, **choices: str) -> str:
+    return str(recorded(STEPS[step].of(**choices))["extension.dataset"])
+
+
+def test_what_kfrec_itself_provides_is_no_extension() -> None:
+    for name, step in STEPS.items():
+        parameters = step.of()
+        assert recorded(parameters) == as_plain(parameters), name
+
+
+def test_an_extension_is_recorded_with_its_distribution_version_and_files(package: Path) -> None:
+    noted = recorded(STEPS["train"].of(model_type="toy"))
+    assert {name for name in noted if "." in name} == {"extension.model_type", "extension.task"}
+    distribution, version, digest = noted["extension.model_type"].split()
+    assert (distribution, version, digest[:7], len(digest)) == ("toy", "0.1.0", "sha256:", 19)
+    assert noted["extension.task"] == noted["extension.model_type"] == extension_of("download", dataset="toy_shop")
+
+
+def test_an_edit_of_any_file_of_the_package_is_other_code(package: Path) -> None:
+    before = extension_of("preprocess", dataset="toy_shop")
+    edit(package / "model.py", "import tensorflow as tf", "import tensorflow as tf  # as usual")
+    after = extension_of("preprocess", dataset="toy_shop")
+    (package / "prices.csv").write_text("1,2")
+    assert len({before, after, extension_of("preprocess", dataset="toy_shop")}) == 3
+
+
+def test_a_new_version_of_the_same_files_is_other_code(package: Path) -> None:
+    before = extension_of("preprocess", dataset="toy_shop")
+    noted = package.parent / "toy-0.1.0.dist-info"
+    (noted / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 0.2.0\n")
+    noted.rename(noted.with_name("toy-0.2.0.dist-info"))
+    registry._entries.cache_clear()
+    after = extension_of("preprocess", dataset="toy_shop")
+    assert (before.split()[1], after.split()[1]) == ("0.1.0", "0.2.0") and before.split()[2] == after.split()[2]
+
+
+def test_caches_are_no_code(package: Path) -> None:
+    before = extension_of("download", dataset="toy_shop")
+    (package / "__pycache__").mkdir(exist_ok=True)
+    (package / "__pycache__" / "x.pyc").write_text("")
+    (package / ".notes").write_text("")
+    assert extension_of("download", dataset="toy_shop") == before
+    shutil.rmtree(package / "__pycache__")
+
+
+def test_a_file_that_a_parameter_names_is_recorded_by_its_content(tmp_path: Path) -> None:
+    schema = tmp_path / "schema.yaml"
+    schema.write_text("label: x")
+    first = recorded(STEPS["preprocess"].of(dataset="tabular", schema=str(schema)))
+    schema.write_text("label: y")
+    second = recorded(STEPS["preprocess"].of(dataset="tabular", schema=str(schema)))
+    assert {name for name in first if first[name] != second[name]} == {"file.schema"}
+    assert "file.schema" not in recorded(STEPS["preprocess"].of(dataset="tabular"))
+
+
+def inputs_of(tmp_path: Path) -> dict[str, dict[str, object]]:
+    """The constant inputs of the compiled toy pipeline's tasks, from which KFP makes the keys of its cache."""
+    from kfp import compiler
+
+    component.cache_clear()
+    compiler.Compiler().compile(training_pipeline(Pipeline(model="toy")), str(tmp_path / "toy.yaml"))
+    tasks = next(yaml.safe_load_all((tmp_path / "toy.yaml").read_text()))["root"]["dag"]["tasks"]
+    return {name: task["inputs"].get("parameters", {}) for name, task in tasks.items()}
+
+
+def test_another_code_of_an_extension_is_another_key_of_kfps_cache(package: Path, tmp_path: Path) -> None:
+    before = inputs_of(tmp_path)
+    edit(package / "task.py", "import numpy as np", "import numpy as np  # as usual")
+    after = inputs_of(tmp_path)
+    assert {name for name in before if before[name] != after[name]} == set(before) - {"tfrecord"}
+    assert after["download"]["extensions"] != before["download"]["extensions"]
