@@ -5,7 +5,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ def output(tmp_path: Path) -> Iterator[StepOutput]:
         yield made
 
 
-def say(output: StepOutput, *events: dict[str, object]) -> None:
+def say(output: StepOutput, *events: Mapping[str, object]) -> None:
     output.write("".join(json.dumps(event) + "\n" for event in events))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,7 +41,7 @@ def record(tmp_path: Path) -> RunRecord:
     return made
 
 
-def left(record: RunRecord, *, tfrecord: bool = True, **changed: object) -> str:
+def left(record: RunRecord, *, tfrecord: bool = True, **changed: Any) -> str:
     steps = {"tfrecord": {"outputs": {"tfrecord": str(record.folder / "tfrecord")}}} if tfrecord else {}
     return checkpoints_of(record, _PIPELINE, record.parameters | changed, Earlier("", steps))
 
@@ -50,13 +51,13 @@ def test_a_training_with_the_same_parameters_and_data_resumes(record: RunRecord)
 
 
 @pytest.mark.parametrize("changed", [{"workers": 2}, {"disable_cache": True}, {"log_steps": 1}, {"restarts": 9}])
-def test_a_training_resumes_elsewhere_and_with_other_logs(record: RunRecord, changed: dict[str, object]) -> None:
+def test_a_training_resumes_elsewhere_and_with_other_logs(record: RunRecord, changed: dict[str, Any]) -> None:
     assert left(record, **changed)
 
 
 @pytest.mark.parametrize("changed", [{"lr": 0.5}, {"epochs": 9}, {"embedding_dim": 8}, {"global_batch_size": 2048}])
 def test_checkpoints_of_another_training_are_dropped_in_words(
-    record: RunRecord, changed: dict[str, object], capsys: pytest.CaptureFixture[str]
+    record: RunRecord, changed: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert left(record, **changed) == ""
     ((name, value),) = changed.items()
