@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from components.models.ops.host import host
+from tests.waiting import LONGEST
 
 
 def test_parts_cover_everything_once():
@@ -45,7 +46,7 @@ def test_each_thread_has_room_of_its_own_for_all_its_parts(monkeypatch: pytest.M
         assert (room.shape, room.dtype) == ((5,), np.float32)
         rooms.setdefault(threading.get_ident(), set()).add(room.ctypes.data)
         if part < 2:
-            together.wait(timeout=60)  # neither thread takes both of the first parts
+            together.wait(timeout=LONGEST)  # neither thread takes both of the first parts
 
     together = threading.Barrier(2)
     host.in_parts(work, 256, room=5)
