@@ -44,7 +44,7 @@ def rounded(result: Any) -> Any:
     bits = tf.cast(tf.bitcast(result, tf.int32), tf.int64)
     moved = tf.where(tf.bitwise.bitwise_and(bits, tf.constant(_LOW_BITS, tf.int64)) == 0, tf.zeros_like(bits), moved)
     other = tf.bitcast(tf.cast(bits + moved, tf.int32), tf.float32)
-    return result + tf.stop_gradient(other - result)
+    return tf.where(tf.math.is_finite(result), result + tf.stop_gradient(other - result), result)
 
 
 def _rounding(operation: Callable[..., Any]) -> Callable[..., Any]:

@@ -33,6 +33,11 @@ def test_parts_get_smaller_so_that_nobody_waits_long_for_the_last(monkeypatch: p
     assert len(in_order) < 16
 
 
+def test_the_environment_sets_the_threads_as_it_sets_tensorflows(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "5")
+    assert host.threads.__wrapped__() == 5
+
+
 def test_one_thread_takes_everything_at_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host, "threads", lambda: 1)
     assert host.parts(256) == 1
