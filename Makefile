@@ -1,7 +1,7 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast lint format compile manifests images images-test reference docs bench bench-full bench-gpu-model chaos ui clean
+.PHONY: help setup run test test-fast test-processors lint format compile manifests images images-test reference docs bench bench-full bench-gpu-model chaos ui clean
 
 UV_VERSION := 0.13.8
 UV := .uv/bin/uv
@@ -47,6 +47,9 @@ test: $(READY) ## run all tests
 
 test-fast: $(READY) ## run the tests that take seconds
 	@.venv/bin/python -m pytest -m "not slow"
+
+test-processors: $(READY) ## run the numeric tests as other processors compute: make test-processors [ONLY="AVX2 SSE41"]
+	@.venv/bin/python -m tests.processors $(ONLY)
 
 lint: $(READY) ## check style, types, Dockerfiles and the lock file
 	@.venv/bin/hadolint images/*/Dockerfile

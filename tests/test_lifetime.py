@@ -7,13 +7,14 @@ import time
 import pytest
 
 from components import lifetime
+from tests.waiting import LONGEST
 
 _CHILD = """
 import signal, sys, time
 from components.lifetime import end_with_parent
 end_with_parent(signal.SIGKILL)
 print("watching", flush=True)
-time.sleep(60)
+time.sleep(3600)
 """
 _PARENT = f"""
 import os, subprocess, sys, time
@@ -22,11 +23,11 @@ child = subprocess.Popen([sys.executable, "-c", {_CHILD!r}], env=os.environ | as
                          start_new_session=True, text=True)
 child.stdout.readline()
 print(child.pid, flush=True)
-time.sleep(60)
+time.sleep(3600)
 """
 
 
-def gone(pid: int, seconds: float = 10) -> bool:
+def gone(pid: int, seconds: float = LONGEST) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if not lifetime.start_time(pid):
@@ -55,7 +56,7 @@ def test_a_child_ends_with_a_parent_that_is_killed(kernel: str) -> None:
 
 def test_a_child_whose_parent_was_gone_before_it_looked_ends_at_once() -> None:
     environment = os.environ | {lifetime.VARIABLE: f"{os.getpid()}:1"}  # the pid, but not of the process that had it
-    ended = subprocess.run([sys.executable, "-c", _CHILD], env=environment, capture_output=True, timeout=20)
+    ended = subprocess.run([sys.executable, "-c", _CHILD], env=environment, capture_output=True, timeout=LONGEST)
     assert ended.returncode == -signal.SIGKILL
 
 
@@ -66,7 +67,7 @@ def test_a_process_started_by_hand_watches_nobody() -> None:
 
 
 def test_descendants_are_all_below_and_nobody_else() -> None:
-    grandchild = "import time; print('up', flush=True); time.sleep(60)"
+    grandchild = "import time; print('up', flush=True); time.sleep(3600)"
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {grandchild!r}])"
     process = subprocess.Popen([sys.executable, "-c", child], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None and process.stdout.readline() == "up\n"
@@ -84,13 +85,13 @@ from components.lifetime import Stopped, stopping_in_order
 with stopping_in_order(with_descendants=sys.argv[1] == "all"):
     try:
         if sys.argv[1] == "all":
-            child = subprocess.Popen([sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"])
+            child = subprocess.Popen([sys.executable, "-c", "import time; print('up', flush=True); time.sleep(3600)"])
         else:
             print("up", flush=True)
-        time.sleep(60)
+        time.sleep(3600)
     except Stopped as stopped:
         print(stopped, stopped.code, flush=True)
-        time.sleep(0.5)  # a second signal comes now
+        sys.stdin.readline()  # a second signal has come
         print("clean", flush=True)
         raise
 """
@@ -103,12 +104,15 @@ with stopping_in_order(with_descendants=sys.argv[1] == "all"):
 def test_a_stopped_process_cleans_up_undisturbed_and_ends_its_descendants(
     number: signal.Signals, told: str, which: str
 ) -> None:
-    process = subprocess.Popen([sys.executable, "-c", _STOPPABLE, which], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stdout.readline() == "up\n"
+    command = [sys.executable, "-c", _STOPPABLE, which]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None and process.stdout is not None and process.stdout.readline() == "up\n"
     children = lifetime.descendants(process.pid)
     process.send_signal(number)
     assert process.stdout.readline() == f"{told}\n"
     process.send_signal(number)
+    process.stdin.write("\n")
+    process.stdin.flush()
     assert process.stdout.readline() == "clean\n"
     assert process.wait() == 128 + number
     assert all(gone(child) for child in children) and bool(children) == (which == "all")
@@ -120,7 +124,7 @@ from components.lifetime import stopping_in_order
 with stopping_in_order():
     try:
         print("up", flush=True)
-        time.sleep(60)
+        time.sleep(3600)
     except BaseException as stopped:  # as native code does in the middle of a call
         raise RuntimeError("cannot build the class") from (stopped if sys.argv[1] == "told" else None)
 """
@@ -140,11 +144,11 @@ from components.lifetime import stopping_in_order
 class Slow:
     def __del__(self):
         print("up", flush=True)
-        time.sleep(60)
+        time.sleep(3600)
 with stopping_in_order():
     slow = Slow()
     del slow
-    time.sleep(60)
+    time.sleep(3600)
     print("went on", flush=True)
 """
 
@@ -153,4 +157,4 @@ def test_a_request_to_stop_that_python_drops_is_made_again() -> None:
     process = subprocess.Popen([sys.executable, "-c", _DROPPED], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout is not None and process.stdout.readline() == b"up\n"
     process.send_signal(signal.SIGTERM)
-    assert process.communicate(timeout=30) == (b"", b"") and process.returncode == 128 + signal.SIGTERM
+    assert process.communicate(timeout=LONGEST) == (b"", b"") and process.returncode == 128 + signal.SIGTERM

@@ -150,7 +150,7 @@ with publishing(sys.argv[1], step="tfrecord") as staging:
     (staging.path / "data").write_text("unfinished")
     (staging.scratch / "large").write_text("x")
     print("writing", flush=True)
-    time.sleep(60)
+    time.sleep(3600)
 """
 
 

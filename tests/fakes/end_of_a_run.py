@@ -7,6 +7,8 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.waiting import LONGEST
+
 GRACE = 0.5
 
 
@@ -14,12 +16,12 @@ def kill_soon(step: subprocess.Popen[bytes]) -> None:
     """Kills a step half a second after it was told to stop.
 
     The half second is that of a machine with a free core: while the step or the servers of this process wait for one,
-    it stands still, for ten seconds at most.
+    it stands still.
     """
     began, waited = time.monotonic(), _waited(step.pid)
     while step.poll() is None:
         passed = time.monotonic() - began
-        if passed - (_waited(step.pid) - waited) >= GRACE or passed >= 10:
+        if passed - (_waited(step.pid) - waited) >= GRACE or passed >= LONGEST:
             break
         time.sleep(0.02)
     step.kill()

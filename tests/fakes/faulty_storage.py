@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 from tests.fakes.handler import QuietHandler, serving
+from tests.waiting import LONGEST
 
 # Status codes with what a service says beside them.
 BUSY = ("429", "500", "503")
@@ -77,7 +78,7 @@ class FaultyStorage:
             self._send(handler, int(fault), [("Content-Type", "application/xml")], said)
             return
         if fault == SILENT:
-            self.ended.wait(30)
+            self.ended.wait(LONGEST)
         if fault in (REFUSED, SILENT):
             _reset(handler)
             return
@@ -108,7 +109,7 @@ class FaultyStorage:
         return self.faults[min(turn, len(self.faults) - 1)]
 
     def _forward(self, handler: QuietHandler, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-        connection = http.client.HTTPConnection(self._upstream, timeout=30)
+        connection = http.client.HTTPConnection(self._upstream, timeout=LONGEST)
         try:
             given = {n: v for n, v in handler.headers.items() if n.lower() not in _NOT_FORWARDED}
             given |= {"Content-Length": str(len(body))} if body or handler.command in ("PUT", "POST") else {}

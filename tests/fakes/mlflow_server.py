@@ -16,11 +16,12 @@ import pytest
 import requests
 
 from tests.fakes.handler import free_port
+from tests.waiting import LONGEST
 
 _ADMIN, _PASSWORD = "admin", "only for these tests"  # the account that the server makes at its first start
 _STEPS, _THEIRS = "kfrec", "the password of steps"  # the account that manifests/base/mlflow.yaml makes before
 OLDER = "older"  # an experiment and a registered model that were there before that account
-_WAIT_SECONDS = 150
+_WAIT_SECONDS = LONGEST
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def running(
     finally:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGTERM)
-        process.wait(120)
+        process.wait(LONGEST)
 
 
 def _wait_for(uri: str, process: subprocess.Popen[bytes], log: Path) -> None:
@@ -113,4 +114,4 @@ def _wait_for(uri: str, process: subprocess.Popen[bytes], log: Path) -> None:
         except (requests.ConnectionError, requests.Timeout):
             pass
         time.sleep(0.5)
-    pytest.fail(f"the server did not start in {_WAIT_SECONDS} s:\n{log.read_text()}")
+    pytest.fail(f"the server did not start in {_WAIT_SECONDS:.0f} s:\n{log.read_text()}")

@@ -22,6 +22,7 @@ from typing import Any
 
 from components.train.launching.mpi import mpi_environment
 from tests.fakes.kubernetes_api import JOB_LABEL, NAMESPACE, KubernetesApi, now
+from tests.waiting import LONGEST
 
 Json = dict[str, Any]
 _UNREACHABLE = ["sh", "-c", "echo 'ssh: connect to host: no route or name' >&2; exit 255"]
@@ -69,7 +70,7 @@ class MpiOperator:
     def __exit__(self, *error: object) -> None:
         self._closed.set()
         self._kill()
-        self._thread.join(10)
+        self._thread.join(LONGEST)
         self._close_sshd()
 
     def lose(self, pod: str, reason: str, message: str = "", hangs: bool = False) -> None:
@@ -238,7 +239,7 @@ class MpiOperator:
             if not self._alive(name, uid) or time.monotonic() >= deadline or self._is_suspended(name):
                 self._kill()
             time.sleep(0.02)
-        reader.join(10)
+        reader.join(LONGEST)
         self.api.end_log(pod)
         if not self._alive(name, uid):
             self.api.pods.pop(pod, None)

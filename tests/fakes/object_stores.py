@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.waiting import LONGEST
+
 BUCKET = "kfrec-test"
 
 
@@ -28,7 +30,7 @@ def gcs_bucket(gcs_emulator: str, monkeypatch: pytest.MonkeyPatch) -> Any:
     from google.cloud import storage
 
     monkeypatch.setenv("STORAGE_EMULATOR_HOST", gcs_emulator)
-    requests.get(f"{gcs_emulator}/wipe?keep-buckets=true", timeout=10)
+    requests.get(f"{gcs_emulator}/wipe?keep-buckets=true", timeout=LONGEST)
     return storage.Client(project="test").bucket(BUCKET)
 
 
@@ -57,7 +59,7 @@ def s3_client(s3_emulator: str, monkeypatch: pytest.MonkeyPatch) -> Any:
         "AWS_DEFAULT_REGION": "us-east-1",
     }.items():
         monkeypatch.setenv(name, value)
-    requests.post(f"{s3_emulator}/moto-api/reset", timeout=10)
+    requests.post(f"{s3_emulator}/moto-api/reset", timeout=LONGEST)
     client = boto3.client("s3")
     client.create_bucket(Bucket=BUCKET)
     return client

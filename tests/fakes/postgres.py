@@ -17,11 +17,12 @@ from urllib.parse import quote
 import pytest
 
 from tests.fakes.handler import free_port
+from tests.waiting import LONGEST
 
 NAME, PASSWORD = "mlflow", "p@ss/w%rd only for these tests"
 _SERVERS = "/usr/lib/postgresql"  # where Debian keeps the programs of each version
 _NOBODY = 65534
-_WAIT_SECONDS = 60
+_WAIT_SECONDS = LONGEST
 
 
 def programs() -> Path | None:
@@ -77,7 +78,7 @@ def running_postgres(binaries: Path, address: str = "127.0.0.1") -> Iterator[str
         yield f"postgresql://{NAME}:{quote(PASSWORD, safe='')}@{address}:{port}/{NAME}"
     finally:
         server.send_signal(signal.SIGINT)  # a fast shutdown
-        server.wait(30)
+        server.wait(LONGEST)
         shutil.rmtree(folder)
 
 

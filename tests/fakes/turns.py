@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
+from tests.waiting import LONGEST
+
 
 class Turns:
     """One request at a time, in a given order of clients; afterwards in the order of arrival.
@@ -24,7 +26,7 @@ class Turns:
     def turn(self, client: str) -> Iterator[None]:
         """Waits for the client's turn, and blocks all others until the request is done."""
         with self._changed:
-            if not self._changed.wait_for(lambda: not self._order or self._order[0] == client, timeout=20):
+            if not self._changed.wait_for(lambda: not self._order or self._order[0] == client, timeout=LONGEST):
                 raise TimeoutError(f"{client} waits for its turn; {self._order[0]} has not come")
             self.taken.append(client)
             yield

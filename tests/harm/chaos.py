@@ -29,7 +29,7 @@ from tests.harm.test_kills import alive, nothing_goes_on, started
 from tests.harm.victims import Reference, Victim, difference, results_of, victims, wait
 
 # A lost or hung rank has to end the training in this time: Gloo waits half a minute, horovodrun some more.
-_BOUND_SECONDS = 180.0
+_BOUND_SECONDS = 400.0
 _LONGEST_CHAIN = 3
 
 

@@ -19,6 +19,7 @@ from components.lifetime import start_time
 from components.steps.catalog import STEPS
 from tests.harm.place import RAW, everything, folders_of, run_here
 from tests.pipelines.in_process import steps_in_process
+from tests.waiting import LONGEST, wait_for
 
 pytestmark = pytest.mark.slow
 _MARK = "KFREC_TEST_VICTIM"
@@ -76,10 +77,10 @@ def end(process: subprocess.Popen[str], number: signal.Signals) -> str:
         os.killpg(process.pid, number)
     else:
         process.send_signal(number)
-    return process.communicate(timeout=60)[0]
+    return process.communicate(timeout=LONGEST)[0]
 
 
-def nothing_goes_on(mark: str, seconds: float = 30) -> bool:
+def nothing_goes_on(mark: str, seconds: float = LONGEST) -> bool:
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if not alive(mark):
@@ -88,9 +89,16 @@ def nothing_goes_on(mark: str, seconds: float = 30) -> bool:
     return False
 
 
+def _catches(pid: int, number: signal.Signals) -> bool:
+    """Whether a process has set a handler of the signal."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return bool(int(status.partition("SigCgt:")[2].split()[0], 16) >> (number - 1) & 1)
+
+
 def _wait_until_it_works(process: subprocess.Popen[str], step: str) -> None:
     """Until a step has begun to write its output; evaluate and register write only at their end."""
     if step in ("evaluate", "register"):
+        wait_for(lambda: process.poll() is not None or _catches(process.pid, signal.SIGTERM))
         time.sleep(2.0)
         return
     writer = Path(f".{_MADE[step]}.partial") / "writer"
@@ -130,10 +138,9 @@ def test_a_training_goes_on_from_what_one_that_was_ended_kept(here: Path, capfd:
     words = ["components.train", *folders_of("train", "trained"), *_OPTIONS["train"]]
     for number in (signal.SIGTERM, signal.SIGKILL):
         with started(words) as (process, mark):
-            until = time.monotonic() + 120
-            while not list((here / kept).glob("ckpt-*.index")):
-                assert process.poll() is None and time.monotonic() < until
-                time.sleep(0.05)
+            checkpoints = (here / kept).glob
+            wait_for(lambda: process.poll() is not None or list(checkpoints("ckpt-*.index")))  # noqa: B023
+            assert process.poll() is None
             said = end(process, number)
             assert nothing_goes_on(mark)
         if number == signal.SIGTERM:

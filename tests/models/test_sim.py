@@ -81,12 +81,14 @@ def test_what_the_search_found_has_its_attention_at_its_place_in_the_history(mod
         ids = {name: values[row] for name, values in features.items()}
         target = np.concatenate([_embed(model, 0, ids["item_trgt"]), _embed(model, 1, ids["cat_trgt"])])
         places = np.flatnonzero(ids["item_pos"][:-SHORT])
-        expected = np.full(len(found), -1.0)
+        np.testing.assert_array_equal(np.delete(found, places), -1)
         if len(places):
             history = np.concatenate([_embed(model, 0, ids["item_pos"]), _embed(model, 1, ids["cat_pos"])], 1)[places]
-            attention = _softmax(history @ target)
-            expected[places] = np.where(np.argsort(np.argsort(-attention, kind="stable")) < FOUND, attention, 0)
-        np.testing.assert_allclose(found, expected, atol=1e-5)
+            attention, taken = _softmax(history @ target), found[places] > 0
+            assert np.count_nonzero(taken) == min(FOUND, len(places))
+            # Items of nearly the same attention may be found in either order.
+            assert attention[taken].min() >= attention[~taken].max(initial=0) - 1e-5
+            np.testing.assert_allclose(found[places], np.where(taken, attention, 0), atol=1e-5)
 
 
 def test_both_stages_count_half_and_the_auxiliary_loss_in_full(model, make_batch):
@@ -106,4 +108,4 @@ def test_what_stands_at_padded_positions_does_not_matter(model, make_batch):
     features, _ = make_batch(9)
     before = model.logits(features)
     features["cat_pos"] = np.where(features["item_pos"] > 0, features["cat_pos"], 3)
-    np.testing.assert_array_equal(model.logits(features), before)
+    np.testing.assert_allclose(model.logits(features), before, atol=1e-6)

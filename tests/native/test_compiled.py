@@ -1,5 +1,7 @@
 """How often kernels are compiled, and their files, where several processes write them at once."""
 
+import os
+import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor, TimeoutError
 from pathlib import Path
@@ -10,6 +12,7 @@ import numpy as np
 import pytest
 
 from components.native.compiled import _MachineCode, kernel
+from tests.waiting import LONGEST
 
 
 @kernel
@@ -31,6 +34,26 @@ def test_a_kernel_is_compiled_once_whatever_numbers_its_calls_name():
     assert len(scaled.signatures) == 1
 
 
+_OF_ANOTHER_PROCESSOR = """
+import numpy as np
+from tests.native.test_compiled import _scaled
+_scaled(False, np.zeros(2), 1)
+print(len(_scaled.stats.cache_hits))
+"""
+
+
+def test_machine_code_of_another_processor_is_never_loaded(tmp_path: Path):
+    def hits(**variables: str) -> str:
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)} | variables
+        words = [sys.executable, "-c", _OF_ANOTHER_PROCESSOR]
+        return subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout.strip()
+
+    features = ["+sse4.2,+popcnt", "+sse4.2,+popcnt,+bmi2"]
+    assert [hits(NUMBA_CPU_NAME="generic", NUMBA_CPU_FEATURES=these) for these in (*features, *features)] == [
+        "0", "0", "1", "1"
+    ]  # fmt: skip
+
+
 def _files(folder: Path, version: int) -> _MachineCode:
     return _MachineCode(str(folder), "kernel", version)
 
@@ -49,7 +72,7 @@ def test_a_process_waits_for_one_that_compiles_the_same(tmp_path: Path):
         with pytest.raises(TimeoutError):
             loaded.result(0.3)
         first.save("floats", b"code")
-        assert loaded.result(5) == b"code"
+        assert loaded.result(LONGEST) == b"code"
 
 
 def test_a_process_that_fails_to_compile_is_not_waited_for_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

@@ -17,6 +17,7 @@ from components.artifacts import open_artifact
 from pipelines.defaults import PIPELINES, TRAINING
 from tests.fakes.raw_rows import raw_rows
 from tests.pipelines.conftest import Run
+from tests.waiting import LONGEST
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +29,7 @@ def kfrec(workdir: Path, *arguments: str) -> Run:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=500,
+        timeout=2 * LONGEST,
     )
     return Run(ended.returncode, ended.stdout, ended.stderr)
 

@@ -15,7 +15,7 @@ from pipelines.temporary import temporary_folder
 with temporary_folder() as folder:
     (folder / "module.py").write_text("left by a step")
     print(folder, flush=True)
-    time.sleep(60)
+    time.sleep(3600)
 """
 
 

@@ -14,6 +14,7 @@ from pipelines.serving import PORT, inference_service
 from tests.fakes.handler import free_port
 from tests.fakes.mlflow_server import running
 from tests.predict.conftest import REGISTERED, Served
+from tests.waiting import LONGEST
 
 pytestmark = pytest.mark.slow
 
@@ -29,9 +30,9 @@ def test_the_server_of_the_manifest_gives_the_scores_of_the_evaluation(
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     url = f"http://127.0.0.1:{port}"
     with running([*mlflow, *arguments], url, tmp_path / "log", os.environ | {"PATH": path}):
-        answer = requests.post(f"{url}/invocations", json={"dataframe_records": served.rows}, timeout=60)
+        answer = requests.post(f"{url}/invocations", json={"dataframe_records": served.rows}, timeout=LONGEST)
         assert answer.status_code == 200, answer.text
         found = answer.json()["predictions"]
-        refused = requests.post(f"{url}/invocations", json={"dataframe_records": [{"user": "a"}]}, timeout=60)
+        refused = requests.post(f"{url}/invocations", json={"dataframe_records": [{"user": "a"}]}, timeout=LONGEST)
     np.testing.assert_allclose([row["probability"] for row in found], served.scores, atol=1e-6)
     assert refused.status_code == 400 and "history" in refused.text

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -30,6 +30,7 @@ from tests.fakes.dask_operator import DaskOperator
 from tests.fakes.end_of_a_run import kill_soon
 from tests.fakes.kubernetes_api import NAMESPACE, KubernetesApi, write_kubeconfig
 from tests.preprocess.raw import preprocess, random_reviews, raw_folder
+from tests.waiting import UNTIL_ENDED, wait_for
 
 CATEGORIES = {f"i{number}": f"c{number % 4}" for number in range(25)}
 VOLUME = {"persistentVolumeClaim": {"claimName": "kfrec-shared"}}
@@ -84,13 +85,6 @@ def place(raw: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterato
         yield Place(served, operator, tmp_path, raw)
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    until = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < until, "waited 60 s in vain"
-        time.sleep(0.02)
-
-
 @pytest.mark.slow
 def test_workers_elsewhere_write_the_same_bytes_as_this_process_though_one_is_lost(place: Place) -> None:
     preprocess(place.raw, place.folder / "here", reviews_per_partition=50)
@@ -126,8 +120,8 @@ def test_a_pod_without_a_node_is_told_and_the_cluster_deleted(place: Place, caps
 
 def test_a_quota_that_refuses_pods_is_told(place: Place) -> None:
     place.operator.pod_quota = "exceeded quota: team, requested: requests.memory=16Gi"
-    with pytest.raises(KfrecError, match=r"does not answer after 1 s; pods cannot be created: .* exceeded quota: team"):
-        place.preprocess("there", start_seconds=1)
+    with pytest.raises(KfrecError, match=r"does not answer after 5 s; pods cannot be created: .* exceeded quota: team"):
+        place.preprocess("there", start_seconds=5)
     assert place.nothing_left()
 
 
@@ -170,8 +164,8 @@ def test_a_cluster_whose_creation_is_never_answered_is_not_left_behind(
     monkeypatch.setattr(api, "_TIMEOUT", (1.0, 1.0))
     place.operator.pod_quota = "exceeded quota: team"
     place.api.unanswered = ["POST"]
-    with pytest.raises(KfrecError, match="does not answer after 1 s; pods cannot be created"):
-        place.preprocess("there", start_seconds=1)
+    with pytest.raises(KfrecError, match="does not answer after 5 s; pods cannot be created"):
+        place.preprocess("there", start_seconds=5)
     assert [method for method, _ in place.api.requests].count("POST") == 2 and place.nothing_left()
 
 
@@ -179,7 +173,7 @@ def test_what_may_not_be_deleted_is_told(place: Place, capsys: pytest.CaptureFix
     place.operator.pod_quota = "exceeded quota: team"
     place.api.forbidden = {"DELETE"}
     with pytest.raises(KfrecError, match="exceeded quota"):
-        place.preprocess("there", start_seconds=1)
+        place.preprocess("there", start_seconds=5)
     (name,) = place.api.live_jobs()
     assert f"delete it with kubectl -n kubeflow delete daskcluster {name}" in capsys.readouterr().out
 
@@ -192,7 +186,7 @@ def test_a_cluster_whose_step_has_ended_is_deleted_by_the_next_one(place: Place)
             place.api.put_pod({"kind": "Pod", "metadata": metadata, "status": status, "spec": {"containers": []}})
         place.api.create_job(dask_cluster(name, NAMESPACE, 2, DaskSettings(), OLD, pod=name))
     with pytest.raises(KfrecError):
-        place.preprocess("there", start_seconds=1)
+        place.preprocess("there", start_seconds=5)
     assert place.api.live_jobs() == ["of-running"]
 
 
@@ -252,7 +246,7 @@ def test_workers_and_a_scheduler_that_end_at_their_work_are_one_line(place: Plac
             list(workers.run([delayed(os._exit)(3)]))
         with dask_workers(1, address, 1) as workers:
             threading.Timer(0.5, lambda: place.operator.kill(place.operator.scheduler())).start()
-            list(workers.run([delayed(time.sleep)(60)]))
+            list(workers.run([delayed(time.sleep)(UNTIL_ENDED)]))
     assert place.api.live_jobs() == []
 
 

@@ -17,6 +17,7 @@ from mlflow import MlflowClient
 
 from components.errors import KfrecError
 from components.tracking.database import prepare_database
+from tests.waiting import UNTIL_ENDED
 
 # Forks as many processes as each line of its input says, and prints their ids, then their exit codes.
 _PREPARE = """
@@ -253,7 +254,7 @@ def test_a_broken_database_that_another_program_shares_is_refused(earlier: Path)
 
 
 def test_a_half_made_database_that_is_open_elsewhere_is_left_to_its_maker(earlier: Path) -> None:
-    reader = subprocess.Popen(["sleep", "60"], stdin=earlier.open("rb"))
+    reader = subprocess.Popen(["sleep", str(UNTIL_ENDED)], stdin=earlier.open("rb"))
     try:
         refused(earlier, f"process {reader.pid} has it open")
     finally:

@@ -88,7 +88,7 @@ import sys, time
 from components.tracking import tracked_run
 with tracked_run("killed", sys.argv[1]) as run:
     print(run.id, flush=True)
-    time.sleep(600)
+    time.sleep(3600)
 """
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from components.train.launching.launch import LocalLauncher
+from tests.waiting import LONGEST
 
 # Small steps wait for messages most of the time.
 QUICK = {"HOROVOD_CYCLE_TIME": "1", "OMP_NUM_THREADS": "1"}
@@ -32,7 +33,7 @@ def on_ranks(size: int, transport: str, function: str, folder: Path, *arguments:
     launcher = LocalLauncher(transport, module="tests.train.ranks")
     command = launcher.command(size, [function, str(folder), json.dumps(arguments)])
     done = subprocess.run(
-        command, env=os.environ | launcher.environment() | QUICK, capture_output=True, text=True, timeout=300
+        command, env=os.environ | launcher.environment() | QUICK, capture_output=True, text=True, timeout=LONGEST
     )
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
 

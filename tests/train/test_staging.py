@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from components.train.staging import stage_records
 from tests.fakes.object_stores import BUCKET
 from tests.train.dataset import write_dataset
 from tests.train.in_process import run_worker
+from tests.waiting import LONGEST, wait_for
 
 # DIN, the model that is traced and exported soonest: what it computes is not what these tests are about.
 SETTINGS = dict(model_type="din", global_batch_size=20, embedding_dim=4, seed=7, epochs=2)
@@ -50,7 +50,7 @@ def command(uri: str, stage: Path, workers: int = 1, **changed: Any) -> tuple[li
 
 def train(uri: str, stage: Path, **changed: Any) -> subprocess.CompletedProcess[str]:
     words, environment = command(uri, stage, **changed)
-    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300)
+    return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=LONGEST)
 
 
 def train_here(uri: str, stage: Path) -> str:
@@ -92,10 +92,9 @@ def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed
     publish_remote(dataset, f"{other}/tfrecord")
     words, environment = command(other, tmp_path / "first", checkpoint_steps=10)
     process = subprocess.Popen(words, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    until = time.monotonic() + 120
-    while not gcs_bucket.blob("other/model/checkpoint/checkpoint").exists():
-        assert process.poll() is None and time.monotonic() < until
-        time.sleep(0.05)
+    kept = gcs_bucket.blob("other/model/checkpoint/checkpoint")
+    wait_for(lambda: process.poll() is not None or kept.exists())
+    assert process.poll() is None
     process.send_signal(signal.SIGKILL)
     process.wait()
     assert not gcs_bucket.blob("other/model/_manifest.json").exists()
@@ -106,7 +105,7 @@ def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed
         losses(tmp_path / "resumed" / "log.json"), losses(tmp_path / "model" / "log.json"), atol=1e-4
     )
     results = [json.loads((tmp_path / name / "training.json").read_text()) for name in ("model", "resumed")]
-    assert results[0]["validation_auc"] == pytest.approx(results[1]["validation_auc"], abs=1e-4)
+    assert results[0]["validation_auc"] == pytest.approx(results[1]["validation_auc"], abs=1e-3)
 
 
 @pytest.mark.slow

@@ -9,6 +9,8 @@ from typing import TypeVar
 
 import tensorflow as tf
 
+from tests.waiting import LONGEST
+
 T = TypeVar("T")
 
 
@@ -25,9 +27,9 @@ class Simulated:
 
     def all_to_all(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
         self._table[self.rank] = tf.split(values, counts)
-        self._barrier.wait(60)
+        self._barrier.wait(LONGEST)
         mine = [sent[self.rank] for sent in self._table]
-        self._barrier.wait(60)
+        self._barrier.wait(LONGEST)
         self.received += sum(int(tf.size(part)) for rank, part in enumerate(mine) if rank != self.rank)
         return tf.concat(mine, 0), tf.constant([part.shape[0] for part in mine], tf.int32)
 

@@ -16,6 +16,7 @@ from pipelines.cluster.versions import ensure_version, find_version
 from pipelines.compilation import kubernetes_manifests, version_name
 from pipelines.defaults import Pipeline
 from tests.fakes.kfp_api import KfpApi
+from tests.waiting import LONGEST
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def test_an_upload_whose_answer_got_lost_is_found_the_next_time(api: KfpApi, cli
 
 def test_a_run_is_followed_to_its_end(api: KfpApi, url: str, client: Client, run_id: str) -> None:
     told: list[str] = []
-    assert follow(client, url, run_id, timeout=10, pause=0.01, echo=told.append) == 0
+    assert follow(client, url, run_id, timeout=LONGEST, pause=0.01, echo=told.append) == 0
     assert told == ["download: pending", "train: pending", "download: succeeded", "train: running", "train: succeeded",
                     "run succeeded"]  # fmt: skip
 
@@ -85,7 +86,7 @@ def test_a_run_is_followed_to_its_end(api: KfpApi, url: str, client: Client, run
 def test_a_run_that_fails_names_the_step(api: KfpApi, url: str, client: Client, run_id: str) -> None:
     api.states = ["RUNNING", "FAILED"]
     told: list[str] = []
-    assert follow(client, url, run_id, timeout=10, pause=0.01, echo=told.append) == 1
+    assert follow(client, url, run_id, timeout=LONGEST, pause=0.01, echo=told.append) == 1
     assert told[-1] == "run failed in train: a step failed"
 
 
@@ -178,19 +179,19 @@ def test_a_server_that_fails_for_a_while_does_not_end_the_waiting(
     told: list[str] = []
     api.answers = [503, 500]
     api.lose_answer_of = ("GET", run_id)
-    assert follow(client, url, run_id, timeout=10, pause=0.01, echo=told.append) == 0
+    assert follow(client, url, run_id, timeout=LONGEST, pause=0.01, echo=told.append) == 0
     assert told[-1] == "run succeeded"
 
 
 def test_a_server_that_fails_for_long_ends_the_waiting(api: KfpApi, url: str, client: Client, run_id: str) -> None:
     api.answers = [503] * 100
     with pytest.raises(KfrecError, match="answered 503"):
-        follow(client, url, run_id, timeout=10, pause=0.01, patience=0.05, echo=lambda line: None)
+        follow(client, url, run_id, timeout=LONGEST, pause=0.01, patience=0.05, echo=lambda line: None)
 
 
 def test_a_run_that_is_gone_ends_the_waiting_at_once(api: KfpApi, url: str) -> None:
     with pytest.raises(KfrecError, match="answered 404"):
-        follow(connect(url), url, "no-such-run", timeout=10, echo=lambda line: None)
+        follow(connect(url), url, "no-such-run", timeout=LONGEST, echo=lambda line: None)
 
 
 def test_a_run_whose_start_was_not_confirmed_is_not_started_again_unseen(api: KfpApi, url: str, ir: str) -> None:

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from pipelines.runs.record import read_record
 from pipelines.training import up_to
 from tests.harm.test_kills import alive, end, nothing_goes_on, started
 from tests.test_secrets import CANARY, CREDENTIALS, holds_canary
+from tests.waiting import LONGEST, wait_for
 
 pytestmark = pytest.mark.slow
 _GIVEN = {
@@ -87,10 +87,8 @@ def end_during(step: str, number: signal.Signals, begun: str, words: list[str], 
         workdir: of runs.
     """
     with started(words) as (process, mark):
-        until = time.monotonic() + 300
-        while not list(workdir.glob(f"*/*/{step}/{begun}")):
-            assert process.poll() is None and time.monotonic() < until
-            time.sleep(0.02)
+        wait_for(lambda: process.poll() is not None or list(workdir.glob(f"*/*/{step}/{begun}")))
+        assert process.poll() is None
         said = end(process, number)
         went_on = [] if nothing_goes_on(mark) else alive(mark)
     (listed,) = runs(workdir)
@@ -119,7 +117,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stopped]:
                 ("train", signal.SIGINT, ".model.checkpoint/checkpoint", take_up),
             )
         }
-        taken_up = subprocess.run([sys.executable, "-m", *take_up], capture_output=True, text=True, timeout=400)
+        taken_up = subprocess.run([sys.executable, "-m", *take_up], capture_output=True, text=True, timeout=LONGEST)
         yield Stopped(workdir, Path(temporary), Path(ended["train"].listed["folder"]), ended, taken_up)
 
 

@@ -75,3 +75,13 @@ def expected_samples(lines: Sequence[Line], vocabularies: Sequence[Mapping[str, 
             row[name] = ids.get(field, 0)
         rows.append(row)
     return rows
+
+
+def assert_samples(found: Sequence[Mapping[str, Any]], expected: Sequence[Mapping[str, Any]]) -> None:
+    """Labels and ids are equal; the last bits of a logarithm depend on the processor and on the size of a partition."""
+    for rows in (found, expected):
+        assert all(row.keys() == {LABEL, *NUMERICAL, *CATEGORICAL} for row in rows)
+    whole = (LABEL, *CATEGORICAL)
+    assert [[row[name] for name in whole] for row in found] == [[row[name] for name in whole] for row in expected]
+    ours, theirs = ([[row[name] for name in NUMERICAL] for row in rows] for rows in (found, expected))
+    np.testing.assert_allclose(ours, theirs, rtol=1e-6)

@@ -11,6 +11,7 @@ from components.artifacts import adopt, open_artifact
 from components.datasets.criteo.columns import CATEGORICAL
 from components.feature_spec import load_feature_spec
 from tests.preprocess.criteo.raw import (
+    assert_samples,
     expected_samples,
     expected_vocabularies,
     preprocess,
@@ -41,8 +42,8 @@ def test_samples_and_vocabularies_are_those_of_a_plain_implementation(
     train = DAYS["day_2"] + DAYS["day_9"] + DAYS["day_10"]
     known = expected_vocabularies(train, threshold)
     assert [vocabulary(tmp_path / "out", name) for name in CATEGORICAL] == known
-    assert samples(tmp_path / "out", "train") == expected_samples(train, known)
-    assert samples(tmp_path / "out", "test") == expected_samples(DAYS["day_11"][:30], known)
+    assert_samples(samples(tmp_path / "out", "train"), expected_samples(train, known))
+    assert_samples(samples(tmp_path / "out", "test"), expected_samples(DAYS["day_11"][:30], known))
     assert dict(counts) == {"train": 180, "test": 30, "impressions": 240, "malformed_lines": 0}
 
 
@@ -63,8 +64,8 @@ def test_a_column_without_a_frequent_value_still_has_a_table(tmp_path: Path) -> 
 def test_the_test_day_and_the_days_before_it_can_be_chosen(raw: Path, tmp_path: Path) -> None:
     preprocess(raw, tmp_path / "out", test_day=10, train_days=1, test_day_share=1.0, frequency_threshold=0)
     known = expected_vocabularies(DAYS["day_9"], 0)
-    assert samples(tmp_path / "out", "train") == expected_samples(DAYS["day_9"], known)
-    assert samples(tmp_path / "out", "test") == expected_samples(DAYS["day_10"], known)
+    assert_samples(samples(tmp_path / "out", "train"), expected_samples(DAYS["day_9"], known))
+    assert_samples(samples(tmp_path / "out", "test"), expected_samples(DAYS["day_10"], known))
 
 
 def test_the_end_of_a_single_file_is_the_test_split(tmp_path: Path) -> None:
@@ -72,8 +73,8 @@ def test_the_end_of_a_single_file_is_the_test_split(tmp_path: Path) -> None:
     raw = raw_folder(tmp_path / "raw", train=lines)
     preprocess(raw, tmp_path / "out", test_share=0.2, frequency_threshold=2, impressions_per_partition=7)
     known = expected_vocabularies(lines[:40], 2)
-    assert samples(tmp_path / "out", "train") == expected_samples(lines[:40], known)
-    assert samples(tmp_path / "out", "test") == expected_samples(lines[40:], known)
+    assert_samples(samples(tmp_path / "out", "train"), expected_samples(lines[:40], known))
+    assert_samples(samples(tmp_path / "out", "test"), expected_samples(lines[40:], known))
 
 
 def test_gzip_and_plain_files_give_the_same_samples(raw: Path, tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_gzip_and_plain_files_give_the_same_samples(raw: Path, tmp_path: Path) -
     adopt(packed)
     preprocess(raw, tmp_path / "plain")
     preprocess(packed, tmp_path / "packed")
-    assert samples(tmp_path / "plain", "train") == samples(tmp_path / "packed", "train")
+    assert_samples(samples(tmp_path / "plain", "train"), samples(tmp_path / "packed", "train"))
 
 
 def test_windows_line_ends_and_blank_lines_change_nothing(tmp_path: Path) -> None:
@@ -93,7 +94,7 @@ def test_windows_line_ends_and_blank_lines_change_nothing(tmp_path: Path) -> Non
     (other / "train.txt").write_bytes(text.replace("\n", "\r\n\r\n").encode())
     adopt(other)
     preprocess(other, tmp_path / "windows")
-    assert samples(tmp_path / "unix", "train") == samples(tmp_path / "windows", "train")
+    assert_samples(samples(tmp_path / "unix", "train"), samples(tmp_path / "windows", "train"))
 
 
 def test_capitals_are_the_same_value(tmp_path: Path) -> None:
@@ -101,7 +102,7 @@ def test_capitals_are_the_same_value(tmp_path: Path) -> None:
     preprocess(raw_folder(tmp_path / "a", train=lines), tmp_path / "small", frequency_threshold=0)
     capitals = [[field.upper() for field in line] for line in lines]
     preprocess(raw_folder(tmp_path / "b", train=capitals), tmp_path / "capital", frequency_threshold=0)
-    assert samples(tmp_path / "small", "train") == samples(tmp_path / "capital", "train")
+    assert_samples(samples(tmp_path / "small", "train"), samples(tmp_path / "capital", "train"))
 
 
 @pytest.mark.slow
@@ -125,4 +126,4 @@ def test_the_size_of_a_partition_does_not_change_the_samples(raw: Path, tmp_path
     preprocess(raw, tmp_path / "small", impressions_per_partition=7)
     preprocess(raw, tmp_path / "large")
     for split in ("train", "test"):
-        assert samples(tmp_path / "small", split) == samples(tmp_path / "large", split)
+        assert_samples(samples(tmp_path / "small", split), samples(tmp_path / "large", split))

@@ -12,6 +12,7 @@ from components.storage.folder import FolderStore
 from components.train.checkpoints import outbox
 from components.train.checkpoints.listing import LIST, read_list
 from components.train.checkpoints.outbox import CheckpointOutbox, fetch_checkpoint
+from tests.waiting import LONGEST
 
 
 class Unsteady(FolderStore):
@@ -68,7 +69,7 @@ def test_a_service_that_refuses_a_checkpoint_ends_the_training(
     log.write_text("")
     with pytest.raises(KfrecError, match="access denied"), CheckpointOutbox(str(there), log) as box:
         send(box, tmp_path, 2)
-        box._thread.join(10)
+        box._thread.join(LONGEST)
         send(box, tmp_path, 3)
 
 

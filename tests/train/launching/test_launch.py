@@ -3,7 +3,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from components.train.launching.launch import LocalLauncher
 from components.train.launching.mpi import mpi_environment
 from components.train.launching.process import run_process
 from tests.train.dataset import write_dataset
+from tests.waiting import LONGEST, wait_for
 
 WORKER = ["/env/bin/python", "-m", "components.train.worker", "--lr=0.5"]
 
@@ -79,7 +79,7 @@ def test_every_line_of_a_child_is_handed_over() -> None:
 
 
 def test_a_terminated_step_takes_its_workers_with_it(tmp_path: Path) -> None:
-    grandchild = "import time, os; print(os.getpid(), flush=True); time.sleep(60)"
+    grandchild = "import time, os; print(os.getpid(), flush=True); time.sleep(3600)"
     child = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {grandchild!r}])"
     step = (
         "import os, sys\nfrom components.train.launching.process import run_process\n"
@@ -89,12 +89,8 @@ def test_a_terminated_step_takes_its_workers_with_it(tmp_path: Path) -> None:
     assert process.stdout is not None
     pid = int(process.stdout.readline())
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 128 + signal.SIGTERM
-    for _ in range(50):
-        if not Path(f"/proc/{pid}").exists():
-            return
-        time.sleep(0.1)
-    pytest.fail("the worker outlived the step")
+    assert process.wait(LONGEST) == 128 + signal.SIGTERM
+    wait_for(lambda: not Path(f"/proc/{pid}").exists())
 
 
 # The second of two ranks, or the only one, ends as the kernel would end it.
@@ -102,7 +98,7 @@ _KILLED = """
 import os, signal, time
 if os.environ.get("HOROVOD_RANK", os.environ.get("OMPI_COMM_WORLD_RANK", "1")) == "1":
     os.kill(os.getpid(), signal.SIGKILL)
-time.sleep(60)
+time.sleep(3600)
 """
 
 
@@ -135,7 +131,7 @@ disconnect()
 def test_a_rank_that_hangs_at_the_end_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "hangs.py").write_text(_HANGS)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setenv("HOROVOD_GLOO_TIMEOUT_SECONDS", "3")
+    monkeypatch.setenv("HOROVOD_GLOO_TIMEOUT_SECONDS", "10")
     with pytest.raises(WorkerCrashed, match="the workers ended with status 1"):
         LocalLauncher("gloo", module="hangs").run(2, [], tmp_path / "worker.log")
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,12 +13,14 @@ import pytest
 from components.cluster.api import Patience, connect
 from components.cluster.owner import Owner
 from components.steps.catalog import LaunchParameters
+from components.train.mpijob import watcher
 from components.train.mpijob.job import KIND, mpijob
 from components.train.mpijob.launcher import MpiJobLauncher
 from components.train.mpijob.settings import JobSettings
 from components.train.mpijob.watcher import Pace
 from tests.fakes.kubernetes_api import NAMESPACE, KubernetesApi, write_kubeconfig
 from tests.fakes.mpi_operator import MpiOperator
+from tests.waiting import LONGEST, wait_for
 
 TRAINING = "kfrec-train-test"
 NAME = f"{TRAINING}-1"  # of its first job
@@ -31,12 +35,19 @@ class Place:
     operator: MpiOperator
     told: list[str] = field(default_factory=list)
     settings: JobSettings = field(default_factory=JobSettings)
+    pace: Pace = field(default_factory=lambda: Pace(1, image=0.5, grace=LONGEST, quota=0.1, ending=LONGEST, parting=1))
 
     def launcher(self, owner: Owner | None = None, **changed: Any) -> MpiJobLauncher:
-        pace = Pace(look=1, image=0.5, grace=1, quota=0.1, ending=10, parting=1)
-        cluster = connect(KIND, patience=Patience(longest=20, first_wait=0.05, longest_wait=0.2), echo=self.told.append)
+        patience = Patience(longest=LONGEST, first_wait=0.05, longest_wait=0.2)
+        cluster = connect(KIND, patience=patience, echo=self.told.append)
         parameters = LaunchParameters(**{"workers": 2, "launcher": "mpijob", "restarts": 0, **changed})
-        return MpiJobLauncher(cluster, TRAINING, parameters, self.settings, owner, pace, self.told.append)
+        return MpiJobLauncher(cluster, TRAINING, parameters, self.settings, owner, self.pace, self.told.append)
+
+    def wait_for_a_look(self) -> None:
+        """Waits until the step has looked at the job and at its pods and their events, if there are any."""
+        before = len(self.api.requests)
+        watched = lambda: sum(path.endswith("/mpijobs") for _, path in self.api.requests[before:])  # noqa: E731
+        wait_for(lambda: watched() >= 2)
 
     def left_behind(self) -> None:
         """A job that a step created whose machine is gone."""
@@ -63,3 +74,18 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[
             return Place(api, tmp_path, operator)
 
         yield make
+
+
+@pytest.fixture
+def pass_time(monkeypatch: pytest.MonkeyPatch) -> Callable[[Place, float], None]:
+    """Lets seconds pass on the step's clock, which it has looked at before and looks at afterwards."""
+    passed = [0.0]
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + passed[0], sleep=time.sleep)
+    monkeypatch.setattr(watcher, "time", clock)
+
+    def wait(here: Place, seconds: float) -> None:
+        here.wait_for_a_look()
+        passed[0] += seconds
+        here.wait_for_a_look()
+
+    return wait

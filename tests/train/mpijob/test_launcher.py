@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -24,6 +25,7 @@ from components.train.worker import BAD_INPUT
 from tests.fakes.end_of_a_run import kill_soon
 from tests.fakes.kubernetes_api import now
 from tests.train.mpijob.conftest import NAME, TRAINING, Place
+from tests.waiting import LONGEST, UNTIL_ENDED, wait_for
 
 pytestmark = pytest.mark.slow
 Make = Callable[..., Place]
@@ -38,15 +40,14 @@ def slowly(seconds: float) -> Callable[[int], list[str]]:
     return python(f"time.sleep({seconds})\nprint('[1,0]<stdout>:trained')")
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    until = time.monotonic() + 15
-    while not condition():
-        assert time.monotonic() < until, "waited 15 s in vain"
-        time.sleep(0.02)
+def until(event: Path) -> Callable[[int], list[str]]:
+    """A launcher that ends its training when this file exists."""
+    waiting = f"import os\nwhile not os.path.exists({str(event)!r}): time.sleep(0.02)"
+    return python(f"{waiting}\nprint('[1,0]<stdout>:trained')")
 
 
-def in_background(job: Callable[[], object], seconds: float = 30) -> Callable[[], BaseException | None]:
-    """Starts a job; the function it returns waits so long for its end and gives what it raised."""
+def in_background(job: Callable[[], object]) -> Callable[[], BaseException | None]:
+    """Starts a job; the function it returns waits for its end and gives what it raised."""
     raised: list[BaseException] = []
 
     def run() -> None:
@@ -59,7 +60,7 @@ def in_background(job: Callable[[], object], seconds: float = 30) -> Callable[[]
     thread.start()
 
     def join() -> BaseException | None:
-        thread.join(seconds)
+        thread.join(LONGEST)
         assert not thread.is_alive()
         return raised[0] if raised else None
 
@@ -85,16 +86,19 @@ def test_only_the_verbs_of_the_role_are_used(place: Make) -> None:
 # The faults of the cluster path, one test each.
 
 
-def test_a_step_killed_and_tried_again_follows_the_job_that_runs(place: Make) -> None:
-    here = place(slowly(2))
+def test_a_step_killed_and_tried_again_follows_the_job_that_runs(place: Make, tmp_path: Path) -> None:
+    here = place(until(tmp_path / "trained"))
     first = here.launcher(owner=Owner("step-1", "uid-1"))
     in_background(lambda: first.run(2, ["--lr=0.5"], here.folder / "first.log"))
     wait_for(lambda: here.operator.tries)
     # The first step is left to itself, as if its node were gone; the second try is another pod.
-    here.launcher(owner=Owner("step-2", "uid-2")).run(2, ["--lr=0.5"], here.folder / "second.log")
+    second = here.launcher(owner=Owner("step-2", "uid-2"))
+    joined = in_background(lambda: second.run(2, ["--lr=0.5"], here.folder / "second.log"))
+    wait_for(lambda: f"found MPIJob {NAME} of an earlier try; following it" in here.told)
+    (tmp_path / "trained").touch()
+    assert joined() is None
     assert (here.folder / "second.log").read_text() == "[0] trained\n"
     assert here.operator.tries == 1
-    assert f"found MPIJob {NAME} of an earlier try; following it" in here.told
     owners = [owner["uid"] for owner in here.api.jobs[NAME]["metadata"]["ownerReferences"]]
     assert owners == ["uid-1", "uid-2"]
 
@@ -108,7 +112,7 @@ def test_a_step_that_finds_its_job_failed_starts_it_again(place: Make) -> None:
 
 
 def test_a_step_asked_to_stop_deletes_its_job(place: Make) -> None:
-    here = place(slowly(30))
+    here = place(slowly(UNTIL_ENDED))
     program = """
 import sys
 from pathlib import Path
@@ -119,12 +123,12 @@ in_cluster(LaunchParameters(workers=2, launcher="mpijob", run_id="r", model_uri=
     step = subprocess.Popen([sys.executable, "-c", program, str(here.folder / "log")], stdout=subprocess.DEVNULL)
     wait_for(lambda: here.operator.tries)
     step.send_signal(signal.SIGTERM)
-    assert step.wait(20) == 143
+    assert step.wait(LONGEST) == 143
     assert here.api.live_jobs() == []
 
 
 def test_a_step_deletes_its_job_in_the_half_second_that_the_end_of_a_run_leaves(place: Make) -> None:
-    here = place(slowly(30))
+    here = place(slowly(UNTIL_ENDED))
     program = """
 import sys
 from pathlib import Path
@@ -135,11 +139,11 @@ end_with_parent()
 in_cluster(LaunchParameters(workers=2, launcher="mpijob", run_id="r", model_uri="m")).run(2, [], Path(sys.argv[1]))
 """
     # SIGTERM reaches KFP's launcher, which ends at once; the container, and the step in it, are killed soon after.
-    kfp = subprocess.Popen(["sleep", "60"])
+    kfp = subprocess.Popen(["sleep", str(UNTIL_ENDED)])
     environment = os.environ | {VARIABLE: f"{kfp.pid}:{start_time(kfp.pid)}"}
     step = subprocess.Popen([sys.executable, "-c", program, str(here.folder / "log")], env=environment)
     wait_for(lambda: here.operator.tries)
-    time.sleep(1.5)  # it looks at pods and events
+    here.wait_for_a_look()
     kfp.terminate()
     kfp.wait()
     kill_soon(step)
@@ -147,14 +151,14 @@ in_cluster(LaunchParameters(workers=2, launcher="mpijob", run_id="r", model_uri=
 
 
 def test_an_api_server_that_is_away_for_a_while_is_waited_for(place: Make) -> None:
-    here = place(slowly(3))
+    here = place(slowly(1))
     joined = in_background(here.run)
     wait_for(lambda: here.operator.tries)
     here.api.down.set()
-    time.sleep(2.5)
+    wait_for(lambda: any("waiting for it" in line for line in here.told))
     here.api.down.clear()
     assert joined() is None
-    assert any("waiting for it" in line for line in here.told) and "the Kubernetes API answers again" in here.told
+    assert "the Kubernetes API answers again" in here.told
     assert (here.folder / "worker.log").read_text() == "[0] trained\n"
 
 
@@ -175,7 +179,7 @@ def test_an_api_server_may_be_away_for_half_a_minute(place: Make, monkeypatch: p
 
 
 def test_an_api_server_that_stays_away_is_given_up_in_one_line(place: Make) -> None:
-    here = place(slowly(30))
+    here = place(slowly(UNTIL_ENDED))
     launcher = here.launcher()
     launcher._cluster.patience = type(launcher._cluster.patience)(longest=0.5, first_wait=0.05)
     joined = in_background(lambda: launcher.run(2, [], here.folder / "log"))
@@ -207,7 +211,7 @@ def test_a_dropped_log_goes_on_without_losing_or_repeating_a_line(place: Make) -
 
 
 def test_a_job_deleted_by_someone_else_is_told(place: Make) -> None:
-    here = place(slowly(30))
+    here = place(slowly(UNTIL_ENDED))
     joined = in_background(here.run)
     wait_for(lambda: here.operator.tries)
     here.api.delete_job(NAME)
@@ -216,7 +220,7 @@ def test_a_job_deleted_by_someone_else_is_told(place: Make) -> None:
 
 
 def test_an_evicted_worker_is_the_reason(place: Make) -> None:
-    here = place(slowly(30))
+    here = place(slowly(UNTIL_ENDED))
     joined = in_background(here.run)
     wait_for(lambda: here.operator.tries)
     here.operator.lose(f"{NAME}-worker-1", "Evicted", "The node was low on resource: memory.")
@@ -228,12 +232,14 @@ def test_an_evicted_worker_is_the_reason(place: Make) -> None:
     assert here.api.live_jobs() == []
 
 
-def test_a_suspended_job_is_told_and_goes_on_when_it_is_resumed(place: Make) -> None:
+def test_a_suspended_job_is_told_and_goes_on_when_it_is_resumed(
+    place: Make, pass_time: Callable[[Place, float], None]
+) -> None:
     here = place(python("print('[1,0]<stdout>:trained')"))
     here.operator.suspend.set()
-    joined = in_background(lambda: here.run(deadline=1))
+    joined = in_background(lambda: here.run(deadline=1000))
     wait_for(lambda: any("is suspended" in line for line in here.told))
-    time.sleep(2.5)  # longer than the deadline, which does not count while the job waits
+    pass_time(here, 2000)  # longer than the deadline, which does not count while the job waits
     here.operator.suspend.clear()
     assert joined() is None
     assert (here.folder / "worker.log").read_text() == "[0] trained\n"
@@ -263,7 +269,7 @@ def test_the_status_of_bad_input_ends_the_step_without_another_job_where_logs_ma
 
 @pytest.mark.parametrize("hangs", [False, True], ids=["mpirun notices", "mpirun hangs"])
 def test_a_worker_that_is_lost_is_survived_by_another_job(place: Make, hangs: bool) -> None:
-    here = place(lambda tries: (slowly(30) if tries == 0 else slowly(0.1))(tries))
+    here = place(lambda tries: (slowly(UNTIL_ENDED) if tries == 0 else slowly(0.1))(tries))
     joined = in_background(lambda: here.run(restarts=1))
     wait_for(lambda: here.operator.tries)
     here.operator.lose(f"{NAME}-worker-1", "Terminated", "Pod was terminated: node shutdown", hangs=hangs)
@@ -275,10 +281,10 @@ def test_a_worker_that_is_lost_is_survived_by_another_job(place: Make, hangs: bo
 
 
 def test_a_worker_that_was_drained_and_replaced_is_lost_to_its_job(place: Make) -> None:
-    here = place(lambda tries: (slowly(30) if tries == 0 else slowly(0.1))(tries))
+    here = place(lambda tries: (slowly(UNTIL_ENDED) if tries == 0 else slowly(0.1))(tries))
     joined = in_background(lambda: here.run(restarts=1))
     wait_for(lambda: here.operator.tries)
-    time.sleep(1.5)  # the workers have been seen
+    here.wait_for_a_look()  # and the workers have been seen
     here.operator.drain(f"{NAME}-worker-0")
     assert joined() is None
     assert here.api.live_jobs() == [f"{TRAINING}-2"]
@@ -296,7 +302,7 @@ def test_a_worker_that_fails_before_there_is_a_launcher_is_survived(place: Make)
 
 
 def test_the_next_job_waits_until_the_pods_of_the_last_one_have_ended(place: Make) -> None:
-    here = place(lambda tries: (slowly(30) if tries == 0 else slowly(0.1))(tries))
+    here = place(lambda tries: (slowly(UNTIL_ENDED) if tries == 0 else slowly(0.1))(tries))
     here.api.termination = 1.5
     joined = in_background(lambda: here.run(restarts=1))
     wait_for(lambda: here.operator.tries)
@@ -313,20 +319,21 @@ def test_a_job_that_keeps_losing_workers_is_given_up_after_its_restarts(place: M
     assert here.operator.tries == 3 and here.api.live_jobs() == []
 
 
-def test_no_job_is_created_after_the_deadline(place: Make) -> None:
-    here = place(slowly(30))
+def test_no_job_is_created_after_the_deadline(place: Make, pass_time: Callable[[Place, float], None]) -> None:
+    here = place(slowly(UNTIL_ENDED))
     here.operator.enforces_deadlines = False
-    joined = in_background(lambda: here.run(restarts=5, deadline=2))
-    wait_for(lambda: any(pod.startswith(f"{NAME}-launcher") for pod in here.api.pods))
-    time.sleep(2.3)
+    here.pace = replace(here.pace, grace=1e9)
+    joined = in_background(lambda: here.run(restarts=5, deadline=1000))
+    wait_for(lambda: here.operator.tries)
+    pass_time(here, 2000)
     here.operator.lose(f"{NAME}-worker-0", "Terminated")
     error = joined()
-    assert isinstance(error, KfrecError) and "deadline of 2 s; raise deadline" in str(error)
+    assert isinstance(error, KfrecError) and "nothing is left of the deadline of 1000 s; raise deadline" in str(error)
     assert here.operator.tries == 1 and here.api.live_jobs() == []
 
 
 def test_two_processes_of_one_step_share_each_job(place: Make) -> None:
-    here = place(lambda tries: (slowly(30) if tries == 0 else slowly(3))(tries))
+    here = place(lambda tries: (slowly(UNTIL_ENDED) if tries == 0 else slowly(3))(tries))
     one, other = (here.launcher(restarts=1) for _ in range(2))
     run = [
         in_background(lambda: one.run(2, ["--lr=0.5"], here.folder / "0.log")),
@@ -353,16 +360,20 @@ def test_a_launcher_waits_until_the_workers_answer(place: Make) -> None:
 
 
 @pytest.mark.parametrize("resource", ["events", "pods", "log"])
-def test_a_missing_right_to_read_does_not_end_the_training(place: Make, resource: str) -> None:
-    here = place(slowly(2.5))
+def test_a_missing_right_to_read_does_not_end_the_training(place: Make, resource: str, tmp_path: Path) -> None:
+    here = place(until(tmp_path / "trained"))
     here.api.forbidden = {resource}
-    here.run()
+    joined = in_background(here.run)
+    wait_for(lambda: here.operator.tries)
+    here.wait_for_a_look()
+    (tmp_path / "trained").touch()
+    assert joined() is None
     assert here.operator.tries == 1
     assert sum("cannot see" in line for line in here.told) == (resource != "log")
 
 
 def test_whatever_ends_the_step_takes_the_job_along(place: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = place(slowly(30))
+    here = place(slowly(UNTIL_ENDED))
 
     def fail(*arguments: object) -> None:
         raise RuntimeError("a defect")
@@ -374,7 +385,7 @@ def test_whatever_ends_the_step_takes_the_job_along(place: Make, monkeypatch: py
 
 
 def test_a_job_that_cannot_be_deleted_does_not_hide_why_the_step_ends(place: Make) -> None:
-    here = place(slowly(30))
+    here = place(slowly(UNTIL_ENDED))
     here.operator.image_trouble = "none"
     here.api.forbidden = {"DELETE"}
     with pytest.raises(KfrecError, match="its image cannot be had"):
@@ -444,7 +455,7 @@ def test_a_quota_that_refuses_pods_is_told(place: Make) -> None:
 
 
 def test_a_wrong_image_ends_the_job_in_one_line(place: Make) -> None:
-    here = place(slowly(30))
+    here = place(slowly(UNTIL_ENDED))
     here.operator.image_trouble = 'Back-off pulling image "kfrec-train:none"'
     with pytest.raises(KfrecError) as error:
         here.run()
@@ -454,33 +465,36 @@ def test_a_wrong_image_ends_the_job_in_one_line(place: Make) -> None:
 
 
 def test_a_deadline_ends_the_job(place: Make) -> None:
-    here = place(slowly(30))
+    here = place(slowly(UNTIL_ENDED))
     with pytest.raises(KfrecError, match="DeadlineExceeded"):
         here.run(deadline=1)
 
 
 def test_a_deadline_that_the_operator_does_not_enforce_is_enforced_here(place: Make) -> None:
-    here = place(slowly(30))
+    here = place(slowly(UNTIL_ENDED))
     here.operator.enforces_deadlines = False
+    here.pace = replace(here.pace, grace=1)
     with pytest.raises(KfrecError, match="not done after the deadline of 1 s; raise deadline; the job was deleted"):
         here.run(deadline=1)
     assert here.api.live_jobs() == []
 
 
-def test_a_job_without_a_node_is_told_and_its_deadline_does_not_count(place: Make) -> None:
+def test_a_job_without_a_node_is_told_and_its_deadline_does_not_count(
+    place: Make, pass_time: Callable[[Place, float], None]
+) -> None:
     here = place(python("print('[1,0]<stdout>:trained')"))
     here.operator.unschedulable = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
-    joined = in_background(lambda: here.run(deadline=1))
+    joined = in_background(lambda: here.run(deadline=1000))
     told = f"{NAME}-worker-0 has no node: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
     wait_for(lambda: told in here.told)
-    time.sleep(3)
+    pass_time(here, 2000)
     here.operator.unschedulable = ""
     assert joined() is None
     assert (here.folder / "worker.log").read_text() == "[0] trained\n"
 
 
 def test_a_foreign_job_of_the_same_name_stays(place: Make) -> None:
-    here = place(slowly(30))
+    here = place(slowly(UNTIL_ENDED))
     container = {"command": ["true"], "env": [], "image": "x"}
     replicas = {"Worker": {"replicas": 0}, "Launcher": {"template": {"spec": {"containers": [container]}}}}
     policy = {"activeDeadlineSeconds": 1, "backoffLimit": 0}

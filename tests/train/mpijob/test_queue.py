@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Callable
 
 import pytest
 
@@ -10,7 +10,8 @@ from components.errors import KfrecError
 from components.train.mpijob.settings import JobSettings
 from tests.fakes.kueue import FLAVOR, Kueue
 from tests.train.mpijob.conftest import NAME, Place
-from tests.train.mpijob.test_launcher import Make, in_background, python, wait_for
+from tests.train.mpijob.test_launcher import Make, in_background, python
+from tests.waiting import wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -24,12 +25,14 @@ def changed_by_the_step(here: Place) -> set[str]:
     return {method for method, _ in here.api.requests} & {"PATCH", "PUT"}
 
 
-def test_a_job_waits_in_the_queue_beyond_its_deadline_and_runs_when_it_is_admitted(place: Make) -> None:
+def test_a_job_waits_in_the_queue_beyond_its_deadline_and_runs_when_it_is_admitted(
+    place: Make, pass_time: Callable[[Place, float], None]
+) -> None:
     here = place(python("print('[1,0]<stdout>:trained')"))
     kueue = queued(here)
-    joined = in_background(lambda: here.run(deadline=1))
+    joined = in_background(lambda: here.run(deadline=1000))
     wait_for(lambda: f"MPIJob {NAME} is suspended, waiting in queue kfrec" in here.told)
-    time.sleep(2.5)
+    pass_time(here, 2000)
     assert here.operator.tries == 0 and here.api.pods == {}
     kueue.admit(NAME)
     assert joined() is None
@@ -41,14 +44,14 @@ def test_a_job_waits_in_the_queue_beyond_its_deadline_and_runs_when_it_is_admitt
 
 def test_a_job_that_loses_its_place_and_gets_it_back_at_once_goes_on_as_the_same_job(place: Make) -> None:
     """Without a restart, of which there is none here: its workers were deleted by the operator, not lost."""
-    here = place(python("print(f'[1,0]<stdout>:try {tries}'); time.sleep((60, 2.5)[tries])"))
+    here = place(python("print(f'[1,0]<stdout>:try {tries}'); time.sleep((3600, 1)[tries])"))
     kueue = queued(here)
     here.operator.ssh_delay = 0.5  # the resumed launcher does not wait for the workers by itself
-    joined = in_background(lambda: here.run(deadline=20, restarts=0))
+    joined = in_background(lambda: here.run(restarts=0))
     wait_for(lambda: NAME in here.api.jobs)
     kueue.admit(NAME)
     wait_for(lambda: here.operator.tries == 1)
-    time.sleep(2.5)  # the step has seen the workers
+    here.wait_for_a_look()  # and the step has seen the workers
     kueue.evict(NAME)
     wait_for(lambda: not here.api.pods)
     kueue.admit(NAME)

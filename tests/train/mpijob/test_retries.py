@@ -24,7 +24,8 @@ from tests.fakes.argo_retries import retried
 from tests.fakes.object_stores import BUCKET
 from tests.train.dataset import write_dataset
 from tests.train.mpijob.conftest import Place
-from tests.train.mpijob.test_launcher import Make, python, wait_for
+from tests.train.mpijob.test_launcher import Make, python
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("store")]
 MODEL = f"gs://{BUCKET}/run-1/model"
@@ -86,7 +87,7 @@ def test_the_budget_of_restarts_is_spent_once(place: Make, records: Artifact, po
 
 
 def test_a_job_that_a_user_deleted_is_not_created_again(place: Make, records: Artifact, policy: dict[str, Any]) -> None:
-    here = place(python("time.sleep(30)"))
+    here = place(python("time.sleep(3600)"))
 
     def delete() -> None:
         wait_for(lambda: here.operator.tries)

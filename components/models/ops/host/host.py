@@ -23,8 +23,9 @@ _BLOCK, _BLOCKS = 1024, 16  # floats of a block of sums; blocks of the smallest 
 
 @cache
 def threads() -> int:
-    """Threads of a kernel: TensorFlow's intra-op parallelism."""
-    return tf.config.threading.get_intra_op_parallelism_threads() or len(os.sched_getaffinity(0))
+    """Threads of a kernel: TensorFlow's intra-op parallelism, whether set in the process or in the environment."""
+    set_here = tf.config.threading.get_intra_op_parallelism_threads()
+    return set_here or int(os.environ.get("TF_NUM_INTRAOP_THREADS", 0)) or len(os.sched_getaffinity(0))
 
 
 @cache

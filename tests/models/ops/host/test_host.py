@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from components.models.ops.host import host
+from tests.waiting import LONGEST
 
 
 def test_parts_cover_everything_once():
@@ -32,6 +33,11 @@ def test_parts_get_smaller_so_that_nobody_waits_long_for_the_last(monkeypatch: p
     assert len(in_order) < 16
 
 
+def test_the_environment_sets_the_threads_as_it_sets_tensorflows(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("TF_NUM_INTRAOP_THREADS", "5")
+    assert host.threads.__wrapped__() == 5
+
+
 def test_one_thread_takes_everything_at_once(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(host, "threads", lambda: 1)
     assert host.parts(256) == 1
@@ -45,7 +51,7 @@ def test_each_thread_has_room_of_its_own_for_all_its_parts(monkeypatch: pytest.M
         assert (room.shape, room.dtype) == ((5,), np.float32)
         rooms.setdefault(threading.get_ident(), set()).add(room.ctypes.data)
         if part < 2:
-            together.wait(timeout=60)  # neither thread takes both of the first parts
+            together.wait(timeout=LONGEST)  # neither thread takes both of the first parts
 
     together = threading.Barrier(2)
     host.in_parts(work, 256, room=5)

@@ -1,0 +1,19 @@
+"""How long tests wait: for what takes a moment on an idle machine, and minutes on a busy one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+LONGEST = 600.0
+"""Seconds after which something that a test waits for will not come any more."""
+UNTIL_ENDED = 3600
+"""Seconds that a process sleeps which the test is to end."""
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Waits until the condition holds; fails after LONGEST."""
+    until = time.monotonic() + LONGEST
+    while not condition():
+        assert time.monotonic() < until, f"waited {LONGEST:.0f} s in vain"
+        time.sleep(0.02)
