@@ -22,6 +22,7 @@ class SequenceChannels:
         positive: features of the items the user chose, left-padded with 0, oldest first.
         negative: features of items the user did not choose, aligned with the newest positive ones; may be empty.
         length: items in a positive history.
+        unknown_user: the ids of an unknown user, one for each feature; 0 without a vocabulary.
     """
 
     user: tuple[Feature, ...]
@@ -29,6 +30,7 @@ class SequenceChannels:
     positive: tuple[Feature, ...]
     negative: tuple[Feature, ...]
     length: int
+    unknown_user: tuple[int, ...]
 
     @property
     def serving_features(self) -> tuple[str, ...]:
@@ -70,7 +72,9 @@ def read_channels(spec: FeatureSpec, *, negatives: bool) -> SequenceChannels:
                 f"{path}: feature {feature.name} has dimensions [{feature.length}], but a user or target feature is "
                 "one id; remove its dimensions or move it to a history channel"
             )
-    return SequenceChannels(user, target, positive, negative, positive[0].length or 0)
+    vocabularies = [spec.vocabulary_of(feature.name) for feature in user]
+    unknown = tuple(vocabulary.unknown if vocabulary else 0 for vocabulary in vocabularies)
+    return SequenceChannels(user, target, positive, negative, positive[0].length or 0, unknown)
 
 
 def _check_pairs(where: str, history: tuple[Feature, ...], target: tuple[Feature, ...]) -> None:

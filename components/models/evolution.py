@@ -34,6 +34,8 @@ class EvolutionModel(tf.Module):
             short_length=self.short_length,
             embedding_dim=parameters.embedding_dim,
             dtype=tf.float16 if amp else tf.float32,
+            repetition=parameters.repetition,
+            user_dropout=parameters.user_dropout,
         )
         self.tables = self.inputs.tables
         self.units = UNITS_PER_EMBEDDING * parameters.embedding_dim

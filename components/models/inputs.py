@@ -9,7 +9,9 @@ import tensorflow as tf
 
 from components.feature_spec import Feature
 from components.models.channels import SequenceChannels
+from components.models.layers.dropout import Dropout
 from components.models.layers.embedding import FusedEmbedding
+from components.models.layers.repetition import Repetition
 from components.models.layers.weights import Weights
 from components.models.sequences import trims_histories
 
@@ -26,6 +28,7 @@ class EmbeddedBatch(NamedTuple):
         short_mask: bool ``[B, S]``, false at padding.
         candidates: for each of the newest items but the last, the next item and, with negatives, the sampled negative:
             ``[1 or 2, S - 1, B, D]``.
+        repetition: ``[B, width]`` of :class:`Repetition`; the width is 0 without it.
     """
 
     target: tf.Tensor
@@ -35,6 +38,7 @@ class EmbeddedBatch(NamedTuple):
     short: tf.Tensor
     short_mask: tf.Tensor
     candidates: tf.Tensor
+    repetition: tf.Tensor
 
 
 class SequenceInputs(tf.Module):
@@ -46,10 +50,13 @@ class SequenceInputs(tf.Module):
         short_length: number of newest items in the short history; the rest is the long one. May be 0.
         embedding_dim: width of one feature's embedding.
         dtype: of the embeddings.
+        repetition: whether to count how often the target's ids occur in the history.
+        user_dropout: share of the training samples whose user becomes unknown.
 
     Attributes:
         item_width: D.
         user_width: width of a user.
+        repetition_width: width of the counts, 0 without them.
         tables: feature name to the rows that embed its ids.
     """
 
@@ -61,8 +68,13 @@ class SequenceInputs(tf.Module):
         short_length: int,
         embedding_dim: int,
         dtype: tf.DType,
+        repetition: bool = False,
+        user_dropout: float = 0.0,
     ) -> None:
         super().__init__()
+        self.user_dropout = Dropout(weights.scope("user"), user_dropout) if user_dropout > 0 else None
+        self.repetition = Repetition(channels) if repetition else None
+        self.repetition_width = self.repetition.width if self.repetition else 0
         self._channels = channels
         self._short_length = short_length
         self._dtype = dtype
@@ -74,11 +86,14 @@ class SequenceInputs(tf.Module):
         self.item_width = embedding_dim * len(channels.target)
         self.user_width = embedding_dim * len(channels.user)
 
-    def __call__(self, features: Mapping[str, tf.Tensor], *, negatives: bool = False) -> EmbeddedBatch:
+    def __call__(
+        self, features: Mapping[str, tf.Tensor], *, training: bool = False, negatives: bool = False
+    ) -> EmbeddedBatch:
         """Embeds a batch.
 
         Args:
             features: ids by name, ``[B]`` or ``[B, length]``, all of one integer type.
+            training: whether to forget users.
             negatives: whether to embed the negative history.
         """
         channels = self._channels
@@ -94,7 +109,8 @@ class SequenceInputs(tf.Module):
             following.append(self._rows(features, channels.negative, newest, time_first=True))
         target = self.embedding(self._rows(features, channels.target))
         if channels.user:
-            user = self.embedding(self._rows(features, channels.user, first_table=len(channels.target)))
+            known = self._forgotten(features) if training and self.user_dropout else features
+            user = self.embedding(self._rows(known, channels.user, first_table=len(channels.target)))
         else:
             user = tf.zeros([tf.shape(target)[0], 0], target.dtype)
         return EmbeddedBatch(
@@ -105,7 +121,20 @@ class SequenceInputs(tf.Module):
             short=self.embedding(short, has_padding=True),
             short_mask=tf.transpose(short[..., 0]) > 0,
             candidates=self.embedding(tf.stack(following), has_padding=True),
+            repetition=tf.zeros([tf.shape(target)[0], 0], self._dtype)
+            if self.repetition is None
+            else tf.cast(self.repetition(features), self._dtype),
         )
+
+    def _forgotten(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """The user's features, those of a random share of the samples with their unknown ids."""
+        assert self.user_dropout is not None
+        rows = tf.shape(features[self._channels.user[0].name])
+        is_known = self.user_dropout(tf.ones(rows)) > 0
+        return {
+            feature.name: tf.where(is_known, features[feature.name], tf.cast(unknown, features[feature.name].dtype))
+            for feature, unknown in zip(self._channels.user, self._channels.unknown_user, strict=True)
+        }
 
     def _trimmed(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """The positive history without leading positions that are padding in every sample.

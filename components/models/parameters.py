@@ -8,6 +8,18 @@ from components.steps.parameter import Ints, param
 
 EMBEDDING_DIM = param(16, "Width of one feature's embedding", unit="floats", at_least=1, at_most=4096)
 MLP_DIMS = param((200, 80), "Hidden layers of the classifier", at_least=1, at_most=65_536, also="stage_two_mlp_dims")
+REPETITION = param(
+    False,
+    "Give the classifier also how often, and how recently, the target's item and category occur in the history; false "
+    "is as published",
+)
+USER_DROPOUT = param(
+    0.0,
+    "Share of the training samples whose user becomes unknown, so that the model learns to score new users and "
+    "memorises known ones less; 0 is as published",
+    at_least=0,
+    at_most=0.99,
+)
 DROPOUT_RATE = param(-1.0, "Dropout of the classifiers' hidden layers; below 0 is none", at_most=0.99)
 
 
@@ -46,3 +58,5 @@ class EvolutionParameters(OneOptimizer):
         90, "Oldest items of a history that form the long history; the rest is the short one", unit="items", at_least=1
     )
     dropout_rate: float = DROPOUT_RATE
+    repetition: bool = REPETITION
+    user_dropout: float = USER_DROPOUT

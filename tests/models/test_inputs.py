@@ -78,3 +78,20 @@ def test_a_specification_may_have_no_user_feature(make_spec, make_batch):
     channels = read_channels(make_spec(channels={"user_features": ()}), negatives=True)
     inputs = SequenceInputs(Weights(1), channels, short_length=SHORT, embedding_dim=2, dtype=tf.float32)
     assert inputs(make_batch(5)[0]).user.shape == (5, 0)
+
+
+def test_in_training_a_share_of_the_users_becomes_unknown(make_spec, make_batch):
+    channels = read_channels(make_spec(), negatives=True)
+    inputs = SequenceInputs(
+        Weights(1), channels, short_length=SHORT, embedding_dim=2, dtype=tf.float32, user_dropout=0.5
+    )
+    features, _ = make_batch(400)
+    features["uid"] = np.full(400, 3)
+    known, unknown = inputs.embedding.table(2).numpy()[[3, 0]]
+    users = inputs(features, training=True).user.numpy()
+    is_known = (users == known).all(1)
+    assert ((users == unknown).all(1) | is_known).all()
+    assert 120 < is_known.sum() < 280
+    assert (inputs(features).user.numpy() == known).all(), "scoring forgets nobody"
+    again = (inputs(features, training=True).user.numpy() == known).all(1)
+    assert (again != is_known).any(), "each step forgets others"

@@ -33,16 +33,16 @@ class Dien(EvolutionModel):
     def __init__(self, parameters: DienParameters, spec: FeatureSpec, seed: int, amp: bool = False) -> None:
         weights = Weights(seed)
         super().__init__(parameters, spec, weights, amp)
-        width = self.inputs.item_width + self.units + self.inputs.user_width
+        width = self.inputs.item_width + self.units + self.inputs.user_width + self.inputs.repetition_width
         self.classifier = Classifier(weights.scope("classifier"), width, parameters.mlp_dims, parameters.dropout_rate)
 
     def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
-        return self._forward(self.inputs(features), training)[0]
+        return self._forward(self.inputs(features, training=training), training)[0]
 
     def loss_terms(
         self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
     ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-        batch = self.inputs(features, negatives=True)
+        batch = self.inputs(features, training=training, negatives=True)
         logits, states = self._forward(batch, training)
         return logits, {
             "cross_entropy": cross_entropy(labels, logits),
@@ -52,4 +52,5 @@ class Dien(EvolutionModel):
     def _forward(self, batch: EmbeddedBatch, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """Logits ``[B]`` and the states of the interest extraction, ``[S, B, units]``."""
         interest, states = self.evolution(batch.short, batch.short_mask, batch.target)
-        return self.classifier(tf.concat([batch.target, interest, batch.user], -1), training), states
+        inputs = tf.concat([batch.target, interest, batch.user, batch.repetition], -1)
+        return self.classifier(inputs, training), states

@@ -40,18 +40,18 @@ class Din(tf.Module):
             short_length=0,
             embedding_dim=parameters.embedding_dim,
             dtype=tf.float16 if amp else tf.float32,
+            repetition=parameters.repetition,
+            user_dropout=parameters.user_dropout,
         )
         self.tables = self.inputs.tables
-        item, user = self.inputs.item_width, self.inputs.user_width
-        self.classifier = Classifier(
-            weights.scope("classifier"), 2 * item + user, parameters.mlp_dims, parameters.dropout_rate
-        )
+        width = 2 * self.inputs.item_width + self.inputs.user_width + self.inputs.repetition_width
+        self.classifier = Classifier(weights.scope("classifier"), width, parameters.mlp_dims, parameters.dropout_rate)
 
     def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
-        batch = self.inputs(features)
+        batch = self.inputs(features, training=training)
         items = self.inputs.embedding(batch.long)
         attention = masked_softmax(dot_scores(items, batch.target), batch.long_mask)
         interest = pool(attention[:, tf.newaxis], items)[:, 0]
-        return self.classifier(tf.concat([batch.target, interest, batch.user], -1), training)
+        return self.classifier(tf.concat([batch.target, interest, batch.user, batch.repetition], -1), training)
 
     loss_terms = click_loss

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.models.parameters import DROPOUT_RATE, EMBEDDING_DIM, MLP_DIMS, OneOptimizer
+from components.models.parameters import DROPOUT_RATE, EMBEDDING_DIM, MLP_DIMS, REPETITION, USER_DROPOUT, OneOptimizer
 from components.steps.parameter import Ints
 
 
@@ -15,3 +15,5 @@ class DinParameters(OneOptimizer):
     embedding_dim: int = EMBEDDING_DIM
     mlp_dims: Ints = MLP_DIMS
     dropout_rate: float = DROPOUT_RATE
+    repetition: bool = REPETITION
+    user_dropout: float = USER_DROPOUT

@@ -55,11 +55,14 @@ class Sim(EvolutionModel):
             weights.scope("stage_one"), 2 * item + user, parameters.stage_one_mlp_dims, parameters.dropout_rate
         )
         self.stage_two = Classifier(
-            weights.scope("stage_two"), 3 * item + units + user, parameters.stage_two_mlp_dims, parameters.dropout_rate
+            weights.scope("stage_two"),
+            3 * item + units + user + self.inputs.repetition_width,
+            parameters.stage_two_mlp_dims,
+            parameters.dropout_rate,
         )
 
     def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
-        return self._forward(self.inputs(features), training).stage_two_logits
+        return self._forward(self.inputs(features, training=training), training).stage_two_logits
 
     def searched(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """See :class:`components.models.model.Searching`; the weight is the attention of stage one."""
@@ -71,7 +74,7 @@ class Sim(EvolutionModel):
     def loss_terms(
         self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
     ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-        batch = self.inputs(features, negatives=True)
+        batch = self.inputs(features, training=training, negatives=True)
         forward = self._forward(batch, training)
         return forward.stage_two_logits, {
             "stage_one": cross_entropy(labels, forward.stage_one_logits, STAGE_WEIGHT),
@@ -84,5 +87,7 @@ class Sim(EvolutionModel):
         searched, attended, mean = search(tables, batch.long, batch.long_mask, batch.target, FOUND_ITEMS)
         stage_one = self.stage_one(tf.concat([batch.target, searched, batch.user], -1), training)
         interest, states = self.evolution(batch.short, batch.short_mask, batch.target)
-        stage_two = self.stage_two(tf.concat([attended, mean, batch.target, interest, batch.user], -1), training)
+        stage_two = self.stage_two(
+            tf.concat([attended, mean, batch.target, interest, batch.user, batch.repetition], -1), training
+        )
         return _Forward(stage_one, stage_two, states)
