@@ -71,6 +71,13 @@ class RawRows(Protocol):
         """Two rows of known values, by column."""
 
 
+def listed(value: Any) -> list[str | None]:
+    """A history as a list: of a list itself, of text its parts, of None nothing."""
+    if isinstance(value, str):
+        return [part for part in value.split(SEPARATOR) if part]
+    return [] if value is None else list(value)
+
+
 @runtime_checkable
 class SampledNegatives(Protocol):
     """Raw rows of a data set whose negative samples are drawn from a distribution q over the candidates.

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from components.datasets.raw_rows import HISTORY, SEPARATOR, USER, RawColumn
+from components.datasets.raw_rows import HISTORY, USER, RawColumn, listed
 from components.errors import KfrecError
 from components.predict.formats import rows_file, writing
 from components.predict.history import History, People, histories_of
@@ -151,5 +151,5 @@ def _lists(path: Path, batch: pa.RecordBatch, column: RawColumn) -> list[History
             lists = values.cast(pa.list_(pa.string())).to_pylist()
         except pa.ArrowException:
             raise KfrecError(f"{path}: column {column.name} is of the type {values.type}; give lists of ids") from None
-        return [each or [] for each in lists]
-    return [[item for item in (text or "").split(SEPARATOR) if item] for text in _texts(path, batch, column)]
+        return list(map(listed, lists))
+    return list(map(listed, _texts(path, batch, column)))

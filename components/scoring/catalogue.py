@@ -189,6 +189,10 @@ class Catalogue:
 
     def _samples(self, users: Mapping[str, np.ndarray], part: _Part) -> dict[str, np.ndarray]:
         repeats, copies = part.candidates.stop - part.candidates.start, part.users.stop - part.users.start
+        if copies == 1 and repeats > 1 and self.raw.model.targets is not None:
+            return {name: values[part.candidates] for name, values in self._features.items()} | {
+                name: values[part.users] for name, values in users.items()
+            }
         candidates = {name: np.tile(values[part.candidates], copies) for name, values in self._features.items()}
         return candidates | {name: np.repeat(values[part.users], repeats, 0) for name, values in users.items()}
 

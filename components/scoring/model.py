@@ -29,6 +29,8 @@ TABLES = "tables"
 SIGNATURE = "serving_default"
 # Name of the search signature and of its output; only models that search a history have it.
 SEARCH = "search"
+# Name of the signature that scores many targets of one user; only models that share a user's computations have it.
+TARGETS = "targets"
 # The files of a model's folder used for scoring and uploaded to the registry; all must be listed in the manifest.
 MODEL_FILES = (SAVED_MODEL, FILENAME, "vocabulary", "parameters.json", "training.json", PROFILE)
 _PART, _PART_OF_A_GPU = 2048, 1 << 16
@@ -51,6 +53,7 @@ class ExportedModel:
         output: name of its output.
         signature: its TensorFlow function.
         search: the function of the signature ``search``; None if there is none, or the model is not loaded.
+        targets: the function of the signature ``targets``, likewise.
     """
 
     folder: Path
@@ -60,6 +63,7 @@ class ExportedModel:
     output: str
     signature: Callable[..., Mapping[str, Any]]
     search: Callable[..., Mapping[str, Any]] | None = None
+    targets: Callable[..., Mapping[str, Any]] | None = None
 
     def begin(self, batch: Mapping[str, np.ndarray]) -> Callable[[], np.ndarray]:
         """Starts scoring samples: without a GPU in chunks, one per core at a time.
@@ -83,11 +87,15 @@ class ExportedModel:
 
         Args:
             parts: what to score, in chunks of about :func:`part_size` samples.
-            read: returns the samples of a chunk; called on the thread that scores it.
+            read: returns the samples of a chunk; called on the thread that scores it. If the model has ``targets``, a
+                chunk may have one row of each feature that is not the target's.
         """
 
         def score(part: T) -> np.ndarray:
-            return np.asarray(self.signature(**self._tensors(read(part)))[self.output], np.float32).reshape(-1)
+            batch = read(part)
+            is_shared = len({len(batch[name]) for name in self.inputs}) > 1
+            signature = self.targets if is_shared and self.targets is not None else self.signature
+            return np.asarray(signature(**self._tensors(batch))[self.output], np.float32).reshape(-1)
 
         scored = _threads().map(score, parts)
 
@@ -145,7 +153,10 @@ def load_model(folder: Path | str) -> ExportedModel:
     search = loaded.signatures.get(SEARCH)
     if search is not None and SEARCH not in search.structured_outputs:
         search = None  # another package's signature of the same name
-    return replace(described, signature=call, search=search)
+    targets = loaded.signatures.get(TARGETS)
+    if targets is not None and described.output not in targets.structured_outputs:
+        targets = None
+    return replace(described, signature=call, search=search, targets=targets)
 
 
 def describe_model(folder: Path | str) -> ExportedModel:
