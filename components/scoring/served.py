@@ -22,9 +22,6 @@ class Served:
         folder: the model's.
     """
 
-    # Parameters of a request and their defaults.
-    PARAMETERS = {"top": 0, "keep_seen": False}
-
     def __init__(self, folder: Path) -> None:
         self.model = load_raw_model(folder)
 
