@@ -93,7 +93,7 @@ class SampledNegatives(Protocol):
             candidates: values of the column of the role CANDIDATE, ``[n]``.
 
         Returns:
-            int64 ``[n]``, 0 for one that is never drawn or unknown; None if the model was written without counts.
+            float64 ``[n]``, 0 for one that never trained or is unknown; None if the model was written without counts.
 
         Raises:
             KfrecError: the counts are damaged.

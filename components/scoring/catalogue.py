@@ -5,8 +5,8 @@ draws (see :class:`components.datasets.raw_rows.SampledNegatives`). Adding ``ln 
 
     p(i | u) = exp(s(u, i) + ln q(i)) / sum over the candidates j of exp(s(u, j) + ln q(j))
 
-with ``q(i)`` proportional to the count of i, and to half a count for a candidate that is never drawn. The score of such
-a candidate is not trained, so it never ranks before the others.
+with ``q(i)`` proportional to the count of i, and to half the smallest count for a candidate that is never drawn. The
+score of such a candidate is not trained, so it never ranks before the others.
 
 Source: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations", 2019
 (the correction); Bengio and Senecal, "Adaptive Importance Sampling", 2008.
@@ -63,7 +63,7 @@ class Catalogue:
     Attributes:
         column: the model's column of candidates.
         names: the candidates, string ``[N]``.
-        counts: of the sampling distribution, int64 ``[N]``; None if unknown.
+        counts: of the sampling distribution, ``[N]``; None if unknown.
         flags: UNKNOWN_ITEM for one outside the vocabulary, UNSEEN for one that is never drawn as a negative, else
             empty; object ``[N]``.
         behind: bool ``[N]``, the candidates with a flag, which rank behind the others.
@@ -92,7 +92,8 @@ class Catalogue:
         self.behind = self.flags != ""
         self.value, self.note, self._log_q = raw.model.output, "", np.zeros(len(self.names))
         if sampled and self.counts is not None:
-            weights = np.maximum(self.counts, 0.5)
+            drawn = self.counts > 0
+            weights = np.where(drawn, self.counts, self.counts[drawn].min(initial=1.0) / 2)
             self.value, self._log_q = LIKELIHOOD, np.log(weights) - np.log(weights.sum())
         elif sampled:
             self.value = LIFT

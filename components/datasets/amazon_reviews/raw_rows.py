@@ -116,7 +116,7 @@ class ReviewRows:
             return None
         places = pc.index_in(_texts("item", candidates, "an id"), value_set=self._ids[_ITEM].values, skip_nulls=True)
         known = pc.is_valid(places).to_numpy(zero_copy_only=False)
-        counts = np.zeros(len(candidates), np.int64)
+        counts = np.zeros(len(candidates))
         counts[known] = self._counts[pc.drop_null(places).to_numpy()]
         return counts
 
