@@ -35,6 +35,20 @@ class Served:
         return raw_rows(self.folder / "tfrecord")
 
     @property
+    def users(self) -> list[str]:
+        """The users of the vocabulary."""
+        return self._names("uid")
+
+    @property
+    def items(self) -> list[str]:
+        """The items of the vocabulary."""
+        return self._names("item")
+
+    def _names(self, vocabulary: str) -> list[str]:
+        path = self.folder / "tfrecord" / "vocabulary" / f"{vocabulary}.parquet"
+        return pq.read_table(path)["value"].to_pylist()  # type: ignore[no-any-return]
+
+    @property
     def scores(self) -> np.ndarray:
         """What the evaluate step wrote for them."""
         return pq.read_table(self.folder / "evaluation" / "predictions.parquet")["score"].to_numpy()
