@@ -69,7 +69,7 @@ def _of_rows(model: RawModel) -> Logged:
     takes = "\n".join(f"- `{column.name}`: {column.help}" for column in model.columns)
     return Logged(
         Path(__file__).with_name("served.py"),
-        ModelSignature(Schema(inputs), Schema(outputs), ParamSchema(parameters) if ranks else None),
+        ModelSignature(Schema(inputs), Schema(outputs), ParamSchema(parameters if ranks else [])),
         pd.DataFrame(model.rows.example()),
         f"Takes raw rows of the data set {model.dataset}:\n\n{takes}\n\nReturns `{score}`, and as `{unknown}` how many "
         f"ids of the row the model has never seen.{_meaning(model)}{_ranking(model) if ranks else ''}",

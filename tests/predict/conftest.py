@@ -46,7 +46,8 @@ class Served:
 
     def _names(self, vocabulary: str) -> list[str]:
         path = self.folder / "tfrecord" / "vocabulary" / f"{vocabulary}.parquet"
-        return pq.read_table(path)["value"].to_pylist()  # type: ignore[no-any-return]
+        names: list[str] = pq.read_table(path)["value"].to_pylist()
+        return names
 
     @property
     def scores(self) -> np.ndarray:
@@ -62,7 +63,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Served:
         patch.delenv("MLFLOW_RUN_ID", raising=False)
         small = STEPS["download"].of(synthetic_users=40, synthetic_items=60, synthetic_categories=5)
         download(small, raw=folder / "raw")
-        preprocess(STEPS["preprocess"].of(workers=1), raw=folder / "raw", parquet=folder / "parquet")
+        preprocess(STEPS["preprocess"].of(workers=1, split="last_item"), raw=folder / "raw", parquet=folder / "parquet")
         tfrecord(TfrecordParameters(workers=1), parquet=folder / "parquet", tfrecord=folder / "tfrecord")
         make_reading_model(folder / "model", folder / "tfrecord", INPUTS)
         read = dict(tfrecord=folder / "tfrecord", model=folder / "model")
