@@ -94,8 +94,8 @@ def candidates_in(path: Path, model: RawModel) -> pa.Array:
     column, found = candidate_column(model), []
     for batch in rows_file(path).batches(_ROWS):
         found += _texts(path, batch, column)
-    if not found:
-        raise KfrecError(f"{path}: no rows in it; give a file with a row for each candidate")
+    if not any(found):
+        raise KfrecError(f"{path}: no rows with a value of {column.name}; give a file with a row for each candidate")
     return pa.array(found, pa.string())
 
 

@@ -91,8 +91,8 @@ def _ranking(model: RawModel) -> str:
     user, _, item, value, flag = columns_of(Catalogue(model))
     return (
         f"\n\nWith the parameter `top`, rows without `{item}` get a list of the best candidates each, with the columns "
-        f"`{user}`, `rank`, `{item}`, `{value}` and `{flag}`, as from `kfrec recommend`; `keep_seen` also ranks the items "
-        "of the history."
+        f"`{user}`, `rank`, `{item}`, `{value}` and `{flag}`, as from `kfrec recommend`; `keep_seen` also ranks the "
+        "items of the history."
     )
 
 
