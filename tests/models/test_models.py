@@ -1,5 +1,7 @@
 """What every model promises."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -180,9 +182,12 @@ def test_a_saved_model_scores_batches_of_any_size(model, make_batch, tmp_path):
         np.testing.assert_allclose(served(**wanted)["logits"], model.logits(features), atol=1e-6)
 
 
+@pytest.mark.parametrize("repetition", [False, True])
 @pytest.mark.parametrize("name", ["sim", "din", "dien"])
-def test_many_targets_of_one_user_score_as_samples_that_repeat_the_users_features(name, spec, parameters, make_batch):
-    model = build_model(parameters(name), spec)
+def test_many_targets_of_one_user_score_as_samples_that_repeat_the_users_features(
+    name, repetition, spec, parameters, make_batch
+):
+    model = build_model(dataclasses.replace(parameters(name), repetition=repetition), spec)
     assert isinstance(model, SharingUser)
     features, _ = make_batch(7)
     features = _served(model, features)
