@@ -42,7 +42,7 @@ def records(folder: Path, **splits: Sequence[Sample]) -> str:
                 fields = {k: tf.train.Feature(int64_list=tf.train.Int64List(value=v)) for k, v in sample.items()}
                 writer.write(tf.train.Example(features=tf.train.Features(feature=fields)).SerializeToString())
     (folder / "vocabulary").mkdir()
-    metadata = {"vocabulary": {}}
+    metadata: dict[str, dict[str, object]] = {"vocabulary": {}}
     for name, letter, count, named in (("uid", "U", 4, ["uid"]), ("item", "I", 9, ["item_trgt", "item_pos"])):
         ids = list(range(1, 1 + count))
         table = pa.table({"id": pa.array(ids, pa.int32()), "value": [f"{letter}{each}" for each in ids]})
