@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,3 +69,32 @@ class RawRows(Protocol):
 
     def example(self) -> dict[str, list[Any]]:
         """Two rows of known values, by column."""
+
+
+def listed(value: Any) -> list[str | None]:
+    """A history as a list: of a list itself, of text its parts, of None nothing."""
+    if isinstance(value, str):
+        return [part for part in value.split(SEPARATOR) if part]
+    return [] if value is None else list(value)
+
+
+@runtime_checkable
+class SampledNegatives(Protocol):
+    """Raw rows of a data set whose negative samples are drawn from a distribution q over the candidates.
+
+    A model that tells chosen items from drawn ones learns the log-odds ``ln p(i | user) - ln q(i)``: how much likelier
+    the user chooses an item than a draw does. What is likely itself needs q; see :mod:`components.scoring.catalogue`.
+    """
+
+    def sampling_counts(self, candidates: pa.Array) -> np.ndarray | None:
+        """How often each candidate occurs in the distribution, at the end of the training data.
+
+        Args:
+            candidates: values of the column of the role CANDIDATE, ``[n]``.
+
+        Returns:
+            float64 ``[n]``, 0 for one that never trained or is unknown; None if the model was written without counts.
+
+        Raises:
+            KfrecError: the counts are damaged.
+        """

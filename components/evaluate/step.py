@@ -15,6 +15,7 @@ from components.checks import PROFILE
 from components.checks.profile import Profile, read_profile
 from components.errors import KfrecError
 from components.evaluate.predictions import write_predictions
+from components.evaluate.ranking import ranking_metrics
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.metrics import CONFIDENCE
 from components.report.page import Facts, render
@@ -87,6 +88,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
             )
             scores = replace(scores, controlled=controlled)
         measured = _with_best(task.measure(scores, parameters), spec, task)
+        measured.metrics.update(ranking_metrics(spec, exported, task, parameters, lookups))
         searched = search_examples(spec, exported, lookups)
         facts = _facts(spec, exported.parameters, model, inputs, parameters.run_id or tracked.id, profile, searched)
         with publishing(evaluation, step="evaluate", inputs=inputs, parameters=recorded(parameters)) as staging:

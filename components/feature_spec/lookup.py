@@ -50,8 +50,12 @@ class IdLookup:
 
     def decode(self, ids: np.ndarray) -> list[str | None]:
         """The values of ids, None where the vocabulary has no such id."""
-        places = {int(given): place for place, given in enumerate(self.ids)}
-        return [self.values[places[given]].as_py() if given in places else None for given in ids.tolist()]
+        if not len(self.ids):
+            return [None] * len(ids)
+        order = np.argsort(self.ids, kind="stable")
+        places = order[np.minimum(np.searchsorted(self.ids, ids, sorter=order), len(order) - 1)]
+        found: list[str | None] = self.values.take(pa.array(places, mask=self.ids[places] != ids)).to_pylist()
+        return found
 
 
 def left_padded(values: np.ndarray, sizes: np.ndarray, length: int) -> np.ndarray:

@@ -27,6 +27,7 @@ class EvolutionModel(tf.Module):
         super().__init__()
         self.channels = read_channels(spec, negatives=True)
         self.serving_features = self.channels.serving_features
+        self.target_features = tuple(feature.name for feature in self.channels.target)
         self.short_length = short_length(spec, self.channels, parameters.long_seq_length)
         self.inputs = SequenceInputs(
             weights,

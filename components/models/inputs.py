@@ -92,7 +92,8 @@ class SequenceInputs(tf.Module):
         """Embeds a batch.
 
         Args:
-            features: ids by name, ``[B]`` or ``[B, length]``, all of one integer type.
+            features: ids by name, ``[B]`` or ``[B, length]``, all of one integer type. Those of user and history may be
+                of one user, ``[1]`` and ``[1, length]``; the history is then embedded once, with a batch of 1.
             training: whether to forget users.
             negatives: whether to embed the negative history.
         """
@@ -102,7 +103,7 @@ class SequenceInputs(tf.Module):
         boundary = (any_history.shape[1] or tf.shape(any_history)[1]) - self._short_length
         long = self._rows(history, channels.positive, slice(0, boundary))
         short = self._rows(history, channels.positive, slice(boundary, None), time_first=True)
-        short.set_shape([self._short_length, None, None])
+        short.set_shape([self._short_length, any_history.shape[0], None])
         following = [short[1:]]
         if negatives:
             newest = slice((channels.negative[0].length or 0) - self._short_length + 1, None)
@@ -113,6 +114,8 @@ class SequenceInputs(tf.Module):
             user = self.embedding(self._rows(known, channels.user, first_table=len(channels.target)))
         else:
             user = tf.zeros([tf.shape(target)[0], 0], target.dtype)
+        if user.shape[0] == 1:  # of all targets
+            user = tf.repeat(user, tf.shape(target)[0], 0)
         return EmbeddedBatch(
             target=target,
             user=user,

@@ -93,3 +93,17 @@ class Searching(Protocol):
             float32 ``[B, length]``, per position of the positive history: the weight of a found item, above 0; 0 for an
             item not found; -1 for padding and items outside the searched part.
         """
+
+
+@runtime_checkable
+class SharingUser(Protocol):
+    """A model whose :meth:`Model.logits` also scores many targets of one user, computing what does not depend on the
+    target once: all features but the target's are then ``[1]`` or ``[1, length]``, with a static batch of 1.
+
+    The export adds a signature for it, with which a catalogue is ranked.
+
+    Attributes:
+        target_features: names of the target's features, ``[B]``.
+    """
+
+    target_features: tuple[str, ...]

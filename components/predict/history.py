@@ -1,74 +1,128 @@
-"""A user's item history, from the records that a model was registered with."""
+"""Users' item histories, from the records that a model was registered with."""
 
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 
+from components.artifacts import open_input
 from components.artifacts.remote import local_copy
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.feature_spec.lookup import IdLookup
 from components.feature_spec.spec import FILENAME
+from components.feature_spec.vocabulary import VOCABULARY
 from components.progress import progress
-from components.records import Records
-from components.scoring import open_test_split
+from components.records import Records, prefetched
+from components.scoring.newest import NewestSamples, events_of
+from components.scoring.split import READ_AHEAD
 from components.storage import is_uri
 
 _ROWS = 16_384
 _REMEDY = "give the items with --history, or other records with --data"
+# The split with the newest events first: a user's events in one split are all older than those in the split before.
+SPLITS = ("test", "validation", "train")
+
+History = list[str | None]
+# Batches of users' ids and histories.
+People = Iterator[tuple[list[str], list[History]]]
 
 
-def history_of(user: str, data: str) -> list[str | None]:
-    """A user's item ids, oldest first, the held-out item last.
+def histories_of(users: Sequence[str] | None, data: str) -> People:
+    """Users and all their events in the records, oldest first.
+
+    Records hold the newest events only, as many as a history is long, and the target of the newest positive sample.
 
     Args:
-        user: the user's id.
-        data: folder or URI of records, whose test split has the newest history of each user.
+        users: ids; None is every user of the records.
+        data: folder or URI of records.
 
     Returns:
-        Ids, None for an item outside the data's vocabulary.
+        Ids in the order of ``users``, or of the vocabulary; and their item ids, None for an item outside the data's
+        vocabulary.
 
     Raises:
-        KfrecError: there are no such records, or the user is not among them.
+        KfrecError: there are no such records, or a user is not among them.
     """
     if not data:
-        raise KfrecError(f"user {user}: the data that the model was registered with are not known; {_REMEDY}")
+        about = f"user {users[0]}: " if users else ""
+        raise KfrecError(f"{about}the data that the model was registered with are not known; {_REMEDY}")
+    if not is_uri(data) and not Path(data).is_dir():
+        raise KfrecError(f"{data}: the data that the model was registered with are no longer here; {_REMEDY}")
     with tempfile.TemporaryDirectory(prefix="kfrec-data-") as scratch:
-        if is_uri(data):
-            folder = local_copy(data, Path(scratch), FILENAME, "vocabulary", "test")
-        elif Path(data).is_dir():
-            folder = open_test_split(Path(data)).path
-        else:
-            raise KfrecError(f"{data}: the data that the model was registered with are no longer here; {_REMEDY}")
-        return _found(user, load_feature_spec(folder), data)
+        folder_of = partial(_folder_of, data, Path(scratch))
+        spec = load_feature_spec(folder_of(SPLITS[0]))
+        uid, target = (spec.channel(name)[0].name for name in (Channel.USER, Channel.TARGET))
+        names, items = _lookup(spec, uid, data), _lookup(spec, target, data)
+        wanted = names.ids if users is None else _ids_of(users, names, data)
+        newest = _newest(spec, folder_of, wanted)
+    place_of = {user: place for place, user in enumerate(newest.users.tolist())}
+    lacking = [place for place, user in enumerate(wanted.tolist()) if user not in place_of]
+    if users is not None and lacking:
+        raise KfrecError(f"user {_some(users, lacking)}: no history in {data}; {_REMEDY}")
+    return _decoded(np.delete(wanted, lacking), place_of, newest, names, items)
 
 
-def _found(user: str, spec: FeatureSpec, data: str) -> list[str | None]:
+def _decoded(
+    users: np.ndarray, place_of: dict[int, int], newest: NewestSamples, names: IdLookup, items: IdLookup
+) -> People:
+    for first in range(0, len(users), _ROWS):
+        chosen = users[first : first + _ROWS]
+        events = newest.events[[place_of[user] for user in chosen.tolist()]]
+        decoded = iter(items.decode(events[events > 0]))
+        histories = [list(islice(decoded, count)) for count in np.count_nonzero(events, 1).tolist()]
+        yield [user or "" for user in names.decode(chosen)], histories
+
+
+def _newest(spec: FeatureSpec, folder_of: Callable[[str], Path], wanted: np.ndarray) -> NewestSamples:
+    """The newest sample of each of these users; a split is read only for users that the splits before lack."""
     uid, target, positive = (spec.channel(name)[0].name for name in (Channel.USER, Channel.TARGET, Channel.POSITIVE))
-    users, items = _lookup(spec, uid, data), _lookup(spec, target, data)
-    (place,) = np.flatnonzero(users.values.to_numpy(zero_copy_only=False) == user)[:1].tolist() or (None,)
-    if place is None:
-        raise KfrecError(f"user {user}: not among the {len(users.ids):,} users in {data}; {_REMEDY}")
     label = spec.channel(Channel.LABEL)[0].name
-    newest = np.zeros(0, np.int64)
-    records = Records(spec, "test", features=[uid, target, positive, label])
-    with progress("looking for the user", records.rows, "samples") as bar:
-        for batch in records.batches(_ROWS):
-            for row in np.flatnonzero(batch[uid] == users.ids[place]):
-                before = batch[positive][row]
-                seen = [before[before > 0], batch[target][row : row + 1][batch[label][row : row + 1] > 0]]
-                newest = max(newest, np.concatenate(seen), key=len)
-            bar.advance(len(batch[uid]))
-    if not len(newest):
-        raise KfrecError(f"user {user}: has no history in the test split of {data}; {_REMEDY}")
-    return items.decode(newest)
+    newest, left = NewestSamples(), wanted
+    for split in SPLITS:
+        if split not in spec.sources or not len(left):
+            continue
+        there = load_feature_spec(folder_of(split))
+        records = Records(there, split, features=[uid, target, positive, label])
+        with progress(f"reading histories from {split}", records.rows, "samples") as bar:
+            for batch in prefetched(records.batches(_ROWS), READ_AHEAD):
+                rows = np.flatnonzero(np.isin(batch[uid], left))
+                events = events_of(batch[positive][rows], batch[target][rows], batch[label][rows] > 0)
+                newest.add(batch[uid][rows], events)
+                bar.advance(len(batch[uid]))
+        left = np.setdiff1d(left, newest.users)
+    return newest
+
+
+def _folder_of(data: str, scratch: Path, split: str) -> Path:
+    """The records' folder with a split; of remote records only the splits that are read are fetched."""
+    names = (FILENAME, VOCABULARY, split)
+    if is_uri(data):
+        return local_copy(data, scratch / split, *names)
+    return open_input(Path(data), steps=("tfrecord",), reads=names).path
+
+
+def _ids_of(users: Sequence[str], names: IdLookup, data: str) -> np.ndarray:
+    ids, known = names.encode(pa.array(users, pa.large_string()))
+    if not known.all():
+        some = _some(users, np.flatnonzero(~known).tolist())
+        raise KfrecError(f"user {some}: not among the {len(names.ids):,} users in {data}; {_REMEDY}")
+    return ids
+
+
+def _some(users: Sequence[str], places: Sequence[int]) -> str:
+    """The first of these users, and the number of others."""
+    return users[places[0]] + (f" and {len(places) - 1:,} more" if len(places) > 1 else "")
 
 
 def _lookup(spec: FeatureSpec, feature: str, data: str) -> IdLookup:
     vocabulary = spec.vocabulary_of(feature)
     if vocabulary is None:
-        raise KfrecError(f"{data}: no vocabulary of {feature}, so nobody can be found by name; {_REMEDY}")
+        raise KfrecError(f"{data}: no vocabulary of {feature}, so users cannot be found by name; {_REMEDY}")
     return IdLookup(spec, vocabulary)

@@ -1,96 +1,88 @@
-"""Top-k recommendation for a user."""
+"""Recommendations to a file, batch of users by batch."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, RawColumn
+from components.datasets.raw_rows import HISTORY, USER, RawColumn, listed
 from components.errors import KfrecError
-from components.feature_spec import Channel
-from components.feature_spec.lookup import IdLookup
-from components.predict.formats import rows_file
+from components.predict.formats import rows_file, writing
+from components.predict.history import History, People, histories_of
+from components.predict.scoring import replacing
 from components.progress import progress
 from components.scoring import RawModel
+from components.scoring.catalogue import Catalogue, candidate_column
+from components.scoring.recommend import columns_of, recommend
 
 _ROWS = 16_384
+_USERS = 4096
 
 
-def recommend(
-    model: RawModel, user: str, history: Sequence[str | None], candidates: pa.Array, top: int
-) -> tuple[pa.Table, int]:
-    """The best candidates.
+@dataclass
+class Counts:
+    """Counts of recommendations.
+
+    Attributes:
+        users: users with a list.
+        items: rows of all lists.
+        flagged: of them, candidates with a flag.
+        unknown: ids of users and histories that the model does not know.
+        empty: users without a candidate.
+    """
+
+    users: int = 0
+    items: int = 0
+    flagged: int = 0
+    unknown: int = 0
+    empty: int = 0
+
+
+def recommend_to_file(
+    catalogue: Catalogue,
+    people: People,
+    top: int,
+    output: Path,
+    sources: list[Path],
+    *,
+    keep_seen: bool,
+) -> Counts:
+    """Writes the best candidates of users, see :class:`components.scoring.recommend.Recommended`, a batch at a time.
 
     Args:
-        model: the scoring model.
-        user: the user's id.
-        history: the user's items, oldest first; excluded from the candidates.
-        candidates: item ids.
-        top: largest number of items to return.
-
-    Returns:
-        A table with rank, candidate and model outputs, best first; ties keep the order of the candidates. And the
-        number of unknown ids among the user and the history.
+        catalogue: what to choose from.
+        people: batches of users and histories.
+        top: largest number of items of a user.
+        output: file to write; its suffix gives the format.
+        sources: files that it must not replace.
+        keep_seen: whether items of the history are candidates, too.
 
     Raises:
-        KfrecError: the model's data set has no candidates, or none is left.
+        KfrecError: the output may not be replaced, or there are no users.
     """
-    user_column, history_column = (model.column_of(role) for role in (USER, HISTORY))
-    item = _candidates(model).name
-    seen = {None, *history}
-    names = [name for name in dict.fromkeys(candidates.to_pylist()) if name not in seen]
-    if not names:
-        raise KfrecError(f"user {user}: no candidate is left: all {len(candidates):,} are in the history")
-    fixed = {}
-    if user_column is not None:
-        fixed[user_column.name] = pa.array([user], pa.string())
-    if history_column is not None:
-        fixed[history_column.name] = pa.array([list(history)], pa.list_(pa.string()))
-    scores, unknown, context = [], [], 0
-    with progress("scoring candidates", len(names), "items") as bar:
-        for start in range(0, len(names), _ROWS):
-            part = pa.array(names[start : start + _ROWS], pa.string())
-            scored = model.score({**fixed, item: part})
-            scores.append(scored.values)
-            unknown.append(scored.unknown.get(item, np.zeros(len(part), np.int32)))
-            context = sum(int(lacking[0]) for name, lacking in scored.unknown.items() if name != item)
-            bar.advance(len(part))
-    values = np.concatenate(scores)
-    best = np.argsort(-values, kind="stable")[:top]
-    score, lacking = model.outputs
-    columns = {
-        "rank": np.arange(1, len(best) + 1, dtype=np.int32),
-        item: pa.array([names[place] for place in best], pa.string()),
-        score: values[best],
-        lacking: np.concatenate(unknown)[best],
-    }
-    return pa.table(columns), context
-
-
-def _candidates(model: RawModel) -> RawColumn:
-    found = model.column_of(CANDIDATE)
-    if found is None:
-        raise KfrecError(
-            f"the data set {model.dataset} has no candidates to recommend; score rows of your own with kfrec predict"
-        )
-    return found
-
-
-def every_candidate(model: RawModel) -> pa.Array:
-    """Every item of the model's vocabulary.
-
-    Raises:
-        KfrecError: the model's data set has no candidates.
-    """
-    _candidates(model)
-    spec = model.model.spec
-    vocabulary = spec.vocabulary_of(spec.channel(Channel.TARGET)[0].name)
-    if vocabulary is None:
-        raise KfrecError(f"{spec.folder}: no vocabulary of items; give the items with --candidates")
-    return IdLookup(spec, vocabulary).values
+    counts = Counts()
+    with (
+        replacing(output, sources, columns_of(catalogue)) as partial,
+        writing(partial, rows_file(output)) as writer,
+        progress("recommending", None, "users") as bar,
+    ):
+        for users, histories in people:
+            for first in range(0, len(users), _USERS):
+                part = slice(first, first + _USERS)
+                found = recommend(catalogue, users[part], histories[part], top, keep_seen=keep_seen, ranked=bar.advance)
+                for batch in found.table.to_batches():
+                    writer.write(batch)
+                counts.users += int(np.count_nonzero(found.candidates))
+                counts.empty += int(np.count_nonzero(found.candidates == 0))
+                counts.items += found.table.num_rows
+                counts.flagged += sum(1 for flag in found.table.column(4).to_pylist() if flag)
+                counts.unknown += int(found.unknown.sum())
+        if not counts.users:
+            raise KfrecError("no users to recommend to; name records with --data, or users with --users")
+    return counts
 
 
 def candidates_in(path: Path, model: RawModel) -> pa.Array:
@@ -99,18 +91,65 @@ def candidates_in(path: Path, model: RawModel) -> pa.Array:
     Raises:
         KfrecError: there is no such file or column, or it holds no items.
     """
-    column = _candidates(model)
-    found: list[str] = []
+    column, found = candidate_column(model), []
     for batch in rows_file(path).batches(_ROWS):
-        if column.name not in batch.schema.names:
-            has = ", ".join(batch.schema.names)
-            raise KfrecError(f"{path}: has no column {column.name} ({column.help}); it has {has}")
-        try:
-            found += batch[column.name].cast(pa.string()).to_pylist()
-        except pa.ArrowException:
-            raise KfrecError(
-                f"{path}: column {column.name} is of the type {batch[column.name].type}; give ids"
-            ) from None
-    if not found:
-        raise KfrecError(f"{path}: no rows in it; give a file with a row for each candidate")
+        found += _texts(path, batch, column)
+    if not any(found):
+        raise KfrecError(f"{path}: no rows with a value of {column.name}; give a file with a row for each candidate")
     return pa.array(found, pa.string())
+
+
+def users_in(path: Path, model: RawModel, data: str) -> People:
+    """The users in a file of rows, in the model's column of users, and their histories.
+
+    Args:
+        path: file; without a column of histories these are read from ``data``.
+        model: names the columns.
+        data: folder or URI of records.
+
+    Raises:
+        KfrecError: there is no such file or column, it holds no users, or a user is not in the data.
+    """
+    user, history = (_column(model, role) for role in (USER, HISTORY))
+    first = next(rows_file(path).batches(1), None)
+    if first is None:
+        raise KfrecError(f"{path}: no rows in it; give a file with a row for each user")
+    people = _people_in(path, user, history if history.name in first.schema.names else None)
+    if history.name in first.schema.names:
+        return people
+    return histories_of([name for names, _ in people for name in names], data)
+
+
+def _people_in(path: Path, user: RawColumn, history: RawColumn | None) -> People:
+    for batch in rows_file(path).batches(_ROWS):
+        users = _texts(path, batch, user)
+        if not all(users):
+            raise KfrecError(f"{path}: column {user.name} has an empty value; give each row a user")
+        yield users, [] if history is None else _lists(path, batch, history)
+
+
+def _column(model: RawModel, role: str) -> RawColumn:
+    found = model.column_of(role)
+    return found if found is not None else RawColumn(role, "", f"the {role}", role)
+
+
+def _texts(path: Path, batch: pa.RecordBatch, column: RawColumn) -> list[str]:
+    if column.name not in batch.schema.names:
+        has = ", ".join(batch.schema.names)
+        raise KfrecError(f"{path}: has no column {column.name} ({column.help}); it has {has}")
+    try:
+        found: list[str] = batch[column.name].cast(pa.string()).to_pylist()
+    except pa.ArrowException:
+        raise KfrecError(f"{path}: column {column.name} is of the type {batch[column.name].type}; give ids") from None
+    return found
+
+
+def _lists(path: Path, batch: pa.RecordBatch, column: RawColumn) -> list[History]:
+    values = batch[column.name]
+    if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
+        try:
+            lists = values.cast(pa.list_(pa.string())).to_pylist()
+        except pa.ArrowException:
+            raise KfrecError(f"{path}: column {column.name} is of the type {values.type}; give lists of ids") from None
+        return list(map(listed, lists))
+    return list(map(listed, _texts(path, batch, column)))

@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from components.datasets.raw_rows import TEXT, TEXTS, VALUE
+from components.datasets.raw_rows import CANDIDATE, TEXT, TEXTS, VALUE, SampledNegatives
 from components.errors import KfrecError
 from components.scoring import ExportedModel, RawModel, raw_model
+from components.scoring.catalogue import Catalogue
+from components.scoring.recommend import columns_of
+from components.tasks.definition import PROBABILITY
 
 Example = Callable[[], Mapping[str, np.ndarray]]
 
@@ -51,22 +54,45 @@ def logged(model: ExportedModel, example: Example) -> Logged:
 def _of_rows(model: RawModel) -> Logged:
     import pandas as pd
     from mlflow.models import ModelSignature
-    from mlflow.types import ColSpec, DataType, Schema, TensorSpec
+    from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
     from mlflow.types.schema import AnyType, Array
 
     kinds: dict[str, Any] = {TEXT: DataType.string, TEXTS: Array(DataType.string), VALUE: AnyType()}
     inputs: list[ColSpec | TensorSpec] = [
-        ColSpec(kinds[column.kind], column.name, required=column.kind != VALUE) for column in model.columns
+        ColSpec(kinds[column.kind], column.name, required=column.kind != VALUE and column.role != CANDIDATE)
+        for column in model.columns
     ]
+    ranks = model.column_of(CANDIDATE) is not None
+    parameters = [ParamSpec("top", DataType.long, 0), ParamSpec("keep_seen", DataType.boolean, False)]
     score, unknown = model.outputs
     outputs: list[ColSpec | TensorSpec] = [ColSpec(DataType.float, score), ColSpec(DataType.integer, unknown)]
     takes = "\n".join(f"- `{column.name}`: {column.help}" for column in model.columns)
     return Logged(
         Path(__file__).with_name("served.py"),
-        ModelSignature(Schema(inputs), Schema(outputs)),
+        ModelSignature(Schema(inputs), Schema(outputs), ParamSchema(parameters if ranks else [])),
         pd.DataFrame(model.rows.example()),
         f"Takes raw rows of the data set {model.dataset}:\n\n{takes}\n\nReturns `{score}`, and as `{unknown}` how many "
-        "ids of the row the model has never seen.",
+        f"ids of the row the model has never seen.{_meaning(model)}{_ranking(model) if ranks else ''}",
+    )
+
+
+def _meaning(model: RawModel) -> str:
+    """What the score is a probability of, if half of the samples that the model learned from were drawn."""
+    if not isinstance(model.rows, SampledNegatives) or model.model.output != PROBABILITY:
+        return ""
+    return (
+        f" `{PROBABILITY}` is that the item is the one that the user chose rather than a sampled negative: p / (1 - p) "
+        "is the lift, how much likelier the user chooses the item than a draw does. It is not the probability that the "
+        "user chooses it next."
+    )
+
+
+def _ranking(model: RawModel) -> str:
+    user, _, item, value, flag = columns_of(Catalogue(model))
+    return (
+        f"\n\nWith the parameter `top`, rows without `{item}` get a list of the best candidates each, with the columns "
+        f"`{user}`, `rank`, `{item}`, `{value}` and `{flag}`, as from `kfrec recommend`; `keep_seen` also ranks the "
+        "items of the history."
     )
 
 

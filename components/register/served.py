@@ -10,22 +10,15 @@ from mlflow.pyfunc import PythonModel
 
 
 class ServedModel(PythonModel):
-    """Maps raw rows to scores and numbers of unknown ids."""
+    """Maps raw rows to scores and numbers of unknown ids, or rows without a candidate to ranked candidates."""
 
     def load_context(self, context):  # type: ignore[no-untyped-def]
-        from components.scoring import load_raw_model
+        from components.scoring.served import Served
 
-        self.model = load_raw_model(Path(context.artifacts["saved_model"]).parent)
+        self.served = Served(Path(context.artifacts["saved_model"]).parent)
 
     def predict(self, context, model_input, params=None):  # type: ignore[no-untyped-def]
-        import pandas as pd
-        import pyarrow as pa
-
-        read = {column.name for column in self.model.columns}
-        rows = {name: pa.array(model_input[name], from_pandas=True) for name in model_input.columns if name in read}
-        scored = self.model.score(rows)
-        score, unknown = self.model.outputs
-        return pd.DataFrame({score: scored.values, unknown: scored.unknown_ids})
+        return self.served.predict(model_input, **(params or {}))
 
 
 mlflow.models.set_model(ServedModel())

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from threading import Barrier, Thread
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,10 +29,12 @@ TABLES = "tables"
 SIGNATURE = "serving_default"
 # Name of the search signature and of its output; only models that search a history have it.
 SEARCH = "search"
+# Name of the signature that scores many targets of one user; only models that share a user's computations have it.
+TARGETS = "targets"
 # The files of a model's folder used for scoring and uploaded to the registry; all must be listed in the manifest.
 MODEL_FILES = (SAVED_MODEL, FILENAME, "vocabulary", "parameters.json", "training.json", PROFILE)
-# Samples per chunk of a thread, so that intermediate results stay in a core's cache.
-_PART = 2048
+_PART, _PART_OF_A_GPU = 2048, 1 << 16
+T = TypeVar("T")
 
 
 class NotFinite(KfrecError):
@@ -51,6 +53,7 @@ class ExportedModel:
         output: name of its output.
         signature: its TensorFlow function.
         search: the function of the signature ``search``; None if there is none, or the model is not loaded.
+        targets: the function of the signature ``targets``, likewise.
     """
 
     folder: Path
@@ -60,6 +63,7 @@ class ExportedModel:
     output: str
     signature: Callable[..., Mapping[str, Any]]
     search: Callable[..., Mapping[str, Any]] | None = None
+    targets: Callable[..., Mapping[str, Any]] | None = None
 
     def begin(self, batch: Mapping[str, np.ndarray]) -> Callable[[], np.ndarray]:
         """Starts scoring samples: without a GPU in chunks, one per core at a time.
@@ -72,19 +76,31 @@ class ExportedModel:
         Returns:
             A function that returns the scores, float32 [n]. It raises NotFinite if one is not a finite number.
         """
-        import tensorflow as tf
+        rows, part = len(batch[self.inputs[0]]), part_size()
+        parts = (slice(first, first + part) for first in range(0, rows, part))
+        return self.begin_parts(parts, lambda rows: {name: batch[name][rows] for name in self.inputs})
 
-        rows = len(batch[self.inputs[0]])
-        part = rows if tf.config.get_visible_devices("GPU") else _PART
+    def begin_parts(
+        self, parts: Iterable[T], read: Callable[[T], Mapping[str, np.ndarray]]
+    ) -> Callable[[], np.ndarray]:
+        """As :meth:`begin`, for samples that need not exist in memory all at once.
 
-        def score(first: int) -> np.ndarray:
-            read = self._tensors(batch, slice(first, first + part))
-            return np.asarray(self.signature(**read)[self.output], np.float32).reshape(-1)
+        Args:
+            parts: what to score, in chunks of about :func:`part_size` samples.
+            read: returns the samples of a chunk; called on the thread that scores it. If the model has ``targets``, a
+                chunk may have one row of each feature that is not the target's.
+        """
 
-        parts = _threads().map(score, range(0, rows, part))
+        def score(part: T) -> np.ndarray:
+            batch = read(part)
+            is_shared = len({len(batch[name]) for name in self.inputs}) > 1
+            signature = self.targets if is_shared and self.targets is not None else self.signature
+            return np.asarray(signature(**self._tensors(batch))[self.output], np.float32).reshape(-1)
+
+        scored = _threads().map(score, parts)
 
         def probabilities() -> np.ndarray:
-            scores = np.concatenate(list(parts))
+            scores = np.concatenate(list(scored))
             if not np.isfinite(scores).all():
                 raise NotFinite(
                     f"{self.folder / SAVED_MODEL}: returns scores that are not numbers (nan); "
@@ -105,13 +121,13 @@ class ExportedModel:
         """
         if self.search is None:
             return None
-        return np.asarray(self.search(**self._tensors(batch, slice(None)))[SEARCH], np.float32)
+        return np.asarray(self.search(**self._tensors(batch))[SEARCH], np.float32)
 
-    def _tensors(self, batch: Mapping[str, np.ndarray], rows: slice) -> dict[str, Any]:
+    def _tensors(self, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
         import tensorflow as tf
 
         kinds = {name: tf.float32 if self.spec.features[name].is_float else tf.int64 for name in self.inputs}
-        return {name: tf.constant(batch[name][rows], kind) for name, kind in kinds.items()}
+        return {name: tf.constant(batch[name], kind) for name, kind in kinds.items()}
 
 
 def load_model(folder: Path | str) -> ExportedModel:
@@ -137,7 +153,10 @@ def load_model(folder: Path | str) -> ExportedModel:
     search = loaded.signatures.get(SEARCH)
     if search is not None and SEARCH not in search.structured_outputs:
         search = None  # another package's signature of the same name
-    return replace(described, signature=call, search=search)
+    targets = loaded.signatures.get(TARGETS)
+    if targets is not None and described.output not in targets.structured_outputs:
+        targets = None
+    return replace(described, signature=call, search=search, targets=targets)
 
 
 def describe_model(folder: Path | str) -> ExportedModel:
@@ -181,6 +200,14 @@ def load_saved_model(saved: Path) -> Any:
         return tf.saved_model.load(str(saved))
     except (OSError, ValueError, RuntimeError, IndexError, KeyError, tf.errors.OpError) as error:
         raise damaged(saved, error) from error
+
+
+def part_size() -> int:
+    """Samples that a thread scores at a time, so that intermediate results stay in a core's cache; a GPU has no such
+    limit, but one of memory."""
+    import tensorflow as tf
+
+    return _PART_OF_A_GPU if tf.config.get_visible_devices("GPU") else _PART
 
 
 @cache

@@ -2,11 +2,14 @@
 
 from components.tasks.controls import Baselines, Controlled, Controls, Probe, Samples
 from components.tasks.definition import (
+    PROBABILITY,
+    CatalogueMeasure,
     Exchange,
     Kept,
     Measured,
     Metric,
     NoParameters,
+    Ranked,
     Scores,
     Streaming,
     TaskDefinition,
@@ -16,8 +19,10 @@ from components.tasks.difference import RESAMPLES, Difference, difference_of
 from components.tasks.kept import histories_of, kept_features, lists_of, missing_column
 
 __all__ = [
+    "PROBABILITY",
     "RESAMPLES",
     "Baselines",
+    "CatalogueMeasure",
     "Controlled",
     "Controls",
     "Difference",
@@ -27,6 +32,7 @@ __all__ = [
     "Metric",
     "NoParameters",
     "Probe",
+    "Ranked",
     "Samples",
     "Scores",
     "Streaming",

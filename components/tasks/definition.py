@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from components.report import Section, Story
     from components.tasks.controls import Controlled, Controls
 
+# The output of a task whose signature returns the sigmoid of the logit.
+PROBABILITY = "probability"
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -107,6 +110,49 @@ class Measured:
     series: dict[str, list[tuple[int, float]]] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Ranked:
+    """Rankings of a whole catalogue for sampled test users; each user has one target, the newest chosen item.
+
+    Attributes:
+        top: length of the lists.
+        candidates: items of the catalogue.
+        ranks: of the targets, float64 ``[users]``, from 1; the mean rank of ties; inf for a target that the model does
+            not know.
+        lists: places of the best candidates in the catalogue, ``[users, top]``, -1 after shorter lists.
+        popularity_ranks: the same for a ranking by the counts of the sampling distribution; None without counts.
+        popularity_lists: the same.
+        by: what the model ranked by; see :attr:`components.scoring.catalogue.Catalogue.value`.
+        note: why it did not rank by likelihood; else empty.
+    """
+
+    top: int
+    candidates: int
+    ranks: np.ndarray
+    lists: np.ndarray
+    popularity_ranks: np.ndarray | None = None
+    popularity_lists: np.ndarray | None = None
+    by: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class CatalogueMeasure:
+    """How a task measures rankings of the whole catalogue; for data with histories.
+
+    Attributes:
+        users: takes the evaluation parameters; the largest number of test users, 0 for none.
+        scores: takes the evaluation parameters; the largest number of scores.
+        top: takes the evaluation parameters; the length of a list.
+        measure: takes rankings; returns metrics, for metrics.json.
+    """
+
+    users: Callable[[Any], int]
+    scores: Callable[[Any], int]
+    top: Callable[[Any], int]
+    measure: Callable[[Ranked], dict[str, Any]]
+
+
 class Exchange(Protocol):
     """Regroups samples over the ranks by key."""
 
@@ -179,6 +225,7 @@ class TaskDefinition:
             the model; None if the data lack what that needs.
         remarks: takes the metrics and returns sentences that a user must see beside the primary metric, such as that
             the model does not beat a baseline.
+        catalogue: measures rankings of the whole catalogue; None if the task has no such metrics.
     """
 
     name: str
@@ -202,6 +249,7 @@ class TaskDefinition:
     compared: Callable[[Scores, np.ndarray], Sequence[Section]] = lambda scores, rival: ()
     controls: Callable[[FeatureSpec, Any], Controls | None] = lambda spec, parameters: None
     remarks: Callable[[Mapping[str, Any]], Sequence[str]] = lambda metrics: ()
+    catalogue: CatalogueMeasure | None = None
 
     @property
     def streamed(self) -> tuple[Kept, ...]:

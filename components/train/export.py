@@ -10,8 +10,8 @@ from pathlib import Path
 import tensorflow as tf
 
 from components.models import Model
-from components.models.model import Searching
-from components.scoring.model import SEARCH, SIGNATURE
+from components.models.model import Searching, SharingUser
+from components.scoring.model import SEARCH, SIGNATURE, TARGETS
 from components.tasks import TaskDefinition
 from components.train.checkpoints.disk import disk_errors
 
@@ -33,10 +33,11 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
         shapes: serving features by name, [None] or [None, length].
         folder: the SavedModel's folder. Its signature ``serving_default`` takes ids as int64 and floats as float32, and
             returns {task.output: [None] float32}. A model that searches a history has the signature ``search`` too,
-            which returns {"search": [None, length] float32}; see :class:`components.models.model.Searching`.
+            which returns {"search": [None, length] float32}; see :class:`components.models.model.Searching`. One that
+            scores many targets of one user has the signature ``targets``, which takes [None] of the target's features
+            and [1] or [1, length] of the others; see :class:`components.models.model.SharingUser`.
     """
 
-    @tf.function(autograph=False)
     def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
         return {task.output: task.serve(model.logits(features, training=False))}
 
@@ -44,7 +45,7 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
         name: tf.TensorSpec(spec.shape, spec.dtype if spec.dtype.is_floating else tf.int64, name=name)
         for name, spec in shapes.items()
     }
-    signatures = {SIGNATURE: serve.get_concrete_function(**signature)}
+    signatures = {SIGNATURE: tf.function(serve, autograph=False).get_concrete_function(**signature)}
     if isinstance(model, Searching):
         searched = model.searched
 
@@ -53,6 +54,13 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
             return {SEARCH: searched(features)}
 
         signatures[SEARCH] = search.get_concrete_function(**signature)
+    if isinstance(model, SharingUser):
+        of_one = {
+            name: spec if name in model.target_features else tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, name=name)
+            for name, spec in signature.items()
+        }
+        # A function of its own, since a traced one would also serve shapes within its own.
+        signatures[TARGETS] = tf.function(serve, autograph=False).get_concrete_function(**of_one)
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
     served = _Served(tuple(model.variables))
     with disk_errors(folder):

@@ -19,7 +19,8 @@ from components.evaluate.step import run
 from components.feature_spec import load_feature_spec
 from components.steps.catalog import STEPS
 from components.steps.command import command
-from tests.fakes.small_shop import make_data, make_model, quality
+from tests.fakes.known_scores import add_counts, make_known_model
+from tests.fakes.small_shop import NAMES, make_data, make_model, quality
 
 
 @pytest.fixture(scope="module")
@@ -232,6 +233,47 @@ def test_a_failed_evaluation_is_failed_in_mlflow(shop: tuple[Path, Path], store:
     experiment = client.get_experiment_by_name("empty")
     assert experiment is not None
     assert [r.info.status for r in client.search_runs([experiment.experiment_id])] == ["FAILED"]
+
+
+@pytest.fixture(scope="module")
+def counted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Records of a data set that encodes raw rows and counts its negatives, and a model that knows one item."""
+    folder = tmp_path_factory.mktemp("counted")
+    data = make_data(folder / "tfrecord", dataset="amazon_reviews")
+    add_counts(data, {name: 1 + place for place, name in enumerate(NAMES)})
+    return data, make_known_model(folder / "model", data, {"B007": 3.0})
+
+
+def test_all_items_are_ranked_in_metrics_report_and_mlflow(
+    counted: tuple[Path, Path], store: str, tmp_path: Path
+) -> None:
+    parameters = STEPS["evaluate"].of(experiment="ranked", catalogue_users=40, catalogue_top=7)
+    run(parameters, tfrecord=counted[0], model=counted[1], evaluation=tmp_path / "evaluation")
+    metrics = json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
+    assert metrics["test_catalogue_users"] == 40 and metrics["test_catalogue_items"] == 60
+    assert metrics["test_hr_at_7_low"] <= metrics["test_hr_at_7"] <= metrics["test_hr_at_7_high"]
+    assert metrics["catalogue"] == {"top": 7, "by": "likelihood", "note": ""}
+    report = (tmp_path / "evaluation" / "report.html").read_text()
+    assert "All items ranked" in report and f"{metrics['test_popularity_hr_at_7']:.3f} (" in report
+    client = MlflowClient(store)
+    experiment = client.get_experiment_by_name("ranked")
+    assert experiment is not None
+    (tracked,) = client.search_runs([experiment.experiment_id])
+    assert tracked.data.metrics["test_ndcg_at_7_above_popularity"] == metrics["test_ndcg_at_7_above_popularity"]
+
+
+def test_no_items_are_ranked_without_users(counted: tuple[Path, Path], store: str, tmp_path: Path) -> None:
+    parameters = STEPS["evaluate"].of(experiment="not ranked", catalogue_users=0)
+    run(parameters, tfrecord=counted[0], model=counted[1], evaluation=tmp_path / "evaluation")
+    assert "catalogue" not in json.loads((tmp_path / "evaluation" / "metrics.json").read_text())
+    assert "All items ranked" not in (tmp_path / "evaluation" / "report.html").read_text()
+
+
+def test_where_no_items_can_be_ranked_the_step_says_why(
+    shop: tuple[Path, Path], store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(STEPS["evaluate"].of(experiment="why"), tfrecord=shop[0], model=shop[1], evaluation=tmp_path / "evaluation")
+    assert "no ranking of all items: " in capsys.readouterr().out
 
 
 def test_data_without_users_or_histories_is_evaluated_too() -> None:

@@ -137,6 +137,31 @@ def test_recommendations(words: list[str], here: Path, capfd: pytest.CaptureFixt
     assert not run_here(["kfrec", "recommend", "U1", f"--model={MODEL}", *words], capfd).surprise()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        [], ["--all"], ["--all", "--output="], ["--all", "--output=documents/thesis.txt", "--data=shop"],
+        ["--all", "--output=o.csv", "--data=none"], ["--all", "--output=o.csv", "--data=shop", "--history=B000"],
+        ["--users=", "--output=o.csv"], ["--users=none.csv", "--output=o.csv"],
+        ["--users=no_user.csv", "--output=o.csv", "--data=shop"], ["--users=empty.csv", "--output=o.csv"],
+        ["--users=nobody.csv", "--output=o.csv", "--data=shop"], ["--users=no_name.jsonl", "--output=o.csv"],
+        ["--users=numbers.jsonl", "--output=o.csv"], ["--all", "--users=nobody.csv", "--output=o.csv"],
+        ["--users=nobody.csv", "--output=nobody.csv", "--data=shop"],
+        ["--users=nobody.csv", "--candidates=no_name.jsonl", "--output=o.csv"],
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_recommendations_to_many(words: list[str], here: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (here / "no_user.csv").write_text("item\nB000\n")
+    (here / "empty.csv").write_text("user\n")
+    (here / "nobody.csv").write_text("user\nnobody\n")
+    (here / "no_name.jsonl").write_text('{"user": null, "item": null, "history": []}\n')
+    (here / "numbers.jsonl").write_text('{"user": "U1", "history": [[0.5]]}\n')
+    before = everything(here)
+    assert not run_here(["kfrec", "recommend", f"--model={MODEL}", *words], capfd).surprise()
+    assert everything(here) == before
+
+
 def test_a_user_that_is_not_in_the_data(here: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert not run_here(["kfrec", "recommend", "nobody", f"--model={MODEL}", "--data=shop"], capfd).surprise("nobody")
     assert not run_here(["kfrec", "recommend", " ", f"--model={MODEL}", "--data=shop"], capfd).surprise()

@@ -1,5 +1,7 @@
 """What every model promises."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tensorflow as tf
 from components import registry
 from components.models import LossTerm, build_model, make_optimizer
 from components.models.loss import loss_of
+from components.models.model import SharingUser
 from components.models.sequences import trimmed_histories
 from components.models.sim import model as sim
 from components.tasks.binary.streaming import BinaryMetrics
@@ -177,6 +180,31 @@ def test_a_saved_model_scores_batches_of_any_size(model, make_batch, tmp_path):
         features, _ = make_batch(rows)
         wanted = _served(model, features)
         np.testing.assert_allclose(served(**wanted)["logits"], model.logits(features), atol=1e-6)
+
+
+@pytest.mark.parametrize("repetition", [False, True])
+@pytest.mark.parametrize("name", ["sim", "din", "dien"])
+def test_many_targets_of_one_user_score_as_samples_that_repeat_the_users_features(
+    name, repetition, spec, parameters, make_batch
+):
+    model = build_model(dataclasses.replace(parameters(name), repetition=repetition), spec)
+    assert isinstance(model, SharingUser)
+    features, _ = make_batch(7)
+    features = _served(model, features)
+    one = {name: values if name in model.target_features else values[2:3] for name, values in features.items()}
+    repeated = {
+        name: values if name in model.target_features else np.repeat(values, 7, 0) for name, values in one.items()
+    }
+
+    @tf.function(input_signature=[{
+        name: tf.TensorSpec([None if name in model.target_features else 1, *values.shape[1:]], values.dtype)
+        for name, values in one.items()
+    }])  # fmt: skip
+    def shared(features):
+        with trimmed_histories():
+            return model.logits(features)
+
+    np.testing.assert_allclose(shared(one), model.logits(repeated), atol=1e-5)
 
 
 def test_a_loss_term_passes_through_a_compiled_function():

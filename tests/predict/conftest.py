@@ -35,6 +35,21 @@ class Served:
         return raw_rows(self.folder / "tfrecord")
 
     @property
+    def users(self) -> list[str]:
+        """The users of the vocabulary."""
+        return self._names("uid")
+
+    @property
+    def items(self) -> list[str]:
+        """The items of the vocabulary."""
+        return self._names("item")
+
+    def _names(self, vocabulary: str) -> list[str]:
+        path = self.folder / "tfrecord" / "vocabulary" / f"{vocabulary}.parquet"
+        names: list[str] = pq.read_table(path)["value"].to_pylist()
+        return names
+
+    @property
     def scores(self) -> np.ndarray:
         """What the evaluate step wrote for them."""
         return pq.read_table(self.folder / "evaluation" / "predictions.parquet")["score"].to_numpy()
@@ -48,7 +63,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Served:
         patch.delenv("MLFLOW_RUN_ID", raising=False)
         small = STEPS["download"].of(synthetic_users=40, synthetic_items=60, synthetic_categories=5)
         download(small, raw=folder / "raw")
-        preprocess(STEPS["preprocess"].of(workers=1), raw=folder / "raw", parquet=folder / "parquet")
+        preprocess(STEPS["preprocess"].of(workers=1, split="last_item"), raw=folder / "raw", parquet=folder / "parquet")
         tfrecord(TfrecordParameters(workers=1), parquet=folder / "parquet", tfrecord=folder / "tfrecord")
         make_reading_model(folder / "model", folder / "tfrecord", INPUTS)
         read = dict(tfrecord=folder / "tfrecord", model=folder / "model")

@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from components.feature_spec import load_feature_spec
+from components.feature_spec.values import read_counts, read_values
 from pipelines.cli import main
 from pipelines.serving import inference_service
 from tests.predict.conftest import REGISTERED, Served
@@ -80,38 +82,129 @@ def test_scores_of_an_earlier_call_are_replaced(served: Served, tmp_path: Path) 
     assert len(read(out)) == 3 and sorted(path.name for path in tmp_path.iterdir()) == ["out.csv", "rows.csv"]
 
 
+def recommended(words: list[str], output: Path) -> pd.DataFrame:
+    assert main(["recommend", f"--model={REGISTERED}@champion", f"--output={output}", *words]) == 0
+    return read(output)
+
+
+def newest(served: Served) -> dict[str, list[str]]:
+    """All known events of each test user: the longest history and its target; none is as long as the records hold."""
+    labels = pq.read_table(served.folder / "evaluation" / "predictions.parquet")["label"].to_pylist()
+    found: dict[str, list[str]] = {}
+    for row, label in zip(served.rows, labels, strict=True):
+        events = [*row["history"], row["item"]] if label else row["history"]
+        found[row["user"]] = max(found.get(row["user"], []), events, key=len)
+    return found
+
+
 def test_recommendations_follow_the_history_of_the_data_and_leave_it_out(
     served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # The positive sample of a user has the held-out item as its target.
-    labels = pq.read_table(served.folder / "evaluation" / "predictions.parquet")["label"].to_pylist()
-    row = next(row for row, label in zip(served.rows, labels, strict=True) if label)
-    seen = [*row["history"], row["item"]][-100:]
-    by_data, by_hand = tmp_path / "data.parquet", tmp_path / "hand.parquet"
-    command = ["recommend", row["user"], f"--model={REGISTERED}@champion", "--top=5"]
-    assert main([*command, f"--output={by_data}"]) == 0
-    assert f"after {len(seen)} items" in capsys.readouterr().out
-    assert main([*command, f"--history={','.join(seen)}", f"--output={by_hand}"]) == 0
-    found = read(by_data)
-    pd.testing.assert_frame_equal(found, read(by_hand))
-    assert found["rank"].tolist() == [1, 2, 3, 4, 5] and found["probability"].is_monotonic_decreasing
+    user, seen = next(iter(newest(served).items()))
+    found = recommended([user, "--top=5"], tmp_path / "data.parquet")
+    left = len(served.items) - len({*seen} & {*served.items})
+    assert f"{left} candidates for {user} after {len(seen)} items" in capsys.readouterr().out
+    by_hand = recommended([user, "--top=5", f"--history={','.join(seen)}"], tmp_path / "hand.parquet")
+    pd.testing.assert_frame_equal(found, by_hand)
+    assert list(found.columns) == ["user", "rank", "item", "likelihood", "flag"]
+    assert found["rank"].tolist() == [1, 2, 3, 4, 5] and found["likelihood"].is_monotonic_decreasing
     assert not set(found["item"]) & set(seen)
-    # They are the scores that predict gives the same rows.
-    given = write(
-        tmp_path / "r.jsonl", [{"user": row["user"], "history": seen, "item": item} for item in found["item"]]
-    )
-    out = tmp_path / "p.parquet"
+
+
+def test_a_likelihood_is_the_lift_of_predict_times_the_sampling_share(served: Served, tmp_path: Path) -> None:
+    user, seen = next(iter(newest(served).items()))
+    found = recommended([user, "--top=1000"], tmp_path / "all.parquet")
+    rows = [{"user": user, "history": seen, "item": item} for item in found["item"]]
+    given, out = write(tmp_path / "r.jsonl", rows), tmp_path / "p.parquet"
     assert main(["predict", f"{REGISTERED}@champion", "--input", str(given), "--output", str(out)]) == 0
-    np.testing.assert_allclose(read(out)["probability"], found["probability"], atol=1e-6)
+    p = read(out)["probability"].to_numpy().astype(float)
+    spec = load_feature_spec(served.folder / "tfrecord")
+    vocabulary = next(each for each in spec.vocabularies if each.name == "item")
+    counts = read_counts(spec, vocabulary)
+    assert counts is not None
+    shares = dict(zip(read_values(spec, vocabulary)[1].to_pylist(), counts.tolist(), strict=True))
+    trained = (found["flag"] == "").to_numpy()
+    weights = p / (1 - p) * np.array([shares[item] for item in found["item"]])
+    wanted = weights[trained] / weights[trained].sum()
+    given_shares = found["likelihood"].to_numpy()[trained]
+    np.testing.assert_allclose(given_shares / given_shares.sum(), wanted, rtol=1e-3)
+    assert found["likelihood"].sum() == pytest.approx(1)
 
 
-def test_candidates_may_come_from_a_file(served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_users_get_the_lists_that_the_command_gives_each(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found = recommended(["--all", "--top=3"], tmp_path / "all.parquet")
+    users = found["user"].unique().tolist()
+    # Users without a test sample have the history of the training data.
+    assert set(users) > set(newest(served)) or set(users) == set(newest(served)) == set(served.users)
+    assert set(users) == set(served.users) and f"{len(users)} users" in capsys.readouterr().out
+    for user in users[:: max(1, len(users) // 5)]:
+        alone = recommended([user, "--top=3"], tmp_path / "alone.parquet")
+        together = found[found["user"] == user].reset_index(drop=True)
+        np.testing.assert_allclose(together.pop("likelihood"), alone.pop("likelihood"), rtol=1e-4)
+        pd.testing.assert_frame_equal(together, alone)
+
+
+@pytest.mark.parametrize("output", ["lists.csv", "lists.jsonl.gz"])
+def test_users_of_a_file_have_their_own_histories_or_those_of_the_data(
+    output: str, served: Served, tmp_path: Path
+) -> None:
+    (user, seen), (other, _) = list(newest(served).items())[:2]
+    named = write(tmp_path / "users.jsonl", [{"user": other}, {"user": user}])
+    of_data = recommended([f"--users={named}", "--top=2"], tmp_path / output)
+    assert of_data["user"].tolist() == [other, other, user, user]
+    own = write(tmp_path / "own.csv", [{"user": user, "history": seen}, {"user": "nobody", "history": []}])
+    given = recommended([f"--users={own}", "--top=2"], tmp_path / output)
+    assert given["user"].tolist() == [user, user, "nobody", "nobody"]
+    assert given["item"].tolist()[:2] == of_data["item"].tolist()[2:]
+
+
+def test_seen_items_are_listed_if_they_are_kept(served: Served, tmp_path: Path) -> None:
+    user, seen = next(iter(newest(served).items()))
+    found = recommended([user, "--top=1000", "--keep-seen"], tmp_path / "kept.csv")
+    assert set(found["item"]) == set(served.items) and set(seen) & set(served.items) <= set(found["item"])
+
+
+def test_candidates_may_come_from_a_file_and_unknown_ones_are_flagged_and_last(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     items = sorted({row["item"] for row in served.rows})[:3]
-    given = write(tmp_path / "candidates.jsonl", [{"item": item} for item in [*items, "new"]])
-    words = ["recommend", "nobody", f"--model={REGISTERED}@champion", "--history=,", f"--candidates={given}"]
-    assert main(words) == 0
+    given = write(tmp_path / "candidates.jsonl", [{"item": item} for item in ["new", *items]])
+    words = ["nobody", "--history=,", f"--candidates={given}"]
+    found = recommended(words, tmp_path / "out.jsonl")
     said = capsys.readouterr().out
-    assert all(item in said for item in [*items, "new"]) and "1 ids of the user and the history are unknown" in said
+    assert found["item"].tolist()[-1] == "new" and found["flag"].tolist()[-1] == "unknown"
+    assert set(found["item"]) == {*items, "new"} and "4 candidates for nobody" in said
+    assert "1 ids of users and histories are unknown" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ([], "give one of USER, --all and --users FILE; given: none"),
+        (["someone", "--all"], "given: USER, --all"),
+        (["--all"], "--all writes a file; give --output FILE"),
+        (["--all", "--output=o.csv", "--history=a"], "--history is of one user"),
+        (["--users=none.csv", "--output=o.csv"], "none.csv"),
+    ],
+)
+def test_users_are_named_in_one_way(
+    words: list[str], named: str, served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["recommend", f"--model={REGISTERED}@champion", *words]) == 2
+    assert named in capsys.readouterr().err
+
+
+def test_users_that_are_not_in_the_data_are_one_line(
+    served: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = write(tmp_path / "users.csv", [{"user": name, "history": []} for name in ("x", served.users[0], "y")])
+    pd.read_csv(named)[["user"]].to_csv(named, index=False)
+    words = ["recommend", f"--model={REGISTERED}@champion", f"--users={named}", f"--output={tmp_path / 'o.csv'}"]
+    assert main(words) == 2
+    assert "user x and 1 more: not among the" in capsys.readouterr().err
+    assert not (tmp_path / "o.csv").exists()
 
 
 def test_an_output_that_is_a_link_is_followed(served: Served, tmp_path: Path) -> None:

@@ -33,6 +33,12 @@ def test_the_server_of_the_manifest_gives_the_scores_of_the_evaluation(
         answer = requests.post(f"{url}/invocations", json={"dataframe_records": served.rows}, timeout=LONGEST)
         assert answer.status_code == 200, answer.text
         found = answer.json()["predictions"]
+        people = [{name: row[name] for name in ("user", "history")} for row in served.rows[:4]]
+        ranking = {"dataframe_records": people, "params": {"top": 3}}
+        lists = requests.post(f"{url}/invocations", json=ranking, timeout=LONGEST).json()["predictions"]
         refused = requests.post(f"{url}/invocations", json={"dataframe_records": [{"user": "a"}]}, timeout=LONGEST)
     np.testing.assert_allclose([row["probability"] for row in found], served.scores, atol=1e-6)
+    assert [(row["user"], row["rank"]) for row in lists] == [
+        (row["user"], rank) for row in people for rank in (1, 2, 3)
+    ]
     assert refused.status_code == 400 and "history" in refused.text

@@ -177,6 +177,19 @@ def test_the_exported_model_scores_the_validation_split_as_the_training_did(data
     assert (alone / "feature_spec.yaml").is_file() and (alone / "parameters.json").is_file()
 
 
+def test_the_exported_model_scores_many_targets_of_one_user_as_samples(data: Path, alone: Path) -> None:
+    signatures = tf.saved_model.load(str(alone / "saved_model")).signatures
+    inputs = signatures["serving_default"].structured_input_signature[1]
+    batch = next(Records(load_feature_spec(data), "test").batches(50))
+    one = {name: batch[name] if name.endswith("_trgt") else batch[name][3:4] for name in inputs}
+    repeated = {name: values if len(values) > 1 else np.repeat(values, 50, 0) for name, values in one.items()}
+    shared, wanted = (
+        signatures[name](**{key: tf.constant(values, tf.int64) for key, values in given.items()})["probability"]
+        for name, given in (("targets", one), ("serving_default", repeated))
+    )
+    np.testing.assert_allclose(shared, wanted, atol=1e-5)
+
+
 def test_a_checkpoint_scores_the_test_split_as_the_exported_model_does(data: Path, alone: Path, tmp_path: Path) -> None:
     scored = train(data, tmp_path, mode="inference", load_checkpoint_path=alone)[-1]["data"]
     assert scored["test_rows"] == 301

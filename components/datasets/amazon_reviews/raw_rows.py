@@ -23,6 +23,7 @@ from components.datasets.raw_rows import (
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec, Vocabulary
 from components.feature_spec.lookup import IdLookup, left_padded
+from components.feature_spec.values import read_counts
 
 _COLUMNS = (
     RawColumn("user", TEXT, "the user's id, as reviewerID in the reviews", USER),
@@ -58,6 +59,8 @@ class ReviewRows:
                     vocabularies[vocabulary.name] = vocabulary
         if left := sorted(set(inputs) - set(self._features)):
             raise KfrecError(f"{spec.folder}: the model reads {', '.join(left)}, which no raw column gives")
+        item = vocabularies.get(_ITEM)
+        self._counts = None if item is None else read_counts(spec, item)
         self._ids = {name: IdLookup(spec, vocabulary) for name, vocabulary in vocabularies.items() if name != _CATEGORY}
         if _CATEGORY in vocabularies:
             self._categories = self._category_of_items(spec, vocabularies[_CATEGORY].unknown)
@@ -106,6 +109,16 @@ class ReviewRows:
         sizes = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         ids, known = lookup.encode(lists.flatten())
         return left_padded(ids, sizes, length), left_padded(~known, sizes, length).sum(1, dtype=np.int32)
+
+    def sampling_counts(self, candidates: pa.Array) -> np.ndarray | None:
+        """See :class:`components.datasets.raw_rows.SampledNegatives`."""
+        if self._counts is None:
+            return None
+        places = pc.index_in(_texts("item", candidates, "an id"), value_set=self._ids[_ITEM].values, skip_nulls=True)
+        known = pc.is_valid(places).to_numpy(zero_copy_only=False)
+        counts = np.zeros(len(candidates))
+        counts[known] = self._counts[pc.drop_null(places).to_numpy()]
+        return counts
 
     def example(self) -> dict[str, list[Any]]:
         """See :class:`components.datasets.raw_rows.RawRows`."""

@@ -34,6 +34,7 @@ class Din(tf.Module):
         weights = Weights(seed)
         channels = read_channels(spec, negatives=False)
         self.serving_features = channels.serving_features
+        self.target_features = tuple(feature.name for feature in channels.target)
         self.inputs = SequenceInputs(
             weights,
             channels,

@@ -57,7 +57,7 @@ def augru(
     """The last state of a gated recurrent unit whose update gate is scaled by attention.
 
     Args:
-        inputs: ``[T, B, I]``, T static.
+        inputs: ``[T, B, I]``, T static; or ``[T, 1, I]``, shared by all samples, without a gradient.
         attention: a ``[T, B]`` in 0..1, in the dtype of the inputs.
         kernels, recurrent, biases: as of :func:`gru`.
 
@@ -122,9 +122,20 @@ def _forward(
     carries = [None] * inputs.shape[0] if carry is None else tf.unstack(carry[..., tf.newaxis])
     states: list[tf.Tensor] = []
     saved: list[_Step] = []
+    of_many = carry is not None and inputs.shape[1] == 1 and carry.shape[1] != 1
     for inputs_now, candidate, carried in zip(*steps, carries, strict=True):
         reset = recalled = None
-        if states:
+        if states and of_many:  # one sample's inputs are projected once
+            update, reset = (
+                tf.sigmoid(project(inputs_now, of_inputs, bias) + tf.matmul(states[-1], recalls))
+                for of_inputs, recalls, bias in (
+                    (of_update, recalls_update, update_bias),
+                    (of_reset, recalls_reset, reset_bias),
+                )
+            )
+            recalled = tf.matmul(states[-1], recalls_candidate)
+            candidate += reset * recalled
+        elif states:
             read = tf.concat([inputs_now, states[-1]], -1)
             update, reset = (
                 tf.sigmoid(project(read, kernel, bias))

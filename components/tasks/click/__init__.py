@@ -12,7 +12,16 @@ from components.metrics import Interval, auc_interval, roc_auc
 from components.report import Section
 from components.tasks.binary import require_both_classes
 from components.tasks.click.parameters import ClickDecision, ClickEvaluation
-from components.tasks.definition import Kept, Measured, Metric, Scores, Streaming, TaskDefinition
+from components.tasks.definition import (
+    PROBABILITY,
+    CatalogueMeasure,
+    Kept,
+    Measured,
+    Metric,
+    Scores,
+    Streaming,
+    TaskDefinition,
+)
 
 USER, HISTORY, POPULARITY, CATEGORY = "user", "history_length", "popularity", "category"
 
@@ -62,7 +71,7 @@ TASK = TaskDefinition(
         # An item's first feature is its id, the second its category.
         Kept(CATEGORY, Channel.TARGET, place=1, named=True, exact_only=True),
     ),
-    output="probability",
+    output=PROBABILITY,
     serve=Lazy("tensorflow:sigmoid"),
     streaming=_streaming,
     require=require_both_classes,
@@ -75,4 +84,10 @@ TASK = TaskDefinition(
     controls=Lazy("components.tasks.click.controls:controls"),
     remarks=Lazy("components.tasks.click.controls:remarks"),
     vetoes=Lazy("components.tasks.click.controls:vetoes"),
+    catalogue=CatalogueMeasure(
+        users=lambda parameters: parameters.catalogue_users,
+        scores=lambda parameters: parameters.catalogue_scores,
+        top=lambda parameters: parameters.catalogue_top,
+        measure=Lazy("components.tasks.click.catalogue:measure_catalogue"),
+    ),
 )

@@ -26,6 +26,16 @@ class ClickEvaluation:
         unit="samples",
         at_least=0,
     )
+    catalogue_users: int = param(
+        300, "Test users for whom all items are ranked; 0 leaves it out", unit="users", at_least=0
+    )
+    catalogue_scores: int = param(
+        3_000_000,
+        "Most scores of that ranking, users times items; a larger catalogue is ranked for fewer users",
+        unit="scores",
+        at_least=1,
+    )
+    catalogue_top: int = param(10, "Items of a list, the K of HR@K and NDCG@K", unit="items", at_least=1, at_most=1000)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from components.tasks.binary.figures import (
     roc_figure,
     sample_counts,
 )
+from components.tasks.click.catalogue import catalogue_sections
 from components.tasks.click.rests import rests_section
 from components.tasks.definition import Measured
 
@@ -38,7 +39,7 @@ def story(measured: Measured) -> Story:
         f"Test AUC {auc:.4f}",
         lead,
         _cards(metrics),
-        [ranking, _groups(metrics), probabilities_section(curves, metrics)],
+        [ranking, *catalogue_sections(metrics), _groups(metrics), probabilities_section(curves, metrics)],
         sample_counts(metrics),
         [rests_section(metrics)],
     )

@@ -12,7 +12,7 @@ from components.lazy import Lazy
 from components.metrics import Interval, RankedGroups, mean_interval
 from components.report import Section
 from components.tasks.binary import require_both_classes
-from components.tasks.definition import Kept, Measured, Metric, Scores, Streaming, TaskDefinition
+from components.tasks.definition import PROBABILITY, Kept, Measured, Metric, Scores, Streaming, TaskDefinition
 from components.tasks.ranking.parameters import RankingDecision, RankingEvaluation, RankingTraining
 
 GROUP = "group"
@@ -71,7 +71,7 @@ TASK = TaskDefinition(
     decision=RankingDecision,
     defaults={"registered_model": "kfrec-ranking"},
     kept=(Kept(GROUP, Channel.GROUP, needed_for="MAP@k"),),
-    output="probability",
+    output=PROBABILITY,
     serve=Lazy("tensorflow:sigmoid"),
     streaming=_streaming,
     require=_require,

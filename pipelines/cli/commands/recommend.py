@@ -1,67 +1,154 @@
-"""``kfrec recommend``: the items that a user would most likely choose next."""
+"""``kfrec recommend``: the items that users would most likely choose next."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
 from components.steps.catalog import REGISTERED_MODEL
 from pipelines.cli.options import REGISTERED_OR_FOLDER, add_tracked_workdir, input_file, use_store_of
 
-SUMMARY = "list the items that a user would most likely choose next"
+if TYPE_CHECKING:
+    from components.predict.model import NamedModel
+    from components.scoring.catalogue import Catalogue
+
+SUMMARY = "list the items that a user, or every user, would most likely choose next"
 _CHAMPION = f"{REGISTERED_MODEL.default}@champion"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("user", metavar="USER", help="id of the user")
+    parser.add_argument("user", metavar="USER", nargs="?", help="id of the user")
+    parser.add_argument("--all", action="store_true", help="all users of the data, instead of USER; needs --output")
+    parser.add_argument(
+        "--users", metavar="FILE", help="file with users, and histories if it has them, instead of USER; needs --output"
+    )
     parser.add_argument(
         "--model", default=_CHAMPION, metavar="MODEL", help=f"{REGISTERED_OR_FOLDER} (default %(default)s)"
     )
     parser.add_argument("--top", type=int, default=20, metavar="N", help="items to list (default %(default)s)")
     parser.add_argument("--history", metavar="A,B,...", help="the user's items, oldest first (default: of the data)")
-    parser.add_argument("--data", default="", metavar="FOLDER", help="records with the user's history")
+    parser.add_argument("--data", default="", metavar="FOLDER", help="records with the users' histories")
     parser.add_argument("--candidates", metavar="FILE", help="file with items to choose from (default: all items)")
-    parser.add_argument("--output", metavar="FILE", help="also write the list to this file")
+    parser.add_argument("--keep-seen", action="store_true", help="also list items of the history")
+    parser.add_argument("--output", metavar="FILE", help="write the lists to this file")
     add_tracked_workdir(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
-    from components.predict.formats import rows_file, writing
-    from components.predict.history import history_of
+    from components.predict.formats import rows_file
     from components.predict.model import named_model
-    from components.predict.recommend import candidates_in, every_candidate, recommend
-    from components.predict.scoring import replacing
+    from components.predict.recommend import candidates_in
+    from components.scoring.catalogue import Catalogue
 
     use_store_of(options)
-    if options.top < 1:
-        raise KfrecError(f"--top {options.top} is below 1; give the number of items to list")
-    if not options.user.strip():
-        raise KfrecError("the user's id is empty; give one (is a shell variable unset?)")
+    _check(options)
     source = input_file("--candidates", options.candidates) if options.candidates is not None else None
+    users = input_file("--users", options.users) if options.users is not None else None
     target = Path(options.output) if options.output is not None else None
     if target is not None:
         rows_file(target)
+    sources = [path for path in (source, users) if path is not None]
     with named_model(options.model) as named:
-        candidates = candidates_in(source, named.raw) if source else every_candidate(named.raw)
-        if options.history is not None:
-            history: list[str | None] = [item.strip() for item in options.history.split(",") if item.strip()]
+        catalogue = Catalogue(named.raw, candidates_in(source, named.raw) if source else None)
+        if options.user is None:
+            assert target is not None
+            _write_all(options, named, catalogue, users, target, sources)
         else:
-            history = history_of(options.user, options.data or named.data)
-        found, unknown = recommend(named.raw, options.user, history, candidates, options.top)
-        if target is not None:
-            with (
-                replacing(target, [source] if source else [], named.raw.outputs) as partial,
-                writing(partial, rows_file(target)) as writer,
-            ):
-                for batch in found.to_batches():
-                    writer.write(batch)
-    print(f"{named.description}: {len(candidates):,} candidates for {options.user} after {len(history)} items")
-    if unknown:
-        print(f"{unknown} ids of the user and the history are unknown to the model")
-    names = found.column_names[:3]
-    rows = [[str(row["rank"]), str(row[names[1]]), f"{row[names[2]]:.4f}"] for row in found.to_pylist()]
-    widths = [max(len(line[place]) for line in [names, *rows]) for place in range(3)]
+            _list_one(options, named, catalogue, target, sources)
+    return 0
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.top < 1:
+        raise KfrecError(f"--top {options.top} is below 1; give the number of items to list")
+    named = [name for name, given in (
+        ("USER", options.user is not None), ("--all", options.all), ("--users", options.users is not None)
+    ) if given]  # fmt: skip
+    if len(named) != 1:
+        raise KfrecError(f"give one of USER, --all and --users FILE; given: {', '.join(named) or 'none'}")
+    if options.user is not None:
+        if not options.user.strip():
+            raise KfrecError("the user's id is empty; give one (is a shell variable unset?)")
+        return
+    if options.output is None:
+        raise KfrecError(f"{named[0]} writes a file; give --output FILE, such as lists.parquet")
+    if options.history is not None:
+        raise KfrecError(f"--history is of one user; give USER instead of {named[0]}, or --users with a column of them")
+
+
+def _list_one(
+    options: argparse.Namespace, named: NamedModel, catalogue: Catalogue, target: Path | None, sources: list[Path]
+) -> None:
+    from components.predict.formats import rows_file, writing
+    from components.predict.history import History, histories_of
+    from components.predict.scoring import replacing
+    from components.progress import progress
+    from components.scoring.recommend import columns_of, recommend
+
+    if options.history is not None:
+        history: History = [item.strip() for item in options.history.split(",") if item.strip()]
+    else:
+        ((_, (history,)),) = histories_of([options.user], options.data or named.data)
+    with progress("scoring candidates", 1, "users") as bar:
+        found = recommend(
+            catalogue, [options.user], [history], options.top, keep_seen=options.keep_seen, ranked=bar.advance
+        )
+    left = int(found.candidates[0])
+    if not left:
+        raise KfrecError(
+            f"user {options.user}: no candidate is left: all {len(catalogue.names):,} are in the history; "
+            "--keep-seen lists them, too"
+        )
+    if target is not None:
+        with (
+            replacing(target, sources, columns_of(catalogue)) as partial,
+            writing(partial, rows_file(target)) as writer,
+        ):
+            for batch in found.table.to_batches():
+                writer.write(batch)
+    print(f"{named.description}: {left:,} candidates for {options.user} after {len(history)} items")
+    _say(catalogue, int(found.unknown[0]))
+    names = found.table.column_names[1:]
+    rows = [
+        [f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row.values()]
+        for row in found.table.select(names).to_pylist()
+    ]
+    if not any(row[-1] for row in rows):
+        names, rows = names[:-1], [row[:-1] for row in rows]
+    widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
     for line in [names, *rows]:
         print("  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip())
-    return 0
+
+
+def _write_all(
+    options: argparse.Namespace,
+    named: NamedModel,
+    catalogue: Catalogue,
+    users: Path | None,
+    target: Path,
+    sources: list[Path],
+) -> None:
+    from components.predict.history import histories_of
+    from components.predict.recommend import recommend_to_file, users_in
+
+    data = options.data or named.data
+    people = users_in(users, named.raw, data) if users else histories_of(None, data)
+    counts = recommend_to_file(catalogue, people, options.top, target, sources, keep_seen=options.keep_seen)
+    print(
+        f"{named.description}: {counts.items:,} items for {counts.users:,} users, of {len(catalogue.names):,} "
+        f"candidates, in {target}"
+    )
+    if counts.empty:
+        print(f"{counts.empty:,} users have no list: all candidates are in their histories")
+    if counts.flagged:
+        print(f"{counts.flagged:,} of the items are flagged: their scores are not trained")
+    _say(catalogue, counts.unknown)
+
+
+def _say(catalogue: Catalogue, unknown: int) -> None:
+    if catalogue.note:
+        print(f"the model {catalogue.note}")
+    if unknown:
+        print(f"{unknown:,} ids of users and histories are unknown to the model")

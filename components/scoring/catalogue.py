@@ -1,0 +1,251 @@
+"""Ranks a catalogue for users: the one definition behind recommend, the served model and the evaluation's hit rates.
+
+With sampled negatives a model learns the log-odds ``s(u, i) = ln p(i | u) - ln q(i)``, q being the distribution of the
+draws (see :class:`components.datasets.raw_rows.SampledNegatives`). Adding ``ln q(i)`` gives what is likely:
+
+    p(i | u) = exp(s(u, i) + ln q(i)) / sum over the candidates j of exp(s(u, j) + ln q(j))
+
+with ``q(i)`` proportional to the count of i, and to half the smallest count for a candidate that is never drawn. The
+score of such a candidate is not trained, so it never ranks before the others.
+
+Source: Yi et al., "Sampling-Bias-Corrected Neural Modeling for Large Corpus Item Recommendations", 2019
+(the correction); Bengio and Senecal, "Adaptive Importance Sampling", 2008.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, Encoded, RawColumn, SampledNegatives
+from components.errors import KfrecError
+from components.feature_spec import Channel
+from components.feature_spec.lookup import IdLookup
+from components.scoring.model import part_size
+from components.scoring.raw import RawModel
+from components.scoring.split import one_behind
+from components.tasks.definition import PROBABILITY
+
+# What a candidate's value is, and the name of its column.
+LIKELIHOOD, LIFT = "likelihood", "lift"
+# Flags of candidates whose score is not trained.
+UNKNOWN_ITEM, UNSEEN = "unknown", "unseen"
+# Scores in memory at a time, unless one user has more candidates.
+_BLOCK = 1 << 16
+_SMALLEST, _LARGEST = 1e-45, 1 - 2.0**-25  # probabilities that float32 tells from 0 and 1
+
+_EMPTY = {
+    USER: pa.array([""], pa.string()),
+    HISTORY: pa.array([[]], pa.list_(pa.string())),
+    CANDIDATE: pa.array([""], pa.string()),
+}
+
+
+class _Part(NamedTuple):
+    """Users times candidates that a thread scores at a time."""
+
+    users: slice
+    candidates: slice
+
+
+class Catalogue:
+    """Candidates of one model.
+
+    Args:
+        raw: the model.
+        candidates: values of its column of candidates; repetitions and nulls are dropped. None is every value of the
+            vocabulary.
+
+    Attributes:
+        column: the model's column of candidates.
+        names: the candidates, string ``[N]``.
+        counts: of the sampling distribution, ``[N]``; None if unknown.
+        flags: UNKNOWN_ITEM for one outside the vocabulary, UNSEEN for one that is never drawn as a negative, else
+            empty; object ``[N]``.
+        behind: bool ``[N]``, the candidates with a flag, which rank behind the others.
+        value: name of what :meth:`values` returns: LIKELIHOOD; LIFT if the counts are unknown; the model's output if
+            its data set samples no negatives.
+        note: why the candidates are ranked by lift; else empty.
+
+    Raises:
+        KfrecError: the model's data set has no candidates, or the model cannot encode them.
+    """
+
+    def __init__(self, raw: RawModel, candidates: pa.Array | None = None) -> None:
+        self.raw, self.column = raw, candidate_column(raw)
+        given = every_candidate(raw) if candidates is None else candidates.cast(pa.large_string())
+        self.names = given.drop_null().unique()
+        encoded = _encoded(raw, {CANDIDATE: self.names})
+        targets = raw.model.spec.channels.get(Channel.TARGET, ())
+        self._features = {name: encoded.features[name] for name in raw.model.inputs if name in targets}
+        self._is_odds = raw.model.output == PROBABILITY
+        sampled = isinstance(raw.rows, SampledNegatives) and self._is_odds
+        self.counts = raw.rows.sampling_counts(self.names) if isinstance(raw.rows, SampledNegatives) else None
+        self.flags = np.full(len(self.names), "", object)
+        if self.counts is not None:
+            self.flags[self.counts == 0] = UNSEEN
+        self.flags[encoded.unknown.get(self.column.name, np.zeros(len(self.names))) > 0] = UNKNOWN_ITEM
+        self.behind = self.flags != ""
+        self.value, self.note, self._log_q = raw.model.output, "", np.zeros(len(self.names))
+        if sampled and self.counts is not None:
+            drawn = self.counts > 0
+            weights = np.where(drawn, self.counts, self.counts[drawn].min(initial=1.0) / 2)
+            self.value, self._log_q = LIKELIHOOD, np.log(weights) - np.log(weights.sum())
+        elif sampled:
+            self.value = LIFT
+            self.note = (
+                "ranks by lift, how much likelier a user chooses an item than other users do, not by likelihood: the "
+                "model was written without the counts of its sampled negatives; train again from the raw files"
+            )
+
+    def encoded(self, users: pa.Array, histories: pa.Array) -> tuple[dict[str, np.ndarray], np.ndarray]:
+        """Users as :meth:`scores` takes them.
+
+        Args:
+            users: ids, string ``[n]``.
+            histories: lists of items, oldest first, ``[n]``.
+
+        Returns:
+            The inputs, and the number of unknown ids of each user and history, ``[n]``.
+        """
+        encoded = _encoded(self.raw, {USER: users, HISTORY: histories})
+        inputs = {name: encoded.features[name] for name in self.raw.model.inputs if name not in self._features}
+        unknown = [lacking for name, lacking in encoded.unknown.items() if name != self.column.name]
+        return inputs, np.sum(unknown, axis=0) if unknown else np.zeros(len(users), np.int32)
+
+    def scores(self, users: Mapping[str, np.ndarray], count: int) -> Iterator[np.ndarray]:
+        """What the candidates are ranked by, for one user after the other.
+
+        Args:
+            users: the model's inputs other than the candidates', ``[count]`` or ``[count, length]``.
+            count: number of users.
+
+        Yields:
+            float64 ``[N]``; without a likelihood or a lift, the model's output.
+        """
+        size = len(self.names)
+        at_once = max(1, _BLOCK // max(size, 1))
+
+        def begin(first: int) -> Callable[[], np.ndarray]:
+            parts = _parts(first, min(first + at_once, count), size)
+            return self.raw.model.begin_parts(parts, lambda part: self._samples(users, part))
+
+        for outputs in one_behind(map(begin, range(0, count, at_once))):
+            for each in outputs().reshape(-1, size):
+                values = each.astype(np.float64)
+                if self._is_odds:
+                    values = np.clip(values, _SMALLEST, _LARGEST)
+                    values = np.log(values) - np.log1p(-values) + self._log_q
+                yield values
+
+    def values(self, scores: np.ndarray, excluded: np.ndarray) -> np.ndarray:
+        """The value of each candidate, float64 ``[N]``; see :attr:`value`. Likelihoods of the candidates that are not
+        excluded sum to 1.
+
+        Args:
+            scores: of a user.
+            excluded: places of the candidates to leave out.
+        """
+        if self.value == LIKELIHOOD:
+            left = self.left(excluded)
+            powers = np.exp(scores - scores[left].max(initial=-np.inf))
+            return powers / powers[left].sum()
+        return np.exp(scores) if self.value == LIFT else scores
+
+    def best(self, scores: np.ndarray, excluded: np.ndarray, top: int) -> np.ndarray:
+        """The places of the best candidates, best first; ties keep the order of the candidates.
+
+        Args:
+            scores: of a user, ``[N]``.
+            excluded: places of the candidates to leave out.
+            top: largest number of places.
+        """
+        places = np.flatnonzero(self.left(excluded))
+        return places[np.lexsort((-scores[places], self.behind[places]))[:top]]
+
+    def rank(self, scores: np.ndarray, excluded: np.ndarray, target: int) -> float:
+        """The rank of a candidate, from 1; among equal scores the mean of their ranks.
+
+        Args:
+            scores: of a user, ``[N]``.
+            excluded: places of the candidates to leave out; never the target.
+            target: place of the candidate.
+        """
+        left = self.left(excluded)
+        left[target] = True
+        level = left & (self.behind == self.behind[target])
+        before = (left & (self.behind < self.behind[target])) | (level & (scores > scores[target]))
+        ties = np.count_nonzero(level & (scores == scores[target])) - 1
+        return 1 + np.count_nonzero(before) + ties / 2
+
+    def left(self, excluded: np.ndarray) -> np.ndarray:
+        """Which candidates are not excluded, bool ``[N]``."""
+        left = np.ones(len(self.names), bool)
+        left[excluded] = False
+        return left
+
+    def _samples(self, users: Mapping[str, np.ndarray], part: _Part) -> dict[str, np.ndarray]:
+        repeats, copies = part.candidates.stop - part.candidates.start, part.users.stop - part.users.start
+        if copies == 1 and repeats > 1 and self.raw.model.targets is not None:
+            return {name: values[part.candidates] for name, values in self._features.items()} | {
+                name: values[part.users] for name, values in users.items()
+            }
+        candidates = {name: np.tile(values[part.candidates], copies) for name, values in self._features.items()}
+        return candidates | {name: np.repeat(values[part.users], repeats, 0) for name, values in users.items()}
+
+
+def _encoded(raw: RawModel, given: Mapping[str, pa.Array]) -> Encoded:
+    """Encodes columns by role; the other roles' columns are one empty row.
+
+    Raises:
+        KfrecError: the model reads a column without a role, or a value cannot be encoded.
+    """
+    rows = {column.name: {**_EMPTY, **given}[column.role] for column in raw.columns if column.role}
+    raw.require(rows)
+    return raw.rows.encode(rows)
+
+
+def _parts(first: int, end: int, candidates: int) -> Iterator[_Part]:
+    """Users ``first`` to ``end`` times all candidates, user by user, in parts of nearly equal size. A part of many
+    candidates has one user, so that a model can trim the padding of the history."""
+    most = part_size()
+    if candidates > most:
+        edges = np.linspace(0, candidates, 1 - -candidates // most).astype(int).tolist()
+        for user in range(first, end):
+            yield from (_Part(slice(user, user + 1), slice(*pair)) for pair in pairwise(edges))
+        return
+    users = max(1, most // max(candidates, 1))
+    for user in range(first, end, users):
+        yield _Part(slice(user, min(user + users, end)), slice(0, candidates))
+
+
+def candidate_column(model: RawModel) -> RawColumn:
+    """The column of the candidates.
+
+    Raises:
+        KfrecError: the model's data set has none.
+    """
+    found = model.column_of(CANDIDATE)
+    if found is None:
+        raise KfrecError(
+            f"the data set {model.dataset} has no candidates to recommend; score rows of your own with kfrec predict"
+        )
+    return found
+
+
+def every_candidate(model: RawModel) -> pa.Array:
+    """Every item of the model's vocabulary.
+
+    Raises:
+        KfrecError: the model's data set has no candidates.
+    """
+    candidate_column(model)
+    spec = model.model.spec
+    vocabulary = spec.vocabulary_of(spec.channel(Channel.TARGET)[0].name)
+    if vocabulary is None:
+        raise KfrecError(f"{spec.folder}: no vocabulary of items; give the items with --candidates")
+    return IdLookup(spec, vocabulary).values

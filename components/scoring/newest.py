@@ -1,0 +1,129 @@
+"""The newest sample of each user, from samples in any order and without times."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+
+class NewestSamples:
+    """Keeps one sample of each user while batches pass, the newest.
+
+    A sample's events are its history and, if it is positive, its target. More events are newer. Records hold only the
+    newest events of a long history, so two full samples are compared by where the events of one continue those of the
+    other. A sample that cannot be told to be newer does not replace an earlier one.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[int, int] = {}
+        self._events = np.zeros((0, 0), np.int32)
+        self._columns: dict[str, np.ndarray] = {}
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def add(self, users: np.ndarray, events: np.ndarray, columns: Mapping[str, np.ndarray] | None = None) -> None:
+        """Adds samples.
+
+        Args:
+            users: integers ``[n]``.
+            events: item ids, oldest first, 0 before shorter histories, ``[n, length + 1]``; see :func:`events_of`.
+            columns: to keep with a sample, ``[n, ...]`` each.
+        """
+        columns = columns or {}
+        left = np.arange(len(users))
+        while len(left):  # one sample of each user at a time
+            first = np.sort(np.unique(users[left], return_index=True)[1])
+            self._update(users[left[first]].tolist(), left[first], events, columns)
+            left = np.delete(left, first)
+
+    def _update(
+        self, users: list[int], rows: np.ndarray, events: np.ndarray, columns: Mapping[str, np.ndarray]
+    ) -> None:
+        is_new = np.array([user not in self._places for user in users], bool)
+        for user, new in zip(users, is_new.tolist(), strict=True):
+            if new:
+                self._places[user] = len(self._places)
+        places = np.array([self._places[user] for user in users], np.int64)
+        self._events = _grown(self._events, len(self), events)
+        for name, values in columns.items():
+            self._columns[name] = _grown(self._columns.get(name, values[:0]), len(self), values)
+        newer = is_new.copy()
+        held = np.flatnonzero(~is_new)
+        newer[held] = is_newer(self._events[places[held]], events[rows[held]])
+        self._events[places[newer]] = events[rows[newer]]
+        for name, values in columns.items():
+            self._columns[name][places[newer]] = values[rows[newer]]
+
+    def keep(self, users: np.ndarray) -> None:
+        """Drops all other users."""
+        kept = [user for user in users.tolist() if user in self._places]
+        places = np.array([self._places[user] for user in kept], np.int64)
+        self._events = self._events[places]
+        self._columns = {name: values[places] for name, values in self._columns.items()}
+        self._places = {user: place for place, user in enumerate(kept)}
+
+    @property
+    def users(self) -> np.ndarray:
+        """The users, int64 ``[users]``, in the order of their first sample."""
+        return np.fromiter(self._places, np.int64, len(self))
+
+    @property
+    def events(self) -> np.ndarray:
+        """The events of each user's newest sample, ``[users, length + 1]``."""
+        return self._events[: len(self)]
+
+    @property
+    def columns(self) -> dict[str, np.ndarray]:
+        """The kept columns of these samples, by name."""
+        return {name: values[: len(self)] for name, values in self._columns.items()}
+
+
+def events_of(histories: np.ndarray, targets: np.ndarray, positive: np.ndarray) -> np.ndarray:
+    """A sample's events: its history, then its target if that was chosen.
+
+    Args:
+        histories: item ids, left-padded with 0, ``[n, length]``.
+        targets: item ids, ``[n]``.
+        positive: bool, ``[n]``.
+
+    Returns:
+        ``[n, length + 1]``, left-padded with 0.
+    """
+    events = np.zeros((len(histories), histories.shape[1] + 1), histories.dtype)
+    events[:, 1:] = histories
+    events[positive, :-1] = histories[positive]
+    events[positive, -1] = targets[positive]
+    return events
+
+
+def is_newer(held: np.ndarray, given: np.ndarray) -> np.ndarray:
+    """Whether each sample in ``given`` is newer than the one in ``held``; both ``[n, length + 1]``, bool ``[n]``."""
+    more = np.count_nonzero(given, 1) - np.count_nonzero(held, 1)
+    newer = more > 0
+    level = np.flatnonzero((more == 0) & (held != given).any(1))
+    if len(level):
+        newer[level] = _shift(held[level], given[level]) < _shift(given[level], held[level])
+    return newer
+
+
+def _shift(older: np.ndarray, newer: np.ndarray) -> np.ndarray:
+    """The fewest events by which ``newer`` continues ``older``, ``[n]``; the number of columns where it does not."""
+    columns = older.shape[1]
+    found = np.full(len(older), columns)
+    for shift in range(columns - 1, 0, -1):
+        before, after = older[:, shift:], newer[:, :-shift]
+        shared = (before > 0) & (after > 0)
+        found[shared.any(1) & ((before == after) | ~shared).all(1)] = shift
+    return found
+
+
+def _grown(held: np.ndarray, rows: int, like: np.ndarray) -> np.ndarray:
+    """An array with room for these rows, twice as large as before if it is too small."""
+    if len(held) >= rows and held.shape[1:] == like.shape[1:]:
+        return held
+    grown = np.zeros((max(rows, 2 * len(held)), *like.shape[1:]), like.dtype)
+    if len(held):
+        grown[: len(held)] = held
+    return grown

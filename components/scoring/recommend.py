@@ -1,0 +1,86 @@
+"""The best candidates for users: the one definition behind ``kfrec recommend`` and the served model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from components.datasets.raw_rows import USER
+from components.scoring.catalogue import Catalogue
+
+RANK, FLAG = "rank", "flag"
+
+
+@dataclass(frozen=True)
+class Recommended:
+    """Ranked candidates of some users.
+
+    Attributes:
+        table: columns of the user, the rank from 1, the candidate, its value and its flag, by user and rank; see
+            :class:`components.scoring.catalogue.Catalogue`.
+        candidates: ranked candidates of each user, without the excluded ones, ``[users]``.
+        unknown: ids of each user and history that the model does not know, ``[users]``.
+    """
+
+    table: pa.Table
+    candidates: np.ndarray
+    unknown: np.ndarray
+
+
+def columns_of(catalogue: Catalogue) -> tuple[str, ...]:
+    """The names of the table's columns."""
+    user = catalogue.raw.column_of(USER)
+    return (user.name if user else USER, RANK, catalogue.column.name, catalogue.value, FLAG)
+
+
+def recommend(
+    catalogue: Catalogue,
+    users: Sequence[str | None],
+    histories: Sequence[Sequence[str | None]],
+    top: int,
+    *,
+    keep_seen: bool = False,
+    ranked: Callable[[], None] = lambda: None,
+) -> Recommended:
+    """The best candidates of users.
+
+    Args:
+        catalogue: what to choose from.
+        users: ids.
+        histories: the items of each user, oldest first.
+        top: largest number of items of a user.
+        keep_seen: whether items of the history are candidates, too.
+        ranked: called after each user.
+    """
+    lists = pa.array([list(history) for history in histories], pa.list_(pa.string()))
+    inputs, unknown = catalogue.encoded(pa.array(users, pa.string()), lists)
+    seen = pc.index_in(lists.flatten(), value_set=catalogue.names.cast(pa.string()), skip_nulls=True)
+    places = pc.fill_null(seen, -1).to_numpy()
+    ends = np.cumsum([len(history) for history in histories])
+    rows, chosen, values, left = [], [], [], np.zeros(len(users), np.int64)
+    for user, scores in enumerate(catalogue.scores(inputs, len(users))):
+        excluded = np.unique(places[ends[user] - len(histories[user]) : ends[user]])
+        excluded = excluded[:0] if keep_seen else excluded[excluded >= 0]
+        best = catalogue.best(scores, excluded, top)
+        rows.append(np.full(len(best), user))
+        chosen.append(best)
+        values.append(catalogue.values(scores, excluded)[best])
+        left[user] = len(scores) - len(excluded)
+        ranked()
+    owners, best = _joined(rows, np.int64), _joined(chosen, np.int64)
+    columns = [
+        pa.array(users, pa.string()).take(pa.array(owners)),
+        pa.array(np.concatenate([np.arange(1, 1 + len(each), dtype=np.int32) for each in chosen]) if chosen else []),
+        catalogue.names.take(pa.array(best)).cast(pa.string()),
+        pa.array(_joined(values, np.float64)),
+        pa.array(catalogue.flags[best], pa.string()),
+    ]
+    return Recommended(pa.table(columns, names=columns_of(catalogue)), left, unknown)
+
+
+def _joined(parts: Sequence[np.ndarray], kind: type) -> np.ndarray:
+    return np.concatenate(parts) if parts else np.zeros(0, kind)

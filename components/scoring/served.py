@@ -1,0 +1,75 @@
+"""A model of raw rows as a server calls it: tables in, tables out."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+
+from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, listed
+from components.errors import KfrecError
+from components.scoring.catalogue import Catalogue
+from components.scoring.raw import load_raw_model
+from components.scoring.recommend import recommend
+
+
+class Served:
+    """Scores rows, or ranks all candidates for rows without one.
+
+    Args:
+        folder: the model's.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.model = load_raw_model(folder)
+
+    def predict(self, rows: pd.DataFrame, top: int = 0, keep_seen: bool = False) -> pd.DataFrame:
+        """Scores rows or, with ``top``, ranks the candidates of the vocabulary for each row.
+
+        Args:
+            rows: the model's columns; without the candidate's if ``top`` is above 0.
+            top: length of a row's list; 0 scores the rows.
+            keep_seen: whether items of the history are ranked, too.
+
+        Returns:
+            The model's output and the number of unknown ids, a row each; or the lists of all rows, one after the other,
+            as :class:`components.scoring.recommend.Recommended` describes them.
+
+        Raises:
+            KfrecError: a column is missing or one too many.
+        """
+        read = {column.name for column in self.model.columns}
+        given = {name: pa.array(rows[name], from_pandas=True) for name in rows.columns if name in read}
+        item = self.model.column_of(CANDIDATE)
+        if not top:
+            if item is not None and item.name not in given:
+                raise KfrecError(
+                    f"the rows have no column {item.name}; give the candidates to score, or the parameter top to rank "
+                    "all of them"
+                )
+            scored = self.model.score(given)
+            score, unknown = self.model.outputs
+            return pd.DataFrame({score: scored.values, unknown: scored.unknown_ids})
+        if top < 0:
+            raise KfrecError(f"parameter top={top} is below 0; give the length of a list")
+        if item is not None and item.name in given:
+            raise KfrecError(
+                f"the rows have a column {item.name} and the parameter top={top}; drop the column to rank all "
+                "candidates, or the parameter to score these"
+            )
+        self.model.require([*given, self.catalogue.column.name])
+        by_role = {role: column for role in (USER, HISTORY) if (column := self.model.column_of(role))}
+        users, histories = (
+            given[by_role[role].name].to_pylist() if role in by_role else [empty] * len(rows)
+            for role, empty in ((USER, ""), (HISTORY, []))
+        )
+        found = recommend(self.catalogue, users, list(map(listed, histories)), top, keep_seen=keep_seen)
+        table: pd.DataFrame = found.table.to_pandas()
+        return table
+
+    @cached_property
+    def catalogue(self) -> Catalogue:
+        """Every candidate of the vocabulary."""
+        return Catalogue(self.model)

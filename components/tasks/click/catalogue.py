@@ -1,0 +1,107 @@
+"""Ranking metrics over the whole catalogue: HR@K, NDCG@K, recall and coverage, beside those of popularity.
+
+Each user has one target, so HR@K is recall@K; recall is therefore given at ten times K:
+
+    HR@K = share of users with rank <= K        NDCG@K = mean of 1 / log2(rank + 1) where rank <= K, else 0
+    coverage@K = distinct items in all lists of K / items of the catalogue
+
+All items compete, because metrics on a few sampled ones can order models differently (Krichene and Rendle, "On Sampled
+Metrics for Item Recommendation", 2020). Intervals are bootstrapped over users.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from components.metrics import CONFIDENCE, mean_interval
+from components.report import Figure, Section, table
+from components.tasks.definition import Ranked
+
+# Recall is at this many times K.
+DEEPER = 10
+ABOUT = "catalogue"
+_LEVELS = {"": "Model", "popularity_": "Popularity"}
+
+
+def measure_catalogue(ranked: Ranked) -> dict[str, Any]:
+    """The metrics of ``metrics.json``; the object ``catalogue`` says what they are of."""
+    unknown = float(np.isinf(ranked.ranks).mean())
+    metrics: dict[str, Any] = {
+        "test_catalogue_users": len(ranked.ranks),
+        "test_catalogue_items": ranked.candidates,
+        "test_catalogue_unknown_targets": unknown,
+        ABOUT: {"top": ranked.top, "by": ranked.by, "note": ranked.note},
+    }
+    ours = _of_users(ranked.ranks, ranked.top)
+    for name, values in ours.items():
+        metrics |= _with_interval(f"test_{name}", values)
+    metrics[f"test_coverage_at_{ranked.top}"] = _coverage(ranked.lists, ranked.candidates)
+    if ranked.popularity_ranks is None or ranked.popularity_lists is None:
+        return metrics
+    for name, values in _of_users(ranked.popularity_ranks, ranked.top).items():
+        metrics |= _with_interval(f"test_popularity_{name}", values)
+        metrics |= _with_interval(f"test_{name}_above_popularity", ours[name] - values)
+    metrics[f"test_popularity_coverage_at_{ranked.top}"] = _coverage(ranked.popularity_lists, ranked.candidates)
+    return metrics
+
+
+def _of_users(ranks: np.ndarray, top: int) -> dict[str, np.ndarray]:
+    """The metrics of each user, ``[users]``, by name."""
+    gains = np.where(ranks <= top, 1 / np.log2(1 + ranks), 0.0)
+    return {
+        f"hr_at_{top}": (ranks <= top).astype(np.float64),
+        f"ndcg_at_{top}": gains,
+        f"recall_at_{DEEPER * top}": (ranks <= DEEPER * top).astype(np.float64),
+    }
+
+
+def _with_interval(name: str, values: np.ndarray) -> dict[str, float]:
+    interval = mean_interval(values)
+    return {name: interval.estimate, f"{name}_low": interval.low, f"{name}_high": interval.high}
+
+
+def _coverage(lists: np.ndarray, candidates: int) -> float:
+    return len(np.unique(lists[lists >= 0])) / candidates
+
+
+def catalogue_sections(metrics: Mapping[str, Any]) -> Sequence[Section]:
+    """The report's section; none without these metrics."""
+    about = metrics.get(ABOUT)
+    if about is None:
+        return ()
+    top, users, items = about["top"], metrics["test_catalogue_users"], metrics["test_catalogue_items"]
+    names = {
+        f"hr_at_{top}": f"HR@{top}",
+        f"ndcg_at_{top}": f"NDCG@{top}",
+        f"recall_at_{DEEPER * top}": f"Recall@{DEEPER * top}",
+    }
+    rows = [
+        [title, *(_text(metrics, f"test_{prefix}{name}") for name in names), _share(metrics, prefix, top)]
+        for prefix, title in _LEVELS.items()
+        if f"test_{prefix}hr_at_{top}" in metrics
+    ]
+    if len(rows) > 1:
+        rows.append(["Difference", *(_text(metrics, f"test_{name}_above_popularity") for name in names), ""])
+    text = (
+        f"All {items:,} items ranked for {users:,} users of the test split, without the items of the history; the "
+        "target is the item that the user chose last. An item that the model does not know is a miss: "
+        f"{metrics['test_catalogue_unknown_targets']:.1%} of the targets. "
+        + (f"The model {about['note']}." if about["note"] else f"Ranked by {about['by']}, as kfrec recommend does.")
+    )
+    note = (
+        f"With {100 * CONFIDENCE:g} % intervals over users. HR@{top}: share of users whose target is among the first "
+        f"{top}. Coverage: share of the items that are in any list of {top}; it grows with the number of users."
+    )
+    header = ("", *names.values(), f"Coverage@{top}")
+    return (Section("All items ranked", text, [Figure("Target among all items", table(header, rows), note)]),)
+
+
+def _text(metrics: Mapping[str, Any], name: str) -> str:
+    return f"{metrics[name]:.3f} ({metrics[f'{name}_low']:.3f} to {metrics[f'{name}_high']:.3f})"
+
+
+def _share(metrics: Mapping[str, Any], prefix: str, top: int) -> str:
+    return f"{metrics[f'test_{prefix}coverage_at_{top}']:.3f}"

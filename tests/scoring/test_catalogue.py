@@ -1,0 +1,177 @@
+"""Ranks, likelihoods and flags of a catalogue, for a model of known log-odds and known counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from components.errors import KfrecError
+from components.feature_spec import load_feature_spec
+from components.scoring import load_raw_model, rank_test_users, scoring_translation
+from components.scoring.catalogue import LIFT, LIKELIHOOD, UNKNOWN_ITEM, UNSEEN, Catalogue
+from components.scoring.recommend import recommend
+from tests.fakes.known_scores import add_counts, make_known_model
+from tests.fakes.raw_rows import raw_rows
+from tests.fakes.small_shop import NAMES, make_data
+
+NOBODY = np.zeros(0, np.int64)
+# Of equal smoothed share: count + 1000 * reviews / all reviews, all in the same proportion as the counts.
+COUNTS = dict.fromkeys(NAMES, 10) | {"B001": 1000, "B002": 200, "B059": 0}
+# Distinct, so that rounding cannot change an order.
+LOGITS = {name: -0.02 * place for place, name in enumerate(NAMES)}
+LOGITS |= {"B001": -1.0, "B002": 0.5, "B003": 2.0, "B059": 9.0}
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Records and a model of them in one folder: with counts or without, sharing users' computations or not."""
+    made: dict[tuple[bool, bool], Path] = {}
+
+    def folder(counts: bool = True, shared: bool = False) -> Path:
+        if (counts, shared) not in made:
+            place = tmp_path_factory.mktemp("shop")
+            data = make_data(place / "tfrecord", dataset="amazon_reviews")
+            if counts:
+                add_counts(data, COUNTS)
+            make_known_model(place / "model", data, LOGITS, shared=shared)
+            made[counts, shared] = place
+        return made[counts, shared]
+
+    return folder
+
+
+def catalogue(folder: Path, candidates: list[str] | None = None) -> Catalogue:
+    given = None if candidates is None else pa.array(candidates, pa.string())
+    return Catalogue(load_raw_model(folder / "model"), given)
+
+
+def scores_of(catalogue: Catalogue, history: list[str], user: str = "U1") -> np.ndarray:
+    inputs, _ = catalogue.encoded(pa.array([user]), pa.array([history], pa.list_(pa.string())))
+    (scores,) = catalogue.scores(inputs, 1)
+    return scores
+
+
+def test_the_score_is_the_logit_plus_the_log_of_the_sampling_share(make: Callable[..., Path]) -> None:
+    found = catalogue(make())
+    scores = dict(zip(found.names.to_pylist(), scores_of(found, ["B001"]).tolist(), strict=True))
+    # B001 and B002 differ by ln(1000 / 200) in q and by -1.5 in the logit.
+    assert scores["B001"] - scores["B002"] == pytest.approx(math.log(5) - 1.5, abs=1e-4)
+    assert scores["B003"] - scores["B002"] == pytest.approx(1.5 - math.log(20), abs=1e-4)
+    assert found.value == LIKELIHOOD and found.note == ""
+
+
+def test_likelihoods_of_the_candidates_that_are_left_sum_to_one(make: Callable[..., Path]) -> None:
+    found = catalogue(make())
+    scores = scores_of(found, ["B001"])
+    excluded = np.array([1, 5])
+    values = found.values(scores, excluded)
+    assert values[found.left(excluded)].sum() == pytest.approx(1)
+    assert values[2] / values[3] == pytest.approx(math.exp(scores[2] - scores[3]))
+
+
+def test_without_counts_candidates_are_ranked_by_lift_and_it_is_said_why(make: Callable[..., Path]) -> None:
+    found = catalogue(make(counts=False))
+    assert found.value == LIFT and "written without the counts" in found.note
+    scores = scores_of(found, ["B000"])
+    assert found.values(scores, NOBODY)[3] == pytest.approx(math.exp(2.0), rel=1e-4)
+    assert found.best(scores, NOBODY, 2).tolist() == [59, 3]
+
+
+def test_candidates_whose_scores_are_not_trained_are_flagged_and_never_before_others(make: Callable[..., Path]) -> None:
+    found = catalogue(make(), ["B059", "new", "B000", "B003"])
+    assert found.flags.tolist() == [UNSEEN, UNKNOWN_ITEM, "", ""]
+    ranked = recommend(found, ["U1"], [["B001"]], 4).table
+    assert ranked["item"].to_pylist()[:2] == ["B003", "B000"]
+    assert ranked["flag"].to_pylist()[:2] == ["", ""] and set(ranked["flag"].to_pylist()[2:]) == {UNSEEN, UNKNOWN_ITEM}
+    assert sum(ranked["likelihood"].to_pylist()) == pytest.approx(1)
+
+
+def test_ties_get_the_mean_of_their_ranks_and_keep_the_order_of_the_candidates(make: Callable[..., Path]) -> None:
+    found = catalogue(make(), ["B000", "B002", "B004", "B006"])
+    scores = np.array([1.0, 2.0, 1.0, 1.0])
+    assert [found.rank(scores, NOBODY, place) for place in range(4)] == [3, 1, 3, 3]
+    assert found.rank(scores, np.array([1, 3]), 0) == 1.5
+    assert found.best(scores, NOBODY, 3).tolist() == [1, 0, 2]
+
+
+def test_a_flagged_target_ranks_behind_all_others(make: Callable[..., Path]) -> None:
+    found = catalogue(make(), ["B000", "B059", "B002"])
+    assert found.rank(np.array([1.0, 9.0, 2.0]), NOBODY, 1) == 3
+
+
+def test_items_of_the_history_are_left_out_unless_they_are_kept(make: Callable[..., Path]) -> None:
+    found = catalogue(make())
+    history = ["B003", "B001", "gone", "B003"]
+    without, kept = (recommend(found, ["U1"], [history], 60, keep_seen=keep) for keep in (False, True))
+    assert not set(without.table["item"].to_pylist()) & set(history) and without.candidates.tolist() == [58]
+    assert set(kept.table["item"].to_pylist()) == set(NAMES) and kept.candidates.tolist() == [60]
+    assert without.unknown.tolist() == [1]
+
+
+@pytest.mark.parametrize("part", [7, 25, 2048])
+def test_lists_do_not_depend_on_the_users_beside_nor_on_parts_nor_on_the_signature(
+    part: int, make: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("components.scoring.model._PART", part)
+    random = np.random.default_rng(1)
+    users = [f"U{number}" for number in range(1, 21)]
+    histories = [random.choice(NAMES, random.integers(0, 9)).tolist() for _ in users]
+    found, sharing = catalogue(make()), catalogue(make(shared=True))
+    assert sharing.raw.model.targets is not None
+    alone = [recommend(found, [user], [history], 5) for user, history in zip(users, histories, strict=True)]
+    wanted = pa.concat_tables([each.table for each in alone]).to_pandas()
+    for each in (found, sharing):
+        table = recommend(each, users, histories, 5).table.to_pandas()
+        np.testing.assert_allclose(table.pop("likelihood"), wanted["likelihood"], rtol=1e-4)
+        assert table.equals(wanted.drop(columns="likelihood"))
+
+
+def test_a_test_users_target_has_its_place_in_the_recommended_list(make: Callable[..., Path], tmp_path: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", rows=12, label=1, dataset="amazon_reviews")
+    spec, raw = load_feature_spec(data), load_raw_model(make() / "model")
+    ranked = rank_test_users(spec, raw, scoring_translation(spec, raw.model), users=1000, scores=10**6, top=5)
+    rows = {row["user"]: row for row in raw_rows(data)}
+    assert ranked is not None and len(rows) == 12 == len(ranked.ranks) and ranked.by == LIKELIHOOD
+    found, wanted, lists = Catalogue(raw), [], []
+    for user, row in rows.items():
+        history = [item for item in row["history"] if item != row["item"]]
+        best = recommend(found, [user], [history], 60).table["item"].to_pylist()
+        wanted.append(1 + best.index(row["item"]))
+        lists.append([int(item[1:]) for item in best[:5]])
+    assert sorted(ranked.ranks.tolist()) == sorted(wanted) and len(set(wanted)) > 5
+    assert sorted(ranked.lists.tolist()) == sorted(lists)
+    # B001 is the most popular item.
+    assert ranked.popularity_lists is not None and set(ranked.popularity_lists[:, 0]) <= {1, 2}
+
+
+def test_fewer_users_are_ranked_where_the_scores_are_limited(make: Callable[..., Path]) -> None:
+    folder = make()
+    spec, raw = load_feature_spec(folder / "tfrecord"), load_raw_model(folder / "model")
+    sizes = [
+        len(ranked.ranks)
+        for users, scores in ((7, 10**6), (1000, 600), (1000, 1))
+        if (ranked := rank_test_users(spec, raw, {}, users=users, scores=scores, top=5))
+    ]
+    assert sizes == [7, 10, 1]
+
+
+def test_targets_outside_the_vocabulary_are_misses(make: Callable[..., Path], tmp_path: Path) -> None:
+    names = [f"C{number:03d}" for number in range(60)]
+    data = make_data(tmp_path / "tfrecord", names=names, dataset="amazon_reviews")
+    spec, raw = load_feature_spec(data), load_raw_model(make() / "model")
+    ranked = rank_test_users(spec, raw, scoring_translation(spec, raw.model), users=20, scores=10**6, top=5)
+    assert ranked is not None and np.isinf(ranked.ranks).all()
+
+
+def test_damaged_counts_are_one_line(tmp_path: Path) -> None:
+    data = make_data(tmp_path / "tfrecord", rows=5, dataset="amazon_reviews")
+    add_counts(data, COUNTS)
+    model = make_known_model(tmp_path / "model", data, LOGITS)
+    (model / "vocabulary" / "item.parquet").write_bytes(b"PAR1")
+    with pytest.raises(KfrecError, match=r"vocabulary/item\.parquet"):
+        catalogue(tmp_path)
