@@ -22,6 +22,16 @@ USER_DROPOUT = param(
 )
 DROPOUT_RATE = param(-1.0, "Dropout of the classifiers' hidden layers; below 0 is none", at_most=0.99)
 
+BATCH_NORMALIZATION = param(
+    False, "Normalise the hidden layers before their rectifiers, by the statistics of the global batch"
+)
+EMBEDDING_L2 = param(
+    0.0,
+    "Penalty lambda of the embeddings: adds lambda times the squares of a sample's embeddings to its loss, as Keras' "
+    "activity regularisation does; ids are held back as often as they occur",
+    at_least=0,
+)
+
 
 @dataclass(frozen=True)
 class OneOptimizer:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.optimizers import make_optimizer
-from components.models.wide_and_deep.parameters import WideAndDeepParameters
+from components.models.wide_and_deep.parameters import RMSPROP, WideAndDeepParameters
 
 if TYPE_CHECKING:
     from components.models.optimizers.groups import OptimizerGroup
@@ -20,9 +20,12 @@ def _optimizers(parameters: Any, model: Any, steps_per_epoch: int) -> list[Optim
     from components.models.optimizers.groups import OptimizerGroup
 
     deep_rate = deep_schedule(parameters, parameters.epochs, steps_per_epoch)
+    settings = {"rho": RHO} if parameters.deep_optimizer == RMSPROP else {}
     return [
         OptimizerGroup(make_optimizer("ftrl", parameters.linear_learning_rate), model.wide.trainable_variables),
-        OptimizerGroup(make_optimizer("rmsprop", deep_rate, rho=RHO), model.deep.trainable_variables),
+        OptimizerGroup(
+            make_optimizer(parameters.deep_optimizer, deep_rate, **settings), model.deep.trainable_variables
+        ),
     ]
 
 
@@ -34,11 +37,13 @@ def deep_schedule(parameters: WideAndDeepParameters, epochs: int, steps_per_epoc
         peak / 8        afterwards
 
     Of 20 epochs with 6 of warm-up, the last phase begins after 13. A training of fewer epochs than the warm-up ends
-    within it.
+    within it. Without decay, the peak follows the warm-up.
     """
     from components.models.optimizers.schedules import piecewise, warm_up
 
     peak, warm = parameters.deep_learning_rate, parameters.deep_warmup_epochs * steps_per_epoch
+    if not parameters.deep_decay:
+        return warm_up(peak, warm)
     half = (warm + epochs * steps_per_epoch) // 2
     return warm_up(peak, warm, piecewise([(0, peak / 4), (half, peak / 8)]))
 
