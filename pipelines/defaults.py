@@ -76,10 +76,18 @@ def every_pipeline() -> list[Pipeline]:
 FOUND = tuple(name for name in STEPS["find"].results if name != "proceed")
 
 
+def dataset_defaults(pipeline: Pipeline) -> Mapping[str, Any]:
+    """The model's defaults for the pipeline's data set; they hold locally and on a cluster."""
+    return registry.model(pipeline.model).dataset_defaults.get(pipeline.choices["dataset"], {})
+
+
 def local_defaults(pipeline: Pipeline) -> dict[str, Any]:
-    """Defaults of local runs: smaller batches for a laptop, and the local defaults of data set and model."""
-    data = registry.dataset(pipeline.choices["dataset"])
-    return {"global_batch_size": 1024, **data.local_defaults, **registry.model(pipeline.model).local_defaults}
+    """Defaults of local runs: smaller batches for a laptop, and the local defaults of data set and model.
+
+    The model's defaults for the data set replace its local defaults.
+    """
+    data, model = registry.dataset(pipeline.choices["dataset"]), registry.model(pipeline.model)
+    return {"global_batch_size": 1024, **data.local_defaults, **(dataset_defaults(pipeline) or model.local_defaults)}
 
 
 CLUSTER_DEFAULTS: dict[str, Any] = {"launcher": "mpijob"}
