@@ -67,4 +67,22 @@ MODEL = ModelDefinition(
         "warmup_steps": 100,
         "decay_steps": 0,
     },
+    # For thousands to millions of rows; chosen by validation on real and synthetic tables (benchmarks/quality.py).
+    dataset_defaults={
+        "tabular": {
+            "epochs": 30,
+            "patience": 3,
+            "global_batch_size": 256,
+            "embedding_dim": 16,
+            "bottom_mlp_dims": (64, 16),
+            "top_mlp_dims": (128, 64, 1),
+            "top_dropout": 0.3,
+            "batch_normalization": True,
+            "embedding_l2": 0.1,
+            "optimizer": ADAM,
+            "learning_rate": 0.001,
+            "warmup_steps": 0,
+            "decay_steps": 0,
+        }
+    },
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.optimizers import make_optimizer
-from components.models.wide_and_deep.parameters import RMSPROP, WideAndDeepParameters
+from components.models.wide_and_deep.parameters import ADAM, RMSPROP, WideAndDeepParameters
 
 if TYPE_CHECKING:
     from components.models.optimizers.groups import OptimizerGroup
@@ -67,5 +67,22 @@ MODEL = ModelDefinition(
         "deep_learning_rate": 0.008,
         "linear_learning_rate": 0.05,
         "deep_warmup_epochs": 1,
+    },
+    # For thousands to millions of rows; chosen by validation on real and synthetic tables (benchmarks/quality.py).
+    dataset_defaults={
+        "tabular": {
+            "epochs": 30,
+            "patience": 3,
+            "global_batch_size": 256,
+            "deep_hidden_units": (128, 64),
+            "deep_dropout": 0.3,
+            "embedding_dim": 16,
+            "batch_normalization": True,
+            "embedding_l2": 0.1,
+            "deep_optimizer": ADAM,
+            "deep_learning_rate": 0.001,
+            "deep_warmup_epochs": 0,
+            "deep_decay": False,
+        }
     },
 )

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+import yaml
 
 from tests.preprocess.tabular.tables import (
     CSV,
@@ -27,7 +28,7 @@ from tests.preprocess.tabular.tables import (
 
 
 def test_channels_hold_the_columns_by_role(tmp_path: Path) -> None:
-    body = spec(made(tmp_path))
+    body = spec(made(tmp_path, default_bins=0))
     assert body["channel_spec"] == {
         "label": ["bought"],
         "numerical": ["price", "price_filled"],
@@ -35,6 +36,15 @@ def test_channels_hold_the_columns_by_role(tmp_path: Path) -> None:
         "multihot": ["tags"],
     }
     assert body["feature_spec"]["tags"] == {"dtype": "int64", "cardinality": 3, "dimensions": [2]}
+
+
+def test_a_number_has_bins_unless_its_column_states_none(tmp_path: Path) -> None:
+    columns = {"price": {"role": "numeric"}, "month": {"role": "numeric", "bins": 0}}
+    output = made(tmp_path, schema=with_columns(**columns), default_bins=2)
+    assert spec(output)["channel_spec"]["categorical"] == ["price_bin"]
+    # Records and models keep what was decided.
+    kept = yaml.safe_load((output / "vocabulary/schema.yaml").read_text())["columns"]
+    assert kept == {"price": {"role": "numeric", "bins": 2}, "month": {"role": "numeric", "bins": 0}}
 
 
 def test_ids_go_by_falling_count_of_the_training_rows_and_then_by_text(tmp_path: Path) -> None:
