@@ -8,6 +8,7 @@ from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.dlrm.parameters import ADAM, DlrmParameters
 from components.models.optimizers import make_optimizer
+from components.models.parameters import check_batch_normalization
 
 if TYPE_CHECKING:
     from components.models.model import Model
@@ -54,6 +55,7 @@ MODEL = ModelDefinition(
     optimizers=_optimizers,
     dataset="criteo",
     task="click",
+    check=check_batch_normalization,
     defaults={"epochs": 1, "global_batch_size": 65_536},
     # The published schedule ends a training of a hundred thousand samples in its warm-up.
     local_defaults={

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.optimizers import make_optimizer
+from components.models.parameters import check_batch_normalization
 from components.models.wide_and_deep.parameters import ADAM, RMSPROP, WideAndDeepParameters
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ MODEL = ModelDefinition(
     optimizers=_optimizers,
     dataset="outbrain",
     task="ranking",
+    check=check_batch_normalization,
     defaults={"epochs": 20, "global_batch_size": 131_072},
     # Tens of thousands of samples give few steps: small batches, a small network and high rates converge in them.
     local_defaults={
