@@ -80,7 +80,7 @@ MODEL = ModelDefinition(
             "top_mlp_dims": (128, 64, 1),
             "top_dropout": 0.3,
             "batch_normalization": True,
-            "embedding_l2": 0.1,
+            "embedding_l2": 0.5,
             "optimizer": ADAM,
             "learning_rate": 0.001,
             "warmup_steps": 0,
