@@ -1,16 +1,19 @@
 """Quality on real tables: ``python -m benchmarks.quality [--data FOLDER] [--seeds 1,2,3] [CASE ...]``.
 
 Every case is a real data set with its schema from docs/examples. The models of kfrec and gradient-boosted trees
-(scikit-learn) learn from the same training samples and are scored on the same test samples, once for each seed.
+(scikit-learn) learn from the same training samples. Validation samples choose each model's settings among those listed
+here, with the first seed; a model's defaults are always among them. Then the test samples are scored, once for each
+seed, with the chosen settings and with the defaults.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +22,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.trained import run_step, trained
+from benchmarks.trained import run_step, score, train
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
+from components.feature_spec.spec import TEST, TRAIN, VALIDATION
+from components.train.results import TRAINING as TRAINING_RESULTS
+from pipelines.defaults import TRAINING, Pipeline, dataset_defaults
 
+Settings = Mapping[str, Any]
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
 TREES = "trees"
 # Maximum number of categories of scikit-learn's trees; larger vocabularies are used as numbers, by frequency.
 _MOST_CATEGORIES = 254
+# Share of the training samples that chooses the settings of the trees where the data have no validation samples.
+_VALIDATION_SHARE = 0.1
 # Suffix of binned numbers, which trees do not need.
 _BINS = "_bin"
 
@@ -37,61 +46,36 @@ class Case:
     Attributes:
         folder: of its raw files, below the data folder.
         schema: file name in docs/examples.
-        models: model to its non-default parameters.
-        trees: settings of the gradient-boosted trees.
+        choices: model to settings among which validation chooses, each the parameters that are not the defaults.
+        trees: the same of the gradient-boosted trees.
         targets: model to metric to the minimum of its mean.
     """
 
     folder: str
     schema: str
-    models: Mapping[str, Mapping[str, Any]]
-    trees: Mapping[str, Any]
+    choices: Mapping[str, Sequence[Settings]]
+    trees: Sequence[Settings]
     targets: Mapping[str, Mapping[str, float]]
 
-    def command(self, model: str, data: str = "DATA") -> str:
+    def command(self, model: str, settings: Settings, data: str = "DATA") -> str:
         """The command that runs the whole workflow with this model."""
-        values = {"table_schema": f"docs/examples/{self.schema}", **self.models[model]}
-        settings = " ".join(f"--set {name}={value}" for name, value in values.items())
-        return f"kfrec run --model {model} --dataset tabular --task click --source {data}/{self.folder} {settings}"
+        values = {"table_schema": f"docs/examples/{self.schema}", **settings}
+        given = " ".join(f"--set {name}={value}" for name, value in values.items())
+        return f"kfrec run --model {model} --dataset tabular --task click --source {data}/{self.folder} {given}"
 
 
-def wide_and_deep(epochs: int, batch: int) -> dict[str, Any]:
-    """Settings of Wide & Deep for a table of 10,000 to 1,000,000 rows."""
-    sizes = dict(embedding_dim=8, deep_hidden_units="128,64", deep_dropout=0.2)
-    return dict(epochs=epochs, global_batch_size=batch, deep_learning_rate=0.008, deep_warmup_epochs=1, **sizes)
-
-
-def dlrm(epochs: int, batch: int, rate: float, decay_steps: int) -> dict[str, Any]:
-    """Settings of DLRM for such a table."""
-    sizes = dict(embedding_dim=8, bottom_mlp_dims="32,8", top_mlp_dims="64,32,1", optimizer="adam")
-    schedule = dict(learning_rate=rate, warmup_steps=20, decay_start_step=100, decay_steps=decay_steps)
-    return dict(epochs=epochs, global_batch_size=batch, **sizes, **schedule)
-
-
+DEFAULTS: Settings = {}
+CHOICES: dict[str, Sequence[Settings]] = {
+    "wide_and_deep": (DEFAULTS, dict(deep_dropout=0.5), dict(deep_learning_rate=0.0003)),
+    "dlrm": (DEFAULTS, dict(top_dropout=0.5), dict(learning_rate=0.0003)),
+    "logistic_regression": (DEFAULTS, dict(lr=0.0005)),
+}
+BOOSTED: Sequence[Settings] = tuple(
+    dict(max_iter=500, early_stopping=True, learning_rate=rate) for rate in (0.03, 0.06, 0.1)
+)
 CASES = {
-    "adult": Case(
-        "adult",
-        "adult.yaml",
-        {
-            "wide_and_deep": wide_and_deep(8, 512),
-            "dlrm": dlrm(5, 512, 0.005, 220),
-            "logistic_regression": dict(epochs=15, global_batch_size=512, lr=0.02),
-        },
-        {"max_iter": 300, "early_stopping": True},
-        {"wide_and_deep": {"auc": 0.918, "accuracy": 0.863}},
-    ),
-    "flights": Case(
-        "nycflights13",
-        "flights.yaml",
-        {
-            "wide_and_deep": wide_and_deep(5, 2048),
-            "dlrm": dlrm(4, 2048, 0.003, 440),
-            "logistic_regression": dict(epochs=4, global_batch_size=2048, lr=0.01),
-        },
-        # Seasonal shift: longer training improves only months like those seen in training.
-        {"max_iter": 60, "learning_rate": 0.05},
-        {"dlrm": {"auc": 0.885}},
-    ),
+    "adult": Case("adult", "adult.yaml", CHOICES, BOOSTED, {}),
+    "flights": Case("nycflights13", "flights.yaml", CHOICES, BOOSTED, {}),
 }
 METRICS = ("auc", "logloss", "accuracy")
 
@@ -105,20 +89,40 @@ def main() -> int:
     for name in options.cases or CASES:
         case = CASES[name]
         with tempfile.TemporaryDirectory(prefix="kfrec-quality-") as folder:
-            results = measure(case, Path(options.data) / case.folder, Path(folder), options.seeds, options.models)
+            found = measure(case, Path(options.data) / case.folder, Path(folder), options.seeds, options.models)
+        results = {row.name: row.test for row in found}
         print(f"\n{name}, {len(options.seeds)} seeds: mean (least to most)\n\n{table(results)}\n")
-        for model in case.models:
-            print(f"    {case.command(model)}")
+        for row in found:
+            print(f"    {row.name}: validation AUC {row.validation:.4f}")
+            if row.model != TREES:
+                print(f"    {case.command(row.model, row.settings)}")
         for missed in missed_targets(case, results):
             print(f"error: {name}: {missed}", file=sys.stderr)
             failed = True
     return 1 if failed else 0
 
 
-def measure(
-    case: Case, source: Path, folder: Path, seeds: Sequence[int], models: Sequence[str] = ()
-) -> dict[str, list[dict[str, float]]]:
-    """The metrics of each model, one entry per seed.
+@dataclass(frozen=True)
+class Row:
+    """The results of one model with one setting.
+
+    Attributes:
+        name: of the row.
+        model: of the workflow, or TREES.
+        settings: that are not the defaults.
+        validation: AUC of the validation samples, with the first seed.
+        test: metrics of the test samples, one entry per seed.
+    """
+
+    name: str
+    model: str
+    settings: Settings
+    validation: float
+    test: list[dict[str, float]]
+
+
+def measure(case: Case, source: Path, folder: Path, seeds: Sequence[int], models: Sequence[str] = ()) -> list[Row]:
+    """The results of each model, with its defaults and with the settings that validation chooses.
 
     Args:
         case: what to train.
@@ -132,28 +136,73 @@ def measure(
     schema = EXAMPLES / case.schema
     run_step("preprocess", "--dataset=tabular", f"--schema={schema}", f"--raw={raw}", f"--parquet={parquet}")
     run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}")
-    results: dict[str, list[dict[str, float]]] = {}
-    for model in models or (*case.models, TREES):
-        for seed in seeds:
-            if model == TREES:
-                found = measured(*trees(parquet, seed, case.trees))
-            else:
-                scores = trained(model, case.models[model], records, folder / f"{model}-{seed}", seed)
-                found = measured(scores.labels, scores.values)
-            results.setdefault(model, []).append(found)
-            print(f"{model}, seed {seed}: {_told(found)}", file=sys.stderr, flush=True)
-    return results
+    rows: list[Row] = []
+    for model in models or (*case.choices, TREES):
+        choices = case.trees if model == TREES else case.choices[model]
+        fits = [_fitted(model, settings, parquet, records, folder, seeds[0]) for settings in choices]
+        best = max(range(len(fits)), key=lambda number: fits[number][0])
+        for number in dict.fromkeys((best,) if model == TREES else (0, best)):
+            name = model if model == TREES else f"{model}, {_name(number, best)}"
+            row = Row(name, model, choices[number], fits[number][0], [])
+            for seed in seeds:
+                first = seed == seeds[0]
+                _, scored = fits[number] if first else _fitted(model, row.settings, parquet, records, folder, seed)
+                row.test.append(measured(*scored()))
+                print(f"{name}, seed {seed}: {_told(row.test[-1])}", file=sys.stderr, flush=True)
+            rows.append(row)
+    return rows
 
 
-def trees(parquet: Path, seed: int, settings: Mapping[str, Any]) -> tuple[np.ndarray, np.ndarray]:
-    """Trains gradient-boosted trees on numbers and ids, without bins; returns test labels and probabilities.
+def _name(number: int, best: int) -> str:
+    if number:
+        return "tuned on validation"
+    return "defaults" if best else "defaults, also the best on validation"
+
+
+# Labels and probabilities of the test samples, scored when called.
+Scored = Callable[[], tuple[np.ndarray, np.ndarray]]
+
+
+def _fitted(
+    model: str, settings: Settings, parquet: Path, records: Path, folder: Path, seed: int
+) -> tuple[float, Scored]:
+    """Trains; returns the AUC of the validation samples, and the scores of the test samples, not yet read."""
+    if model == TREES:
+        found = trees(parquet, seed, settings)
+    else:
+        values = {**dataset_defaults(Pipeline(TRAINING, model, "tabular", "click")), "task": "click", **settings}
+        place = folder / "-".join([model, str(seed), *(f"{name}={value}" for name, value in settings.items())])
+        found = _trained(model, values, records, place, seed)
+    print(f"{model} {dict(settings)}, seed {seed}: validation AUC {found[0]:.4f}", file=sys.stderr, flush=True)
+    return found
+
+
+def _trained(model: str, values: Settings, records: Path, place: Path, seed: int) -> tuple[float, Scored]:
+    plain = {name: ",".join(map(str, value)) if isinstance(value, tuple) else value for name, value in values.items()}
+    train(model, plain, records, place, seed)
+    validation = json.loads((place / TRAINING_RESULTS).read_text())["validation_auc"]
+
+    def scored() -> tuple[np.ndarray, np.ndarray]:
+        scores = score(model, records, place)
+        return scores.labels, scores.values
+
+    return validation, scored
+
+
+def trees(parquet: Path, seed: int, settings: Settings) -> tuple[float, Scored]:
+    """Trains gradient-boosted trees on numbers and ids, without bins.
 
     Args:
         parquet: folder of the samples.
-        seed: of random choices, such as the tenth of the training samples held out for early stopping.
+        seed: of random choices, such as the samples held out for early stopping, and for validation if the data have
+            no such split.
         settings: of scikit-learn's HistGradientBoostingClassifier.
+
+    Returns:
+        The AUC of the validation samples, and the scores of the test samples.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.model_selection import train_test_split
 
     spec = load_feature_spec(parquet)
     features = [
@@ -165,9 +214,20 @@ def trees(parquet: Path, seed: int, settings: Mapping[str, Any]) -> tuple[np.nda
     categorical = [f.cardinality is not None and f.cardinality <= _MOST_CATEGORIES for f in features]
     names = [feature.name for feature in features]
     boosted = HistGradientBoostingClassifier(categorical_features=categorical, random_state=seed, **settings)
-    boosted.fit(*_samples(parquet, spec, "train", names))
-    inputs, labels = _samples(parquet, spec, "test", names)
-    return labels, boosted.predict_proba(inputs)[:, 1]
+    inputs, labels = _samples(parquet, spec, TRAIN, names)
+    if (parquet / VALIDATION).is_dir():
+        judging, judged = _samples(parquet, spec, VALIDATION, names)
+    else:
+        inputs, judging, labels, judged = train_test_split(
+            inputs, labels, test_size=_VALIDATION_SHARE, random_state=seed
+        )
+    boosted.fit(inputs, labels)
+
+    def scored() -> tuple[np.ndarray, np.ndarray]:
+        given, right = _samples(parquet, spec, TEST, names)
+        return right, boosted.predict_proba(given)[:, 1]
+
+    return measured(judged, boosted.predict_proba(judging)[:, 1])["auc"], scored
 
 
 def _samples(parquet: Path, spec: FeatureSpec, split: str, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

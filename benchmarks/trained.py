@@ -26,8 +26,8 @@ def run_step(name: str, *arguments: str) -> None:
         raise KfrecError(f"the step {name} failed")
 
 
-def trained(model: str, parameters: Mapping[str, Any], records: Path, folder: Path, seed: int) -> Scores:
-    """Trains a model and scores the test samples.
+def train(model: str, parameters: Mapping[str, Any], records: Path, folder: Path, seed: int) -> None:
+    """Trains a model.
 
     Args:
         model: name.
@@ -36,10 +36,20 @@ def trained(model: str, parameters: Mapping[str, Any], records: Path, folder: Pa
         folder: receives the model.
         seed: of the training.
     """
-    from components.scoring import load_model, score_split
-
     given = [f"--{name}={value}" for name, value in parameters.items()]
     os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder.parent / 'mlflow.db'}"
     run_step("train", f"--model_type={model}", f"--tfrecord={records}", f"--model={folder}", f"--seed={seed}", *given)
+
+
+def score(model: str, records: Path, folder: Path) -> Scores:
+    """The scores of the test samples by the model in ``folder``."""
+    from components.scoring import load_model, score_split
+
     task = registry.task(registry.model(model).task)
     return score_split(load_feature_spec(records), load_model(folder), task.kept)
+
+
+def trained(model: str, parameters: Mapping[str, Any], records: Path, folder: Path, seed: int) -> Scores:
+    """Trains a model and scores the test samples; the arguments are those of :func:`train`."""
+    train(model, parameters, records, folder, seed)
+    return score(model, records, folder)

@@ -76,18 +76,21 @@ def every_pipeline() -> list[Pipeline]:
 FOUND = tuple(name for name in STEPS["find"].results if name != "proceed")
 
 
+def dataset_defaults(pipeline: Pipeline) -> Mapping[str, Any]:
+    """The model's defaults for the pipeline's data set; they hold locally and on a cluster."""
+    return registry.model(pipeline.model).dataset_defaults.get(pipeline.choices["dataset"], {})
+
+
 def local_layers(pipeline: Pipeline) -> list[tuple[str, Mapping[str, Any]]]:
     """The defaults that ``kfrec run`` has in place of the steps', and whose they are; later ones win.
 
     They hold for any data. Published sizes and rates suit batches of many GPUs; these suit up to some million samples
-    on one machine.
+    on one machine. The model's defaults for the data set replace its local ones.
     """
     data, model = registry.dataset(pipeline.choices["dataset"]), registry.model(pipeline.model)
-    return [
-        ("kfrec run", LOCAL_DEFAULTS),
-        (f"data set {data.name}", data.local_defaults),
-        (f"model {model.name}", model.local_defaults),
-    ]
+    chosen = dataset_defaults(pipeline)
+    own = (f"model {model.name} on {data.name}", chosen) if chosen else (f"model {model.name}", model.local_defaults)
+    return [("kfrec run", LOCAL_DEFAULTS), (f"data set {data.name}", data.local_defaults), own]
 
 
 def local_defaults(pipeline: Pipeline) -> dict[str, Any]:

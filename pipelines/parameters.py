@@ -10,7 +10,7 @@ from components import registry
 from components.errors import KfrecError
 from components.steps.catalog import STEPS, Step
 from components.steps.parameter import Parameter, build, parameters_of, plain, unknown_parameter
-from pipelines.defaults import FOUND, PIPELINE_DEFAULTS, RETRAINING, Pipeline
+from pipelines.defaults import FOUND, PIPELINE_DEFAULTS, RETRAINING, Pipeline, dataset_defaults
 
 # Arguments set by the pipeline itself, or by a step's input artifacts.
 BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri", "model_type", "task", "dataset")
@@ -26,12 +26,13 @@ def pipeline_parameters(pipeline: Pipeline, defaults: Mapping[str, Any] | None =
 
     Args:
         pipeline: the pipeline.
-        defaults: local or cluster defaults; they override those of the pipeline and the catalog.
+        defaults: local or cluster defaults; they override those of the pipeline, the model's for its data set, and the
+            catalog.
 
     Raises:
         KfrecError: there is no such model, data set or task.
     """
-    other = {**PIPELINE_DEFAULTS[pipeline.kind], **(defaults or {})}
+    other = {**PIPELINE_DEFAULTS[pipeline.kind], **dataset_defaults(pipeline), **(defaults or {})}
     decided = FOUND if pipeline.kind == RETRAINING else ()
     every = (parameter for name in pipeline.steps for parameter in step_parameters(STEPS[name], pipeline))
     return {

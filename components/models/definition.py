@@ -35,6 +35,7 @@ class ModelDefinition:
         defaults: defaults of the steps' parameters, by name, that override those of the task and of the steps, such as
             the published epochs and batch size, or registered_model.
         local_defaults: the same for ``kfrec run``, on any data, by pipeline parameter.
+        dataset_defaults: data set to the defaults of the pipelines on it, by pipeline parameter, wherever they run.
     """
 
     name: str
@@ -49,3 +50,4 @@ class ModelDefinition:
     serving: Callable[[], AbstractContextManager[None]] = nullcontext
     defaults: Mapping[str, Any] = field(default_factory=dict)
     local_defaults: Mapping[str, Any] = field(default_factory=dict)
+    dataset_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
     from components.models.model import Model
 
-# Name of the auxiliary loss term.
-AUXILIARY = "auxiliary"
+# Names of the auxiliary loss term and of the penalty of the embeddings.
+AUXILIARY, PENALTY = "auxiliary", "embedding_l2"
 
 
 class LossTerm(NamedTuple):
@@ -32,8 +32,8 @@ class LossTerm(NamedTuple):
 
 
 def part_of(term: str) -> str:
-    """The name under which a term is logged; the public SIM's log has these two."""
-    return "dien_aux_loss" if term == AUXILIARY else "classification_loss"
+    """The name under which a term is logged; the public SIM's log has the first two."""
+    return {AUXILIARY: "dien_aux_loss", PENALTY: "penalty"}.get(term, "classification_loss")
 
 
 def loss_of(terms: Iterable[LossTerm]) -> tf.Tensor:
@@ -82,6 +82,27 @@ def click_loss(
     """:meth:`Model.loss_terms` of a model whose loss is the cross-entropy of its logits."""
     logits = model.logits(features, training)
     return logits, {"cross_entropy": cross_entropy(labels, logits)}
+
+
+def embedding_penalty(embedded: Sequence[tf.Tensor], weight: float) -> dict[str, LossTerm]:
+    """The L2 penalty of a batch's embeddings: ``weight`` times the sum of a sample's squares, averaged over samples.
+
+    As the activity regularisation of a Keras ``Embedding``, it acts on the rows that a batch looks up, each as often as
+    it occurs, so that its gradient is sparse and its strength does not depend on the batch size or the number of ranks.
+
+    Args:
+        embedded: float ``[B, width]`` of each feature.
+        weight: of the penalty; with 0 there is no term.
+
+    Returns:
+        The terms by name, none or one.
+    """
+    import tensorflow as tf
+
+    if not weight or not embedded:
+        return {}
+    total = tf.add_n([tf.reduce_sum(tf.square(tf.cast(each, tf.float32)), 1) for each in embedded])
+    return {PENALTY: LossTerm(total, tf.ones_like(total), weight)}
 
 
 def next_item_loss(

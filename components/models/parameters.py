@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from components.errors import KfrecError
+from components.feature_spec import ListLength
 from components.steps.parameter import Ints, param
 
 EMBEDDING_DIM = param(16, "Width of one feature's embedding", unit="floats", at_least=1, at_most=4096)
@@ -21,6 +25,29 @@ USER_DROPOUT = param(
     at_most=0.99,
 )
 DROPOUT_RATE = param(-1.0, "Dropout of the classifiers' hidden layers; below 0 is none", at_most=0.99)
+
+BATCH_NORMALIZATION = param(
+    False, "Normalise the hidden layers before their rectifiers, by the statistics of the global batch"
+)
+EMBEDDING_L2 = param(
+    0.0,
+    "Penalty lambda of the embeddings: adds lambda times the squares of a sample's embeddings to its loss, as Keras' "
+    "activity regularisation does; ids are held back as often as they occur",
+    at_least=0,
+)
+
+
+def check_batch_normalization(parameters: Any, lengths: Mapping[str, ListLength]) -> None:
+    """The ``check`` of a model with the parameter ``batch_normalization``.
+
+    Raises:
+        KfrecError: several workers would normalise in a step that XLA compiles.
+    """
+    if parameters.batch_normalization and parameters.xla and getattr(parameters, "workers", 1) > 1:
+        raise KfrecError(
+            f"parameter xla=True: XLA cannot compile the batch normalisation of workers={parameters.workers}, which "
+            "all-reduces; turn xla or batch_normalization off, or train with one worker"
+        )
 
 
 @dataclass(frozen=True)

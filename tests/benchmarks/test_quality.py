@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import quality
 from benchmarks.quality import CASES, EXAMPLES, Case, measured, missed_targets, table, trees
 from components.datasets.tabular.raw_files import read_schema
 from components.datasets.tabular.synthetic import write_synthetic
@@ -17,10 +18,31 @@ from pipelines.parameters import checked
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_commands_that_are_shown_are_accepted(name: str) -> None:
-    for model, parameters in CASES[name].models.items():
-        values = {"table_schema": CASES[name].schema, **parameters}
-        assert checked(values, Pipeline(TRAINING, model, "tabular", "click"))
-        assert f"--model {model} " in CASES[name].command(model)
+    for model, choices in CASES[name].choices.items():
+        for settings in choices:
+            values = {"table_schema": CASES[name].schema, **settings}
+            assert checked(values, Pipeline(TRAINING, model, "tabular", "click"))
+            assert f"--model {model} " in CASES[name].command(model, settings)
+
+
+def test_validation_chooses_and_only_the_chosen_settings_and_the_defaults_read_the_test_split(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    validation, read = {0: 0.7, 1: 0.9, 2: 0.8}, []
+
+    def fitted(model: str, settings: dict, parquet: Path, records: Path, folder: Path, seed: int) -> tuple:
+        def scored() -> tuple[np.ndarray, np.ndarray]:
+            read.append((settings.get("choice", 0), seed))
+            return np.array([0, 1]), np.array([0.2, 0.8])
+
+        return validation[settings.get("choice", 0)], scored
+
+    monkeypatch.setattr(quality, "_fitted", fitted)
+    monkeypatch.setattr(quality, "run_step", lambda *words: None)
+    case = Case("f", "s.yaml", {"m": ({}, {"choice": 1}, {"choice": 2})}, (), {})
+    rows = quality.measure(case, tmp_path, tmp_path, [1, 2], ["m"])
+    assert [(row.name, row.validation) for row in rows] == [("m, defaults", 0.7), ("m, tuned on validation", 0.9)]
+    assert read == [(0, 1), (0, 2), (1, 1), (1, 2)]
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.name)
@@ -36,7 +58,7 @@ def test_the_table_shows_mean_and_range() -> None:
 
 
 def test_a_target_that_is_missed_is_told() -> None:
-    case = Case("f", "s.yaml", {"m": {}}, {}, {"m": {"auc": 0.9}})
+    case = Case("f", "s.yaml", {"m": ({},)}, (), {"m": {"auc": 0.9}})
     assert missed_targets(case, {"m": [{"auc": 0.89}, {"auc": 0.9}]}) == ["m: auc 0.8950 is below the target 0.9"]
     assert not missed_targets(case, {"m": [{"auc": 0.91}, {"auc": 0.89}]})
 
@@ -56,4 +78,6 @@ def test_trees_learn_the_samples(tmp_path: Path) -> None:
     write_synthetic(STEPS["download"].of(dataset="tabular", synthetic_rows=3000), tmp_path / "raw")
     adopt(tmp_path / "raw")
     run(STEPS["preprocess"].of(dataset="tabular", workers=1), raw=tmp_path / "raw", parquet=tmp_path / "parquet")
-    assert 0.6 < measured(*trees(tmp_path / "parquet", 1, {}))["auc"] < 0.9
+    validation, scored = trees(tmp_path / "parquet", 1, {})
+    assert 0.6 < measured(*scored())["auc"] < 0.9
+    assert 0.6 < validation < 0.9

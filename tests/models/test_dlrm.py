@@ -114,3 +114,31 @@ def test_adam_leaves_alone_the_rows_that_a_batch_lacks(spec, parameters):
 def test_layers_that_do_not_fit_are_refused_in_one_line(given, message):
     with pytest.raises(KfrecError, match=message):
         build(worker_parameters("dlrm"), given)
+
+
+def test_dropout_acts_on_the_top_network_and_in_training_only(spec, parameters, make_batch):
+    model: Any = build_model(parameters("dlrm", top_dropout=0.5, top_mlp_dims=(50, 1)), spec)
+    features, labels = make_batch(9)
+    trained = [model.loss_terms(features, labels)[0].numpy() for _ in range(2)]
+    assert not np.allclose(trained[0], trained[1])
+    np.testing.assert_array_equal(model.logits(features), model.logits(features))
+    assert len(model.top.dropouts) == 1 and not model.bottom.dropouts
+
+
+def test_both_networks_normalize_their_hidden_layers(spec, parameters, make_batch):
+    model: Any = build_model(parameters("dlrm", batch_normalization=True), spec)
+    features, labels = make_batch(50)
+    model.loss_terms(features, labels)
+    assert (len(model.bottom.normalizations), len(model.top.normalizations)) == (2, 2)  # the logit is none
+    numbers = np.stack([features["price"], features["age"]], 1)
+    z = numbers @ model.bottom.kernels[0].numpy() + model.bottom.biases[0].numpy()
+    np.testing.assert_allclose(model.bottom.normalizations[0].mean, z.mean(0), rtol=1e-3, atol=1e-5)
+
+
+def test_the_penalty_is_the_squares_of_a_samples_embeddings(spec, parameters, make_batch):
+    model: Any = build_model(parameters("dlrm", embedding_l2=0.5), spec)
+    features, labels = make_batch(20)
+    _, terms = model.loss_terms(features, labels)
+    squares = sum(np.square(each).sum(1) for each in model.embed(features))
+    np.testing.assert_allclose(terms["embedding_l2"].total, squares, rtol=1e-5)
+    assert terms["embedding_l2"].weight == 0.5

@@ -124,3 +124,34 @@ def test_a_table_may_have_one_kind_of_column_only(spec, parameters, make_batch, 
     features, labels = make_batch(7)
     logits, _ = model.loss_terms({name: features[name] for name in model.serving_features}, labels)
     assert logits.shape == (7,)
+
+
+def test_normalized_layers_score_by_the_moving_averages(spec, parameters, make_batch):
+    settings = parameters("wide_and_deep", deep_hidden_units=(5,), batch_normalization=True)
+    built: Any = build_model(settings, spec)
+    features, labels = make_batch(20)
+    built.loss_terms(features, labels)
+    numbers = np.stack([features["price"], features["age"]], 1)
+    x = np.concatenate([*(each.numpy() for each in built.deep.embed(features)), numbers], 1)
+    z = x @ built.deep.hidden[0].kernel.numpy() + built.deep.hidden[0].bias.numpy()
+    # After one step the averages are that step's statistics; gamma is 1 and beta 0.
+    hidden = np.maximum((z - z.mean(0)) / np.sqrt(z.var(0) + 1e-3), 0)
+    expected = hidden @ built.deep.output.kernel.numpy() + built.deep.output.bias.numpy()
+    np.testing.assert_allclose(built.logits(features), expected[:, 0], rtol=1e-3, atol=1e-4)
+
+
+def test_the_penalty_is_the_squares_of_a_samples_embeddings(spec, parameters, make_batch):
+    built: Any = build_model(parameters("wide_and_deep", embedding_l2=0.25), spec)
+    features, labels = make_batch(20)
+    _, terms = built.loss_terms(features, labels)
+    squares = sum(np.square(each).sum(1) for each in built.deep.embed(features))
+    np.testing.assert_allclose(terms["embedding_l2"].total, squares, rtol=1e-5)
+    assert terms["embedding_l2"].weight == 0.25
+
+
+def test_the_deep_part_can_train_with_adam_at_a_constant_rate(spec, parameters):
+    settings = parameters("wide_and_deep", deep_optimizer="adam", deep_warmup_epochs=0, deep_decay=False)
+    groups = registry.model("wide_and_deep").optimizers(settings, build_model(settings, spec), 10)
+    assert [group.optimizer.name for group in groups] == ["ftrl", "adam"]
+    rate = deep_schedule(settings, 20, 10)
+    np.testing.assert_allclose([float(at(rate, tf.constant(float(step)))) for step in (0, 50, 1000)], 1.2e-4)

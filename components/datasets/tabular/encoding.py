@@ -162,24 +162,15 @@ class Encoder:
     workflow: Workflow | None
     groups: Path
 
-    def write(self, partition: Partition, number: int, output: Path) -> tuple[int, int]:
-        """Writes train/part.<number>.parquet and test/part.<number>.parquet, each unless empty.
-
-        Returns:
-            The rows of each split.
-        """
+    def write(self, partition: Partition, number: int, output: Path) -> None:
+        """Writes <split>/part.<number>.parquet for each split with rows."""
         rows = pq.read_table(partition.path)
         samples = self._samples(rows)
-        test = partition.test_rows()
-        counts = []
-        for split, chosen in (("train", ~test), ("test", test)):
-            part = samples.filter(pa.array(chosen))
+        for split in self.schema.splits:
+            part = samples.filter(pa.array(partition.rows_of(split)))
             if len(part):
-                pq.write_table(
-                    part, output / split / f"part.{number}.parquet", row_group_size=ROW_GROUP, compression="lz4"
-                )
-            counts.append(len(part))
-        return counts[0], counts[1]
+                path = output / split / f"part.{number}.parquet"
+                pq.write_table(part, path, row_group_size=ROW_GROUP, compression="lz4")
 
     def _samples(self, rows: pa.Table) -> pa.Table:
         made = _frame(rows, self.schema.sources)

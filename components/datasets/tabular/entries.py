@@ -61,43 +61,61 @@ class Label:
 
 @dataclass(frozen=True)
 class ByFiles:
-    """Tables that match ``test`` are the test split; the others, or those that match ``train``, train."""
+    """Tables that match ``test`` or ``validation`` are those splits; the others, or those of ``train``, train."""
 
     __pydantic_config__ = _PART
     by: Literal["files"]
     test: Annotated[tuple[StrictStr, ...], Field(min_length=1)]
+    validation: tuple[StrictStr, ...] = ()
     train: tuple[StrictStr, ...] = ()
 
 
 @dataclass(frozen=True)
 class ByColumn:
-    """Rows whose column has a value in ``test`` are the test split; the others, or those in ``train``, train."""
+    """Rows with a value of ``test`` or ``validation`` are those splits; the others, or those of ``train``, train."""
 
     __pydantic_config__ = _PART
     by: Literal["column"]
     column: StrictStr
     test: Annotated[tuple[Scalar, ...], Field(min_length=1)]
+    validation: tuple[Scalar, ...] = ()
     train: tuple[Scalar, ...] = ()
 
 
 @dataclass(frozen=True)
 class ByTime:
-    """The newest rows are the test split: a share of all rows, or those from a time on."""
+    """The newest rows are the test split, and the newest of the others the validation split.
+
+    Attributes:
+        column: time of a row.
+        share: test rows, as a share of all rows.
+        since: time of the first test row, in place of the share.
+        validation_share: validation rows, as a share of all rows; None is no such split.
+        validation_since: time of the first validation row, in place of that share.
+    """
 
     __pydantic_config__ = _PART
     by: Literal["time"]
     column: StrictStr
     share: Share | None = None
     since: Scalar | None = None
+    validation_share: Share | None = None
+    validation_since: Scalar | None = None
 
 
 @dataclass(frozen=True)
 class AtRandom:
-    """A random share of the rows, or of the groups where there are any, is the test split."""
+    """Random shares of the rows, or of the groups where there are any, are the test and the validation split.
+
+    Attributes:
+        share: of the test split.
+        validation_share: of the validation split; None is no such split.
+    """
 
     __pydantic_config__ = _PART
     by: Literal["random"]
     share: Share = 0.2
+    validation_share: Share | None = None
 
 
 @dataclass(frozen=True)

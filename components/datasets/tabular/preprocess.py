@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
-from itertools import accumulate
+from itertools import accumulate, combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from components.datasets.definition import PreprocessJob
 from components.datasets.tabular.entries import ByTime, Multihot, Numeric
 from components.datasets.tabular.fitted import SERVED_SCHEMA, Fitted, fit_number, read_fitted, write_fitted
-from components.datasets.tabular.raw_files import FILENAME, find_schema, find_tables, read_schema
+from components.datasets.tabular.raw_files import FILENAME, fill_bins, find_schema, find_tables, read_schema
 from components.datasets.tabular.rows import Reading, Rows, read_tables
-from components.datasets.tabular.schema import Source, TableSchema
-from components.datasets.tabular.splits import threshold
+from components.datasets.tabular.schema import SPLITS, Source, TableSchema
+from components.datasets.tabular.splits import find_cuts
 from components.datasets.tabular.statistics import Partition, Survey, find_group, merge, survey
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
@@ -36,17 +36,18 @@ if TYPE_CHECKING:
 
 
 def preprocess(job: PreprocessJob) -> Mapping[str, int]:
-    """Writes the samples of both splits, their specification, the schema and the fitted statistics.
+    """Writes the samples of the splits, their specification, the schema and the fitted statistics.
 
     Returns:
-        Counts: train and test samples, rows read, unlabelled rows dropped, and malformed rows.
+        Counts: samples of each split, rows read, unlabelled rows dropped, and malformed rows.
 
     Raises:
         KfrecError: bad input.
     """
     parameters: PreprocessTable = job.parameters
     place, text = find_schema(job.raw, parameters.schema)
-    schema = read_schema(place, text)
+    filled = fill_bins(place, text, parameters.default_bins)
+    schema = read_schema(place, filled)
     tables = find_tables(job.raw, schema, place)
     given = read_fitted(parameters.workflow, schema.sources, job.scratch / "given") if parameters.workflow else None
     reading = Reading(
@@ -72,15 +73,13 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         fitted, encoding = _fitted(workers, partitions, schema, found, given, parameters, job.scratch, place)
         encoding["statistics"] = write_fitted(fitted, schema.sources, job.folder)
         spec = _encode(workers, partitions, schema, found, fitted, job)
-    for copy in (FILENAME, SERVED_SCHEMA):
-        (job.folder / copy).write_text(text)
+    for copy, content in ((FILENAME, text), (SERVED_SCHEMA, filled)):
+        (job.folder / copy).write_text(content)
     noted = {"dataset": "tabular", **encoding, "raw_rows": rows.read}
     notes = {"vocabulary": _vocabularies(fitted), "encoding": noted}
     (job.folder / SPEC).write_text(replace(spec, metadata=notes).to_yaml())
-    train, test = (int(count) for count in found.rows)
     return {
-        "train": train,
-        "test": test,
+        **{split: int(count) for split, count in zip(SPLITS, found.rows, strict=True) if split in schema.splits},
         "rows": rows.read,
         "unlabelled_rows": rows.unlabelled,
         "malformed_rows": rows.malformed,
@@ -93,13 +92,13 @@ def _vocabularies(fitted: Fitted) -> dict[str, Any]:
 
 
 def _partitions(schema: TableSchema, rows: Rows, place: str) -> list[Partition]:
-    """The partitions, with the time threshold of a split by time."""
+    """The partitions, with the cuts of a split by time."""
     if not rows.partitions:
         raise KfrecError(f"{place}: label: no row is left after those without a label were dropped; correct the label")
-    since = threshold(schema.split, rows.partitions, place) if isinstance(schema.split, ByTime) else None
+    cuts = find_cuts(schema.split, rows.partitions, place) if isinstance(schema.split, ByTime) else None
     counts = [pq.ParquetFile(path).metadata.num_rows for path in rows.partitions]
     firsts = [0, *accumulate(counts)]
-    return [Partition(path, first, since) for path, first in zip(rows.partitions, firsts, strict=False)]
+    return [Partition(path, first, cuts) for path, first in zip(rows.partitions, firsts, strict=False)]
 
 
 def _survey(workers: Workers, partitions: Sequence[Partition], schema: TableSchema, seed: int) -> Survey:
@@ -114,12 +113,14 @@ def _survey(workers: Workers, partitions: Sequence[Partition], schema: TableSche
 
 
 def _check(found: Survey, schema: TableSchema, partitions: Sequence[Partition], place: str) -> None:
-    """Checks that both splits have rows, that both labels occur, and that no group is cut.
+    """Checks that every split has rows, that both labels occur, and that no group is cut.
 
     Raises:
         KfrecError: one of these fails.
     """
-    for split, rows, positive in zip(("train", "test"), found.rows.tolist(), found.positive.tolist(), strict=True):
+    for split, rows, positive in zip(SPLITS, found.rows.tolist(), found.positive.tolist(), strict=True):
+        if split not in schema.splits:
+            continue
         if not rows:
             raise KfrecError(f"{place}: split: no row is left in the {split} split; correct the split")
         if positive in (0, rows):
@@ -127,12 +128,15 @@ def _check(found: Survey, schema: TableSchema, partitions: Sequence[Partition], 
                 f"{place}: label: {positive} of {rows} rows of the {split} split are positive by column "
                 f"{schema.label.column}; a label needs both values: correct above, below, equals or in"
             )
-    shared = np.intersect1d(*found.groups, assume_unique=True)
-    if len(shared) and schema.group:
+    for (one, groups), (other, others) in combinations(zip(SPLITS, found.groups, strict=True), 2):
+        shared = np.intersect1d(groups, others, assume_unique=True)
+        if not (len(shared) and schema.group):
+            continue
         name = find_group(partitions, int(shared[0]))
         raise KfrecError(
             f"{place}: split: {len(shared)} groups of column {schema.group.column}, such as {name}, lie in both "
-            "splits; split by random, which keeps groups whole, or by a column that is the same for all rows of a group"
+            f"{one} and {other}; split by random, which keeps groups whole, or by a column that is the same for "
+            "all rows of a group"
         )
 
 
@@ -200,10 +204,10 @@ def _encode(
 
     described, channels = features(fitted, schema)
     groups = job.scratch / "groups.npy"
-    np.save(groups, np.union1d(*found.groups))
+    np.save(groups, reduce(np.union1d, found.groups))
     (job.scratch / "workflow").mkdir()
     encoder = Encoder(schema, described, build_workflow(fitted, schema.sources, job.scratch / "workflow"), groups)
-    for split in ("train", "test"):
+    for split in schema.splits:
         (job.output / split).mkdir()
     with progress("writing samples", len(partitions), "partitions") as bar:
         task = delayed(encoder.write, pure=False)

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+import yaml
+
 from components.artifacts import Artifact
 from components.datasets.definition import RawContract, RawKind
 from components.datasets.tabular.entries import ByFiles
-from components.datasets.tabular.schema import TableSchema, parse_schema
+from components.datasets.tabular.schema import SPLITS, TableSchema, parse_schema
 from components.errors import KfrecError
+from components.feature_spec.spec import TRAIN
 from components.steps.settings_file import parse_yaml
 from components.storage import Retry, is_uri, open_store
 
@@ -33,7 +36,7 @@ class TableFile:
     Attributes:
         path: the file.
         number: index among the tables.
-        split: split by file: "train", "test", or empty where rows decide.
+        split: split by file: one of SPLITS, or empty where rows decide.
     """
 
     path: Path
@@ -76,6 +79,31 @@ def read_schema(place: str, text: str) -> TableSchema:
     return parse_schema(place, parse_yaml(place, text))
 
 
+def fill_bins(place: str, text: str, bins: int) -> str:
+    """The schema with ``bins`` stated for each number that states none.
+
+    Records and models keep this text, so that they do not depend on the parameter.
+
+    Args:
+        place: of the schema, for messages.
+        text: of its YAML file.
+        bins: number of bins; with 0 nothing changes.
+
+    Raises:
+        KfrecError: it is not YAML.
+    """
+    body = parse_yaml(place, text)
+    columns = body.get("columns")
+    treatments = columns.values() if isinstance(columns, dict) else ()
+    numbers = [each for each in treatments if isinstance(each, dict) and each.get("role") == "numeric"]
+    without = [each for each in numbers if "bins" not in each]
+    if not (bins and without):
+        return text
+    for each in without:
+        each["bins"] = bins
+    return yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
+
+
 def find_tables(raw: Artifact, schema: TableSchema, place: str) -> list[TableFile]:
     """The tables that a schema reads, sorted by name.
 
@@ -91,15 +119,16 @@ def find_tables(raw: Artifact, schema: TableSchema, place: str) -> list[TableFil
                 raise KfrecError(f"{path}: also exists as {path.name}{suffix}; remove one, or list files in {place}")
     if not isinstance(schema.split, ByFiles):
         return [TableFile(path, number, "") for number, path in enumerate(paths)]
-    for name in ("test", "train"):
+    for name in SPLITS:
         _require_each(raw, getattr(schema.split, name), paths, f"{place}: split: {name}")
     tables = [
         TableFile(path, number, split)
         for number, path in enumerate(paths)
         if (split := _split_of(path, schema.split, place))
     ]
-    if all(table.split == "test" for table in tables):
-        raise KfrecError(f"{place}: split: test matches every table, so none is left to train on; correct the patterns")
+    if all(table.split != TRAIN for table in tables):
+        named = " or ".join(sorted({table.split for table in tables}))
+        raise KfrecError(f"{place}: split: {named} matches every table, so none is left to train on; correct it")
     return tables
 
 
@@ -117,10 +146,10 @@ def _matches(path: Path, patterns: tuple[str, ...]) -> bool:
 
 
 def _split_of(path: Path, split: ByFiles, place: str) -> str:
-    test, train = _matches(path, split.test), _matches(path, split.train)
-    if test and train:
-        raise KfrecError(f"{place}: split: {path.name} matches both test and train; correct the patterns")
-    return "test" if test else "train" if train or not split.train else ""
+    found = [name for name in SPLITS if _matches(path, getattr(split, name))]
+    if len(found) > 1:
+        raise KfrecError(f"{place}: split: {path.name} matches both {found[0]} and {found[1]}; correct the patterns")
+    return found[0] if found else "" if split.train else TRAIN
 
 
 def is_parquet(path: Path, schema: TableSchema) -> bool:

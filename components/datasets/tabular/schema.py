@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
+from itertools import combinations
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictStr
 
 from components.datasets.tabular.entries import (
     DEFAULT_MISSING,
+    AtRandom,
     ByColumn,
+    ByFiles,
     ByTime,
     Categorical,
     Group,
@@ -22,8 +25,12 @@ from components.datasets.tabular.entries import (
     Treatment,
 )
 from components.errors import KfrecError
+from components.feature_spec.spec import TEST, TRAIN, VALIDATION
 from components.steps.parameter import unknown_parameter
 from components.steps.settings_file import Several, merge
+
+# A row's split is stored as its place in this list.
+SPLITS = (TRAIN, TEST, VALIDATION)
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ class TableSchema:
 
     Attributes:
         label: which samples are positive.
-        split: which rows are test rows.
+        split: which rows are test and validation rows.
         columns: column to role and treatment.
         drop: columns that are not read; ``*`` is every other one.
         files: patterns of file names.
@@ -86,6 +93,17 @@ class TableSchema:
             raise ValueError(f"columns: {self.label.column} is the label; take it out, since a model would read it")
         if isinstance(self.split, ByTime) and (self.split.share is None) == (self.split.since is None):
             raise ValueError("split: by: time needs either share or since; give one of them")
+        if isinstance(self.split, ByTime) and None not in (self.split.validation_share, self.split.validation_since):
+            raise ValueError("split: by: time has validation_share and validation_since; give one of them")
+        if isinstance(self.split, ByTime | AtRandom):
+            shares = (self.split.share or 0) + (self.split.validation_share or 0)
+            if shares >= 1:
+                raise ValueError(f"split: share and validation_share add up to {shares:g}; leave rows to train on")
+        if isinstance(self.split, ByColumn | ByFiles):
+            lists = {name: getattr(self.split, name) for name in ("test", "validation", "train")}
+            for (one, some), (other, others) in combinations(lists.items(), 2):
+                for value in (value for value in some if value in others):
+                    raise ValueError(f"split: {value} is in both {one} and {other}; take it out of one of them")
         for column in self.drop:
             if column in (*self.columns, self.label.column):
                 raise ValueError(f"drop: {column} is used; take it out of drop, or out of where it is used")
@@ -108,6 +126,13 @@ class TableSchema:
     def sources(self) -> tuple[Source, ...]:
         """The columns that become features, in order."""
         return tuple(Source(feature_name(column), column, treatment) for column, treatment in self.columns.items())
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The splits that the samples have, by :data:`SPLITS`."""
+        names = ("validation", "validation_share", "validation_since")
+        given = [getattr(self.split, name, None) for name in names]
+        return SPLITS if any(value not in (None, ()) for value in given) else SPLITS[:2]
 
     @property
     def group(self) -> Source | None:

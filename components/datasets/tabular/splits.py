@@ -1,9 +1,10 @@
-"""Marks test rows: as they are read or, for a split by time, once all rows were read."""
+"""Assigns rows to splits: as they are read or, for a split by time, once all rows were read."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,19 +13,20 @@ import pyarrow.parquet as pq
 
 from components.datasets.tabular.conversion import Refusals
 from components.datasets.tabular.entries import AtRandom, ByColumn, ByTime
-from components.datasets.tabular.schema import TableSchema
+from components.datasets.tabular.schema import SPLITS, TableSchema
 from components.datasets.tabular.values import is_among, texts, times
 from components.errors import KfrecError
+from components.feature_spec.spec import TEST, TRAIN, VALIDATION
 from components.workflows.random_draws import draws
 
-# Columns of a partition beside the features; no feature's name has a dot.
-TEST, TIME = ".test", ".time"
+# Columns of a partition beside the features; no feature's name has a dot. A split is its place in SPLITS, int8.
+SPLIT, TIME = ".split", ".time"
 # The random stream that splits rows and groups.
 _STREAM = 3
 
 
 class Splitter:
-    """Marks rows as they are read.
+    """Assigns rows as they are read.
 
     Args:
         schema: defines the split.
@@ -34,7 +36,10 @@ class Splitter:
 
     def __init__(self, schema: TableSchema, place: str, seed: int) -> None:
         self._schema, self._split, self._place, self._seed = schema, schema.split, place, seed
-        self._unseen = list(self._split.test) if isinstance(self._split, ByColumn) else []
+        listed = (
+            {TEST: self._split.test, VALIDATION: self._split.validation} if isinstance(self._split, ByColumn) else {}
+        )
+        self._unseen = [(split, value) for split, values in listed.items() for value in values]
 
     def mark(self, rows: pa.RecordBatch, file_split: str, keys: np.ndarray, refusals: Refusals) -> tuple[str, pa.Array]:
         """The name of the split column, and the column.
@@ -46,50 +51,78 @@ class Splitter:
             refusals: collect the rows of unknown split.
 
         Raises:
-            KfrecError: a value is in neither list of the schema.
+            KfrecError: a value is in no list of the schema.
         """
         split, missing = self._split, self._schema.missing
         if isinstance(split, ByColumn):
-            return TEST, pa.array(self._by_column(rows.column(split.column), split, refusals))
+            return SPLIT, pa.array(self._by_column(rows.column(split.column), split, refusals))
         if isinstance(split, ByTime):
             found, wrong = times(rows.column(split.column), missing)
             refusals.add(wrong | np.isnan(found), split.column, "no time")
             return TIME, pa.array(found)
         if isinstance(split, AtRandom):
             drawn = draws(np, self._seed, _STREAM, keys, np.zeros_like(keys), np.zeros_like(keys), 1)[:, 0]
-            return TEST, pa.array(drawn < np.uint64(split.share * 2.0**64))
-        return TEST, pa.array(np.full(len(rows), file_split == "test"))
+            test = drawn < np.uint64(split.share * 2.0**64)
+            later = drawn < np.uint64((split.share + (split.validation_share or 0.0)) * 2.0**64)
+            return SPLIT, pa.array(_places(test, later))
+        return SPLIT, pa.array(np.full(len(rows), SPLITS.index(file_split or TRAIN), np.int8))
 
     def _by_column(self, column: pa.Array, split: ByColumn, refusals: Refusals) -> np.ndarray:
         missing = self._schema.missing
-        self._unseen = [value for value in self._unseen if not is_among(column, [value], missing).any()]
-        test = is_among(column, split.test, missing)
+        self._unseen = [(name, value) for name, value in self._unseen if not is_among(column, [value], missing).any()]
+        test, validation = is_among(column, split.test, missing), np.zeros(len(column), bool)
+        if split.validation:
+            validation = is_among(column, split.validation, missing)
         absent = pc.is_null(texts(column, missing)).to_numpy(zero_copy_only=False)
         refusals.add(absent, split.column, "missing")
-        unknown = ~test & ~absent
+        unknown = ~test & ~validation & ~absent
         if split.train:
             unknown &= ~is_among(column, split.train, missing)
             if unknown.any():
                 raise KfrecError(
                     f"{self._place}: split: column {split.column} is {column[int(np.argmax(unknown))].as_py()!r} in a "
-                    "row, which neither train nor test lists; add it to one of them"
+                    f"row, which none of {', '.join(self._schema.splits)} lists; add it to one of them"
                 )
-        return test
+        return _places(test, validation)
 
     def require_seen(self) -> None:
-        """Checks, once all rows were read, that every value of the test split occurred.
+        """Checks, once all rows were read, that every value of the test and validation splits occurred.
 
         Raises:
             KfrecError: one is absent.
         """
-        if self._unseen and isinstance(self._split, ByColumn):
+        for name, value in self._unseen[:1]:
+            assert isinstance(self._split, ByColumn)
             raise KfrecError(
-                f"{self._place}: split: test: no row has {self._unseen[0]!r} in column {self._split.column}; correct it"
+                f"{self._place}: split: {name}: no row has {value!r} in column {self._split.column}; correct it"
             )
 
 
-def threshold(split: ByTime, partitions: Sequence[Path], place: str) -> float:
-    """The time from which rows are test rows.
+def _places(test: np.ndarray, validation: np.ndarray) -> np.ndarray:
+    """The splits of rows, int8, from masks; a row of both is a test row."""
+    places = np.where(validation, SPLITS.index(VALIDATION), SPLITS.index(TRAIN)).astype(np.int8)
+    places[test] = SPLITS.index(TEST)
+    return places
+
+
+class Cuts(NamedTuple):
+    """The times that divide the rows of a split by time.
+
+    Attributes:
+        validation: time of the first validation row; that of the first test row if there are none.
+        test: time of the first test row.
+    """
+
+    validation: float
+    test: float
+
+    def places(self, found: np.ndarray) -> np.ndarray:
+        """The splits of rows with these times, int8."""
+        return _places(found >= self.test, found >= self.validation)
+
+
+def find_cuts(split: ByTime, partitions: Sequence[Path], place: str) -> Cuts:
+    """The cuts of a split by time.
 
     Args:
         split: the split by time.
@@ -97,19 +130,43 @@ def threshold(split: ByTime, partitions: Sequence[Path], place: str) -> float:
         place: location of the schema, for messages.
 
     Raises:
-        KfrecError: the schema's time is not a time, or all rows have the same time.
+        KfrecError: a time of the schema is not a time, or no row is left of a cut.
     """
-    if split.since is not None:
-        since, wrong = times(pa.array([str(split.since)]), ())
-        if wrong[0]:
-            raise KfrecError(f"{place}: split: since: {split.since!r} is not a time; write it as 2013-11-01 12:00:00")
-        return float(since[0])
-    found = np.concatenate([pq.read_table(path, columns=[TIME])[TIME].to_numpy() for path in partitions])
-    assert split.share is not None
-    last = np.partition(found, place_of := int((1 - split.share) * len(found)))[place_of] if len(found) else 0.0
+    if None not in (split.since, split.validation_since):
+        test, first = _time(split.since, "since", place), _time(split.validation_since, "validation_since", place)
+    else:
+        found = np.concatenate([pq.read_table(path, columns=[TIME])[TIME].to_numpy() for path in partitions])
+        test = _time(split.since, "since", place) if split.since is not None else 0.0
+        if split.share is not None:
+            test = _newest(found, split.share, f"newest {split.share:.0%}", split.column, place)
+        first = test
+        if split.validation_since is not None:
+            first = _time(split.validation_since, "validation_since", place)
+        elif split.validation_share is not None:
+            older, rows = found[found < test], split.validation_share * len(found)
+            told = f"{split.validation_share:.0%} before the test rows"
+            first = _newest(older, min(rows / max(len(older), 1), 1.0), told, split.column, place)
+    if first > test or (first == test and split.validation_since is not None):
+        raise KfrecError(
+            f"{place}: split: validation_since: {split.validation_since!r} is not before the first test row; give an "
+            "earlier time"
+        )
+    return Cuts(first, test)
+
+
+def _time(value: object, name: str, place: str) -> float:
+    since, wrong = times(pa.array([str(value)]), ())
+    if wrong[0]:
+        raise KfrecError(f"{place}: split: {name}: {value!r} is not a time; write it as 2013-11-01 12:00:00")
+    return float(since[0])
+
+
+def _newest(found: np.ndarray, share: float, told: str, column: str, place: str) -> float:
+    """The time from which a share of the rows is, at least; rows of equal time stay together."""
+    last = np.partition(found, cut)[cut] if (cut := int((1 - share) * len(found))) < len(found) else 0.0
     if len(found) and last == found.min():
         raise KfrecError(
-            f"{place}: split: no row is older than the newest {split.share:.0%} of column {split.column}, so none is "
-            "left to train on; split in another way"
+            f"{place}: split: no row is older than the {told} of column {column}, so none is left to train on; split "
+            "in another way"
         )
     return float(last)

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 from components.datasets.tabular.conversion import hashes
 from components.datasets.tabular.entries import Numeric
 from components.datasets.tabular.rows import GROUP, LABEL
-from components.datasets.tabular.schema import Source
-from components.datasets.tabular.splits import TEST, TIME
+from components.datasets.tabular.schema import SPLITS, Source
+from components.datasets.tabular.splits import SPLIT, TIME, Cuts
+from components.feature_spec.spec import TRAIN
 from components.workflows.random_draws import draws
 
 # Medians and quantiles are exact up to this many training rows; beyond, a random sample of this size estimates them.
@@ -30,22 +31,23 @@ class Partition:
     Attributes:
         path: the file.
         first_row: its first row's number among those of all partitions.
-        since: the time from which rows are test rows; None if the file itself marks them.
+        cuts: the times that divide the rows; None if the file itself has their splits.
     """
 
     path: Path
     first_row: int
-    since: float | None = None
+    cuts: Cuts | None = None
 
-    def test_rows(self) -> np.ndarray:
-        """The mask of the test rows, bool."""
-        name = TEST if self.since is None else TIME
+    def rows_of(self, split: str) -> np.ndarray:
+        """The mask of a split's rows, bool."""
+        name = SPLIT if self.cuts is None else TIME
         column = pq.read_table(self.path, columns=[name])[name].to_numpy()
-        return column if self.since is None else column >= self.since
+        places = column if self.cuts is None else self.cuts.places(column)
+        return places == SPLITS.index(split)
 
     def train_rows(self, columns: Sequence[str]) -> pa.Table:
         """The training rows' columns."""
-        return pq.read_table(self.path, columns=list(columns)).filter(pa.array(~self.test_rows()))
+        return pq.read_table(self.path, columns=list(columns)).filter(pa.array(self.rows_of(TRAIN)))
 
 
 @dataclass
@@ -82,7 +84,7 @@ class Survey:
     """Statistics of one partition, or of several.
 
     Attributes:
-        rows: rows of each split, train and test.
+        rows: rows of each of SPLITS.
         positive: of these, rows with label 1.
         groups: keys of the groups of each split, int64, sorted.
         draws: uint64, one for each sampled row, ascending.
@@ -91,7 +93,7 @@ class Survey:
 
     rows: np.ndarray
     positive: np.ndarray
-    groups: tuple[np.ndarray, np.ndarray]
+    groups: list[np.ndarray]
     draws: np.ndarray
     numbers: dict[str, NumberStatistics]
 
@@ -104,30 +106,30 @@ def logarithm(values: np.ndarray) -> np.ndarray:
 def survey(partition: Partition, sources: Sequence[Source], seed: int) -> Survey:
     """Reads the labels, the groups and the numbers of a partition."""
     file = pq.ParquetFile(partition.path)
-    test = partition.test_rows()
+    splits = [partition.rows_of(split) for split in SPLITS]
+    train = splits[SPLITS.index(TRAIN)]
     label = file.read([LABEL])[LABEL].to_numpy()
-    groups = [np.zeros(0, np.int64)] * 2
+    groups = [np.zeros(0, np.int64) for _ in SPLITS]
     if GROUP in file.schema_arrow.names:
         keys = hashes(file.read([GROUP])[GROUP].combine_chunks()).view(np.int64)
-        groups = [np.unique(keys[~test]), np.unique(keys[test])]
-    rows = partition.first_row + np.flatnonzero(~test)
+        groups = [np.unique(keys[part]) for part in splits]
+    rows = partition.first_row + np.flatnonzero(train)
     drawn = draws(np, seed, _STREAM, rows, np.zeros_like(rows), np.zeros_like(rows), 1)[:, 0]
     chosen = np.argsort(drawn, kind="stable")[:SAMPLE]
     numbers = {}
     for source in sources:
         if isinstance(source.treatment, Numeric):
-            values = file.read([source.name])[source.name].to_numpy()[~test]
+            values = file.read([source.name])[source.name].to_numpy()[train]
             values = logarithm(values) if source.treatment.log else values
             known = values[~np.isnan(values)]
             mean = float(known.mean()) if len(known) else 0.0
             squares = float(((known - mean) ** 2).sum())
             missing = len(values) - len(known)
             numbers[source.name] = NumberStatistics(len(known), missing, mean, squares, values[chosen])
-    splits = [~test, test]
     return Survey(
         np.array([part.sum() for part in splits]),
         np.array([int(label[part].sum()) for part in splits]),
-        (groups[0], groups[1]),
+        groups,
         drawn[chosen],
         numbers,
     )
@@ -150,9 +152,7 @@ def merge(first: Survey, second: Survey) -> Survey:
             np.concatenate([a.values, b.values])[chosen],
         )
     groups = [np.union1d(one, other) for one, other in zip(first.groups, second.groups, strict=True)]
-    return Survey(
-        first.rows + second.rows, first.positive + second.positive, (groups[0], groups[1]), drawn[chosen], numbers
-    )
+    return Survey(first.rows + second.rows, first.positive + second.positive, groups, drawn[chosen], numbers)
 
 
 def find_group(partitions: Sequence[Partition], key: int) -> str:

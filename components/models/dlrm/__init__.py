@@ -8,6 +8,7 @@ from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.dlrm.parameters import ADAM, DlrmParameters
 from components.models.optimizers import make_optimizer
+from components.models.parameters import check_batch_normalization
 
 if TYPE_CHECKING:
     from components.models.model import Model
@@ -54,6 +55,7 @@ MODEL = ModelDefinition(
     optimizers=_optimizers,
     dataset="criteo",
     task="click",
+    check=check_batch_normalization,
     defaults={"epochs": 1, "global_batch_size": 65_536},
     # The published schedule ends a training of a hundred thousand samples in its warm-up.
     local_defaults={
@@ -66,5 +68,23 @@ MODEL = ModelDefinition(
         "learning_rate": 0.002,
         "warmup_steps": 100,
         "decay_steps": 0,
+    },
+    # For thousands to millions of rows; chosen by validation on real and synthetic tables (benchmarks/quality.py).
+    dataset_defaults={
+        "tabular": {
+            "epochs": 30,
+            "patience": 3,
+            "global_batch_size": 256,
+            "embedding_dim": 16,
+            "bottom_mlp_dims": (64, 16),
+            "top_mlp_dims": (128, 64, 1),
+            "top_dropout": 0.3,
+            "batch_normalization": True,
+            "embedding_l2": 0.5,
+            "optimizer": ADAM,
+            "learning_rate": 0.001,
+            "warmup_steps": 0,
+            "decay_steps": 0,
+        }
     },
 )

@@ -12,7 +12,7 @@ from components.models.layers.dot_interaction import dot_interaction
 from components.models.layers.embedding_tables import EmbeddingTables
 from components.models.layers.mlp import Mlp
 from components.models.layers.weights import Weights
-from components.models.loss import click_loss
+from components.models.loss import LossTerm, cross_entropy, embedding_penalty
 from components.models.tabular import read_tabular
 
 
@@ -22,7 +22,9 @@ class Dlrm(tf.Module):
         vectors = [bottom(numbers), embedding of each feature]
         logit = top([bottom(numbers), vectors_i . vectors_j for i > j])
 
-    Without numerical features, the sum of the embeddings replaces ``bottom(numbers)`` in the top network's input.
+    Without numerical features, the sum of the embeddings replaces ``bottom(numbers)`` in the top network's input. Batch
+    normalisation, of both networks' hidden layers, and dropout, of the top network's, are not part of the published
+    model and are off by default.
 
     Args:
         parameters: its sizes.
@@ -41,24 +43,34 @@ class Dlrm(tf.Module):
         channels = read_tabular(spec)
         self.serving_features = channels.serving_features
         self._numerical = tuple(feature.name for feature in channels.numerical)
+        self._penalty = parameters.embedding_l2
         self._dtype = tf.float16 if amp else tf.float32
         width, embedded = parameters.embedding_dim, (*channels.categorical, *channels.multihot)
         self.embed = EmbeddingTables(weights.scope("embedding"), embedded, [width] * len(embedded), dtype=self._dtype)
         self.tables = self.embed.tables
         numbers = len(self._numerical)
-        self.bottom = Mlp(weights.scope("bottom"), numbers, parameters.bottom_mlp_dims) if numbers else None
+        dims, normalized = parameters.bottom_mlp_dims, parameters.batch_normalization
+        self.bottom = Mlp(weights.scope("bottom"), numbers, dims, False, normalized) if numbers else None
         vectors = len(embedded) + bool(numbers)
         pairs = vectors * (vectors - 1) // 2
-        self.top = Mlp(weights.scope("top"), width + pairs, parameters.top_mlp_dims, linear_output=True)
+        dims, rate = parameters.top_mlp_dims, parameters.top_dropout
+        self.top = Mlp(weights.scope("top"), width + pairs, dims, True, normalized, rate)
 
     def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
-        vectors = self.embed(features)
-        if self.bottom is not None:
-            numbers = tf.stack([features[name] for name in self._numerical], 1)
-            first = self.bottom(tf.cast(numbers, self._dtype))
-            vectors = [first, *vectors]
-        else:
-            first = tf.add_n(vectors)
-        return tf.squeeze(self.top(tf.concat([first, dot_interaction(vectors)], 1)), 1)
+        return self._logits(features, self.embed(features), training)
 
-    loss_terms = click_loss
+    def loss_terms(
+        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
+    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
+        embedded = self.embed(features)
+        logits = self._logits(features, embedded, training)
+        return logits, {"cross_entropy": cross_entropy(labels, logits), **embedding_penalty(embedded, self._penalty)}
+
+    def _logits(self, features: Mapping[str, tf.Tensor], embedded: list[tf.Tensor], training: bool) -> tf.Tensor:
+        if self.bottom is None:
+            first, vectors = tf.add_n(embedded), embedded
+        else:
+            numbers = tf.stack([features[name] for name in self._numerical], 1)
+            first = self.bottom(tf.cast(numbers, self._dtype), training)
+            vectors = [first, *embedded]
+        return tf.squeeze(self.top(tf.concat([first, dot_interaction(vectors)], 1), training), 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.errors import KfrecError
+from components.models.parameters import BATCH_NORMALIZATION, EMBEDDING_L2
 from components.steps.parameter import Ints, param
 
 SGD, ADAM = "sgd", "adam"
@@ -22,6 +23,9 @@ class DlrmParameters:
     top_mlp_dims: Ints = param(
         (1024, 1024, 512, 256, 1), "Layers over the interactions; the last is the logit", at_least=1, at_most=65_536
     )
+    top_dropout: float = param(0.0, "Dropout of the top network's hidden layers", at_least=0, at_most=0.99)
+    batch_normalization: bool = BATCH_NORMALIZATION
+    embedding_l2: float = EMBEDDING_L2
     optimizer: str = param(SGD, "Optimizer; adam updates only the table rows in the batch", choices=(SGD, ADAM))
     learning_rate: float = param(24.0, "Peak learning rate; the default suits SGD and batches of 65,536", at_least=0)
     warmup_steps: int = param(8000, "Warm-up steps, from a learning rate of 0 to its peak", unit="steps", at_least=0)

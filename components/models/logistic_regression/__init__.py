@@ -25,4 +25,5 @@ MODEL = ModelDefinition(
     dataset="tabular",
     task="click",
     defaults={"epochs": 10, "global_batch_size": 4096},
+    dataset_defaults={"tabular": {"epochs": 30, "patience": 3, "global_batch_size": 256, "lr": 0.002}},
 )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from components.lazy import Lazy
 from components.models.definition import ModelDefinition
 from components.models.optimizers import make_optimizer
-from components.models.wide_and_deep.parameters import WideAndDeepParameters
+from components.models.parameters import check_batch_normalization
+from components.models.wide_and_deep.parameters import ADAM, RMSPROP, WideAndDeepParameters
 
 if TYPE_CHECKING:
     from components.models.optimizers.groups import OptimizerGroup
@@ -20,9 +21,12 @@ def _optimizers(parameters: Any, model: Any, steps_per_epoch: int) -> list[Optim
     from components.models.optimizers.groups import OptimizerGroup
 
     deep_rate = deep_schedule(parameters, parameters.epochs, steps_per_epoch)
+    settings = {"rho": RHO} if parameters.deep_optimizer == RMSPROP else {}
     return [
         OptimizerGroup(make_optimizer("ftrl", parameters.linear_learning_rate), model.wide.trainable_variables),
-        OptimizerGroup(make_optimizer("rmsprop", deep_rate, rho=RHO), model.deep.trainable_variables),
+        OptimizerGroup(
+            make_optimizer(parameters.deep_optimizer, deep_rate, **settings), model.deep.trainable_variables
+        ),
     ]
 
 
@@ -34,11 +38,13 @@ def deep_schedule(parameters: WideAndDeepParameters, epochs: int, steps_per_epoc
         peak / 8        afterwards
 
     Of 20 epochs with 6 of warm-up, the last phase begins after 13. A training of fewer epochs than the warm-up ends
-    within it.
+    within it. Without decay, the peak follows the warm-up.
     """
     from components.models.optimizers.schedules import piecewise, warm_up
 
     peak, warm = parameters.deep_learning_rate, parameters.deep_warmup_epochs * steps_per_epoch
+    if not parameters.deep_decay:
+        return warm_up(peak, warm)
     half = (warm + epochs * steps_per_epoch) // 2
     return warm_up(peak, warm, piecewise([(0, peak / 4), (half, peak / 8)]))
 
@@ -52,6 +58,7 @@ MODEL = ModelDefinition(
     optimizers=_optimizers,
     dataset="outbrain",
     task="ranking",
+    check=check_batch_normalization,
     defaults={"epochs": 20, "global_batch_size": 131_072},
     # Tens of thousands of samples give few steps: small batches, a small network and high rates converge in them.
     local_defaults={
@@ -62,5 +69,22 @@ MODEL = ModelDefinition(
         "deep_learning_rate": 0.008,
         "linear_learning_rate": 0.05,
         "deep_warmup_epochs": 1,
+    },
+    # For thousands to millions of rows; chosen by validation on real and synthetic tables (benchmarks/quality.py).
+    dataset_defaults={
+        "tabular": {
+            "epochs": 30,
+            "patience": 3,
+            "global_batch_size": 256,
+            "deep_hidden_units": (128, 64),
+            "deep_dropout": 0.3,
+            "embedding_dim": 16,
+            "batch_normalization": True,
+            "embedding_l2": 0.1,
+            "deep_optimizer": ADAM,
+            "deep_learning_rate": 0.001,
+            "deep_warmup_epochs": 0,
+            "deep_decay": False,
+        }
     },
 )

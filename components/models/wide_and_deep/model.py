@@ -8,12 +8,13 @@ from itertools import pairwise
 import tensorflow as tf
 
 from components.feature_spec import Feature, FeatureSpec
+from components.models.layers.batch_normalization import BatchNormalization
 from components.models.layers.dense import Dense
 from components.models.layers.dropout import Dropout
 from components.models.layers.embedding_tables import EmbeddingTables
 from components.models.layers.linear import Linear
 from components.models.layers.weights import Weights
-from components.models.loss import click_loss
+from components.models.loss import LossTerm, cross_entropy, embedding_penalty
 from components.models.model import Table
 from components.models.tabular import read_tabular
 from components.models.wide_and_deep.parameters import WideAndDeepParameters
@@ -22,6 +23,8 @@ from components.models.wide_and_deep.widths import width_of
 
 class Deep(tf.Module):
     """``[embeddings, numbers]`` through dense layers with ReLU and dropout, and an output.
+
+    With batch normalisation, a layer's values are normalised before the ReLU.
 
     Args:
         weights: source of fresh weights; tables start Glorot normal, kernels Glorot uniform.
@@ -46,15 +49,22 @@ class Deep(tf.Module):
         sizes = (sum(widths) + numbers, *parameters.deep_hidden_units)
         scopes = [weights.scope(f"hidden_{number}") for number in range(len(parameters.deep_hidden_units))]
         self.hidden = [Dense(scope, *size) for scope, size in zip(scopes, pairwise(sizes), strict=True)]
+        normalized = parameters.batch_normalization
+        self.normalizations = (
+            [BatchNormalization(*layer) for layer in zip(scopes, sizes[1:], strict=True)] if normalized else []
+        )
         rate = parameters.deep_dropout
         self.dropouts = [Dropout(scope, rate) for scope in scopes] if rate > 0 else []
         self.output = Dense(weights.scope("output"), sizes[-1], 1)
 
-    def __call__(self, features: Mapping[str, tf.Tensor], numbers: tf.Tensor, training: bool) -> tf.Tensor:
-        """Scores a batch, float32 ``[B, 1]``; ``numbers`` is float32 ``[B, numbers]``."""
-        x = tf.concat([*self.embed(features), tf.cast(numbers, self._dtype)], 1)
+    def __call__(self, embedded: Sequence[tf.Tensor], numbers: tf.Tensor, training: bool) -> tf.Tensor:
+        """Scores a batch, float32 ``[B, 1]``; ``embedded`` is of ``embed``, ``numbers`` float32 ``[B, numbers]``."""
+        x = tf.concat([*embedded, tf.cast(numbers, self._dtype)], 1)
         for number, layer in enumerate(self.hidden):
-            x = tf.nn.relu(layer(x))
+            x = layer(x)
+            if self.normalizations:
+                x = self.normalizations[number](x, training)
+            x = tf.nn.relu(x)
             if training and self.dropouts:
                 x = self.dropouts[number](x)
         return self.output(tf.cast(x, tf.float32))
@@ -79,6 +89,7 @@ class WideAndDeep(tf.Module):
         self.serving_features = channels.serving_features
         self._numerical = tuple(feature.name for feature in channels.numerical)
         self._any = self.serving_features[0]
+        self._penalty = parameters.embedding_l2
         weights, features = Weights(seed), (*channels.categorical, *channels.multihot)
         self.wide = Linear(weights.scope("wide"), features, len(self._numerical))
         dtype = tf.float16 if amp else tf.float32
@@ -87,9 +98,17 @@ class WideAndDeep(tf.Module):
         self.tables = {**self.deep.embed.tables, **linear}
 
     def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+        return self._logits(features, self.deep.embed(features), training)
+
+    def loss_terms(
+        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
+    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
+        embedded = self.deep.embed(features)
+        logits = self._logits(features, embedded, training)
+        return logits, {"cross_entropy": cross_entropy(labels, logits), **embedding_penalty(embedded, self._penalty)}
+
+    def _logits(self, features: Mapping[str, tf.Tensor], embedded: Sequence[tf.Tensor], training: bool) -> tf.Tensor:
         rows = tf.shape(features[self._any])[0]
         numbers = [features[name] for name in self._numerical]
         stacked = tf.stack(numbers, 1) if numbers else tf.zeros([rows, 0])
-        return tf.squeeze(self.wide(features, stacked) + self.deep(features, stacked, training), 1)
-
-    loss_terms = click_loss
+        return tf.squeeze(self.wide(features, stacked) + self.deep(embedded, stacked, training), 1)

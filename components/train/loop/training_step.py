@@ -19,6 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from components.models import LossTerm, Model
+from components.models.layers.batch_normalization import global_batch
 from components.models.layers.dropout import masks_of
 from components.models.loss import part_of, sum_of
 from components.models.ops.choice import training_back_end
@@ -195,6 +196,11 @@ class TrainingStep:
         (summed,) = self._ranks.sum([counts], name="counts")
         return summed
 
+    def _summed_by_layer(self, sums: tf.Tensor, name: str) -> tf.Tensor:
+        """A layer's statistics summed over the ranks."""
+        (summed,) = self._ranks.sum([sums], name=name)
+        return summed
+
     def _loss_and_gradients(
         self, features: Features, labels: tf.Tensor, counted: tf.Tensor | None, counts: tf.Tensor | None
     ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
@@ -203,7 +209,8 @@ class TrainingStep:
             dense_gradients(v for v, whole in zip(self._variables, self._whole, strict=True) if whole),
             training_back_end(self._xla),
         ):
-            with masks_of(self._ranks.rank), tf.GradientTape() as tape:
+            whole_batch = global_batch(self._summed_by_layer if self._ranks.size > 1 else None, counted)
+            with masks_of(self._ranks.rank), whole_batch, tf.GradientTape() as tape:
                 logits, terms = self._model.loss_terms(features, labels, training=True)
                 if counts is None:
                     counts = self._summed(_counts(terms.values(), counted))

@@ -44,7 +44,7 @@ SCHEMAS: dict[str, tuple[Any, str]] = {
     "an unknown treatment": (_column(role="numeric", buckets=3), "columns: city: numeric: unknown parameter buckets"),
     "too many bins": (_column(role="numeric", bins=5000), "bins: 5000 must be at most 1024"),
     "one bin": (_column(role="numeric", bins=1), "city: bins is 1; give at least 2"),
-    "neither number nor bins": (_column(role="numeric", number=False), "number is false and bins is 0"),
+    "neither number nor bins": (_column(role="numeric", number=False, bins=0), "number is false and bins is 0"),
     "a bucket too many": (_column(role="categorical", buckets=2**31), "buckets: 2147483648 must be at most"),
     "no longest": (_column(role="multihot"), "columns: city: multihot: has no longest; add it"),
     "a negative frequency": (_column(role="categorical", at_least=-1), "at_least: -1 must be at least 1"),
@@ -69,7 +69,7 @@ SCHEMAS: dict[str, tuple[Any, str]] = {
     "a time without a share": (_schema(split={"by": "time", "column": "month"}), "needs either share or since"),
     "an unknown split value": (
         _schema(split={"by": "column", "column": "month", "test": [3], "train": [1]}),
-        "split: column month is '2' in a row, which neither train nor test lists",
+        "split: column month is '2' in a row, which none of train, test lists",
     ),
     "a split value that is nowhere": (
         _schema(split={"by": "column", "column": "month", "test": [3, 13]}),
@@ -86,7 +86,34 @@ SCHEMAS: dict[str, tuple[Any, str]] = {
     "a file pattern that fits none": (_schema(files=["*.tsv"]), "files: *.tsv matches no table in"),
     "a test file that is none": (_schema(split={"by": "files", "test": ["new*"]}), "new* matches no table in"),
     "only test files": (_schema(split={"by": "files", "test": ["*"]}), "none is left to train on"),
-    "a test and train file": (_schema(split={"by": "files", "test": ["*"], "train": ["*"]}), "matches both test and"),
+    "a validation file that is none": (
+        _schema(split={"by": "files", "test": ["table*"], "validation": ["*z"]}),
+        "validation: *z matches no table in",
+    ),
+    "a value of two splits": (
+        _schema(split={"by": "column", "column": "month", "test": [3], "validation": [2, 3]}),
+        "split: 3 is in both test and validation; take it out of one of them",
+    ),
+    "a validation value that is nowhere": (
+        _schema(split={"by": "column", "column": "month", "test": [3], "validation": [13]}),
+        "split: validation: no row has 13 in column month",
+    ),
+    "two cuts of one": (
+        _schema(split={"by": "time", "column": "month", "share": 0.2, "validation_share": 0.1, "validation_since": 2}),
+        "by: time has validation_share and validation_since; give one of them",
+    ),
+    "shares of everything": (
+        _schema(split={"by": "random", "share": 0.6, "validation_share": 0.4}),
+        "split: share and validation_share add up to 1; leave rows to train on",
+    ),
+    "a validation after the test": (
+        _schema(split={"by": "time", "column": "month", "since": 2, "validation_since": 3}),
+        "split: validation_since: 3 is not before the first test row; give an earlier time",
+    ),
+    "a test and train file": (
+        _schema(split={"by": "files", "test": ["*"], "train": ["t*"]}),
+        "matches both train and test",
+    ),
     "labels of one kind": (
         {**with_columns(price={"role": "numeric"}), "label": {"column": "month", "equals": "May"}},
         "0 of 4 rows of the train",
@@ -183,7 +210,7 @@ def test_a_group_over_two_files_is_refused(tmp_path: Path) -> None:
 def test_a_group_over_two_splits_is_refused(tmp_path: Path) -> None:
     schema = {**GROUPS, "columns": {"x": {"role": "numeric"}, "g": {"role": "group", "across_files": True}}}
     told = error_of(tmp_path, {"a.csv": A, "b.csv": B}, schema)
-    assert "split: 1 groups of column g, such as two, lie in both splits; split by random" in told
+    assert "split: 1 groups of column g, such as two, lie in both train and test; split by random" in told
 
 
 def test_a_group_over_two_files_of_a_split_can_be_allowed(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
+import yaml
 
 from tests.preprocess.tabular.tables import (
     CSV,
@@ -27,7 +28,7 @@ from tests.preprocess.tabular.tables import (
 
 
 def test_channels_hold_the_columns_by_role(tmp_path: Path) -> None:
-    body = spec(made(tmp_path))
+    body = spec(made(tmp_path, default_bins=0))
     assert body["channel_spec"] == {
         "label": ["bought"],
         "numerical": ["price", "price_filled"],
@@ -35,6 +36,15 @@ def test_channels_hold_the_columns_by_role(tmp_path: Path) -> None:
         "multihot": ["tags"],
     }
     assert body["feature_spec"]["tags"] == {"dtype": "int64", "cardinality": 3, "dimensions": [2]}
+
+
+def test_a_number_has_bins_unless_its_column_states_none(tmp_path: Path) -> None:
+    columns = {"price": {"role": "numeric"}, "month": {"role": "numeric", "bins": 0}}
+    output = made(tmp_path, schema=with_columns(**columns), default_bins=2)
+    assert spec(output)["channel_spec"]["categorical"] == ["price_bin"]
+    # Records and models keep what was decided.
+    kept = yaml.safe_load((output / "vocabulary/schema.yaml").read_text())["columns"]
+    assert kept == {"price": {"role": "numeric", "bins": 2}, "month": {"role": "numeric", "bins": 0}}
 
 
 def test_ids_go_by_falling_count_of_the_training_rows_and_then_by_text(tmp_path: Path) -> None:
@@ -150,20 +160,70 @@ y,x,month,time
 0,4,12,2013-11-04
 1,5,1,2013-01-01
 """
-SPLITS: dict[str, tuple[dict[str, Any], list[int]]] = {
-    "values": ({"by": "column", "column": "month", "test": [11, "12"], "train": [1, 10]}, [2, 3, 4]),
-    "the newest": ({"by": "time", "column": "time", "share": 0.4}, [2, 3, 4]),
-    "since": ({"by": "time", "column": "time", "since": "2013-11-03"}, [3, 4]),
-    "since a number": ({"by": "time", "column": "x", "since": 3}, [3, 4, 5]),
+Expected = dict[str, list[int]]
+SPLITS: dict[str, tuple[dict[str, Any], Expected]] = {
+    "values": ({"by": "column", "column": "month", "test": [11, "12"], "train": [1, 10]}, {"test": [2, 3, 4]}),
+    "the newest": ({"by": "time", "column": "time", "share": 0.4}, {"test": [2, 3, 4]}),
+    "since": ({"by": "time", "column": "time", "since": "2013-11-03"}, {"test": [3, 4]}),
+    "since a number": ({"by": "time", "column": "x", "since": 3}, {"test": [3, 4, 5]}),
+    "three values": (
+        {"by": "column", "column": "month", "test": [11], "validation": [10, "12"]},
+        {"train": [0, 5], "validation": [1, 4], "test": [2, 3]},
+    ),
+    "two shares of the newest": (
+        {"by": "time", "column": "time", "share": 0.2, "validation_share": 0.33},
+        {"train": [0, 5], "validation": [1, 2], "test": [3, 4]},
+    ),
+    "two times": (
+        {"by": "time", "column": "time", "since": "2013-11-03", "validation_since": "2013-11-01"},
+        {"train": [0, 5], "validation": [1, 2], "test": [3, 4]},
+    ),
+    "a time and a share": (
+        {"by": "time", "column": "time", "since": "2013-11-03", "validation_share": 0.33},
+        {"train": [0, 5], "validation": [1, 2], "test": [3, 4]},
+    ),
+    "a share and a time": (
+        {"by": "time", "column": "time", "share": 0.33, "validation_since": "2013-11-01"},
+        {"train": [0, 5], "validation": [1, 2], "test": [3, 4]},
+    ),
 }
 
 
 @pytest.mark.parametrize("name", SPLITS)
-def test_the_test_split_is_chosen(tmp_path: Path, name: str) -> None:
+def test_the_splits_are_chosen(tmp_path: Path, name: str) -> None:
     split, expected = SPLITS[name]
     columns = {"x": {"role": "numeric", "scale": "none"}}
     output = made(tmp_path, SPLIT, {"label": {"column": "y"}, "split": split, "columns": columns, "drop": ["*"]})
-    assert samples(output, "test")["x"] == expected
+    assert {name: samples(output, name)["x"] for name in expected} == expected
+    assert (output / "validation").exists() == ("validation" in expected)
+
+
+def test_random_shares_make_three_splits_that_share_no_row(tmp_path: Path) -> None:
+    rows = "y,x\n" + "".join(f"{number % 2},{number}\n" for number in range(2000))
+    columns = {"x": {"role": "numeric", "scale": "none"}}
+    split = {"by": "random", "share": 0.3, "validation_share": 0.2}
+    output = made(tmp_path, rows, {"label": {"column": "y"}, "split": split, "columns": columns})
+    found = {name: samples(output, name)["x"] for name in ("train", "test", "validation")}
+    assert sorted(value for values in found.values() for value in values) == list(range(2000))
+    assert [round(len(found[name]) / 2000, 1) for name in found] == [0.5, 0.3, 0.2]
+
+
+def test_nothing_is_fitted_on_validation_rows(tmp_path: Path) -> None:
+    rows = "y,x,c,part\n0,1,a,1\n1,3,a,1\n0,100,b,2\n1,200,b,2\n0,5,a,3\n1,7,b,3\n"
+    columns = {"x": {"role": "numeric"}, "c": {"role": "categorical"}}
+    split = {"by": "column", "column": "part", "validation": [2], "test": [3]}
+    output = made(tmp_path, rows, {"label": {"column": "y"}, "split": split, "columns": columns})
+    assert samples(output, "train")["x"] == [-1, 1]  # mean 2, deviation 1
+    assert samples(output, "validation")["x"] == [98, 198] and samples(output, "validation")["c"] == [0, 0]
+
+
+def test_three_files_are_three_splits(tmp_path: Path) -> None:
+    header, *lines = CSV.splitlines()
+    tables = {"new.csv": lines[:2], "late.csv": lines[2:4], "old.csv": lines[4:]}
+    split = {"by": "files", "test": ["new.*"], "validation": ["late.*"]}
+    tables = {name: "\n".join([header, *part]) + "\n" for name, part in tables.items()}
+    output = made(tmp_path, tables, {**SCHEMA, "split": split, "drop": ["month"]})
+    assert [len(samples(output, name)["bought"]) for name in ("train", "validation", "test")] == [len(lines) - 4, 2, 2]
 
 
 def test_files_are_the_splits(tmp_path: Path) -> None:

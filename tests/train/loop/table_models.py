@@ -39,10 +39,12 @@ MODELS: dict[str, dict[str, Any]] = {
     "dlrm": dict(
         embedding_dim=8, bottom_mlp_dims=(8, 8), top_mlp_dims=(16, 1), optimizer="adam", learning_rate=0.02,
         warmup_steps=5, decay_steps=0, table_placement="columns", placed_tables="platform=rank",
+        batch_normalization=True, embedding_l2=0.01,
     ),
     "wide_and_deep": dict(
         epochs=1, embedding_dim=8, deep_hidden_units=(16, 8), deep_dropout=0.0, deep_learning_rate=0.01,
-        deep_warmup_epochs=1, table_placement="rows", placed_tables="platform=rank",
+        deep_warmup_epochs=1, table_placement="rows", placed_tables="platform=rank", deep_optimizer="adam",
+        batch_normalization=True, embedding_l2=0.01,
     ),
 }  # fmt: skip
 
