@@ -27,7 +27,7 @@ TESTS = tuple(
         "train/loop/test_training_step.py", "train/loop/test_transfer.py",
     )
 )  # fmt: skip
-_LLVM_V2 = ("cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2")
+_LLVM_V2 = ("crc32", "cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2")
 _LLVM_V3 = (*_LLVM_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")
 _LLVM_V4 = (*_LLVM_V3, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl")
 _AMX = (*_LLVM_V4, "avx512bf16", "avx512vnni", "amx-bf16", "amx-int8", "amx-tile")

@@ -9,7 +9,7 @@ import pytest
 from components.native import processor
 from tests import processors
 
-_SMALL = frozenset({"sse3", "ssse3", "sse4.1", "sse4.2", "popcnt", "cx16", "sahf"})
+_SMALL = frozenset({"sse3", "ssse3", "sse4.1", "sse4.2", "crc32", "popcnt", "cx16", "sahf"})
 
 
 def of(name: str) -> processors.Configuration:

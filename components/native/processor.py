@@ -18,6 +18,6 @@ _HERE = found()
 def has(*features: str) -> bool:
     """Whether the CPU has all these features, by their LLVM names.
 
-    NUMBA_CPU_FEATURES, if set, replaces the machine's, as in ``+sse4.2,+avx,+avx2,+fma``.
+    NUMBA_CPU_FEATURES, if set, replaces the machine's, as in ``+sse4.2,+crc32,+avx,+avx2,+fma``.
     """
     return _HERE.issuperset(features)

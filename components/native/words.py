@@ -18,7 +18,7 @@ from components.native.compiled import kernel
 from components.native.processor import has
 
 SLACK = 16
-HAS_CRC32C = has("sse4.2")
+HAS_CRC32C = has("crc32")
 _MICROCODED_BIT_MOVES = ("bdver4", "znver1", "znver2")  # these take hundreds of cycles for one
 HAS_BIT_MOVES = has("bmi2") and llvmlite.binding.get_host_cpu_name() not in _MICROCODED_BIT_MOVES
 
