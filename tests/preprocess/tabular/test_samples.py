@@ -219,9 +219,9 @@ def test_nothing_is_fitted_on_validation_rows(tmp_path: Path) -> None:
 
 def test_three_files_are_three_splits(tmp_path: Path) -> None:
     header, *lines = CSV.splitlines()
-    tables = {"new.csv": lines[:2], "late.csv": lines[2:4], "old.csv": lines[4:]}
+    parts = {"new.csv": lines[:2], "late.csv": lines[2:4], "old.csv": lines[4:]}
     split = {"by": "files", "test": ["new.*"], "validation": ["late.*"]}
-    tables = {name: "\n".join([header, *part]) + "\n" for name, part in tables.items()}
+    tables = {name: "\n".join([header, *part]) + "\n" for name, part in parts.items()}
     output = made(tmp_path, tables, {**SCHEMA, "split": split, "drop": ["month"]})
     assert [len(samples(output, name)["bought"]) for name in ("train", "validation", "test")] == [len(lines) - 4, 2, 2]
 

@@ -11,7 +11,7 @@ def _survey(values: np.ndarray, draws: np.ndarray) -> Survey:
     numbers = NumberStatistics(
         len(known), len(values) - len(known), known.mean(), ((known - known.mean()) ** 2).sum(), values[order]
     )
-    groups = (np.array([1, 3]), np.array([2]))
+    groups = [np.array([1, 3]), np.array([2])]
     return Survey(np.array([len(values), 2]), np.array([1, 1]), groups, draws[order], {"x": numbers})
 
 

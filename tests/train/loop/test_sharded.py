@@ -89,7 +89,7 @@ def test_a_model_of_tables_trains_divided_as_whole_and_goes_on_alone(
 ) -> None:
     alone = Trained(Alone(), model_type, tmp_path)
     losses = [np.load(trained[2] / f"{model_type}-{rank}.npz")["losses"] for rank in range(2)]
-    np.testing.assert_allclose(*losses, rtol=1e-5)
+    np.testing.assert_allclose(losses[0], losses[1], rtol=1e-5)
     np.testing.assert_allclose(losses[0], alone.take(table_models.STEPS), atol=1e-5, rtol=0)
     # One rank restores what two saved in parts.
     resumed = Trained(Alone(), model_type, trained[2] / model_type)
