@@ -71,7 +71,7 @@ measure() {
   # shellcheck disable=SC2086
   ranks "$1" "$python" -m components.train.worker --dataset_dir "$folder/tfrecord" --results_dir "$folder/results" \
     --seed 1 --mode "$2" --benchmark --benchmark_warmup_steps "$warmup" --benchmark_steps "$steps" \
-    --global_batch_size "$3" --amp "$amp" --xla "$xla" --dropout_rate -1 --average_decay 0 ${OPTIONS:-} > "$folder/log" 2>&1 ||
+    --global_batch_size "$3" --amp "$amp" --xla "$xla" --dropout_rate -1 --repetition false --user_dropout 0 --average_decay 0 ${OPTIONS:-} > "$folder/log" 2>&1 ||
     { tail -20 "$folder/log" >&2; exit 1; }
   $python - "$folder/results/log.json" "$1" "$3" "$4" "$5" <<'PYTHON'
 import json

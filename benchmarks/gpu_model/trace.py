@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 from benchmarks.gpu_model.graph import FlatGraph, flatten
+from benchmarks.published import PUBLISHED
 from benchmarks.samples import specification
 from components import registry
 from components.models import build_model
@@ -48,7 +49,7 @@ PRECISIONS = (
 
 def traced(precision: Precision, samples: int = SAMPLES) -> FlatGraph:
     """The graph of a step of ``samples`` samples on one GPU."""
-    parameters = worker_parameters("sim")(seed=1, amp=precision.amp, xla=precision.xla, dropout_rate=-1.0)
+    parameters = worker_parameters("sim")(seed=1, amp=precision.amp, xla=precision.xla, **PUBLISHED)
     spec = specification()
     with as_with_gpu():
         model = build_model(parameters, spec, seed=1)

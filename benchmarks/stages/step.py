@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from benchmarks.machine import matmul_gflops
 from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
+from benchmarks.published import PUBLISHED
 from benchmarks.reference.sim import ReferenceSim, copy_weights, training_step
 from benchmarks.samples import CATEGORIES, ITEMS, USERS, batch, specification
 from benchmarks.training import Batch, Step, share_of_peak, signature, worker_step
@@ -23,7 +24,7 @@ Steps = dict[str, Callable[[Batch], tf.Tensor]]
 
 def our_step(optimizer: str = "adam") -> Step:
     """SIM with the cardinalities of Amazon Books."""
-    return worker_step("sim", specification(), optimizer=optimizer, dropout_rate=-1.0)
+    return worker_step("sim", specification(), optimizer=optimizer, **PUBLISHED)
 
 
 def reference_step(model: Any) -> Callable[[Batch], tf.Tensor]:

@@ -10,7 +10,8 @@ import numpy as np
 from components.datasets.raw_rows import CANDIDATE
 from components.errors import KfrecError
 from components.feature_spec import Channel, FeatureSpec
-from components.scoring import ExportedModel, rank_test_users, raw_model
+from components.scoring import ExportedModel, raw_model
+from components.scoring.ranked_users import rank_test_users
 from components.tasks import TaskDefinition
 
 

@@ -9,7 +9,6 @@ from components.scoring.model import (
     open_test_split,
     open_trained,
 )
-from components.scoring.ranked_users import rank_test_users
 from components.scoring.raw import RawModel, Scored, load_raw_model, raw_model, refusal_of_rows
 from components.scoring.searched import Searched, search_examples
 from components.scoring.split import score_split
@@ -26,7 +25,6 @@ __all__ = [
     "load_raw_model",
     "open_test_split",
     "open_trained",
-    "rank_test_users",
     "raw_model",
     "refusal_of_rows",
     "score_controls",

@@ -305,7 +305,7 @@ SPEC_DAMAGES: dict[str, tuple[Damage, str]] = {
     "features a number": (_source(features=3), "train"),
     "features with a stranger": (_source(features=["label", "stranger"]), "stranger"),
     "features without the label": (_source(features=["uid"]), "label"),
-    "no test split": (_spec(lambda body: body["source_spec"].pop("test") and None), "test"),
+    "no train split": (_spec(lambda body: body["source_spec"].pop("train") and None), "train"),
     "a chunk that is text": (_spec(lambda body: body["source_spec"].update(train=["x"])), "train"),
     "two chunks": (_spec(lambda body: body["source_spec"].update(train=body["source_spec"]["train"] * 2)), "train"),
     "rows of fewer files": (_note("train", rows_per_file=[]), _SPEC),

@@ -74,6 +74,8 @@ def parameters() -> Callable[..., WorkerParameters]:
             deep_hidden_units=(6, 4),
             deep_dropout=0.0,
             dropout_rate=-1.0,
+            repetition=False,
+            user_dropout=0.0,
             bottom_mlp_dims=(12, 2),
             top_mlp_dims=(6, 4, 1),
         )

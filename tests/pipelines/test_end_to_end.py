@@ -90,7 +90,7 @@ def test_one_mlflow_run_holds_what_all_steps_say(first: Run) -> None:
     assert run.data.params["preprocess.max_sequence_length"] == "100"
     rows = {each.dataset.name: json.loads(each.dataset.profile or "")["num_rows"] for each in run.inputs.dataset_inputs}
     counts = first.summary["steps"]["tfrecord"]["counts"]
-    assert rows == {"synthetic train": counts["train"], "synthetic test": counts["test"]}
+    assert rows == {f"synthetic {split}": counts[split] for split in ("train", "validation", "test")}
 
 
 def test_a_prediction_with_the_champion_writes_the_scores_of_the_evaluation_beside_the_rows(

@@ -31,7 +31,6 @@ Records = Callable[[str], Path]
 def records(tmp_path_factory: pytest.TempPathFactory) -> Records:
     """Records of the era data with a split."""
     folder = tmp_path_factory.mktemp("eras")
-    # Few items, so that their eras are learned in three epochs.
     eras = {
         "synthetic_shuffled_labels": True,
         "synthetic_item_lifetime": 300,
@@ -52,10 +51,11 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Records:
 
 
 def trained_auc(records: Path, model: str, folder: Path) -> float:
-    """The test AUC of a model after three epochs."""
-    sizes = ["--embedding_dim=8", "--epochs=3", "--seed=1", "--global_batch_size=1024"]
+    """The test AUC of a model as published, which learns eras in three epochs if it can."""
+    sizes = ["--seed=1", "--global_batch_size=1024", "--epochs=3", "--export_epoch=last", "--patience=0"]
+    published = ["--dropout_rate=-1", "--repetition=false", "--user_dropout=0", "--average_decay=0"]
     arguments = [f"--model_type={model}", f"--dataset_dir={records}", f"--results_dir={folder}"]
-    run_worker([*arguments, *sizes], folder.with_suffix(".log"))
+    run_worker([*arguments, *sizes, *published], folder.with_suffix(".log"))
     scores = score_split(load_feature_spec(records), load_model(folder))
     return roc_auc(scores.labels, scores.values)
 

@@ -12,8 +12,9 @@ import pytest
 
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
-from components.scoring import load_raw_model, rank_test_users, scoring_translation
+from components.scoring import load_raw_model, scoring_translation
 from components.scoring.catalogue import LIFT, LIKELIHOOD, UNKNOWN_ITEM, UNSEEN, Catalogue
+from components.scoring.ranked_users import rank_test_users
 from components.scoring.recommend import recommend
 from tests.fakes.known_scores import add_counts, make_known_model
 from tests.fakes.raw_rows import raw_rows

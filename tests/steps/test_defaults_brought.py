@@ -52,9 +52,9 @@ def test_a_models_default_overrides_the_tasks_in_every_step(bring: Callable[...,
 
 
 def test_defaults_of_other_steps_do_not_disturb_the_worker(bring: Callable[..., None]) -> None:
-    bring("task", promotion_margin=5.0, epochs=7)
+    bring("task", promotion_margin=5.0, checkpoint_steps=7)
     found = {parameter.name: parameter.default for parameter in parameters_of(worker_parameters("din"))}
-    assert found["epochs"] == 7 and "promotion_margin" not in found
+    assert found["checkpoint_steps"] == 7 and "promotion_margin" not in found
 
 
 @pytest.mark.parametrize("kind", ["task", "model"])

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from benchmarks.published import PUBLISHED
 from components.errors import KfrecError
 from components.train.checkpoints.checkpoint import find_checkpoint, find_scored
 from components.train.checkpoints.listing import read_list
@@ -25,7 +26,16 @@ from tests.train.ranks import on_ranks
 
 STEPS = 10
 # DIN is the model that is traced soonest.
-SETTINGS = dict(model_type="din", global_batch_size=20, embedding_dim=4, seed=7, epochs=5, average_decay=0.9)
+SETTINGS = dict(
+    model_type="din",
+    global_batch_size=20,
+    embedding_dim=4,
+    seed=7,
+    epochs=5,
+    average_decay=0.9,
+    patience=0,
+    **PUBLISHED,
+)
 PATIENT = dict(patience=2)
 
 

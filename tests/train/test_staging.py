@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.published import PUBLISHED
 from components.artifacts.remote import fetch_artifact, open_remote, publish_remote
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
@@ -28,7 +29,7 @@ from tests.train.in_process import run_worker
 from tests.waiting import LONGEST, wait_for
 
 # DIN, the model that is traced and exported soonest: what it computes is not what these tests are about.
-SETTINGS = dict(model_type="din", global_batch_size=20, embedding_dim=4, seed=7, epochs=2)
+SETTINGS = dict(model_type="din", global_batch_size=20, embedding_dim=4, seed=7, epochs=2, patience=0, **PUBLISHED)
 
 
 class OneOfFour(Alone):

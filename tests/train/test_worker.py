@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from benchmarks.published import PUBLISHED
 from components.artifacts import remote
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
@@ -31,8 +32,8 @@ pytestmark = pytest.mark.slow
 
 # Of an AUC of 301 samples: where a batch of another size rounds differently, a few pairs change their order.
 PAIRS = 20 / (301 / 2) ** 2
-COMMON = dict(global_batch_size=20, embedding_dim=4, seed=7, epochs=1, average_decay=0.9)
-SETTINGS = dict(**COMMON, long_seq_length=LONG, dropout_rate=-1.0)  # of SIM
+COMMON = dict(global_batch_size=20, embedding_dim=4, seed=7, epochs=1, average_decay=0.9, patience=0)
+SETTINGS = dict(**COMMON, long_seq_length=LONG, **PUBLISHED)  # of SIM
 # The model that is traced soonest, where it does not matter which one it is.
 SOONEST = dict(model_type="din")
 

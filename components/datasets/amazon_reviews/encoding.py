@@ -199,6 +199,8 @@ def write_encoded(histories: Path, workflow: Workflow, before: int | None, outpu
     """
     ids = dispatch.to_arrow(workflow.transform(_read(str(histories))))
     uids, items, cats = (ids[name].to_numpy().astype(np.int32, copy=False) for name in NAMES)
+    # The category of an item is that of the vocabulary's catalogue: the model has no other when it serves.
+    cats = np.where(items == NVTABULAR_UNKNOWN, np.int32(NVTABULAR_UNKNOWN), cats)
     table = pq.read_table(histories, columns=["user_key", "time", "is_new"]).combine_chunks()
     keys, times = table["user_key"].to_numpy(), table["time"].to_numpy()
     starts = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])

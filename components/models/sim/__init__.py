@@ -19,5 +19,6 @@ MODEL = ModelDefinition(
     dataset="amazon_reviews",
     task="click",
     check=check_histories,
-    defaults=OWN_DEFAULTS,
+    # The average lowers the spread from seed to seed.
+    defaults={**OWN_DEFAULTS, "average_decay": 0.95},
 )

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from benchmarks.published import PUBLISHED
 from components.models.ops.choice import as_with_gpu
 from components.steps.catalog import worker_parameters
 from components.train.loop import training_step
@@ -15,7 +16,7 @@ from tests.train.loop.building import build_step
 def losses_of(folder, on_gpu: bool, monkeypatch, **given) -> list[float]:
     """The losses of three steps."""
     parameters = worker_parameters("sim")(
-        model_type="sim", embedding_dim=4, long_seq_length=LONG, dropout_rate=-1.0, lr=0.01, seed=1, **given
+        model_type="sim", embedding_dim=4, long_seq_length=LONG, lr=0.01, seed=1, **PUBLISHED, **given
     )
     step = build_step(parameters, specification(folder), tf.int64)
     batches = [{n: tf.constant(v, tf.int64) for n, v in samples(50, seed=seed).items()} for seed in range(3)]
