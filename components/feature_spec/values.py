@@ -17,7 +17,7 @@ from components.feature_spec.spec import FeatureSpec
 from components.feature_spec.vocabulary import VOCABULARY, Vocabulary, vocabulary_file
 
 # Reviews of the newest ones that all reviews together weigh as much as.
-_SMOOTHING = 1_000.0
+_SMOOTHING = 10_000.0
 
 
 def read_values(spec: FeatureSpec, vocabulary: Vocabulary) -> tuple[np.ndarray, pa.Array]:
@@ -42,7 +42,7 @@ def read_counts(spec: FeatureSpec, vocabulary: Vocabulary) -> np.ndarray | None:
 
     A model trained against sampled negatives scores log p(value) - log q(value) + constant; these counts, divided by
     their sum, are q. The column ``count``, of the newest reviews, is sparse where few were written; it is smoothed by
-    the column ``reviews``, of all reviews that trained, which weighs as much as 1,000 of the newest ones.
+    the column ``reviews``, of all reviews that trained, which weighs as much as 10,000 of the newest ones.
 
     Returns:
         float64, in the order of :func:`read_values`, 0 for values that never trained; None if the vocabulary has no
