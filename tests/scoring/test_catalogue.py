@@ -21,7 +21,7 @@ from tests.fakes.raw_rows import raw_rows
 from tests.fakes.small_shop import NAMES, make_data
 
 NOBODY = np.zeros(0, np.int64)
-# Of equal smoothed share: count + 1000 * reviews / all reviews, all in the same proportion as the counts.
+# Of equal smoothed share: count + 10,000 * reviews / all reviews, all in the same proportion as the counts.
 COUNTS = dict.fromkeys(NAMES, 10) | {"B001": 1000, "B002": 200, "B059": 0}
 # Distinct, so that rounding cannot change an order.
 LOGITS = {name: -0.02 * place for place, name in enumerate(NAMES)}
