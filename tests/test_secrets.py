@@ -76,7 +76,8 @@ def test_a_source_with_a_password_is_read_and_written_nowhere(
         "--parquet",
         tmp_path / "parquet",
         "--workers=1",
-        "--shortest_sequence_for_user=5", "--split=last_item",
+        "--shortest_sequence_for_user=5",
+        "--split=last_item",
     ]
     assert command("preprocess", list(map(str, words))) == 0, capfd.readouterr()
     server.files.clear()

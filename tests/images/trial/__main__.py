@@ -46,7 +46,7 @@ MLFLOW, ANCHOR = "kfrec-trial-mlflow", "kfrec-trial-anchor"
 EPOCHS = 6
 VALUES = {
     "synthetic_users": 400, "synthetic_items": 300, "embedding_dim": 4, "global_batch_size": 512,
-    "max_sequence_length": 30, "epochs": EPOCHS, "checkpoint_steps": 5, "train_seed": 7,
+    "max_sequence_length": 30, "epochs": EPOCHS, "patience": 0, "checkpoint_steps": 5, "train_seed": 7,
     "workers": 2, "gpus_per_worker": 0, "auc_floor": 0.3, "bootstrap_samples": 100,
     "require_baseline": False,
 }  # fmt: skip
