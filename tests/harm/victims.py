@@ -30,8 +30,8 @@ OPTIONS = {
     "download": ["--synthetic_users=3000"],
     "preprocess": ["--workers=2", "--reviews_per_partition=400"],
     "tfrecord": ["--workers=2", "--samples_per_shard=64"],
-    "train": ["--workers=2", "--global_batch_size=64", "--model_type=din", "--embedding_dim=4", "--epochs=8", "--patience=0",
-              "--checkpoint_steps=5", "--log_steps=1", "--seed=1"],
+    "train": ["--workers=2", "--global_batch_size=64", "--model_type=din", "--embedding_dim=4", "--epochs=8",
+              "--patience=0", "--checkpoint_steps=5", "--log_steps=1", "--seed=1"],
     "predict": ["--beside=false"],
 }  # fmt: skip
 # What differs between two undisturbed runs: ids and versions that a registry gives, and times.
