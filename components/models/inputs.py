@@ -28,7 +28,7 @@ class EmbeddedBatch(NamedTuple):
         short_mask: bool ``[B, S]``, false at padding.
         candidates: for each of the newest items but the last, the next item and, with negatives, the sampled negative:
             ``[1 or 2, S - 1, B, D]``.
-        repetition: ``[B, width]`` of :class:`Repetition`; the width is 0 without it.
+        repetition: the counts of :class:`Repetition`, ``[B, width]``; empty without it.
     """
 
     target: tf.Tensor
@@ -38,7 +38,7 @@ class EmbeddedBatch(NamedTuple):
     short: tf.Tensor
     short_mask: tf.Tensor
     candidates: tf.Tensor
-    repetition: tf.Tensor
+    repetition: tuple[tf.Tensor, ...]
 
 
 class SequenceInputs(tf.Module):
@@ -124,9 +124,7 @@ class SequenceInputs(tf.Module):
             short=self.embedding(short, has_padding=True),
             short_mask=tf.transpose(short[..., 0]) > 0,
             candidates=self.embedding(tf.stack(following), has_padding=True),
-            repetition=tf.zeros([tf.shape(target)[0], 0], self._dtype)
-            if self.repetition is None
-            else tf.cast(self.repetition(features), self._dtype),
+            repetition=(tf.cast(self.repetition(features), self._dtype),) if self.repetition else (),
         )
 
     def _forgotten(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:

@@ -128,7 +128,7 @@ def test_lists_do_not_depend_on_the_users_beside_nor_on_parts_nor_on_the_signatu
     wanted = pa.concat_tables([each.table for each in alone]).to_pandas()
     for each in (found, sharing):
         table = recommend(each, users, histories, 5).table.to_pandas()
-        np.testing.assert_allclose(table.pop("likelihood"), wanted["likelihood"], rtol=1e-4)
+        np.testing.assert_allclose(table.pop("likelihood"), wanted["likelihood"], rtol=5e-3)
         assert table.equals(wanted.drop(columns="likelihood"))
 
 

@@ -52,5 +52,5 @@ class Dien(EvolutionModel):
     def _forward(self, batch: EmbeddedBatch, training: bool) -> tuple[tf.Tensor, tf.Tensor]:
         """Logits ``[B]`` and the states of the interest extraction, ``[S, B, units]``."""
         interest, states = self.evolution(batch.short, batch.short_mask, batch.target)
-        inputs = tf.concat([batch.target, interest, batch.user, batch.repetition], -1)
+        inputs = tf.concat([batch.target, interest, batch.user, *batch.repetition], -1)
         return self.classifier(inputs, training), states

@@ -53,6 +53,6 @@ class Din(tf.Module):
         items = self.inputs.embedding(batch.long)
         attention = masked_softmax(dot_scores(items, batch.target), batch.long_mask)
         interest = pool(attention[:, tf.newaxis], items)[:, 0]
-        return self.classifier(tf.concat([batch.target, interest, batch.user, batch.repetition], -1), training)
+        return self.classifier(tf.concat([batch.target, interest, batch.user, *batch.repetition], -1), training)
 
     loss_terms = click_loss

@@ -88,6 +88,6 @@ class Sim(EvolutionModel):
         stage_one = self.stage_one(tf.concat([batch.target, searched, batch.user], -1), training)
         interest, states = self.evolution(batch.short, batch.short_mask, batch.target)
         stage_two = self.stage_two(
-            tf.concat([attended, mean, batch.target, interest, batch.user, batch.repetition], -1), training
+            tf.concat([attended, mean, batch.target, interest, batch.user, *batch.repetition], -1), training
         )
         return _Forward(stage_one, stage_two, states)
