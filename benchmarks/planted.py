@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks.trained import run_step, trained
 from components import registry
+from components.contract import PROBABILITY
 from components.metrics import RankedGroups, roc_auc
 from components.steps.catalog import STEPS
 
@@ -139,9 +140,9 @@ def measure(model: str, rows: int, shuffled: bool, folder: Path, **training: Any
     size = {f"prebatch_{split}_size": 1024 for split in ("train", "test")}
     run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}", *_options(size))
     scores = trained(model, {**case.training, **training}, records, folder / "model", seed=1)
-    reached = {AUC: roc_auc(scores.labels, scores.values)}
+    reached = {AUC: roc_auc(scores.labels, scores.outputs[PROBABILITY])}
     if "group" in scores.kept:
-        reached[MAP] = RankedGroups(scores.labels, scores.values, scores.kept["group"]).mean(_RANKED)
+        reached[MAP] = RankedGroups(scores.labels, scores.outputs[PROBABILITY], scores.kept["group"]).mean(_RANKED)
     best = case.best(STEPS["download"].of(**made), STEPS["preprocess"].of(**sampled))
     return Result(len(scores.labels), reached, best, time.monotonic() - started)
 

@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.trained import run_step, score, train
+from components.contract import PROBABILITY
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
 from components.feature_spec.spec import TEST, TRAIN, VALIDATION
 from components.train.results import TRAINING as TRAINING_RESULTS
@@ -184,7 +185,7 @@ def _trained(model: str, values: Settings, records: Path, place: Path, seed: int
 
     def scored() -> tuple[np.ndarray, np.ndarray]:
         scores = score(model, records, place)
-        return scores.labels, scores.values
+        return scores.labels, scores.outputs[PROBABILITY]
 
     return validation, scored
 
@@ -233,7 +234,7 @@ def trees(parquet: Path, seed: int, settings: Settings) -> tuple[float, Scored]:
 def _samples(parquet: Path, spec: FeatureSpec, split: str, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     files = sorted((parquet / split).glob("*.parquet"))
     rows = pa.concat_tables(pq.read_table(file) for file in files)
-    return np.stack([rows[name].to_numpy() for name in names], 1), rows[spec.channel(Channel.LABEL)[0].name].to_numpy()
+    return np.stack([rows[name].to_numpy() for name in names], 1), rows[spec.targets[0].name].to_numpy()
 
 
 def measured(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:

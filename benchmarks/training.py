@@ -12,7 +12,7 @@ import tensorflow as tf
 from benchmarks.machine import matmul_gflops
 from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
 from components import registry
-from components.feature_spec import Channel, FeatureSpec
+from components.feature_spec import FeatureSpec
 from components.models import Model, build_model
 from components.models.optimizers.groups import Optimizers
 from components.steps.catalog import worker_parameters
@@ -58,7 +58,7 @@ def worker_step(model_type: str, spec: FeatureSpec, **settings: Any) -> Step:
         task.streaming(True, parameters),
         LossScale(parameters.amp),
         signature(spec),
-        spec.channel(Channel.LABEL)[0].name,
+        {target.name: tf.float32 for target in spec.targets},
         parameters.xla,
         kept_features(spec, task.streamed),
     )

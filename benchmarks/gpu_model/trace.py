@@ -62,6 +62,14 @@ def traced(precision: Precision, samples: int = SAMPLES) -> FlatGraph:
         metrics = BinaryMetrics(with_loss=False)
         handed = transfer(signature)
         step = TrainingStep(
-            model, rule, Alone(), metrics, scale, handed.signature, "label", precision.xla, unpack=handed.features
+            model,
+            rule,
+            Alone(),
+            metrics,
+            scale,
+            handed.signature,
+            {"label": tf.float32},
+            precision.xla,
+            unpack=handed.features,
         )
         return flatten(step.run.get_concrete_function())

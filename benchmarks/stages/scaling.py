@@ -77,9 +77,8 @@ def sent_megabytes(rows: int) -> float:
     model = our_step().model
     data = tensors(rows, 1)
     with tf.GradientTape() as tape:
-        _, terms = model.loss_terms(
-            {name: values for name, values in data.items() if name != "label"}, tf.cast(data["label"], tf.float32)
-        )
+        features = {name: values for name, values in data.items() if name != "label"}
+        _, terms = model.loss_terms(features, {"label": data["label"]}, tf.ones([rows], tf.bool))
         loss = loss_of(terms.values())
     gradients = tape.gradient(loss, model.trainable_variables)
     parts = [part for g in gradients for part in (sum_by_row(g) if isinstance(g, tf.IndexedSlices) else (g,))]

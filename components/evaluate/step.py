@@ -14,7 +14,6 @@ from components.artifacts.notes import read_notes
 from components.checks import PROFILE
 from components.checks.profile import Profile, read_profile
 from components.errors import KfrecError
-from components.evaluate.predictions import write_predictions
 from components.evaluate.ranking import ranking_metrics
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.metrics import CONFIDENCE
@@ -29,6 +28,7 @@ from components.scoring import (
     scoring_translation,
     search_examples,
 )
+from components.scoring.predictions import write_predictions
 from components.steps.catalog import EvaluateParameters
 from components.steps.recorded import recorded
 from components.tasks import Measured, TaskDefinition, missing_column
@@ -97,7 +97,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
                 _write_json(staging.path / f"{name}.json", curve)
             write_predictions(staging.path / "predictions.parquet", scores)
             (staging.path / "report.html").write_text(render(task.story(measured), facts, task.metrics))
-            staging.rows["test"] = len(scores.labels)
+            staging.rows["test"] = scores.rows
         _track(tracked, measured, evaluation)
     return {**staging.rows, "summary": _headline(measured.metrics, task, evaluation)}
 

@@ -25,11 +25,11 @@ from components.errors import KfrecError
 from components.feature_spec.vocabulary import Vocabulary, read_vocabularies
 
 FILENAME = "feature_spec.yaml"
-FLOAT = "float32"
+FLOAT, BOOL = "float32", "bool"
 # The splits. Data need no validation split: training then holds out a part of its samples.
 TRAIN, TEST, VALIDATION = "train", "test", "validation"
 # Feature dtypes; records store floats as float lists, and all others as int64 lists.
-DTYPES = ("int64", "int32", "int16", "int8", "uint8", "bool", FLOAT)
+DTYPES = ("int64", "int32", "int16", "int8", "uint8", BOOL, FLOAT)
 # Ids are int32, and a table has an extra row for padding.
 LARGEST_ID = 2**31 - 1
 
@@ -71,6 +71,11 @@ class Feature:
     def is_float(self) -> bool:
         """Whether its values are numbers, rather than ids, counts or labels."""
         return self.dtype == FLOAT
+
+    @property
+    def is_bool(self) -> bool:
+        """Whether its values are 0 or 1."""
+        return self.dtype == BOOL
 
     def to_dict(self) -> dict[str, Any]:
         body: dict[str, Any] = {"dtype": self.dtype}
@@ -131,6 +136,11 @@ class FeatureSpec:
                 f"{self.folder / FILENAME}: channel_spec has no {name}; it has {', '.join(self.channels) or 'none'}"
             )
         return tuple(self.features[feature] for feature in self.channels[name])
+
+    @property
+    def targets(self) -> tuple[Feature, ...]:
+        """What models learn to predict, the features of the channel ``label``; empty without labels."""
+        return tuple(self.features[name] for name in self.channels.get(Channel.LABEL, ()))
 
     def files(self, split: str) -> tuple[Path, ...]:
         """Full paths of a split's record files.
@@ -213,8 +223,6 @@ def load_feature_spec(folder: Path | str, filename: str = FILENAME) -> FeatureSp
         for name in listed:
             if name not in features:
                 raise KfrecError(f"{path}: channel {channel} names {name}, which feature_spec does not describe")
-    if len(channels.get(Channel.LABEL, ("",))) != 1:
-        raise KfrecError(f"{path}: channel {Channel.LABEL} names {len(channels[Channel.LABEL])} features; name one")
     metadata = body.get("metadata") or {}
     for split in sources:
         _check_notes(path, split, metadata.get(split) or {})

@@ -12,6 +12,10 @@ from components.models.layers.next_item import NextItemNetwork
 from components.models.layers.weights import Weights
 from components.models.parameters import EvolutionParameters
 
+# Name of the term of the next item, and the names under which the public SIM logs the parts of its loss.
+AUXILIARY = "auxiliary"
+CLASSIFICATION, NEXT_ITEM = "classification_loss", "dien_aux_loss"
+
 
 class EvolutionModel(tf.Module):
     """Embeds users, items and histories, and has DIEN's interest evolution and auxiliary loss; no classifier.
@@ -48,4 +52,5 @@ class EvolutionModel(tf.Module):
             parameters.aux_mlp_dims,
             parameters.aux_loss_weight,
             parameters.aux_loss_padding,
+            NEXT_ITEM,
         )

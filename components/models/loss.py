@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from components.contract import LOGIT, only_label
+
 if TYPE_CHECKING:
     import tensorflow as tf
 
     from components.models.model import Model
 
-# Names of the auxiliary loss term and of the penalty of the embeddings.
-AUXILIARY, PENALTY = "auxiliary", "embedding_l2"
+# Names of a term of the cross-entropy and of the penalty of the embeddings.
+CROSS_ENTROPY, PENALTY = "cross_entropy", "embedding_l2"
 
 
 class LossTerm(NamedTuple):
@@ -24,16 +26,13 @@ class LossTerm(NamedTuple):
         total: float32 ``[B]``, sum of each sample's losses.
         count: float32 ``[B]``, number of losses in each sum; may be 0.
         weight: factor of the term.
+        part: name under which the term is logged, together with others of that name; empty is the term's own name.
     """
 
     total: tf.Tensor
     count: tf.Tensor
     weight: float
-
-
-def part_of(term: str) -> str:
-    """The name under which a term is logged; the public SIM's log has the first two."""
-    return {AUXILIARY: "dien_aux_loss", PENALTY: "penalty"}.get(term, "classification_loss")
+    part: str = ""
 
 
 def loss_of(terms: Iterable[LossTerm]) -> tf.Tensor:
@@ -49,39 +48,40 @@ def sum_of(values: tf.Tensor, counted: tf.Tensor | None = None) -> tf.Tensor:
     Args:
         values: float32 ``[B]``.
         counted: float32 mask ``[B]``, 0 for padding samples; None for no mask.
-
-    Raises:
-        ValueError: ``values`` does not have rank 1.
     """
     import tensorflow as tf
 
-    if values.shape.rank != 1:
-        raise ValueError(f"a term of the loss has the shape {values.shape}, but needs one value a sample")
     return tf.reduce_sum(values if counted is None else values * counted)
 
 
-def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0) -> LossTerm:
+def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0, part: str = "") -> LossTerm:
     """Binary cross-entropy: ``-y log(sigmoid(x)) - (1 - y) log(1 - sigmoid(x))``.
 
     Args:
-        labels: float32 ``[B]``, 0 or 1.
+        labels: ``[B]``, 0 or 1.
         logits: float32 ``[B]``.
         weight: factor of the term.
+        part: see :class:`LossTerm`.
     """
     import tensorflow as tf
 
     from components.models.ops.losses import log_loss
 
+    labels = tf.cast(labels, tf.float32)
     # The count depends only on the labels, so its reduction overlaps the forward pass.
-    return LossTerm(log_loss(labels, logits), tf.ones_like(labels, tf.float32), weight)
+    return LossTerm(log_loss(labels, logits), tf.ones_like(labels), weight, part)
 
 
 def click_loss(
-    model: Model, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
-) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-    """:meth:`Model.loss_terms` of a model whose loss is the cross-entropy of its logits."""
-    logits = model.logits(features, training)
-    return logits, {"cross_entropy": cross_entropy(labels, logits)}
+    model: Model,
+    features: Mapping[str, tf.Tensor],
+    targets: Mapping[str, tf.Tensor],
+    mask: tf.Tensor,
+    training: bool = True,
+) -> tuple[Mapping[str, tf.Tensor], dict[str, LossTerm]]:
+    """:meth:`Model.loss_terms` of a model whose loss is the cross-entropy of its output LOGIT."""
+    outputs = model.outputs(features, training)
+    return outputs, {CROSS_ENTROPY: cross_entropy(only_label(targets), outputs[LOGIT])}
 
 
 def embedding_penalty(embedded: Sequence[tf.Tensor], weight: float) -> dict[str, LossTerm]:
@@ -106,7 +106,12 @@ def embedding_penalty(embedded: Sequence[tf.Tensor], weight: float) -> dict[str,
 
 
 def next_item_loss(
-    clicked: tf.Tensor, unclicked: tf.Tensor, mask: tf.Tensor, weight: float = 1.0, padding: bool = False
+    clicked: tf.Tensor,
+    unclicked: tf.Tensor,
+    mask: tf.Tensor,
+    weight: float = 1.0,
+    padding: bool = False,
+    part: str = "",
 ) -> LossTerm:
     """DIEN's auxiliary loss: the mean of two log losses over the positions that have a next item.
 
@@ -118,6 +123,7 @@ def next_item_loss(
         mask: bool ``[..., B]``, false where the next item is padding.
         weight: factor of the term.
         padding: divide by all positions, padding included; with a weight of 2 this is the public SIM's loss.
+        part: see :class:`LossTerm`.
     """
     import tensorflow as tf
 
@@ -125,4 +131,4 @@ def next_item_loss(
 
     counted = tf.ones_like(mask, tf.float32) if padding else tf.cast(mask, tf.float32)
     count = tf.reduce_sum(counted, list(range(len(mask.shape) - 1)))
-    return LossTerm(next_item_losses(clicked, unclicked, mask), count, weight)
+    return LossTerm(next_item_losses(clicked, unclicked, mask), count, weight, part)

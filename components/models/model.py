@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from components.errors import KfrecError
 from components.models.loss import LossTerm
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Model(Protocol):
     Every model is a ``tf.Module`` whose variables exist once it is built.
 
     Attributes:
-        serving_features: names of the features that :meth:`logits` reads.
+        serving_features: names of the features that :meth:`outputs` reads.
         tables: embedding tables, which warm starts translate and ranks may shard; the key of a feature's first table is
             the feature's name.
         trainable_variables: updated by optimizers, in a fixed order.
@@ -49,30 +50,39 @@ class Model(Protocol):
     @property
     def trainable_variables(self) -> Sequence[tf.Variable]: ...
 
-    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
-        """Scores samples.
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> Mapping[str, tf.Tensor]:
+        """Computes the outputs of samples.
 
         Args:
-            features: integer ids by feature name, ``[B]`` or ``[B, length]``; B may be 0. Ids outside 0..cardinality
-                are treated as 0, the padding.
+            features: integer ids or floats by feature name, ``[B]`` or ``[B, length]``; B may be 0. Ids outside
+                0..cardinality are treated as 0, the padding.
             training: whether dropout is on.
 
         Returns:
-            float32 ``[B]``, which the task evaluates and converts to the served output.
+            Tensors by name, ``[B, ...]`` each, which the task evaluates and maps to the served outputs.
         """
 
     def loss_terms(
-        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
-    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
-        """Scores samples and computes their losses.
+        self,
+        features: Mapping[str, tf.Tensor],
+        targets: Mapping[str, tf.Tensor],
+        mask: tf.Tensor,
+        training: bool = True,
+    ) -> tuple[Mapping[str, tf.Tensor], Mapping[str, LossTerm]]:
+        """Computes the outputs of samples and their losses.
+
+        The training leaves the losses of padding samples out of its sums. Only a model whose losses relate the samples
+        of a batch to each other needs the mask. Counts must depend on targets and mask alone, and not on other ranks.
 
         Args:
-            features: as for :meth:`logits`, plus the negative history if the model uses one.
-            labels: float32 ``[B]``, the label feature.
+            features: as for :meth:`outputs`, plus those that only training reads, such as a negative history.
+            targets: the features of the channel ``label`` by name, ``[B]`` or ``[B, length]``: float32 for the dtypes
+                bool and float32, integers for the others; empty without labels.
+            mask: bool ``[B]``, false for padding samples, which repeat others to fill a batch up.
             training: whether dropout is on.
 
         Returns:
-            The logits, float32 ``[B]``, and the terms of the loss by name.
+            The outputs, and the terms of the loss by name.
         """
 
 
@@ -87,7 +97,7 @@ class Searching(Protocol):
         """The search result for each sample's positive history.
 
         Args:
-            features: as for :meth:`Model.logits`.
+            features: as for :meth:`Model.outputs`.
 
         Returns:
             float32 ``[B, length]``, per position of the positive history: the weight of a found item, above 0; 0 for an
@@ -97,7 +107,7 @@ class Searching(Protocol):
 
 @runtime_checkable
 class SharingUser(Protocol):
-    """A model whose :meth:`Model.logits` also scores many targets of one user, computing what does not depend on the
+    """A model whose :meth:`Model.outputs` also scores many targets of one user, computing what does not depend on the
     target once: all features but the target's are then ``[1]`` or ``[1, length]``, with a static batch of 1.
 
     The export adds a signature for it, with which a catalogue is ranked.
@@ -107,3 +117,69 @@ class SharingUser(Protocol):
     """
 
     target_features: tuple[str, ...]
+
+
+def outputs_of(model: Model, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
+    """:meth:`Model.outputs`, checked.
+
+    Raises:
+        KfrecError: it returns no mapping of tensors whose first axis is the batch.
+    """
+    return _checked(model, "outputs", model.outputs(features, training))
+
+
+def loss_terms_of(
+    model: Model,
+    features: Mapping[str, tf.Tensor],
+    targets: Mapping[str, tf.Tensor],
+    mask: tf.Tensor,
+    training: bool = True,
+) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
+    """:meth:`Model.loss_terms`, checked.
+
+    Raises:
+        KfrecError: it does not return outputs and terms, or the values of a term are not one a sample.
+    """
+    name, returned = _name_of(model, "loss_terms"), model.loss_terms(features, targets, mask, training)
+    if not (isinstance(returned, tuple) and len(returned) == 2):
+        raise KfrecError(f"{name} returns {_described(returned)}; return the outputs and the terms of the loss")
+    outputs, terms = returned
+    if not isinstance(terms, Mapping) or not terms:
+        raise KfrecError(
+            f"{name} returns {_described(terms)} as terms of the loss; return at least one LossTerm by name"
+        )
+    for key, term in terms.items():
+        if not isinstance(term, LossTerm):
+            raise KfrecError(f"{name} returns {_described(term)} as term {key}; return a LossTerm")
+        for part in ("total", "count"):
+            values = getattr(term, part)
+            if getattr(getattr(values, "shape", None), "rank", None) != 1:
+                raise KfrecError(
+                    f"{name}: the {part} of term {key} is {_described(values)}, not one value a sample; sum over all "
+                    "axes but the first"
+                )
+    return _checked(model, "loss_terms", outputs), dict(terms)
+
+
+def _checked(model: Model, method: str, outputs: Any) -> dict[str, tf.Tensor]:
+    if not isinstance(outputs, Mapping) or not outputs:
+        raise KfrecError(
+            f"{_name_of(model, method)} returns {_described(outputs)} as outputs; return a mapping of names to tensors"
+        )
+    for name, values in outputs.items():
+        if getattr(getattr(values, "shape", None), "rank", None) in (None, 0):
+            raise KfrecError(
+                f"{_name_of(model, method)}: output {name} is {_described(values)}; return a tensor whose first axis "
+                "is the batch"
+            )
+    return dict(outputs)
+
+
+def _name_of(model: Model, method: str) -> str:
+    kind = type(model)
+    return f"{kind.__module__}.{kind.__qualname__}.{method}"
+
+
+def _described(value: Any) -> str:
+    shape = getattr(value, "shape", None)
+    return f"a {type(value).__name__}" + ("" if shape is None else f" of shape {shape}")

@@ -20,7 +20,7 @@ from components.feature_spec.spec import FILENAME
 from components.feature_spec.vocabulary import VOCABULARY
 from components.progress import progress
 from components.records import Records, prefetched
-from components.scoring.newest import NewestSamples, events_of
+from components.scoring.newest import NewestSamples, choice_label, events_of, is_chosen
 from components.scoring.split import READ_AHEAD
 from components.storage import is_uri
 
@@ -83,17 +83,19 @@ def _decoded(
 def _newest(spec: FeatureSpec, folder_of: Callable[[str], Path], wanted: np.ndarray) -> NewestSamples:
     """The newest sample of each of these users; a split is read only for users that the splits before lack."""
     uid, target, positive = (spec.channel(name)[0].name for name in (Channel.USER, Channel.TARGET, Channel.POSITIVE))
-    label = spec.channel(Channel.LABEL)[0].name
+    label = choice_label(spec)
     newest, left = NewestSamples(), wanted
     for split in SPLITS:
         if split not in spec.sources or not len(left):
             continue
         there = load_feature_spec(folder_of(split))
-        records = Records(there, split, features=[uid, target, positive, label])
+        records = Records(there, split, features=[uid, target, positive, *filter(None, [label])])
         with progress(f"reading histories from {split}", records.rows, "samples") as bar:
             for batch in prefetched(records.batches(_ROWS), READ_AHEAD):
                 rows = np.flatnonzero(np.isin(batch[uid], left))
-                events = events_of(batch[positive][rows], batch[target][rows], batch[label][rows] > 0)
+                events = events_of(
+                    batch[positive][rows], batch[target][rows], is_chosen(label, batch, len(batch[uid]))[rows]
+                )
                 newest.add(batch[uid][rows], events)
                 bar.advance(len(batch[uid]))
         left = np.setdiff1d(left, newest.users)

@@ -21,6 +21,8 @@ from components.predict.formats import RowsFile, rows_file, writing
 from components.progress import progress
 from components.records import prefetched
 from components.scoring import RawModel, Scored
+from components.scoring.model import as_column
+from components.scoring.raw import UNKNOWN
 from components.scoring.split import READ_AHEAD, one_behind
 
 
@@ -42,7 +44,7 @@ class Counts:
 
     def add(self, scored: Scored) -> None:
         """Counts a batch."""
-        self.rows += len(scored.values)
+        self.rows += scored.rows
         self.with_unknown += int(np.count_nonzero(scored.unknown_ids))
         self.unknown.update({column: int(lacking.sum()) for column, lacking in scored.unknown.items()})
 
@@ -90,7 +92,7 @@ def score_file(model: RawModel, source: RowsFile, target: Path, named: RowsFile,
     with writing(target, named) as writer, progress(title, source.rows, "rows") as bar:
         for batch, scores in one_behind(map(begin, prefetched(source.batches(batch_size), READ_AHEAD))):
             scored = _named(source, scores)
-            writer.write(with_scores(batch, scored, model.outputs))
+            writer.write(with_scores(batch, scored))
             counts.add(scored)
             bar.advance(len(batch))
         if not counts.rows:
@@ -99,12 +101,10 @@ def score_file(model: RawModel, source: RowsFile, target: Path, named: RowsFile,
     return counts
 
 
-def with_scores(batch: pa.RecordBatch, scored: Scored, outputs: tuple[str, str]) -> pa.RecordBatch:
+def with_scores(batch: pa.RecordBatch, scored: Scored) -> pa.RecordBatch:
     """Rows with the model's output columns appended."""
-    added = dict(zip(outputs, (scored.values, scored.unknown_ids), strict=True))
-    return pa.RecordBatch.from_arrays(
-        [*batch.columns, *map(pa.array, added.values())], names=[*batch.schema.names, *added]
-    )
+    columns = [*(as_column(values) for values in scored.outputs.values()), pa.array(scored.unknown_ids)]
+    return pa.RecordBatch.from_arrays([*batch.columns, *columns], names=[*batch.schema.names, *scored.outputs, UNKNOWN])
 
 
 def _named(source: RowsFile, job: Callable[[], Any]) -> Any:
@@ -115,7 +115,7 @@ def _named(source: RowsFile, job: Callable[[], Any]) -> Any:
         raise KfrecError(f"{source.path}: {error}") from None
 
 
-def _require_free(source: RowsFile, names: list[str], outputs: tuple[str, str]) -> None:
+def _require_free(source: RowsFile, names: list[str], outputs: tuple[str, ...]) -> None:
     for name in outputs:
         if name in names:
             raise KfrecError(

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from components.feature_spec import Channel, Feature, FeatureSpec
+from components.feature_spec import Feature, FeatureSpec
 from components.native.arrays import ALIGNMENT
 from components.native.compiled import kernel
 from components.native.words import SLACK
@@ -71,12 +71,11 @@ class Layout:
 
 
 def layout_of(spec: FeatureSpec, names: Sequence[str]) -> Layout:
-    """The layout of the features ``names``. Labels must be 0 or 1, ids at most their cardinality."""
+    """The layout of the features ``names``. Values of the dtype bool must be 0 or 1, ids at most their cardinality."""
     features = tuple(spec.features[name] for name in names)
-    labels = spec.channels.get(Channel.LABEL, ())
     keys = [feature.name.encode() for feature in features]
     words = -(-(max(map(len, keys)) + ENTRY_HEAD) // 8)
-    limits = [1 if f.name in labels else (f.cardinality or LARGEST - 1) for f in features]
+    limits = [1 if f.is_bool else (f.cardinality or LARGEST - 1) for f in features]
     fields = Fields(
         np.frombuffer(b"".join(keys) + bytes(SLACK), np.uint8).copy(),
         np.cumsum([0, *map(len, keys)]),

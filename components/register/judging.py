@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import pyarrow.parquet as pq
-
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.register.gate import Decision, against_champion, not_comparable, without_champion
 from components.register.registry import Registry
 from components.report import Section
 from components.scoring import NotFinite, load_model, score_split, scoring_translation
+from components.scoring.predictions import FILENAME as PREDICTIONS
+from components.scoring.predictions import read_predictions
 from components.steps.catalog import RegisterParameters
 from components.tasks import Scores, TaskDefinition, difference_of, measured_with
 from components.tracking.champion import download_version, other_task
@@ -24,7 +24,7 @@ from components.tracking.champion import download_version, other_task
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
-METRICS, PREDICTIONS = "metrics.json", "predictions.parquet"
+METRICS = "metrics.json"
 
 
 class Judged(NamedTuple):
@@ -69,18 +69,17 @@ class Candidate:
             theirs = self._scored(registry, number)
         except _Unscored as error:
             return Judged(not_comparable(task.primary, self.score, number, str(error)))
-        values = pq.read_table(self.evaluation / PREDICTIONS)["score"].to_numpy()
-        ours = dataclasses.replace(theirs, values=values)
+        ours = dataclasses.replace(theirs, outputs=read_predictions(self.evaluation / PREDICTIONS).outputs)
         difference = difference_of(
             task,
             ours,
-            theirs.values,
+            theirs,
             measured_with(task, self.evaluated),
             samples=self.parameters.bootstrap_samples,
             confidence=self.parameters.confidence,
         )
         decision = against_champion(number, difference, margin=self.parameters.promotion_margin, vetoes=vetoes)
-        return Judged(decision, task.compared(ours, theirs.values))
+        return Judged(decision, task.compared(ours, theirs))
 
     def _scored(self, registry: Registry, champion: int) -> Scores:
         """The champion's scores of the model's test split.

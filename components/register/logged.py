@@ -11,12 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from components.contract import PROBABILITY
 from components.datasets.raw_rows import CANDIDATE, TEXT, TEXTS, VALUE, SampledNegatives
 from components.errors import KfrecError
 from components.scoring import ExportedModel, RawModel, raw_model
 from components.scoring.catalogue import Catalogue
+from components.scoring.raw import UNKNOWN
 from components.scoring.recommend import columns_of
-from components.tasks.definition import PROBABILITY
 
 Example = Callable[[], Mapping[str, np.ndarray]]
 
@@ -64,21 +65,40 @@ def _of_rows(model: RawModel) -> Logged:
     ]
     ranks = model.column_of(CANDIDATE) is not None
     parameters = [ParamSpec("top", DataType.long, 0), ParamSpec("keep_seen", DataType.boolean, False)]
-    score, unknown = model.outputs
-    outputs: list[ColSpec | TensorSpec] = [ColSpec(DataType.float, score), ColSpec(DataType.integer, unknown)]
+    returned = model.model.nothing()
+    outputs: list[ColSpec | TensorSpec] = [ColSpec(_kind_of(values), name) for name, values in returned.items()]
+    outputs.append(ColSpec(DataType.integer, UNKNOWN))
     takes = "\n".join(f"- `{column.name}`: {column.help}" for column in model.columns)
     return Logged(
         Path(__file__).with_name("served.py"),
         ModelSignature(Schema(inputs), Schema(outputs), ParamSchema(parameters if ranks else [])),
         pd.DataFrame(model.rows.example()),
-        f"Takes raw rows of the data set {model.dataset}:\n\n{takes}\n\nReturns `{score}`, and as `{unknown}` how many "
-        f"ids of the row the model has never seen.{_meaning(model)}{_ranking(model) if ranks else ''}",
+        f"Takes raw rows of the data set {model.dataset}:\n\n{takes}\n\nReturns {_names(returned)}, and as "
+        f"`{UNKNOWN}` how many ids of the row the model has never seen.{_meaning(model)}"
+        + (_ranking(model) if ranks else ""),
     )
+
+
+def _names(outputs: Mapping[str, Any]) -> str:
+    return ", ".join(f"`{name}`" for name in outputs)
+
+
+def _kind_of(values: np.ndarray) -> Any:
+    """The column type of an output."""
+    from mlflow.types import DataType
+    from mlflow.types.schema import Array
+
+    kind: Any = {"f": DataType.float, "b": DataType.boolean, "U": DataType.string, "S": DataType.string}.get(
+        values.dtype.kind, DataType.long
+    )
+    for _ in values.shape[1:]:
+        kind = Array(kind)
+    return kind
 
 
 def _meaning(model: RawModel) -> str:
     """What the score is a probability of, if half of the samples that the model learned from were drawn."""
-    if not isinstance(model.rows, SampledNegatives) or model.model.output != PROBABILITY:
+    if not isinstance(model.rows, SampledNegatives) or PROBABILITY not in model.model.outputs:
         return ""
     return (
         f" `{PROBABILITY}` is that the item is the one that the user chose rather than a sampled negative: p / (1 - p) "
@@ -100,16 +120,19 @@ def _of_features(model: ExportedModel, example: Example, why: str) -> Logged:
     from mlflow.models import ModelSignature
     from mlflow.types import ColSpec, Schema, TensorSpec
 
-    samples = example()
+    samples, returned = example(), model.nothing()
     inputs: dict[str, np.ndarray] = {name: np.asarray(samples[name], _type_of(model, name)) for name in model.inputs}
     specs: list[ColSpec | TensorSpec] = [
         TensorSpec(values.dtype, (-1, *values.shape[1:]), name) for name, values in inputs.items()
     ]
     return Logged(
         Path(__file__).with_name("served_features.py"),
-        ModelSignature(Schema(specs), Schema([TensorSpec(np.dtype(np.float32), (-1,), model.output)])),
+        ModelSignature(
+            Schema(specs),
+            Schema([TensorSpec(each.dtype, (-1, *each.shape[1:]), name) for name, each in returned.items()]),
+        ),
         inputs,
-        f"Takes encoded features: {why.removeprefix(f'{model.folder}: ')}. Returns `{model.output}`.",
+        f"Takes encoded features: {why.removeprefix(f'{model.folder}: ')}. Returns {_names(returned)}.",
     )
 
 

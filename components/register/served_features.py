@@ -23,7 +23,7 @@ class ServedModel(PythonModel):
         kinds = serve.structured_input_signature[1]
         read = {name: tf.constant(np.asarray(values), kinds[name].dtype) for name, values in model_input.items()}
         found = serve(**read)
-        return {name: values.numpy().reshape(-1) for name, values in found.items()}
+        return {name: values.numpy() for name, values in found.items()}
 
 
 mlflow.models.set_model(ServedModel())

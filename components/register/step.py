@@ -16,7 +16,7 @@ from components.artifacts.notes import read_notes
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.register.gate import Decision
-from components.register.judging import METRICS, PREDICTIONS, Candidate
+from components.register.judging import METRICS, Candidate
 from components.register.page import decision_page
 from components.register.promotion import settle
 from components.register.registry import Registry
@@ -28,6 +28,7 @@ from components.scoring import (
     refusal_of_rows,
 )
 from components.scoring.model import MODEL_FILES
+from components.scoring.predictions import FILENAME as PREDICTIONS
 from components.steps.catalog import RegisterParameters
 from components.steps.recorded import recorded
 from components.tasks import TaskDefinition

@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from components.contract import PROBABILITY
 from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, Encoded, RawColumn, SampledNegatives
 from components.errors import KfrecError
 from components.feature_spec import Channel
@@ -28,7 +29,6 @@ from components.feature_spec.lookup import IdLookup
 from components.scoring.model import part_size
 from components.scoring.raw import RawModel
 from components.scoring.split import one_behind
-from components.tasks.definition import PROBABILITY
 
 # What a candidate's value is, and the name of its column.
 LIKELIHOOD, LIFT = "likelihood", "lift"
@@ -82,7 +82,8 @@ class Catalogue:
         encoded = _encoded(raw, {CANDIDATE: self.names})
         targets = raw.model.spec.channels.get(Channel.TARGET, ())
         self._features = {name: encoded.features[name] for name in raw.model.inputs if name in targets}
-        self._is_odds = raw.model.output == PROBABILITY
+        self._output = _ranked_output(raw)
+        self._is_odds = self._output == PROBABILITY
         sampled = isinstance(raw.rows, SampledNegatives) and self._is_odds
         self.counts = raw.rows.sampling_counts(self.names) if isinstance(raw.rows, SampledNegatives) else None
         self.flags = np.full(len(self.names), "", object)
@@ -90,7 +91,7 @@ class Catalogue:
             self.flags[self.counts == 0] = UNSEEN
         self.flags[encoded.unknown.get(self.column.name, np.zeros(len(self.names))) > 0] = UNKNOWN_ITEM
         self.behind = self.flags != ""
-        self.value, self.note, self._log_q = raw.model.output, "", np.zeros(len(self.names))
+        self.value, self.note, self._log_q = self._output, "", np.zeros(len(self.names))
         if sampled and self.counts is not None:
             drawn = self.counts > 0
             weights = np.where(drawn, self.counts, self.counts[drawn].min(initial=1.0) / 2)
@@ -130,12 +131,12 @@ class Catalogue:
         size = len(self.names)
         at_once = max(1, _BLOCK // max(size, 1))
 
-        def begin(first: int) -> Callable[[], np.ndarray]:
+        def begin(first: int) -> Callable[[], dict[str, np.ndarray]]:
             parts = _parts(first, min(first + at_once, count), size)
             return self.raw.model.begin_parts(parts, lambda part: self._samples(users, part))
 
         for outputs in one_behind(map(begin, range(0, count, at_once))):
-            for each in outputs().reshape(-1, size):
+            for each in outputs()[self._output].reshape(-1, size):
                 values = each.astype(np.float64)
                 if self._is_odds:
                     values = np.clip(values, _SMALLEST, _LARGEST)
@@ -207,6 +208,22 @@ def _encoded(raw: RawModel, given: Mapping[str, pa.Array]) -> Encoded:
     rows = {column.name: {**_EMPTY, **given}[column.role] for column in raw.columns if column.role}
     raw.require(rows)
     return raw.rows.encode(rows)
+
+
+def _ranked_output(raw: RawModel) -> str:
+    """The output that candidates are ranked by: the probability, or else the only one.
+
+    Raises:
+        KfrecError: the model returns several others.
+    """
+    outputs = list(raw.model.outputs)
+    if PROBABILITY in outputs:
+        return PROBABILITY
+    if len(outputs) > 1:
+        raise KfrecError(
+            f"the model returns {', '.join(outputs)}, and candidates are ranked by {PROBABILITY} or by one"
+        )
+    return outputs[0]
 
 
 def _parts(first: int, end: int, candidates: int) -> Iterator[_Part]:

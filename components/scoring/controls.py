@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from components.artifacts import open_input
-from components.feature_spec import Channel, FeatureSpec
+from components.feature_spec import FeatureSpec
 from components.progress import progress
 from components.scoring.columns import KeptColumns
-from components.scoring.model import ExportedModel, NotFinite
-from components.scoring.split import translated
+from components.scoring.model import ExportedModel, NotFinite, joined
+from components.scoring.split import in_place, targets_of, translated
 from components.tasks import Baselines, Controlled, Controls, Kept, Samples, Scores
 
 _FITTED_AT_ONCE = 16_384  # samples
@@ -51,8 +51,8 @@ def score_controls(
     baselines = controls.baselines
     probed = [name for probe in controls.probes for name in probe.reads]
     held = baselines.features if baselines else ()
-    label = spec.channel(Channel.LABEL)[0].name
-    records = Records(spec, "test", list(dict.fromkeys((label, *columns.features, *model.inputs, *probed, *held))))
+    targets = [target.name for target in spec.targets]
+    records = Records(spec, "test", list(dict.fromkeys((*targets, *columns.features, *model.inputs, *probed, *held))))
     whole = records.rows <= controls.samples
     # Blocks keep the samples of a user together if the split does, and are read alone.
     samples = next(records.batches(min(records.rows, controls.samples), seed=None if whole else 0))
@@ -60,20 +60,21 @@ def score_controls(
     passes = [probe for probe in controls.probes if not set(model.inputs).isdisjoint(probe.changes)]
     lengths = columns.newest_count()
     order = None if lengths is None else np.argsort(-lengths, kind="stable")
-    with progress("scoring controls", len(samples[label]) * (len(passes) + (not whole)), "samples") as bar:
+    rows = len(samples[model.inputs[0]])
+    with progress("scoring controls", rows * (len(passes) + (not whole)), "samples") as bar:
 
-        def scored(changed: Samples) -> np.ndarray:
+        def scored(changed: Samples) -> dict[str, np.ndarray]:
             given = {name: changed.get(name, samples[name]) for name in model.inputs}
             return _scores(model, given, order, batch_size, lookups, bar.advance)
 
         sample = scores
         if not whole:
             kept = columns.arrays()
-            labels = samples[label] if spec.features[label].is_float else samples[label].astype(np.int8)
-            sample = Scores(labels, scored({}), kept, columns.names(kept))
+            sample = Scores(targets_of(spec, samples), scored({}), kept, columns.names(kept))
         others: dict[str, np.ndarray | None] = {}
         for probe in controls.probes:
-            others[probe.name] = _or_none(scored, probe.change(samples)) if probe in passes else sample.values
+            outputs = _or_none(scored, probe.change(samples)) if probe in passes else sample.outputs
+            others[probe.name] = None if outputs is None else outputs[controls.output]
     trained = fit_baselines(baselines, spec, tfrecord, controls.training_samples) if baselines else 0
     return Controlled(sample, others | (baselines.scores(samples) if baselines else {}), trained)
 
@@ -126,19 +127,19 @@ def _scores(
     batch_size: int,
     lookups: Mapping[str, np.ndarray],
     advance: Callable[[int], None],
-) -> np.ndarray:
-    """The model's scores, float32 ``[n]``; scored in an order of falling lengths, as in score_split."""
+) -> dict[str, np.ndarray]:
+    """The model's outputs; computed in an order of falling lengths, as in score_split."""
     rows = len(given[model.inputs[0]])
-    found = np.empty(rows, np.float32)
+    found = []
     for first in range(0, rows, batch_size):
         part: slice | np.ndarray = slice(first, first + batch_size)
         part = part if order is None else order[part]
-        found[part] = model.begin(translated({name: values[part] for name, values in given.items()}, lookups))()
+        found.append(model.begin(translated({name: values[part] for name, values in given.items()}, lookups))())
         advance(min(batch_size, rows - first))
-    return found
+    return {name: in_place(values, slice(None) if order is None else order) for name, values in joined(found).items()}
 
 
-def _or_none(scored: Callable[[Samples], np.ndarray], changed: Samples) -> np.ndarray | None:
+def _or_none(scored: Callable[[Samples], dict[str, np.ndarray]], changed: Samples) -> dict[str, np.ndarray] | None:
     """None if the model returns no numbers for input that it was not made for."""
     try:
         return scored(changed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,6 +13,7 @@ from threading import Barrier, Thread
 from typing import Any, TypeVar
 
 import numpy as np
+import pyarrow as pa
 
 from components.artifacts import Artifact, open_input
 from components.artifacts.folder import require_listed
@@ -21,7 +22,7 @@ from components.checks import PROFILE
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.feature_spec.spec import FILENAME
-from components.scoring.signature import damaged, read_signature
+from components.scoring.signature import Output, damaged, read_signature
 
 SAVED_MODEL = "saved_model"
 # Written by the train step instead if sharded tables are too large for a SavedModel.
@@ -50,7 +51,7 @@ class ExportedModel:
         spec: the feature specification of its training.
         parameters: of its training; empty if unknown.
         inputs: names of the features that it reads.
-        output: name of its output.
+        outputs: by name.
         signature: its TensorFlow function.
         search: the function of the signature ``search``; None if there is none, or the model is not loaded.
         targets: the function of the signature ``targets``, likewise.
@@ -60,12 +61,12 @@ class ExportedModel:
     spec: FeatureSpec
     parameters: Mapping[str, Any]
     inputs: tuple[str, ...]
-    output: str
+    outputs: Mapping[str, Output]
     signature: Callable[..., Mapping[str, Any]]
     search: Callable[..., Mapping[str, Any]] | None = None
     targets: Callable[..., Mapping[str, Any]] | None = None
 
-    def begin(self, batch: Mapping[str, np.ndarray]) -> Callable[[], np.ndarray]:
+    def begin(self, batch: Mapping[str, np.ndarray]) -> Callable[[], dict[str, np.ndarray]]:
         """Starts scoring samples: without a GPU in chunks, one per core at a time.
 
         An idle core continues with the chunks of the next batch.
@@ -74,7 +75,8 @@ class ExportedModel:
             batch: feature name to ids, [n] or [n, length]; other features are ignored.
 
         Returns:
-            A function that returns the scores, float32 [n]. It raises NotFinite if one is not a finite number.
+            A function that returns the outputs by name, [n, ...] each. It raises NotFinite if a number is not finite,
+            and KfrecError if the first axis of an output is not the samples.
         """
         rows, part = len(batch[self.inputs[0]]), part_size()
         parts = (slice(first, first + part) for first in range(0, rows, part))
@@ -82,7 +84,7 @@ class ExportedModel:
 
     def begin_parts(
         self, parts: Iterable[T], read: Callable[[T], Mapping[str, np.ndarray]]
-    ) -> Callable[[], np.ndarray]:
+    ) -> Callable[[], dict[str, np.ndarray]]:
         """As :meth:`begin`, for samples that need not exist in memory all at once.
 
         Args:
@@ -91,24 +93,37 @@ class ExportedModel:
                 chunk may have one row of each feature that is not the target's.
         """
 
-        def score(part: T) -> np.ndarray:
+        def score(part: T) -> dict[str, np.ndarray]:
             batch = read(part)
-            is_shared = len({len(batch[name]) for name in self.inputs}) > 1
-            signature = self.targets if is_shared and self.targets is not None else self.signature
-            return np.asarray(signature(**self._tensors(batch))[self.output], np.float32).reshape(-1)
+            sizes = {len(batch[name]) for name in self.inputs}
+            signature = self.targets if len(sizes) > 1 and self.targets is not None else self.signature
+            returned = signature(**self._tensors(batch))
+            found = {name: np.asarray(returned[name]) for name in self.outputs}
+            for name, values in found.items():
+                if values.shape[:1] != (max(sizes),):
+                    raise KfrecError(
+                        f"{self.folder / SAVED_MODEL}: output {name} has shape {list(values.shape)} for {max(sizes)} "
+                        "samples; correct the outputs of the model, whose first axis is the batch"
+                    )
+            return found
 
         scored = _threads().map(score, parts)
 
-        def probabilities() -> np.ndarray:
-            scores = np.concatenate(list(scored))
-            if not np.isfinite(scores).all():
-                raise NotFinite(
-                    f"{self.folder / SAVED_MODEL}: returns scores that are not numbers (nan); "
-                    "train again with a lower lr"
-                )
-            return scores
+        def outputs() -> dict[str, np.ndarray]:
+            found = joined(list(scored))
+            for name, values in found.items():
+                if values.dtype.kind == "f" and not np.isfinite(values).all():
+                    raise NotFinite(
+                        f"{self.folder / SAVED_MODEL}: output {name} has values that are not numbers (nan); "
+                        "train again with a lower lr"
+                    )
+            return found
 
-        return probabilities
+        return outputs
+
+    def nothing(self) -> dict[str, np.ndarray]:
+        """The outputs of no samples."""
+        return {name: np.zeros((0, *output.shape), output.dtype) for name, output in self.outputs.items()}
 
     def searched(self, batch: Mapping[str, np.ndarray]) -> np.ndarray | None:
         """The search result for the history of each sample; None if the model does not search.
@@ -128,6 +143,19 @@ class ExportedModel:
 
         kinds = {name: tf.float32 if self.spec.features[name].is_float else tf.int64 for name in self.inputs}
         return {name: tf.constant(batch[name], kind) for name, kind in kinds.items()}
+
+
+def joined(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """Outputs of chunks of samples as those of all samples; of at least one chunk."""
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def as_column(values: np.ndarray) -> pa.Array:
+    """An output as a column of a table: values ``[n]``, or lists of fixed size ``[n, ...]``."""
+    column = pa.array(values.reshape(-1))
+    for size in reversed(values.shape[1:]):
+        column = pa.FixedSizeListArray.from_arrays(column, size)
+    return column
 
 
 def load_model(folder: Path | str) -> ExportedModel:
@@ -154,7 +182,7 @@ def load_model(folder: Path | str) -> ExportedModel:
     if search is not None and SEARCH not in search.structured_outputs:
         search = None  # another package's signature of the same name
     targets = loaded.signatures.get(TARGETS)
-    if targets is not None and described.output not in targets.structured_outputs:
+    if targets is not None and not set(described.outputs) <= set(targets.structured_outputs):
         targets = None
     return replace(described, signature=call, search=search, targets=targets)
 
@@ -176,15 +204,16 @@ def describe_model(folder: Path | str) -> ExportedModel:
         )
     if not (saved / "saved_model.pb").is_file():
         raise KfrecError(f"{saved}: no SavedModel here; run the train step again")
-    inputs, outputs = read_signature(saved, SIGNATURE)
-    if len(outputs) != 1:
-        raise KfrecError(
-            f"{saved}: has no signature {SIGNATURE} that returns one score; export the model with the train step"
-        )
+    described = read_signature(saved)
     parameters = read_notes(folder / "parameters.json")
     loaded = cache(lambda: load_model(folder))
     return ExportedModel(
-        folder, spec, parameters, inputs, outputs[0], lambda **features: loaded().signature(**features)
+        folder,
+        spec,
+        parameters,
+        described.inputs,
+        described.outputs,
+        lambda **features: loaded().signature(**features),
     )
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from components.feature_spec import FeatureSpec
+
 
 class NewestSamples:
     """Keeps one sample of each user while batches pass, the newest.
@@ -78,6 +80,16 @@ class NewestSamples:
     def columns(self) -> dict[str, np.ndarray]:
         """The kept columns of these samples, by name."""
         return {name: values[: len(self)] for name, values in self._columns.items()}
+
+
+def choice_label(spec: FeatureSpec) -> str:
+    """The label that tells chosen targets from drawn ones, the first of the dtype bool; empty if all are chosen."""
+    return next((target.name for target in spec.targets if target.is_bool), "")
+
+
+def is_chosen(label: str, batch: Mapping[str, np.ndarray], rows: int) -> np.ndarray:
+    """Which samples of a batch have a chosen target, bool ``[rows]``; ``label`` is of :func:`choice_label`."""
+    return batch[label] > 0 if label else np.ones(rows, bool)
 
 
 def events_of(histories: np.ndarray, targets: np.ndarray, positive: np.ndarray) -> np.ndarray:

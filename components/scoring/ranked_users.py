@@ -11,7 +11,7 @@ from components.feature_spec import Channel, FeatureSpec
 from components.feature_spec.values import read_values
 from components.progress import progress
 from components.scoring.catalogue import Catalogue
-from components.scoring.newest import NewestSamples, events_of
+from components.scoring.newest import NewestSamples, choice_label, events_of, is_chosen
 from components.scoring.raw import RawModel
 from components.scoring.split import READ_AHEAD, translated
 from components.tasks import Ranked
@@ -89,19 +89,20 @@ def _newest_positives(spec: FeatureSpec, inputs: list[str], users: int) -> Newes
     """The newest positive test sample of a uniform sample of users: those whose ids have the smallest hashes."""
     from components.records import Records, prefetched  # lazy: imports Numba
 
-    label, target, positive = (spec.channel(name)[0] for name in (Channel.LABEL, Channel.TARGET, Channel.POSITIVE))
+    target, positive = (spec.channel(name)[0] for name in (Channel.TARGET, Channel.POSITIVE))
+    label = choice_label(spec)
     user = next(iter(spec.channels.get(Channel.USER, ())), "")
     known = _known_users(spec, user)
-    wanted = dict.fromkeys([label.name, target.name, positive.name, *([user] if user else []), *inputs])
+    wanted = dict.fromkeys([*filter(None, [label, user]), target.name, positive.name, *inputs])
     records = Records(spec, "test", features=list(wanted))
     sampled, largest, first = NewestSamples(), np.uint64(2**64 - 1), 0
     with progress("reading the newest test samples", records.rows, "samples") as bar:
         for batch in prefetched(records.batches(_ROWS), READ_AHEAD):
-            rows = len(batch[label.name])
+            rows = len(batch[target.name])
             keys = -np.arange(first + 1, first + rows + 1)
             if user:
                 keys = np.where(np.isin(batch[user], known), batch[user], keys)
-            chosen = np.flatnonzero((batch[label.name] > 0) & (_hash(keys) <= largest))
+            chosen = np.flatnonzero(is_chosen(label, batch, rows) & (_hash(keys) <= largest))
             events = events_of(batch[positive.name][chosen], batch[target.name][chosen], np.ones(len(chosen), bool))
             sampled.add(keys[chosen], events, {name: batch[name][chosen] for name in inputs})
             if len(sampled) > users:

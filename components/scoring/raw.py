@@ -1,4 +1,4 @@
-"""Raw rows in, probabilities out: the one definition behind the registered model, predict and recommend."""
+"""Raw rows in, outputs out: the one definition behind the registered model, predict and recommend."""
 
 from __future__ import annotations
 
@@ -21,15 +21,20 @@ UNKNOWN = "unknown_ids"
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores of rows.
+    """Outputs of rows.
 
     Attributes:
-        values: float32 ``[n]``.
+        outputs: of the model by name, ``[n, ...]`` each.
         unknown: column to the number of its ids outside the vocabulary, per row ``[n]``.
     """
 
-    values: np.ndarray
+    outputs: Mapping[str, np.ndarray]
     unknown: Mapping[str, np.ndarray]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.outputs.values())))
 
     @property
     def unknown_ids(self) -> np.ndarray:
@@ -37,7 +42,7 @@ class Scored:
         return (
             np.sum(list(self.unknown.values()), axis=0, dtype=np.int32)
             if self.unknown
-            else np.zeros(len(self.values), np.int32)
+            else np.zeros(self.rows, np.int32)
         )
 
 
@@ -61,9 +66,9 @@ class RawModel:
         return self.rows.columns
 
     @property
-    def outputs(self) -> tuple[str, str]:
-        """The output columns: the score and the number of unknown ids."""
-        return self.model.output, UNKNOWN
+    def outputs(self) -> tuple[str, ...]:
+        """The output columns: the model's outputs and the number of unknown ids."""
+        return (*self.model.outputs, UNKNOWN)
 
     def column_of(self, role: str) -> RawColumn | None:
         """The column of a role; None if the data set has none."""
@@ -95,8 +100,8 @@ class RawModel:
         self.require(rows)
         read: Encoded = self.rows.encode({column.name: rows[column.name] for column in self.columns})
         count = len(read.features[self.model.inputs[0]])
-        scores = self.model.begin(read.features) if count else lambda: np.zeros(0, np.float32)
-        return lambda: Scored(scores(), read.unknown)
+        outputs = self.model.begin(read.features) if count else self.model.nothing
+        return lambda: Scored(outputs(), read.unknown)
 
     def score(self, rows: Mapping[str, pa.Array]) -> Scored:
         """Encodes and scores rows; see :meth:`begin`."""

@@ -10,6 +10,7 @@ import numpy as np
 from components.feature_spec import Channel, FeatureSpec
 from components.feature_spec.values import names_of
 from components.scoring.model import ExportedModel
+from components.scoring.newest import choice_label, is_chosen
 from components.scoring.split import translated
 
 # Searched samples: enough for two digits of the shares, and fewer than an evaluation batch.
@@ -86,12 +87,14 @@ def search_examples(spec: FeatureSpec, model: ExportedModel, lookups: Mapping[st
     channels = [spec.channels.get(name, ()) for name in (Channel.USER, Channel.TARGET, Channel.POSITIVE)]
     if model.search is None or not all(channels[1:]):
         return None
-    label = spec.channel(Channel.LABEL)[0].name
-    wanted = dict.fromkeys((label, *model.inputs, *(name for channel in channels for name in channel[:2])))
+    label = choice_label(spec)
+    wanted = dict.fromkeys(
+        (*filter(None, [label]), *model.inputs, *(name for channel in channels for name in channel[:2]))
+    )
     batch = next(Records(spec, "test", features=list(wanted)).batches(SAMPLES))
     weights = model.searched(translated({name: batch[name] for name in model.inputs}, lookups))
     assert weights is not None
-    rows = np.flatnonzero((batch[label] > 0) & (weights > 0).any(1))
+    rows = np.flatnonzero(is_chosen(label, batch, len(weights)) & (weights > 0).any(1))
     if not len(rows):
         return None
     return _Reading(spec, batch, weights, *channels).summary(rows)

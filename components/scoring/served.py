@@ -11,7 +11,8 @@ import pyarrow as pa
 from components.datasets.raw_rows import CANDIDATE, HISTORY, USER, listed
 from components.errors import KfrecError
 from components.scoring.catalogue import Catalogue
-from components.scoring.raw import load_raw_model
+from components.scoring.model import as_column
+from components.scoring.raw import UNKNOWN, load_raw_model
 from components.scoring.recommend import recommend
 
 
@@ -50,8 +51,12 @@ class Served:
                     "all of them"
                 )
             scored = self.model.score(given)
-            score, unknown = self.model.outputs
-            return pd.DataFrame({score: scored.values, unknown: scored.unknown_ids})
+            return pd.DataFrame(
+                {
+                    **{name: as_column(values).to_pandas() for name, values in scored.outputs.items()},
+                    UNKNOWN: scored.unknown_ids,
+                }
+            )
         if top < 0:
             raise KfrecError(f"parameter top={top} is below 0; give the length of a list")
         if item is not None and item.name in given:

@@ -8,10 +8,10 @@ from typing import TypeVar
 import numpy as np
 
 from components.errors import KfrecError
-from components.feature_spec import Channel, FeatureSpec
+from components.feature_spec import FeatureSpec
 from components.progress import progress
 from components.scoring.columns import KeptColumns
-from components.scoring.model import ExportedModel
+from components.scoring.model import ExportedModel, joined
 from components.tasks import Kept, Scores
 
 READ_AHEAD = 2  # batches
@@ -43,16 +43,15 @@ def score_split(
     """
     from components.records import Records, prefetched  # lazy: imports Numba
 
-    label = spec.channel(Channel.LABEL)[0].name
     columns = KeptColumns(spec, keep)
-    wanted = dict.fromkeys((label, *columns.features, *model.inputs))
+    wanted = dict.fromkeys((*(target.name for target in spec.targets), *columns.features, *model.inputs))
     records = Records(spec, "test", features=list(wanted))
     if not records.rows:
         raise KfrecError(f"{spec.folder}: split test has no samples; the data is too small for a held-out split")
-    labels, scores = [], []
+    targets, scores = [], []
 
-    def begin(batch: Mapping[str, np.ndarray]) -> tuple[np.ndarray | slice, Callable[[], np.ndarray]]:
-        labels.append(batch[label] if spec.features[label].is_float else batch[label].astype(np.int8))
+    def begin(batch: Mapping[str, np.ndarray]) -> tuple[np.ndarray | slice, Callable[[], dict[str, np.ndarray]]]:
+        targets.append(targets_of(spec, batch))
         columns.add(batch)
         # Sorted by length, because a model trims padding common to a chunk; longest first, so that no core waits for
         # them at the end.
@@ -62,13 +61,26 @@ def score_split(
         return order, model.begin(translated(read, lookups or {}))
 
     with progress(title, records.rows, "samples") as bar:
-        for order, probabilities in one_behind(map(begin, prefetched(records.batches(batch_size), READ_AHEAD))):
-            ordered = probabilities()
-            scores.append(np.empty_like(ordered))
-            scores[-1][order] = ordered
-            bar.advance(len(ordered))
+        for order, outputs in one_behind(map(begin, prefetched(records.batches(batch_size), READ_AHEAD))):
+            scores.append({name: in_place(values, order) for name, values in outputs().items()})
+            bar.advance(len(next(iter(scores[-1].values()))))
     kept = columns.arrays()
-    return Scores(np.concatenate(labels), np.concatenate(scores), kept, columns.names(kept))
+    return Scores(joined(targets), joined(scores), kept, columns.names(kept))
+
+
+def targets_of(spec: FeatureSpec, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The targets of a batch, as :class:`components.tasks.Scores` has them."""
+    return {
+        target.name: batch[target.name].astype(np.int8) if target.is_bool else batch[target.name]
+        for target in spec.targets
+    }
+
+
+def in_place(ordered: np.ndarray, order: np.ndarray | slice) -> np.ndarray:
+    """The values of samples in another order, back in their own."""
+    values = np.empty_like(ordered)
+    values[order] = ordered
+    return values
 
 
 def one_behind(begun: Iterable[T]) -> Iterator[T]:

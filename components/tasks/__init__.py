@@ -2,7 +2,6 @@
 
 from components.tasks.controls import Baselines, Controlled, Controls, Probe, Samples
 from components.tasks.definition import (
-    PROBABILITY,
     CatalogueMeasure,
     Exchange,
     Kept,
@@ -19,7 +18,6 @@ from components.tasks.difference import RESAMPLES, Difference, difference_of
 from components.tasks.kept import histories_of, kept_features, lists_of, missing_column
 
 __all__ = [
-    "PROBABILITY",
     "RESAMPLES",
     "Baselines",
     "CatalogueMeasure",

@@ -56,12 +56,14 @@ class Controls:
     Attributes:
         probes: changes of the model's input.
         baselines: None if the data lack what they read.
+        output: of the model's signature, which is compared with the baselines, ``[n]``.
         samples: largest number of test samples to score, a random part of the split.
         training_samples: largest number of training samples to fit the baselines on, from the split's beginning.
     """
 
     probes: tuple[Probe, ...]
     baselines: Baselines | None
+    output: str
     samples: int
     training_samples: int
 
@@ -72,7 +74,7 @@ class Controlled:
 
     Attributes:
         model: the model's scores of the same samples, unchanged.
-        others: probe or baseline to scores, float ``[n]``; None where the model returned none.
+        others: probe to the output, or baseline to scores, float ``[n]``; None where the model returned none.
         training_samples: samples that the baselines were fitted on; 0 without baselines.
     """
 

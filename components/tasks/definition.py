@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from components.contract import only_label
 from components.steps.parameter import build, parameters_of
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from components.metrics import Interval
     from components.report import Section, Story
     from components.tasks.controls import Controlled, Controls
-
-# The output of a task whose signature returns the sigmoid of the logit.
-PROBABILITY = "probability"
 
 
 @dataclass(frozen=True)
@@ -78,21 +76,35 @@ class NoParameters:
 
 @dataclass(frozen=True)
 class Scores:
-    """A model's scores of a split; all arrays have one entry per sample.
+    """A model's outputs for a split; the first axis of all arrays is the samples.
 
     Attributes:
-        labels: of the samples.
-        values: output of the model's signature, float32.
+        targets: features of the channel ``label`` by name, int8 for the dtype bool; empty without labels.
+        outputs: of the model's signature, by name.
         kept: the task's kept columns present in the data, by name.
         names: id to value for named columns, without ids outside the vocabulary.
         controlled: scores of the task's controls; None if it has none for the data.
     """
 
-    labels: np.ndarray
-    values: np.ndarray
+    targets: Mapping[str, np.ndarray]
+    outputs: Mapping[str, np.ndarray]
     kept: Mapping[str, np.ndarray] = field(default_factory=dict)
     names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     controlled: Controlled | None = None
+
+    @property
+    def rows(self) -> int:
+        """Number of samples."""
+        return len(next(iter(self.outputs.values())))
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The only target, ``[n]``.
+
+        Raises:
+            KfrecError: there are none or several, or it is a list.
+        """
+        return only_label(self.targets)
 
 
 @dataclass(frozen=True)
@@ -171,12 +183,17 @@ class Exchange(Protocol):
 class Streaming(Protocol):
     """Metrics accumulated over batches and ranks; a ``tf.Module`` on the device."""
 
-    def update(self, labels: tf.Tensor, outputs: tf.Tensor, kept: Mapping[str, tf.Tensor]) -> None:
+    def update(
+        self,
+        targets: Mapping[str, tf.Tensor],
+        outputs: Mapping[str, tf.Tensor],
+        kept: Mapping[str, tf.Tensor],
+    ) -> None:
         """Adds the samples of a batch; runs inside ``tf.function``.
 
         Args:
-            labels: float32 ``[B]``.
-            outputs: of the model, float32 ``[B]``.
+            targets: as in :meth:`components.models.Model.loss_terms`.
+            outputs: of :meth:`components.models.Model.outputs`, by name, ``[B, ...]`` each.
             kept: the task's kept columns, by name, ``[B]`` each. Training batches have only those that models read.
         """
 
@@ -207,20 +224,20 @@ class TaskDefinition:
         evaluation: frozen dataclass of its parameters in the evaluate step.
         decision: frozen dataclass of its parameters in the register step.
         kept: columns kept with each sample's score.
-        output: output name of the exported signature.
-        serve: maps the model's outputs to those of the signature, ``[B]`` float32.
+        serve: maps the model's outputs to those of the exported signature, by name, ``[B, ...]`` each.
         streaming: takes whether it is for training, with cheap metrics only, and the training parameters; returns
             metrics.
         require: takes the scores and their origin; raises a KfrecError for scores that cannot be evaluated.
         measure: takes scores and the evaluation parameters.
         story: takes the results and returns the report.
         value: the primary metric; takes scores and the evaluation parameters.
-        difference: confidence interval of the primary metric's difference between scores and rival values on the same
-            samples; takes both, the evaluation parameters, the number of resamples, the confidence and the seed.
+        difference: confidence interval of the primary metric's difference between two models' scores of the same
+            samples, the first minus the second; takes both, the evaluation parameters, the number of resamples, the
+            confidence and the seed.
         floor: takes the decision parameters and returns the threshold for a first model's primary metric.
         vetoes: takes metrics.json and the decision parameters, and returns the reasons why the model must not become
             champion whatever its score, each a clause such as "it is not better than the baseline".
-        compared: takes scores and rival values on the same samples, and returns sections with the curves of both.
+        compared: takes two models' scores of the same samples, and returns sections with the curves of both.
         controls: takes the specification of the data and the evaluation parameters, and returns what to score beside
             the model; None if the data lack what that needs.
         remarks: takes the metrics and returns sentences that a user must see beside the primary metric, such as that
@@ -234,19 +251,18 @@ class TaskDefinition:
     evaluation: type
     decision: type
     kept: tuple[Kept, ...]
-    output: str
-    serve: Callable[[tf.Tensor], tf.Tensor]
+    serve: Callable[[Mapping[str, tf.Tensor]], Mapping[str, tf.Tensor]]
     streaming: Callable[[bool, Any], Streaming]
     require: Callable[[Scores, object], None]
     measure: Callable[[Scores, Any], Measured]
     story: Callable[[Measured], Story]
     value: Callable[[Scores, Any], float]
-    difference: Callable[[Scores, np.ndarray, Any, int, float, int], Interval]
+    difference: Callable[[Scores, Scores, Any, int, float, int], Interval]
     floor: Callable[[Any], float]
     training: type = NoParameters
     defaults: Mapping[str, Any] = field(default_factory=dict)
     vetoes: Callable[[Mapping[str, Any], Any], Sequence[str]] = lambda metrics, parameters: ()
-    compared: Callable[[Scores, np.ndarray], Sequence[Section]] = lambda scores, rival: ()
+    compared: Callable[[Scores, Scores], Sequence[Section]] = lambda ours, theirs: ()
     controls: Callable[[FeatureSpec, Any], Controls | None] = lambda spec, parameters: None
     remarks: Callable[[Mapping[str, Any]], Sequence[str]] = lambda metrics: ()
     catalogue: CatalogueMeasure | None = None

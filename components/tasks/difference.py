@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from dataclasses import dataclass
 from typing import Any
-
-import numpy as np
 
 from components.metrics import CONFIDENCE, Interval
 from components.tasks.definition import Metric, Scores, TaskDefinition
@@ -70,29 +67,28 @@ class Difference:
 
 def difference_of(
     task: TaskDefinition,
-    scores: Scores,
-    rival: np.ndarray,
+    ours: Scores,
+    theirs: Scores,
     parameters: Any,
     *,
     samples: int = RESAMPLES,
     confidence: float = CONFIDENCE,
 ) -> Difference:
-    """Compares two models' values for the same samples.
+    """Compares two models' scores of the same samples.
 
     Args:
         task: which compares them.
-        scores: of the model.
-        rival: values of the other model, ``[n]`` as those of ``scores``.
+        ours: of the model.
+        theirs: of its rival.
         parameters: of the evaluation.
         samples: number of resamples.
         confidence: level of the interval.
     """
-    theirs = dataclasses.replace(scores, values=rival)
     return Difference(
         task.primary,
-        task.value(scores, parameters),
+        task.value(ours, parameters),
         task.value(theirs, parameters),
-        task.difference(scores, rival, parameters, samples, confidence, _SEED),
+        task.difference(ours, theirs, parameters, samples, confidence, _SEED),
         confidence,
     )
 

@@ -125,8 +125,7 @@ def _check(path: Path, schema: pa.Schema, columns: Sequence[Column], earlier: Se
 def _holds(value: pa.DataType, column: Column) -> bool:
     if column.is_float:
         return pa.types.is_floating(value) or pa.types.is_integer(value)
-    is_label = column.channel == Channel.LABEL and not column.is_list
-    return pa.types.is_integer(value) or (is_label and pa.types.is_boolean(value))
+    return pa.types.is_integer(value) or (column.is_bool and pa.types.is_boolean(value))
 
 
 def _by_position(

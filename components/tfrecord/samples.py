@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from components.errors import KfrecError
-from components.feature_spec import Channel
 from components.feature_spec.spec import LARGEST_ID
 from components.records.packing import write_floats, write_lists
 from components.tfrecord.parts import RowGroup
@@ -137,8 +136,8 @@ def _outside(group: RowGroup, column: Column, name: str) -> KfrecError:
         below += int((values < 0).sum())
         zeros += int((values == 0).sum())
         above += int((values > limit).sum())
-    if column.channel == Channel.LABEL:
-        return KfrecError(f"{group.path}: column {name} has {below + above} labels that are not 0 or 1; correct them")
+    if column.is_bool:
+        return KfrecError(f"{group.path}: column {name} has {below + above} values that are not 0 or 1; correct them")
     if below:
         return KfrecError(
             f"{group.path}: column {name} has {below} negative ids; ids start at 1, and 0 is padding: encode it again"

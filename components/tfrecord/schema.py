@@ -15,7 +15,7 @@ from typing import Any
 
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, Vocabulary, load_feature_spec
-from components.feature_spec.spec import FILENAME, FLOAT, LARGEST_ID, is_id
+from components.feature_spec.spec import BOOL, FILENAME, FLOAT, LARGEST_ID, is_id
 from components.feature_spec.vocabulary import (
     NEGATIVE_SUFFIX,
     POSITIVE_SUFFIX,
@@ -35,7 +35,7 @@ class Column:
         index: column index.
         feature: name in the records, and in the file unless the layout is positional.
         channel: model channel.
-        cardinality: largest id, 1 for a label; None accepts any integer or float.
+        cardinality: largest id, 1 for the dtype bool; None accepts any integer or float.
         is_list: whether it holds lists, padded to the longest of the group.
         group: lists of one group are equally long in each row; the channel, if the layout is positional.
         dtype: dtype of the feature in the records.
@@ -56,6 +56,10 @@ class Column:
         return self.dtype == FLOAT
 
     @property
+    def is_bool(self) -> bool:
+        return self.dtype == BOOL
+
+    @property
     def has_zeros(self) -> bool:
         """Whether 0 is valid: padding in lists, a missing or rare value in a table's columns.
 
@@ -65,7 +69,7 @@ class Column:
 
     def to_feature(self, lengths: Mapping[str, int]) -> Feature:
         """Its entry in the feature specification, given the length of each group of lists."""
-        cardinality = None if self.channel == Channel.LABEL else self.cardinality
+        cardinality = None if self.is_bool else self.cardinality
         return Feature(self.feature, self.dtype, cardinality, lengths[self.group] if self.is_list else None)
 
 
@@ -89,13 +93,12 @@ def _by_name(folder: Path) -> tuple[Column, ...]:
     columns = []
     for index, feature in enumerate(spec.features.values()):
         channel = next((name for name, listed in spec.channels.items() if feature.name in listed), "")
-        is_label = channel == Channel.LABEL
-        limit = 1 if is_label and not feature.is_float else feature.cardinality
+        limit = 1 if feature.is_bool else feature.cardinality
         # Only histories are read side by side, so lists of other channels may differ in length.
         side_by_side = channel in (Channel.POSITIVE, Channel.NEGATIVE)
         group = channel if side_by_side else feature.name
-        dtype = "bool" if is_label and not feature.is_float else feature.dtype
-        columns.append(Column(index, feature.name, channel, limit, feature.length is not None, group, dtype, FILENAME))
+        is_list = feature.length is not None
+        columns.append(Column(index, feature.name, channel, limit, is_list, group, feature.dtype, FILENAME))
     return tuple(columns)
 
 
@@ -147,7 +150,7 @@ def _by_position(folder: Path, number_of_user_features: int) -> tuple[Column, ..
             value,
             is_list=channel in histories,
             group=channel if channel in histories else "",
-            dtype="bool" if channel == Channel.LABEL else "int64",
+            dtype=BOOL if channel == Channel.LABEL else "int64",
         )
         for index, (name, channel, value) in enumerate(named)
     )

@@ -6,12 +6,15 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
+from components.errors import KfrecError
 from components.models import Model
-from components.models.model import Searching, SharingUser
+from components.models.model import Searching, SharingUser, outputs_of
 from components.scoring.model import SEARCH, SIGNATURE, TARGETS
+from components.scoring.signature import Output, Signature, write_signature
 from components.tasks import TaskDefinition
 from components.train.checkpoints.disk import disk_errors
 
@@ -29,17 +32,18 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
 
     Args:
         model: what to export.
-        task: defines the served output.
+        task: defines the served outputs.
         shapes: serving features by name, [None] or [None, length].
         folder: the SavedModel's folder. Its signature ``serving_default`` takes ids as int64 and floats as float32, and
-            returns {task.output: [None] float32}. A model that searches a history has the signature ``search`` too,
-            which returns {"search": [None, length] float32}; see :class:`components.models.model.Searching`. One that
-            scores many targets of one user has the signature ``targets``, which takes [None] of the target's features
-            and [1] or [1, length] of the others; see :class:`components.models.model.SharingUser`.
+            returns the outputs of ``task.serve``, [None, ...] each. A model that searches a history has the signature
+            ``search`` too, which returns {"search": [None, length] float32}; see
+            :class:`components.models.model.Searching`. One that scores many targets of one user has the signature
+            ``targets``, which takes [None] of the target's features and [1] or [1, length] of the others; see
+            :class:`components.models.model.SharingUser`.
     """
 
     def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {task.output: task.serve(model.logits(features, training=False))}
+        return dict(task.serve(outputs_of(model, features)))
 
     signature = {
         name: tf.TensorSpec(spec.shape, spec.dtype if spec.dtype.is_floating else tf.int64, name=name)
@@ -64,6 +68,40 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
     served = _Served(tuple(model.variables))
     with disk_errors(folder):
-        tf.saved_model.save(served, str(partial), signatures=signatures)
+        save(served, signatures, partial)
     shutil.rmtree(folder, ignore_errors=True)
     partial.replace(folder)
+
+
+def save(served: tf.Module, signatures: Mapping[str, Any], folder: Path) -> None:
+    """Writes a SavedModel with the description of its signature for serving.
+
+    Args:
+        served: holds the variables.
+        signatures: concrete functions by name, with SIGNATURE among them.
+        folder: to write.
+
+    Raises:
+        KfrecError: the outputs cannot be described.
+    """
+    inputs = signatures[SIGNATURE].structured_input_signature[1]
+    described = Signature(tuple(sorted(inputs)), _outputs_of(signatures[SIGNATURE].structured_outputs))
+    tf.saved_model.save(served, str(folder), signatures=signatures)
+    write_signature(folder, described)
+
+
+def _outputs_of(served: Mapping[str, tf.TensorSpec]) -> dict[str, Output]:
+    """The description of the served outputs.
+
+    Raises:
+        KfrecError: the first axis of one is not the batch, or another axis has no fixed size.
+    """
+    found = {}
+    for name, spec in served.items():
+        if spec.shape.rank in (None, 0) or spec.shape[0] is not None or None in spec.shape[1:]:
+            raise KfrecError(
+                f"the served output {name} has shape {spec.shape}; the first axis must be the batch, and the size of "
+                "the others fixed"
+            )
+        found[name] = Output(spec.dtype.name, tuple(spec.shape[1:]))
+    return found

@@ -160,29 +160,33 @@ def _chance(runs: tuple[RunRecord, RunRecord], artifacts: list[dict[str, Artifac
 
 def _measured(task: TaskDefinition, first: Artifact, second: Artifact, gate: Mapping[str, Any]) -> Chance:
     """Compares as the gate of the first run does, whose parameters are ``gate``."""
-    from components.evaluate.predictions import FILENAME, read_predictions
+    from components.scoring.predictions import FILENAME, read_predictions
 
     ours, theirs = (read_predictions(each.file(FILENAME)) for each in (first, second))
-    if not np.array_equal(ours.labels, theirs.labels):
+    if not _are_equal(ours.targets, theirs.targets):
         raise KfrecError(f"{second.file(FILENAME)}: has other labels than {first.file(FILENAME)}; evaluate again")
     parameters = measured_with(task, first.parameters)
     difference = difference_of(
         task,
         ours,
-        theirs.values,
+        theirs,
         parameters,
         samples=gate.get("bootstrap_samples", RESAMPLES),
         confidence=gate.get("confidence", CONFIDENCE),
     )
     told = (
         f"test {task.primary.label} {difference.score:.4f} against {difference.rival_score:.4f} on the same "
-        f"{len(ours.labels):,} samples: {difference}"
+        f"{ours.rows:,} samples: {difference}"
     )
     if not difference.is_finite:
         return _unknown(f"{told}, which is not finite")
     is_sure = difference.is_more_than_chance
     verdict = "more than chance" if is_sure else "no more than chance, because the interval reaches zero"
     return Chance(f"{told}, which is {verdict}", difference.interval, is_sure)
+
+
+def _are_equal(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> bool:
+    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
 
 
 def _unknown(why: str) -> Chance:

@@ -19,6 +19,7 @@ from components.evaluate.step import run
 from components.feature_spec import load_feature_spec
 from components.steps.catalog import STEPS
 from components.steps.command import command
+from tests.binary import binary_scores
 from tests.fakes.known_scores import add_counts, make_known_model
 from tests.fakes.small_shop import NAMES, make_data, make_model, quality
 
@@ -43,7 +44,7 @@ def evaluation(shop: tuple[Path, Path], database: Path, tmp_path_factory: pytest
 def test_metrics_are_those_of_the_predictions(evaluation: Path) -> None:
     metrics = json.loads((evaluation / "metrics.json").read_text())
     table = pq.read_table(evaluation / "predictions.parquet")
-    labels, scores = table["label"].to_numpy(), table["score"].to_numpy().astype(float)
+    labels, scores = table["label"].to_numpy(), table["probability"].to_numpy().astype(float)
     assert metrics["test_auc"] == pytest.approx(roc_auc_score(labels, scores))
     assert metrics["test_logloss"] == pytest.approx(log_loss(labels, scores))
     assert metrics["test_pr_auc"] == pytest.approx(average_precision_score(labels, scores))
@@ -277,12 +278,11 @@ def test_where_no_items_can_be_ranked_the_step_says_why(
 
 
 def test_data_without_users_or_histories_is_evaluated_too() -> None:
-    from components.tasks import Scores
     from components.tasks.click.measure import measure
 
     random = np.random.default_rng(0)
     probabilities = random.random(200, dtype=np.float32)
     labels = (random.random(200) < probabilities).astype(np.int8)
-    metrics = measure(Scores(labels, probabilities), 10).metrics
+    metrics = measure(binary_scores(labels, probabilities), 10).metrics
     assert "test_grouped_auc" not in metrics
     assert not [name for name in metrics if name.startswith("by_")]

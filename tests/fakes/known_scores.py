@@ -31,6 +31,8 @@ def make_known_model(folder: Path, data: Path, logits: Mapping[str, float], *, s
     """
     import tensorflow as tf
 
+    from components.train.export import save
+
     spec = load_feature_spec(data)
     table = np.zeros((spec.features["item_trgt"].cardinality or 0) + 1, np.float32)
     vocabulary = pq.read_table(data / "vocabulary" / "item.parquet")
@@ -51,7 +53,7 @@ def make_known_model(folder: Path, data: Path, logits: Mapping[str, float], *, s
 
     signatures = {"serving_default": signature(None)} | ({"targets": signature(1)} if shared else {})
     folder.mkdir(parents=True)
-    tf.saved_model.save(tf.Module(), str(folder / "saved_model"), signatures=signatures)
+    save(tf.Module(), signatures, folder / "saved_model")
     shutil.copyfile(data / "feature_spec.yaml", folder / "feature_spec.yaml")
     shutil.copytree(data / "vocabulary", folder / "vocabulary")
     (folder / "parameters.json").write_text(json.dumps({"model_type": "sim"}))

@@ -22,6 +22,8 @@ def make_reading_model(folder: Path, data: Path, inputs: tuple[str, ...]) -> Pat
     """
     import tensorflow as tf
 
+    from components.train.export import save
+
     spec = load_feature_spec(data)
     read = {name: spec.features[name] for name in inputs}
     signature = {
@@ -42,11 +44,8 @@ def make_reading_model(folder: Path, data: Path, inputs: tuple[str, ...]) -> Pat
         return {"probability": tf.cast(tf.sigmoid(total), tf.float32)}
 
     with publishing(folder, step="train", inputs={"tfrecord": open_artifact(data)}) as staging:
-        tf.saved_model.save(
-            tf.Module(),
-            str(staging.path / "saved_model"),
-            signatures={"serving_default": serve.get_concrete_function(**signature)},
-        )
+        signatures = {"serving_default": serve.get_concrete_function(**signature)}
+        save(tf.Module(), signatures, staging.path / "saved_model")
         shutil.copyfile(data / "feature_spec.yaml", staging.path / "feature_spec.yaml")
         shutil.copytree(data / "vocabulary", staging.path / "vocabulary")
         (staging.path / "parameters.json").write_text(json.dumps({"model_type": "sim"}))

@@ -22,7 +22,7 @@ FEATURES = ("label", "uid", "item_trgt", "cat_trgt", "item_pos", "cat_pos")
 def specification(folder: Path = Path()) -> FeatureSpec:
     """The specification of two training files and one test file, with vocabularies of users and items."""
     features = {
-        "label": Feature("label", "int64"),
+        "label": Feature("label", "bool"),
         "uid": Feature("uid", "int64", USERS + FIRST_ID),
         "item_trgt": Feature("item_trgt", "int64", ITEMS + FIRST_ID),
         "cat_trgt": Feature("cat_trgt", "int64", CATEGORIES + FIRST_ID),

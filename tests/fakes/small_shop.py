@@ -63,7 +63,7 @@ def make_data(
     random = np.random.default_rng(seed)
     ids = {name: FIRST_ID + index for index, name in enumerate(names)}
     features = {
-        "label": Feature("label", "int64"),
+        "label": Feature("label", "bool"),
         "uid": Feature("uid", "int64", 50),
         "item_trgt": Feature("item_trgt", "int64", FIRST_ID + len(names) - 1),
         "item_pos": Feature("item_pos", "int64", FIRST_ID + len(names) - 1, HISTORY),
@@ -119,24 +119,22 @@ def make_model(
     """
     import tensorflow as tf
 
+    from components.train.export import save
+
     class Table(tf.Module):
         def __init__(self) -> None:
             super().__init__()
             self.table = tf.Variable(np.array([0.5] * FIRST_ID + [belief(name) for name in names], np.float32))
 
-        @tf.function(
-            input_signature=[
-                tf.TensorSpec([None], tf.int64, "uid"),
-                tf.TensorSpec([None], tf.int64, "item_trgt"),
-                tf.TensorSpec([None, HISTORY], tf.int64, "item_pos"),
-            ]
-        )
+        @tf.function
         def serve(self, uid: tf.Tensor, item_trgt: tf.Tensor, item_pos: tf.Tensor) -> dict[str, tf.Tensor]:
             unused = 0.0 * tf.cast(uid + tf.reduce_sum(item_pos, 1), tf.float32)
             return {"probability": tf.gather(self.table, item_trgt) + unused}
 
     module = Table()
-    tf.saved_model.save(module, str(folder / "saved_model"), signatures={"serving_default": module.serve})
+    shapes = {"uid": [None], "item_trgt": [None], "item_pos": [None, HISTORY]}
+    read = {name: tf.TensorSpec(shape, tf.int64, name) for name, shape in shapes.items()}
+    save(module, {"serving_default": module.serve.get_concrete_function(**read)}, folder / "saved_model")
     (folder / "feature_spec.yaml").write_text((data / "feature_spec.yaml").read_text())
     (folder / "vocabulary").mkdir()
     for path in (data / "vocabulary").glob("*.parquet"):

@@ -2,6 +2,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.models.din.model import Din
+from tests.models.calling import logits
 
 
 def _softmax(x):
@@ -23,4 +24,4 @@ def test_the_logits_are_those_of_the_description(spec, parameters, make_batch):
             interest = _softmax(history @ target) @ history
         rows.append(np.concatenate([target, interest, users[features["uid"][b]]]))
     expected = model.classifier(tf.constant(np.stack(rows)))
-    np.testing.assert_allclose(model.logits(features), expected, atol=1e-6)
+    np.testing.assert_allclose(logits(model, features), expected, atol=1e-6)

@@ -14,6 +14,7 @@ from components.models.dlrm import MODEL, learning_rate
 from components.models.optimizers.schedules import at
 from components.steps.catalog import worker_parameters
 from components.steps.parameter import build
+from tests.models.calling import logits, loss_terms
 
 
 def _layers(mlp, x, linear):
@@ -27,22 +28,22 @@ def _layers(mlp, x, linear):
 def _by_hand(model, features):
     """Sample by sample, pair by pair; tags are a list, whose 0s are padding."""
     city, tags = (model.tables[name].variable.numpy() for name in ("city", "tags"))
-    logits = []
+    found = []
     for row in range(len(features["city"])):
         numbers = np.array([features["price"][row], features["age"][row]])
         bottom = _layers(model.bottom, numbers, linear=False)
         many = sum((tags[tag] for tag in features["tags"][row] if tag), np.zeros(tags.shape[1]))
         vectors = [bottom, city[features["city"][row]], many]
         pairs = [vectors[1] @ vectors[0], vectors[2] @ vectors[0], vectors[2] @ vectors[1]]
-        logits.append(_layers(model.top, np.concatenate([bottom, pairs]), linear=True)[0])
-    return logits
+        found.append(_layers(model.top, np.concatenate([bottom, pairs]), linear=True)[0])
+    return found
 
 
 def test_logits_are_those_of_the_formula(spec, parameters, make_batch):
     model = build_model(parameters("dlrm"), spec)
     features, _ = make_batch(11)
     read = {name: features[name] for name in model.serving_features}
-    np.testing.assert_allclose(model.logits(read), _by_hand(model, features), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(logits(model, read), _by_hand(model, features), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("left", [("categorical",), ("multihot",), ("numerical",), ("categorical", "multihot")])
@@ -50,8 +51,8 @@ def test_a_table_may_lack_kinds_of_columns(spec, parameters, make_batch, left):
     channels = {"label": spec.channels["label"], **{name: spec.channels[name] for name in left}}
     model: Any = build_model(parameters("dlrm"), FeatureSpec(spec.features, {}, channels))
     features, labels = make_batch(7)
-    logits, terms = model.loss_terms({name: features[name] for name in model.serving_features}, labels)
-    assert logits.shape == (7,) and np.isfinite(terms["cross_entropy"].total).all()
+    found, terms = loss_terms(model, {name: features[name] for name in model.serving_features}, labels)
+    assert found.shape == (7,) and np.isfinite(terms["cross_entropy"].total).all()
 
 
 def test_without_numbers_the_sum_of_the_embeddings_goes_to_the_top(spec, parameters, make_batch):
@@ -63,7 +64,7 @@ def test_without_numbers_the_sum_of_the_embeddings_goes_to_the_top(spec, paramet
     tags = (rows * (features["tags"] > 0)[..., None]).sum(1)
     top = np.concatenate([city + tags, (city * tags).sum(1, keepdims=True)], 1)
     expected = _layers(model.top, top, linear=True)[:, 0]
-    np.testing.assert_allclose(model.logits(features), expected, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(logits(model, features), expected, rtol=1e-4, atol=1e-6)
 
 
 def test_the_published_sizes_are_the_defaults():
@@ -119,16 +120,16 @@ def test_layers_that_do_not_fit_are_refused_in_one_line(given, message):
 def test_dropout_acts_on_the_top_network_and_in_training_only(spec, parameters, make_batch):
     model: Any = build_model(parameters("dlrm", top_dropout=0.5, top_mlp_dims=(50, 1)), spec)
     features, labels = make_batch(9)
-    trained = [model.loss_terms(features, labels)[0].numpy() for _ in range(2)]
+    trained = [loss_terms(model, features, labels)[0].numpy() for _ in range(2)]
     assert not np.allclose(trained[0], trained[1])
-    np.testing.assert_array_equal(model.logits(features), model.logits(features))
+    np.testing.assert_array_equal(logits(model, features), logits(model, features))
     assert len(model.top.dropouts) == 1 and not model.bottom.dropouts
 
 
 def test_both_networks_normalize_their_hidden_layers(spec, parameters, make_batch):
     model: Any = build_model(parameters("dlrm", batch_normalization=True), spec)
     features, labels = make_batch(50)
-    model.loss_terms(features, labels)
+    loss_terms(model, features, labels)
     assert (len(model.bottom.normalizations), len(model.top.normalizations)) == (2, 2)  # the logit is none
     numbers = np.stack([features["price"], features["age"]], 1)
     z = numbers @ model.bottom.kernels[0].numpy() + model.bottom.biases[0].numpy()
@@ -138,7 +139,7 @@ def test_both_networks_normalize_their_hidden_layers(spec, parameters, make_batc
 def test_the_penalty_is_the_squares_of_a_samples_embeddings(spec, parameters, make_batch):
     model: Any = build_model(parameters("dlrm", embedding_l2=0.5), spec)
     features, labels = make_batch(20)
-    _, terms = model.loss_terms(features, labels)
+    _, terms = loss_terms(model, features, labels)
     squares = sum(np.square(each).sum(1) for each in model.embed(features))
     np.testing.assert_allclose(terms["embedding_l2"].total, squares, rtol=1e-5)
     assert terms["embedding_l2"].weight == 0.5

@@ -11,6 +11,7 @@ from components.models.layers.classifier import Classifier
 from components.models.loss import sum_of
 from components.models.sequences import trimmed_histories
 from components.models.sim import model as sim
+from tests.models.calling import logits, loss_terms
 
 SHORT, FOUND = 3, 2
 
@@ -65,8 +66,8 @@ def _expected_logits(model: sim.Sim, features: dict[str, np.ndarray], row: int) 
 def test_the_logits_are_those_of_the_description(model, make_batch):
     features, labels = make_batch(18)
     expected = np.array([_expected_logits(model, features, row) for row in range(18)])
-    logits, terms = model.loss_terms(features, labels)
-    np.testing.assert_allclose(logits, expected[:, 1], atol=1e-5)
+    found, terms = loss_terms(model, features, labels)
+    np.testing.assert_allclose(found, expected[:, 1], atol=1e-5)
     losses = np.log1p(np.exp(-expected * np.where(labels > 0, 1, -1)[:, None])).sum(0)
     np.testing.assert_allclose([sum_of(terms["stage_one"].total), sum_of(terms["stage_two"].total)], losses, rtol=1e-5)
 
@@ -92,20 +93,20 @@ def test_what_the_search_found_has_its_attention_at_its_place_in_the_history(mod
 
 
 def test_both_stages_count_half_and_the_auxiliary_loss_in_full(model, make_batch):
-    _, terms = model.loss_terms(*make_batch(9))
+    _, terms = loss_terms(model, *make_batch(9))
     assert {name: term.weight for name, term in terms.items()} == {"stage_one": 0.5, "stage_two": 0.5, "auxiliary": 1.0}
 
 
 def test_the_auxiliary_loss_has_the_weight_that_the_parameters_give(parameters, spec, make_batch):
     given = parameters("sim", aux_loss_weight=2.0, aux_loss_padding=True)
     features, labels = make_batch(9)
-    _, terms = build_model(given, spec, seed=1).loss_terms(features, labels)
+    _, terms = loss_terms(build_model(given, spec, seed=1), features, labels)
     assert terms["auxiliary"].weight == 2.0
     assert float(sum_of(terms["auxiliary"].count)) == 9 * (SHORT - 1)
 
 
 def test_what_stands_at_padded_positions_does_not_matter(model, make_batch):
     features, _ = make_batch(9)
-    before = model.logits(features)
+    before = logits(model, features)
     features["cat_pos"] = np.where(features["item_pos"] > 0, features["cat_pos"], 3)
-    np.testing.assert_allclose(model.logits(features), before, atol=1e-6)
+    np.testing.assert_allclose(logits(model, features), before, atol=1e-6)

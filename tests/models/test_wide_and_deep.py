@@ -13,6 +13,7 @@ from components.models.loss import loss_of
 from components.models.optimizers.schedules import at
 from components.models.wide_and_deep import MODEL, deep_schedule
 from components.models.wide_and_deep.widths import PUBLISHED, width_of
+from tests.models.calling import logits, loss_terms
 
 
 def _feature(cardinality: int, name: str = "unknown") -> Feature:
@@ -47,12 +48,12 @@ def _numpy_logits(model, features):
 
 def test_the_logit_is_the_sum_of_both_parts(model, make_batch):
     features, _ = make_batch(20)
-    np.testing.assert_allclose(model.logits(features), _numpy_logits(model, features), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(logits(model, features), _numpy_logits(model, features), rtol=1e-4, atol=1e-5)
 
 
 def test_the_loss_is_the_mean_log_loss(model, make_batch):
     features, labels = make_batch(20)
-    _, terms = model.loss_terms(features, labels, training=False)
+    _, terms = loss_terms(model, features, labels, training=False)
     p = 1 / (1 + np.exp(-_numpy_logits(model, features)))
     assert list(terms) == ["cross_entropy"]
     mean = float(loss_of([terms["cross_entropy"]]))
@@ -112,9 +113,9 @@ def test_each_part_has_its_optimizer(spec, parameters):
 def test_dropout_acts_in_training_only(spec, parameters, make_batch):
     model = build_model(parameters("wide_and_deep", deep_hidden_units=(50,), deep_dropout=0.5), spec)
     features, labels = make_batch(9)
-    trained = [model.loss_terms(features, labels)[0].numpy() for _ in range(2)]
+    trained = [loss_terms(model, features, labels)[0].numpy() for _ in range(2)]
     assert not np.allclose(trained[0], trained[1])
-    np.testing.assert_allclose(model.logits(features), model.logits(features), rtol=1e-5)
+    np.testing.assert_allclose(logits(model, features), logits(model, features), rtol=1e-5)
 
 
 @pytest.mark.parametrize("left", ["categorical", "multihot", "numerical"])
@@ -122,28 +123,28 @@ def test_a_table_may_have_one_kind_of_column_only(spec, parameters, make_batch, 
     channels = {"label": spec.channels["label"], left: spec.channels[left]}
     model = build_model(parameters("wide_and_deep"), FeatureSpec(spec.features, {}, channels))
     features, labels = make_batch(7)
-    logits, _ = model.loss_terms({name: features[name] for name in model.serving_features}, labels)
-    assert logits.shape == (7,)
+    found, _ = loss_terms(model, {name: features[name] for name in model.serving_features}, labels)
+    assert found.shape == (7,)
 
 
 def test_normalized_layers_score_by_the_moving_averages(spec, parameters, make_batch):
     settings = parameters("wide_and_deep", deep_hidden_units=(5,), batch_normalization=True)
     built: Any = build_model(settings, spec)
     features, labels = make_batch(20)
-    built.loss_terms(features, labels)
+    loss_terms(built, features, labels)
     numbers = np.stack([features["price"], features["age"]], 1)
     x = np.concatenate([*(each.numpy() for each in built.deep.embed(features)), numbers], 1)
     z = x @ built.deep.hidden[0].kernel.numpy() + built.deep.hidden[0].bias.numpy()
     # After one step the averages are that step's statistics; gamma is 1 and beta 0.
     hidden = np.maximum((z - z.mean(0)) / np.sqrt(z.var(0) + 1e-3), 0)
     expected = hidden @ built.deep.output.kernel.numpy() + built.deep.output.bias.numpy()
-    np.testing.assert_allclose(built.logits(features), expected[:, 0], rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(logits(built, features), expected[:, 0], rtol=1e-3, atol=1e-4)
 
 
 def test_the_penalty_is_the_squares_of_a_samples_embeddings(spec, parameters, make_batch):
     built: Any = build_model(parameters("wide_and_deep", embedding_l2=0.25), spec)
     features, labels = make_batch(20)
-    _, terms = built.loss_terms(features, labels)
+    _, terms = loss_terms(built, features, labels)
     squares = sum(np.square(each).sum(1) for each in built.deep.embed(features))
     np.testing.assert_allclose(terms["embedding_l2"].total, squares, rtol=1e-5)
     assert terms["embedding_l2"].weight == 0.25

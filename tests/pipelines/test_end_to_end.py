@@ -101,7 +101,7 @@ def test_a_prediction_with_the_champion_writes_the_scores_of_the_evaluation_besi
     pd.DataFrame(raw_rows(Path(artifacts["tfrecord"]))).to_parquet(tmp_path / "days" / "monday.parquet")
     done = in_process(workdir, "--pipeline=prediction", f"--set=rows={tmp_path / 'days'}")
     assert done.status == 0, done.err[-3000:]
-    scores = pd.read_parquet(Path(artifacts["evaluation"]) / "predictions.parquet")["score"]
+    scores = pd.read_parquet(Path(artifacts["evaluation"]) / "predictions.parquet")["probability"]
     made = open_artifact(done.out.splitlines()[-1])
     assert (made.step, made.rows["rows"]) == ("predict", len(scores))
     beside = pd.read_parquet(tmp_path / "days" / "monday.scores.parquet")

@@ -57,7 +57,7 @@ def trained_auc(records: Path, model: str, folder: Path) -> float:
     arguments = [f"--model_type={model}", f"--dataset_dir={records}", f"--results_dir={folder}"]
     run_worker([*arguments, *sizes, *published], folder.with_suffix(".log"))
     scores = score_split(load_feature_spec(records), load_model(folder))
-    return roc_auc(scores.labels, scores.values)
+    return roc_auc(scores.labels, scores.outputs["probability"])
 
 
 def test_there_are_sequence_models() -> None:

@@ -52,7 +52,7 @@ class Served:
     @property
     def scores(self) -> np.ndarray:
         """What the evaluate step wrote for them."""
-        return pq.read_table(self.folder / "evaluation" / "predictions.parquet")["score"].to_numpy()
+        return pq.read_table(self.folder / "evaluation" / "predictions.parquet")["probability"].to_numpy()
 
 
 @pytest.fixture(scope="session")

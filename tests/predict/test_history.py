@@ -23,7 +23,7 @@ def records(folder: Path, **splits: Sequence[Sample]) -> str:
     import tensorflow as tf
 
     features = {
-        "label": Feature("label", "int64"),
+        "label": Feature("label", "bool"),
         "uid": Feature("uid", "int64", 4),
         "item_trgt": Feature("item_trgt", "int64", 9),
         "item_pos": Feature("item_pos", "int64", 9, _LENGTH),

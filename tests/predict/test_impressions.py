@@ -78,7 +78,7 @@ def test_a_notebook_and_the_command_get_the_scores_of_the_evaluation(
     evaluate(STEPS["evaluate"].of(experiment="served"), **read, evaluation=tmp_path / "evaluation")
     parameters = STEPS["register"].of(registered_model="served-impressions", experiment="served", auc_floor=0.01)
     register(parameters, **read, evaluation=tmp_path / "evaluation", registration=tmp_path / "registration")
-    scores = np.sort(pq.read_table(tmp_path / "evaluation" / "predictions.parquet")["score"].to_numpy())
+    scores = np.sort(pq.read_table(tmp_path / "evaluation" / "predictions.parquet")["probability"].to_numpy())
     test.to_csv(tmp_path / "day.csv", index=False)
     capsys.readouterr()
     command = ["predict", "served-impressions/1", f"--input={tmp_path / 'day.csv'}", f"--output={tmp_path / 'out.csv'}"]

@@ -103,7 +103,7 @@ def test_a_table_model_is_registered_with_its_columns(
     register(parameters, **read, evaluation=tmp_path / "evaluation", registration=tmp_path / "registration")
     loaded = mlflow.pyfunc.load_model("models:/served-table/1")
     found = loaded.predict(test)["probability"]
-    scores = pd.read_parquet(tmp_path / "evaluation" / "predictions.parquet")["score"]
+    scores = pd.read_parquet(tmp_path / "evaluation" / "predictions.parquet")["probability"]
     np.testing.assert_allclose(np.sort(found), np.sort(scores), atol=1e-6)
     # A notebook has numbers where the table has text.
     typed = test.assign(price=pd.to_numeric(test["price"]), size=test["size"].astype(int))

@@ -17,7 +17,7 @@ from components.records.framing import index_path, scan_frames
 from components.records.lanes import lanes_of, needed_files, shares
 
 FEATURES = {
-    "label": Feature("label", "int64"),
+    "label": Feature("label", "bool"),
     "uid": Feature("uid", "int64", 70_000),
     "item_pos": Feature("item_pos", "int64", 1_200_000, 7),
     "cat_pos": Feature("cat_pos", "int64", 90, 7),

@@ -17,12 +17,14 @@ from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
 from components.scoring import ExportedModel, open_test_split, score_controls, score_split
 from components.scoring.controls import fit_baselines
+from components.scoring.signature import Output
 from components.tasks import Controlled
 from components.tasks.click import TASK
 from components.tasks.click.baselines import HistoryBaselines, history_baselines
 from components.tasks.click.controls import controls
 from components.tasks.click.history import places_of
 from components.tasks.click.parameters import ClickEvaluation
+from tests.binary import probabilities_of
 from tests.fakes.object_stores import BUCKET
 from tests.fakes.small_histories import FIRST_ID, ITEMS, UNKNOWN, draw, write
 
@@ -43,7 +45,7 @@ def model_of(data: Path, score: Callable[[Samples], np.ndarray], *inputs: str) -
         return {"probability": score({name: value.numpy() for name, value in features.items()})}
 
     read = inputs or ("uid", "item_trgt", "cat_trgt", "item_pos", "cat_pos")
-    return ExportedModel(data, load_feature_spec(data), {}, read, "probability", signature)
+    return ExportedModel(data, load_feature_spec(data), {}, read, {"probability": Output("float32")}, signature)
 
 
 def scored(data: Path, model: ExportedModel, batch_size: int = 512, **parameters: int) -> Controlled:
@@ -71,7 +73,7 @@ def alike(samples: Samples) -> np.ndarray:
 def test_a_model_of_popularity_alone_has_the_auc_of_the_popularity_baseline(data: Path) -> None:
     found = scored(data, model_of(data, by_item))
     popularity, labels = of(found, "popularity"), found.model.labels
-    assert roc_auc(labels, found.model.values) == pytest.approx(roc_auc(labels, popularity), abs=1e-6)
+    assert roc_auc(labels, probabilities_of(found.model)) == pytest.approx(roc_auc(labels, popularity), abs=1e-6)
 
 
 def test_a_model_that_ignores_histories_and_users_scores_every_change_alike(data: Path) -> None:
@@ -79,16 +81,16 @@ def test_a_model_that_ignores_histories_and_users_scores_every_change_alike(data
     for model in (model_of(data, by_item, "item_trgt"), reading):
         found = scored(data, model)
         for name in ("other_history", "empty_history", "unknown_user"):
-            np.testing.assert_allclose(of(found, name), found.model.values, rtol=1e-6)
+            np.testing.assert_allclose(of(found, name), probabilities_of(found.model), rtol=1e-6)
 
 
 def test_a_model_of_the_history_is_guessing_without_it(data: Path) -> None:
     found = scored(data, model_of(data, alike))
     labels = found.model.labels
-    assert roc_auc(labels, found.model.values) > 0.65
+    assert roc_auc(labels, probabilities_of(found.model)) > 0.65
     for name in ("other_history", "empty_history"):
         assert abs(roc_auc(labels, of(found, name)) - 0.5) < 0.06
-    np.testing.assert_allclose(of(found, "unknown_user"), found.model.values, rtol=1e-6)
+    np.testing.assert_allclose(of(found, "unknown_user"), probabilities_of(found.model), rtol=1e-6)
 
 
 def test_the_model_sees_the_id_of_unknown_users_and_padding_alone(data: Path) -> None:
@@ -109,9 +111,11 @@ def test_the_baseline_finds_the_planted_cause(data: Path) -> None:
 
 def test_a_part_of_the_split_is_scored_with_its_own_labels(data: Path) -> None:
     found = scored(data, model_of(data, alike), control_samples=400)
-    assert {len(values) for values in (found.model.labels, found.model.values, found.model.kept["user"])} == {400}
+    assert {
+        len(values) for values in (found.model.labels, probabilities_of(found.model), found.model.kept["user"])
+    } == {400}
     assert all(values is not None and len(values) == 400 for values in found.others.values())
-    assert roc_auc(found.model.labels, found.model.values) > 0.6
+    assert roc_auc(found.model.labels, probabilities_of(found.model)) > 0.6
 
 
 def test_a_model_that_returns_no_numbers_without_a_history_has_no_score_for_it(data: Path) -> None:

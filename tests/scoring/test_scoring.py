@@ -17,6 +17,7 @@ from components.metrics import roc_auc
 from components.records import Records
 from components.scoring import ExportedModel, load_model, score_split, scoring_translation, translation
 from components.tasks import Scores
+from tests.binary import probabilities_of
 from tests.fakes.small_shop import NAMES, make_data, make_model, quality
 
 # The same items after newer data: three are new, two are gone, all have other ids.
@@ -54,7 +55,7 @@ def test_scores_come_in_the_order_of_the_file_whatever_the_batch_size(data: Path
     assert len(small.labels) == 600
     assert set(small.kept) == {"user", "history_length", "popularity"}
     np.testing.assert_array_equal(small.labels, large.labels)
-    np.testing.assert_allclose(small.values, large.values, rtol=1e-5)
+    np.testing.assert_allclose(probabilities_of(small), probabilities_of(large), rtol=1e-5)
     for name in small.kept:
         np.testing.assert_array_equal(small.kept[name], large.kept[name])
 
@@ -64,15 +65,15 @@ def test_parts_that_are_scored_side_by_side_come_back_in_order(
     data: Path, model: Path, part: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec, exported = load_feature_spec(data), load_model(model)
-    whole = score_split(spec, exported, batch_size=600).values
+    whole = probabilities_of(score_split(spec, exported, batch_size=600))
     monkeypatch.setattr("components.scoring.model._PART", part)
-    in_parts = score_split(spec, exported, batch_size=600).values
+    in_parts = probabilities_of(score_split(spec, exported, batch_size=600))
     np.testing.assert_allclose(in_parts, whole, rtol=1e-5)
 
 
 def test_a_model_that_knows_the_qualities_ranks_well(data: Path, model: Path) -> None:
     scores = scored(data, model)
-    assert roc_auc(scores.labels, scores.values) > 0.75
+    assert roc_auc(scores.labels, probabilities_of(scores)) > 0.75
 
 
 def test_history_lengths_leave_out_the_padding(data: Path, model: Path) -> None:
@@ -130,7 +131,7 @@ def test_a_specification_of_an_earlier_version_names_files_alone(newer: Path, mo
 
 
 def test_an_older_model_scores_newer_data_as_one_trained_on_it(newer: Path, model: Path, newer_model: Path) -> None:
-    old, new = scored(newer, model).values, scored(newer, newer_model).values
+    old, new = probabilities_of(scored(newer, model)), probabilities_of(scored(newer, newer_model))
     unseen = np.isclose(old, 0.5, atol=1e-5)  # what the model believes of an unknown item
     assert 0 < unseen.mean() < 0.2
     np.testing.assert_allclose(old[~unseen], new[~unseen], rtol=1e-5)
@@ -220,5 +221,5 @@ def test_an_unseen_id_of_a_table_is_a_rare_one(tmp_path: Path, channel: str) -> 
         )
 
     data, trained_on = described(tmp_path / "data", ["c", "new", "a"]), described(tmp_path / "old", ["a", "b", "c"])
-    model = ExportedModel(tmp_path / "old", trained_on, {}, ("city",), "", lambda **_: {})
+    model = ExportedModel(tmp_path / "old", trained_on, {}, ("city",), {}, lambda **_: {})
     assert translation(data, model)["city"].tolist() == [0, 3, 0, 1]

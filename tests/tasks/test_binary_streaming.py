@@ -4,11 +4,12 @@ import tensorflow as tf
 
 from components.metrics import roc_auc
 from components.tasks.binary.streaming import BINS, BinaryMetrics, bins
+from tests.binary import update
 
 
 def histogram(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
     counted = BinaryMetrics(with_loss=False)
-    counted.update(tf.constant(labels, tf.float32), tf.constant(logits, tf.float32), {})
+    update(counted, tf.constant(labels, tf.float32), tf.constant(logits, tf.float32))
     return counted.counts.numpy()
 
 

@@ -10,6 +10,7 @@ from components.tasks import Measured, Scores, kept_features
 from components.tasks.click import TASK
 from components.tasks.click.groups import CATEGORIES, group_series, measure_groups, popularity_bounds
 from components.tasks.click.measure import measure
+from tests.binary import binary_scores, probabilities_of
 
 
 def scores(categories: np.ndarray, labels: np.ndarray | None = None) -> Scores:
@@ -19,7 +20,7 @@ def scores(categories: np.ndarray, labels: np.ndarray | None = None) -> Scores:
     drawn = (random.random(rows) < probabilities).astype(np.int8)
     kept = {"category": categories, "popularity": random.integers(0, 50, rows), "user": np.arange(rows)}
     names = {"category": {1: "Skin/<Care>", 2: "Hair"}}
-    return Scores(drawn if labels is None else labels, probabilities, kept, names)
+    return binary_scores(drawn if labels is None else labels, probabilities, kept, names)
 
 
 def report(measured: Measured) -> dict[str, str]:
@@ -39,7 +40,9 @@ def test_popularity_groups_have_about_equally_many_samples_and_those_of_no_histo
 @pytest.mark.parametrize("values", [np.zeros(5, int), np.full(5, 7)])
 def test_samples_of_one_popularity_are_one_group(values: np.ndarray) -> None:
     given = scores(np.ones(5, int))
-    groups = measure_groups(Scores(given.labels, given.values, {"popularity": values}))["by_popularity"]
+    groups = measure_groups(binary_scores(given.labels, probabilities_of(given), {"popularity": values}))[
+        "by_popularity"
+    ]
     assert [(group["from"], group["to"], group["rows"]) for group in groups] == [(values[0], values[0], 5)]
 
 
@@ -75,7 +78,7 @@ def test_mlflow_has_a_point_for_each_range_and_a_name_for_each_category() -> Non
 
 def test_columns_that_the_data_cannot_have_are_left_out() -> None:
     features = {
-        "label": Feature("label", "int64"),
+        "label": Feature("label", "bool"),
         "item": Feature("item", "int64", 9),
         "price": Feature("price", "float32"),
         "seen": Feature("seen", "int64", 9, 4),

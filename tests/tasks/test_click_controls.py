@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.metrics import auc_interval, roc_auc
-from components.tasks import Controlled, Scores
+from components.tasks import Controlled
 from components.tasks.binary.logistic import fit_logistic
 from components.tasks.click import TASK
 from components.tasks.click.controls import controls, measure_controls
@@ -20,6 +20,7 @@ from components.tasks.click.measure import measure
 from components.tasks.click.parameters import ClickDecision, ClickEvaluation
 from components.tasks.click.probes import other_history
 from components.tasks.unknown import oldest_two, told_apart
+from tests.binary import binary_scores, probabilities_of
 from tests.fakes.small_histories import UNKNOWN, specification
 
 
@@ -84,7 +85,7 @@ def drawn(better: float, rows: int = 2000) -> Controlled:
     labels = (random.random(rows) < 0.5).astype(np.int8)
     baseline = labels + random.normal(size=rows)
     values = baseline + better * labels
-    model = Scores(labels, (1 / (1 + np.exp(-values))).astype(np.float32), {"user": np.arange(rows) // 2})
+    model = binary_scores(labels, (1 / (1 + np.exp(-values))).astype(np.float32), {"user": np.arange(rows) // 2})
     return Controlled(model, {"baseline": baseline, "empty_history": None}, 100)
 
 
@@ -92,7 +93,7 @@ def test_the_difference_to_the_baseline_is_paired_and_over_users() -> None:
     controlled = drawn(0.5)
     metrics, model = measure_controls(controlled), controlled.model
     baseline, users = controlled.others["baseline"], model.kept["user"]
-    expected = auc_interval(model.labels, model.values, baseline, samples=500, clusters=users)
+    expected = auc_interval(model.labels, probabilities_of(model), baseline, samples=500, clusters=users)
     names = [f"test_auc_above_baseline{part}" for part in ("", "_low", "_high")]
     assert [metrics[name] for name in names] == [expected.estimate, expected.low, expected.high]
     assert metrics["test_baseline_auc_low"] < metrics["test_baseline_auc"] < metrics["test_baseline_auc_high"]
@@ -102,7 +103,9 @@ def test_the_difference_to_the_baseline_is_paired_and_over_users() -> None:
 
 def test_samples_of_one_class_have_no_controls() -> None:
     controlled = drawn(0.5)
-    clicked = replace(controlled, model=replace(controlled.model, labels=np.ones_like(controlled.model.labels)))
+    clicked = replace(
+        controlled, model=replace(controlled.model, targets={"label": np.ones_like(controlled.model.labels)})
+    )
     assert measure_controls(clicked) == {}
 
 
@@ -145,7 +148,7 @@ def test_the_best_possible_auc_is_shown_where_it_is_known() -> None:
 
 
 def test_data_without_histories_have_no_controls_and_the_report_no_section() -> None:
-    features = {"label": Feature("label", "int64"), "a": Feature("a", "int64", 9), "uid": Feature("uid", "int64", 9)}
+    features = {"label": Feature("label", "bool"), "a": Feature("a", "int64", 9), "uid": Feature("uid", "int64", 9)}
     channels = {Channel.LABEL: ("label",), Channel.CATEGORICAL: ("a",), Channel.USER: ("uid",)}
     given = specification()
     spec = FeatureSpec(features, given.sources, channels)

@@ -17,6 +17,7 @@ from components.tasks.ranking import TASK
 from components.tasks.ranking.parameters import RankingEvaluation, RankingTraining
 from components.tasks.ranking.streaming import RankingMetrics
 from components.train.loop.ranks import Alone, owners_of
+from tests.binary import binary_scores, probabilities_of, update
 
 K = 3
 
@@ -86,27 +87,27 @@ def test_a_second_split_starts_from_nothing() -> None:
     metrics.reset()
     assert np.isnan(metrics.result([total.numpy() for total in metrics.totals(Alone())])["map"])
     labels, logits, groups = drawn()
-    metrics.update(tf.constant(labels), tf.constant(logits), {"group": tf.constant(groups)})
+    update(metrics, tf.constant(labels), tf.constant(logits), {"group": tf.constant(groups)})
     np.testing.assert_allclose(metrics.totals(Alone())[-1], before[-1])
 
 
 def test_training_measures_what_is_cheap() -> None:
     metrics = TASK.streaming(True, RankingTraining())
-    metrics.update(tf.constant([1.0, 0.0]), tf.constant([2.0, -1.0]), {})
+    update(metrics, tf.constant([1.0, 0.0]), tf.constant([2.0, -1.0]), {})
     found = metrics.result([total.numpy() for total in metrics.totals(Alone())])
     assert set(found) == {"auc", "auc_error_bound", "accuracy"} and found["accuracy"] == 1
 
 
 def test_without_groups_the_other_metrics_remain() -> None:
     metrics = TASK.streaming(False, RankingTraining())
-    metrics.update(tf.constant([1.0, 0.0]), tf.constant([2.0, -1.0]), {})
+    update(metrics, tf.constant([1.0, 0.0]), tf.constant([2.0, -1.0]), {})
     found = metrics.result([total.numpy() for total in metrics.totals(Alone())])
     assert np.isnan(found["map"]) and found["auc"] == 1
 
 
 def scores(seed: int = 0) -> Scores:
     labels, logits, groups = drawn(seed=seed)
-    return Scores(labels.astype(np.int8), 1 / (1 + np.exp(-logits)), {"group": groups})
+    return binary_scores(labels.astype(np.int8), 1 / (1 + np.exp(-logits)), {"group": groups})
 
 
 def test_the_evaluation_reports_map_beside_the_metrics_of_probabilities() -> None:
@@ -139,9 +140,11 @@ def test_the_report_draws_the_groups() -> None:
 
 def test_the_gate_compares_the_same_groups() -> None:
     given = scores()
-    worse = given.values + np.random.default_rng(2).normal(0, 2, len(given.values))
-    interval = TASK.difference(given, worse, RankingEvaluation(map_k=K), 400, 0.9, 5)
-    _, mine, groups = given.labels, given.values, given.kept["group"]
+    mine, groups = probabilities_of(given), given.kept["group"]
+    worse = mine + np.random.default_rng(2).normal(0, 2, len(mine))
+    interval = TASK.difference(
+        given, binary_scores(given.labels, worse, given.kept), RankingEvaluation(map_k=K), 400, 0.9, 5
+    )
     gains = [
         RankedGroups(given.labels, values, groups).average_precision(K) for values in (mine, worse)
     ]  # fmt: skip
@@ -149,7 +152,9 @@ def test_the_gate_compares_the_same_groups() -> None:
     assert interval.estimate == pytest.approx(paired.mean())
     error = paired.std() / np.sqrt(len(paired))
     assert interval.high - interval.low == pytest.approx(2 * 1.645 * error, rel=0.2)
-    same = TASK.difference(given, given.values * 2, RankingEvaluation(map_k=K), 100, 0.9, 5)
+    same = TASK.difference(
+        given, binary_scores(given.labels, mine * 2, given.kept), RankingEvaluation(map_k=K), 100, 0.9, 5
+    )
     assert (same.estimate, same.low, same.high) == (0, 0, 0)
 
 
@@ -162,6 +167,6 @@ def test_data_without_the_channel_are_one_line() -> None:
 
 
 def test_one_group_for_all_samples_is_one_line() -> None:
-    one = Scores(np.array([0, 1]), np.array([0.5, 0.6]), {"group": np.array([4, 4])})
+    one = binary_scores(np.array([0, 1]), np.array([0.5, 0.6]), {"group": np.array([4, 4])})
     with pytest.raises(KfrecError, match="data: all 2 test samples are in group 4"):
         TASK.require(one, "data")

@@ -38,7 +38,7 @@ def refused(folder: Path, train: pa.Table, message: str, **parameters: int) -> N
         ),
         ("uid", 3, 2**33, "part.0.parquet: column uid has 1 ids above the cardinality 500 in metadata.json"),
         ("cat", 3, -4, "part.0.parquet: column cat has 1 negative ids"),
-        ("label", 39, 2, "part.1.parquet: column label has 1 labels that are not 0 or 1"),
+        ("label", 39, 2, "part.1.parquet: column label has 1 values that are not 0 or 1"),
         ("item", 5, None, "part.0.parquet: column item has 1 nulls"),
         ("cat_sequence", 5, None, "part.0.parquet: column cat_sequence has 1 nulls"),
         ("cat_sequence", 5, [1] * 11 + [None], "part.0.parquet: column cat_sequence has 1 nulls"),

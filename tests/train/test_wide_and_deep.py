@@ -108,7 +108,7 @@ def test_a_training_starts_from_a_champion_whose_tables_were_sharded(two: Path, 
 
 def test_the_map_of_two_ranks_is_that_of_all_scores(two: Path, data: Path) -> None:
     scores = score_split(load_feature_spec(data), load_model(two), TASK.kept)
-    exact = RankedGroups(scores.labels, scores.values, scores.kept["group"]).mean(4)
+    exact = RankedGroups(scores.labels, scores.outputs["probability"], scores.kept["group"]).mean(4)
     # Displays are cut: the split is shuffled over batches of 64 and two ranks.
     assert training(two)["validation_map"] == pytest.approx(exact, abs=DISPLAYS)
 

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from components.contract import LOGIT, only_label
 from components.feature_spec import FeatureSpec
 from components.models.dien.parameters import DienParameters
-from components.models.evolution import EvolutionModel
+from components.models.evolution import AUXILIARY, CLASSIFICATION, EvolutionModel
 from components.models.inputs import EmbeddedBatch
 from components.models.layers.classifier import Classifier
 from components.models.layers.weights import Weights
-from components.models.loss import AUXILIARY, LossTerm, cross_entropy
+from components.models.loss import CROSS_ENTROPY, LossTerm, cross_entropy
 
 
 class Dien(EvolutionModel):
@@ -36,16 +37,20 @@ class Dien(EvolutionModel):
         width = self.inputs.item_width + self.units + self.inputs.user_width + self.inputs.repetition_width
         self.classifier = Classifier(weights.scope("classifier"), width, parameters.mlp_dims, parameters.dropout_rate)
 
-    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
-        return self._forward(self.inputs(features, training=training), training)[0]
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
+        return {LOGIT: self._forward(self.inputs(features, training=training), training)[0]}
 
     def loss_terms(
-        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
-    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
+        self,
+        features: Mapping[str, tf.Tensor],
+        targets: Mapping[str, tf.Tensor],
+        mask: tf.Tensor,
+        training: bool = True,
+    ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
         batch = self.inputs(features, training=training, negatives=True)
         logits, states = self._forward(batch, training)
-        return logits, {
-            "cross_entropy": cross_entropy(labels, logits),
+        return {LOGIT: logits}, {
+            CROSS_ENTROPY: cross_entropy(only_label(targets), logits, part=CLASSIFICATION),
             AUXILIARY: self.next_item.loss(states, batch.candidates, batch.short_mask),
         }
 

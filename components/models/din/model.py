@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from components.contract import LOGIT
 from components.feature_spec import FeatureSpec
 from components.models.channels import read_channels
 from components.models.din.parameters import DinParameters
@@ -48,11 +49,12 @@ class Din(tf.Module):
         width = 2 * self.inputs.item_width + self.inputs.user_width + self.inputs.repetition_width
         self.classifier = Classifier(weights.scope("classifier"), width, parameters.mlp_dims, parameters.dropout_rate)
 
-    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
         batch = self.inputs(features, training=training)
         items = self.inputs.embedding(batch.long)
         attention = masked_softmax(dot_scores(items, batch.target), batch.long_mask)
         interest = pool(attention[:, tf.newaxis], items)[:, 0]
-        return self.classifier(tf.concat([batch.target, interest, batch.user, *batch.repetition], -1), training)
+        inputs = tf.concat([batch.target, interest, batch.user, *batch.repetition], -1)
+        return {LOGIT: self.classifier(inputs, training)}
 
     loss_terms = click_loss

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from components.contract import LOGIT, only_label
 from components.feature_spec import FeatureSpec
 from components.models.dlrm.parameters import DlrmParameters
 from components.models.layers.dot_interaction import dot_interaction
 from components.models.layers.embedding_tables import EmbeddingTables
 from components.models.layers.mlp import Mlp
 from components.models.layers.weights import Weights
-from components.models.loss import LossTerm, cross_entropy, embedding_penalty
+from components.models.loss import CROSS_ENTROPY, LossTerm, cross_entropy, embedding_penalty
 from components.models.tabular import read_tabular
 
 
@@ -56,15 +57,22 @@ class Dlrm(tf.Module):
         dims, rate = parameters.top_mlp_dims, parameters.top_dropout
         self.top = Mlp(weights.scope("top"), width + pairs, dims, True, normalized, rate)
 
-    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
-        return self._logits(features, self.embed(features), training)
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
+        return {LOGIT: self._logits(features, self.embed(features), training)}
 
     def loss_terms(
-        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
-    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
+        self,
+        features: Mapping[str, tf.Tensor],
+        targets: Mapping[str, tf.Tensor],
+        mask: tf.Tensor,
+        training: bool = True,
+    ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
         embedded = self.embed(features)
         logits = self._logits(features, embedded, training)
-        return logits, {"cross_entropy": cross_entropy(labels, logits), **embedding_penalty(embedded, self._penalty)}
+        return {LOGIT: logits}, {
+            CROSS_ENTROPY: cross_entropy(only_label(targets), logits),
+            **embedding_penalty(embedded, self._penalty),
+        }
 
     def _logits(self, features: Mapping[str, tf.Tensor], embedded: list[tf.Tensor], training: bool) -> tf.Tensor:
         if self.bottom is None:

@@ -2,47 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import NamedTuple
-
 import tensorflow as tf
 
-from components.errors import KfrecError
+from components.models.layers.global_batch import summed_over_ranks, this_batch
 from components.models.layers.weights import Weights
-from components.models.ops.choice import is_compiled
 
-# Sums a tensor over the ranks; takes the tensor and the name of the collective operation.
-Summing = Callable[[tf.Tensor, str], tf.Tensor]
 # Added to the variance, as by Keras.
 EPSILON = 1e-3
-
-
-class _Batch(NamedTuple):
-    """How a trace sees the global batch: the sum over ranks, None for one rank, and the mask of its samples."""
-
-    summing: Summing | None = None
-    counted: tf.Tensor | None = None
-
-
-_ALONE = _Batch()
-_batch = ContextVar("global_batch", default=_ALONE)
-
-
-@contextmanager
-def global_batch(summing: Summing | None, counted: tf.Tensor | None) -> Iterator[None]:
-    """Layers traced within, gradients included, take their statistics over this batch.
-
-    Args:
-        summing: sums a tensor over all ranks, a collective operation; None for a single rank.
-        counted: float32 ``[B]``, 0 for padding samples of this rank's share; None for no padding.
-    """
-    token = _batch.set(_Batch(summing, counted))
-    try:
-        yield
-    finally:
-        _batch.reset(token)
 
 
 class BatchNormalization(tf.Module):
@@ -95,17 +61,12 @@ class BatchNormalization(tf.Module):
 
     def _moments(self, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of the global batch, which also enter the moving averages."""
-        batch, origin = _batch.get(), tf.identity(self.mean)
+        batch, origin = this_batch(), tf.identity(self.mean)
         counted = tf.ones_like(x[:, :1]) if batch.counted is None else batch.counted[:, tf.newaxis]
         apart = tf.where(counted > 0, x - origin, 0.0)
         sums = tf.concat([tf.reduce_sum(part, 0) for part in (counted, apart, apart * apart)], 0)
         if batch.summing is not None:
-            if is_compiled():
-                raise KfrecError(
-                    "parameter xla=True: XLA cannot compile the batch normalisation of several ranks, which "
-                    "all-reduces; turn xla or batch_normalization off, or train with one worker"
-                )
-            sums = _summed(sums, batch.summing, f"{self._prefix}moments")
+            sums = summed_over_ranks(sums, f"{self._prefix}moments")
         count = tf.maximum(sums[0], 1.0)
         shift, squares = tf.split(sums[1:] / count, 2)
         mean, variance = origin + shift, tf.maximum(squares - shift * shift, 0.0)
@@ -118,13 +79,3 @@ class BatchNormalization(tf.Module):
         weight = tf.where(known, tf.maximum(1.0 - self._momentum, 1.0 / tf.cast(step, tf.float32)), 0.0)
         for average, value in ((self.mean, mean), (self.variance, variance)):
             average.assign_add(tf.math.multiply_no_nan(tf.stop_gradient(value) - average, weight))
-
-
-def _summed(sums: tf.Tensor, summing: Summing, name: str) -> tf.Tensor:
-    """The sums over the ranks; each rank's gradient is the sum of all ranks' gradients."""
-
-    @tf.custom_gradient
-    def summed(sums: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor]]:
-        return summing(sums, name), lambda upstream: summing(upstream, f"{name}_gradient")
-
-    return summed(sums)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from itertools import pairwise
 
 import tensorflow as tf
@@ -23,7 +24,7 @@ class NextItemNetwork(tf.Module):
         state: width of a state.
         item: width of an item's embedding.
         hidden: widths of the hidden layers, such as (100, 50).
-        weight, padding: of the loss, see :func:`components.models.loss.next_item_loss`.
+        weight, padding, part: of the loss, see :func:`components.models.loss.next_item_loss`.
 
     References:
         Zhou et al., Deep Interest Evolution Network, https://arxiv.org/abs/1809.03672
@@ -37,9 +38,10 @@ class NextItemNetwork(tf.Module):
         hidden: Sequence[int],
         weight: float = 1.0,
         padding: bool = False,
+        part: str = "",
     ) -> None:
         super().__init__()
-        self._weight, self._padding = weight, padding
+        self._loss = partial(next_item_loss, weight=weight, padding=padding, part=part)
         self._state = state
         self.kernel = weights.glorot("first/kernel", (state + item, hidden[0]))
         self.bias = weights.constant("first/bias", (hidden[0],))
@@ -71,6 +73,6 @@ class NextItemNetwork(tf.Module):
         following = tf.transpose(mask)[1:]
         if states.shape[0] < 2:
             none = tf.zeros_like(following, tf.float32)
-            return next_item_loss(none, none, following, self._weight, self._padding)
+            return self._loss(none, none, following)
         clicked, unclicked = tf.unstack(self(states, candidates))
-        return next_item_loss(clicked, unclicked, following, self._weight, self._padding)
+        return self._loss(clicked, unclicked, following)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from components.contract import LOGIT
 from components.feature_spec import FeatureSpec
 from components.models.layers.linear import Linear
 from components.models.layers.weights import Weights
@@ -30,10 +31,10 @@ class LogisticRegression(tf.Module):
         self.linear = Linear(Weights(0).scope("linear"), ids, len(self._numerical))
         self.tables = self.linear.embed.tables
 
-    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
         rows = tf.shape(features[self._any])[0]
         numbers = [features[name] for name in self._numerical]
         stacked = tf.stack(numbers, 1) if numbers else tf.zeros([rows, 0])
-        return tf.squeeze(self.linear(features, stacked), 1)
+        return {LOGIT: tf.squeeze(self.linear(features, stacked), 1)}
 
     loss_terms = click_loss

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from components.contract import LOGIT
 from components.feature_spec import Feature
 from components.models.layers.linear import Linear
 from components.models.layers.weights import Weights
@@ -28,8 +29,8 @@ class Popularity(tf.Module):
         self.linear = Linear(Weights(0).scope("linear"), (feature,), 0)
         self.tables = self.linear.embed.tables
 
-    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
         rows = tf.shape(features[self.serving_features[0]])[0]
-        return tf.squeeze(self.linear(features, tf.zeros([rows, 0])), 1)
+        return {LOGIT: tf.squeeze(self.linear(features, tf.zeros([rows, 0])), 1)}
 
     loss_terms = click_loss

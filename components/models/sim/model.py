@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from components.contract import LOGIT, only_label
 from components.feature_spec import FeatureSpec
-from components.models.evolution import EvolutionModel
+from components.models.evolution import AUXILIARY, CLASSIFICATION, EvolutionModel
 from components.models.inputs import EmbeddedBatch
 from components.models.layers.classifier import Classifier
 from components.models.layers.weights import Weights
-from components.models.loss import AUXILIARY, LossTerm, cross_entropy
+from components.models.loss import LossTerm, cross_entropy
 from components.models.ops.search import found_weights, search
 from components.models.sim.parameters import SimParameters
 
@@ -61,8 +62,8 @@ class Sim(EvolutionModel):
             parameters.dropout_rate,
         )
 
-    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
-        return self._forward(self.inputs(features, training=training), training).stage_two_logits
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
+        return {LOGIT: self._forward(self.inputs(features, training=training), training).stage_two_logits}
 
     def searched(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
         """See :class:`components.models.model.Searching`; the weight is the attention of stage one."""
@@ -72,13 +73,17 @@ class Sim(EvolutionModel):
         return tf.pad(found, [[0, 0], [trimmed, self.short_length]], constant_values=-1.0)
 
     def loss_terms(
-        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
-    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
+        self,
+        features: Mapping[str, tf.Tensor],
+        targets: Mapping[str, tf.Tensor],
+        mask: tf.Tensor,
+        training: bool = True,
+    ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
         batch = self.inputs(features, training=training, negatives=True)
-        forward = self._forward(batch, training)
-        return forward.stage_two_logits, {
-            "stage_one": cross_entropy(labels, forward.stage_one_logits, STAGE_WEIGHT),
-            "stage_two": cross_entropy(labels, forward.stage_two_logits, STAGE_WEIGHT),
+        forward, labels = self._forward(batch, training), only_label(targets)
+        return {LOGIT: forward.stage_two_logits}, {
+            "stage_one": cross_entropy(labels, forward.stage_one_logits, STAGE_WEIGHT, CLASSIFICATION),
+            "stage_two": cross_entropy(labels, forward.stage_two_logits, STAGE_WEIGHT, CLASSIFICATION),
             AUXILIARY: self.next_item.loss(forward.states, batch.candidates, batch.short_mask),
         }
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import tensorflow as tf
 
+from components.contract import LOGIT, only_label
 from components.feature_spec import Feature, FeatureSpec
 from components.models.layers.batch_normalization import BatchNormalization
 from components.models.layers.dense import Dense
@@ -14,7 +15,7 @@ from components.models.layers.dropout import Dropout
 from components.models.layers.embedding_tables import EmbeddingTables
 from components.models.layers.linear import Linear
 from components.models.layers.weights import Weights
-from components.models.loss import LossTerm, cross_entropy, embedding_penalty
+from components.models.loss import CROSS_ENTROPY, LossTerm, cross_entropy, embedding_penalty
 from components.models.model import Table
 from components.models.tabular import read_tabular
 from components.models.wide_and_deep.parameters import WideAndDeepParameters
@@ -97,15 +98,22 @@ class WideAndDeep(tf.Module):
         linear = {f"wide/{name}": Table(*table[:3], name) for name, table in self.wide.embed.tables.items()}
         self.tables = {**self.deep.embed.tables, **linear}
 
-    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
-        return self._logits(features, self.deep.embed(features), training)
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
+        return {LOGIT: self._logits(features, self.deep.embed(features), training)}
 
     def loss_terms(
-        self, features: Mapping[str, tf.Tensor], labels: tf.Tensor, training: bool = True
-    ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
+        self,
+        features: Mapping[str, tf.Tensor],
+        targets: Mapping[str, tf.Tensor],
+        mask: tf.Tensor,
+        training: bool = True,
+    ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
         embedded = self.deep.embed(features)
         logits = self._logits(features, embedded, training)
-        return logits, {"cross_entropy": cross_entropy(labels, logits), **embedding_penalty(embedded, self._penalty)}
+        return {LOGIT: logits}, {
+            CROSS_ENTROPY: cross_entropy(only_label(targets), logits),
+            **embedding_penalty(embedded, self._penalty),
+        }
 
     def _logits(self, features: Mapping[str, tf.Tensor], embedded: Sequence[tf.Tensor], training: bool) -> tf.Tensor:
         rows = tf.shape(features[self._any])[0]

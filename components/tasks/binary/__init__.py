@@ -2,25 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 import numpy as np
 
+from components.contract import LOGIT, PROBABILITY
 from components.errors import KfrecError
 from components.steps.parameter import param
 from components.tasks.definition import Scores
+
+if TYPE_CHECKING:
+    import tensorflow as tf
 
 # Parameter of the evaluate step.
 CALIBRATION_BINS = param(20, "Bins of the calibration curve", unit="bins", at_least=2)
 
 
+def probability(outputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+    """The served output, of a model with the output LOGIT."""
+    import tensorflow as tf
+
+    return {PROBABILITY: tf.sigmoid(outputs[LOGIT])}
+
+
 def require_both_classes(scores: Scores, source: object) -> None:
-    """Rejects labels of one class.
+    """Rejects labels other than 0 and 1, or of one class.
 
     Raises:
-        KfrecError: there is only one class; the message names ``source``.
+        KfrecError: there are; the message names ``source``.
     """
-    positives = int(np.count_nonzero(scores.labels))
-    if positives in (0, len(scores.labels)):
+    labels = scores.labels
+    if not np.isin(labels, (0, 1)).all():
+        other = labels[~np.isin(labels, (0, 1))][0]
+        raise KfrecError(f"{source}: a test sample has label {other}, not 0 or 1; correct it, or choose another task")
+    positives = int(np.count_nonzero(labels))
+    if positives in (0, len(labels)):
         raise KfrecError(
-            f"{source}: all {len(scores.labels)} test samples have label {int(positives > 0)}, so nothing can be "
+            f"{source}: all {len(labels)} test samples have label {int(positives > 0)}, so nothing can be "
             "ranked; give a test split with both classes"
         )

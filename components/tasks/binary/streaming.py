@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tensorflow as tf
 
+from components.contract import LOGIT, only_label
+from components.errors import KfrecError
 from components.metrics import auc_of_histograms
 from components.tasks.definition import Exchange
 
@@ -38,18 +40,24 @@ class BinaryMetrics(tf.Module):
         self.counts = tf.Variable(tf.zeros([2 * BINS], tf.float64), trainable=False, name="logit_histogram")
         self.loss = tf.Variable(tf.zeros([1], tf.float64), trainable=False, name="logloss_sum") if with_loss else None
 
-    def update(self, labels: tf.Tensor, outputs: tf.Tensor, kept: Mapping[str, tf.Tensor]) -> None:
+    def update(
+        self,
+        targets: Mapping[str, tf.Tensor],
+        outputs: Mapping[str, tf.Tensor],
+        kept: Mapping[str, tf.Tensor],
+    ) -> None:
         """Adds samples.
 
         Args:
-            labels: [B] float32, 0 or 1.
-            outputs: [B] float32, logits.
+            targets: one, 0 or 1, [B].
+            outputs: with LOGIT, [B] float32.
             kept: ignored.
         """
-        index = bins(outputs) + BINS * tf.cast(labels > 0.5, tf.int64)
+        labels, logits = label_and_logit(targets, outputs)
+        index = bins(logits) + BINS * tf.cast(labels > 0.5, tf.int64)
         self.counts.scatter_add(tf.IndexedSlices(tf.ones_like(index, tf.float64), index))
         if self.loss is not None:
-            losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs)
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
             self.loss.assign_add(tf.reduce_sum(tf.cast(losses, tf.float64), keepdims=True))
 
     def reset(self) -> None:
@@ -78,6 +86,19 @@ class BinaryMetrics(tf.Module):
 
     def _sums(self) -> list[tf.Variable]:
         return [self.counts] if self.loss is None else [self.counts, self.loss]
+
+
+def label_and_logit(targets: Mapping[str, tf.Tensor], outputs: Mapping[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
+    """The label and the logit of a batch, both [B] float32.
+
+    Raises:
+        KfrecError: the data have not one label, or the model has no logit.
+    """
+    if LOGIT not in outputs:
+        raise KfrecError(
+            f"the task reads the output {LOGIT}, and the model returns {', '.join(outputs)}; choose another task"
+        )
+    return tf.cast(only_label(targets), tf.float32), outputs[LOGIT]
 
 
 def bins(logits: tf.Tensor) -> tf.Tensor:

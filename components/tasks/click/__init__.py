@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from components.contract import PROBABILITY
 from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.metrics import Interval, auc_interval, roc_auc
 from components.report import Section
-from components.tasks.binary import require_both_classes
+from components.tasks.binary import probability, require_both_classes
 from components.tasks.click.parameters import ClickDecision, ClickEvaluation
 from components.tasks.definition import (
-    PROBABILITY,
     CatalogueMeasure,
     Kept,
     Measured,
@@ -39,23 +37,23 @@ def _measure(scores: Scores, parameters: ClickEvaluation) -> Measured:
 
 
 def _difference(
-    scores: Scores, rival: np.ndarray, parameters: object, samples: int, confidence: float, seed: int
+    ours: Scores, theirs: Scores, parameters: object, samples: int, confidence: float, seed: int
 ) -> Interval:
     return auc_interval(
-        scores.labels,
-        scores.values,
-        rival,
+        ours.labels,
+        ours.outputs[PROBABILITY],
+        theirs.outputs[PROBABILITY],
         samples=samples,
         confidence=confidence,
         seed=seed,
-        clusters=scores.kept.get(USER),
+        clusters=ours.kept.get(USER),
     )
 
 
-def _compared(scores: Scores, rival: np.ndarray) -> Sequence[Section]:
+def _compared(ours: Scores, theirs: Scores) -> Sequence[Section]:
     from components.tasks.binary.comparison import compared
 
-    return compared(scores.labels, scores.values, rival, scores.kept.get(USER))
+    return compared(ours.labels, ours.outputs[PROBABILITY], theirs.outputs[PROBABILITY], ours.kept.get(USER))
 
 
 TASK = TaskDefinition(
@@ -71,13 +69,12 @@ TASK = TaskDefinition(
         # An item's first feature is its id, the second its category.
         Kept(CATEGORY, Channel.TARGET, place=1, named=True, exact_only=True),
     ),
-    output=PROBABILITY,
-    serve=Lazy("tensorflow:sigmoid"),
+    serve=probability,
     streaming=_streaming,
     require=require_both_classes,
     measure=_measure,
     story=Lazy("components.tasks.click.sections:story"),
-    value=lambda scores, parameters: roc_auc(scores.labels, scores.values),
+    value=lambda scores, parameters: roc_auc(scores.labels, scores.outputs[PROBABILITY]),
     difference=_difference,
     compared=_compared,
     floor=lambda parameters: parameters.auc_floor,

@@ -7,7 +7,7 @@ from itertools import chain
 
 import numpy as np
 
-from components.feature_spec import Channel, FeatureSpec
+from components.feature_spec import FeatureSpec
 from components.feature_spec.values import read_counts, read_values
 from components.metrics import roc_auc
 from components.tasks.binary.logistic import LogisticRegression, fit_logistic
@@ -34,7 +34,7 @@ class HistoryBaselines:
 
     def __init__(self, spec: FeatureSpec, places: Sequence[Place]) -> None:
         self._spec, self._places = spec, tuple(places)
-        self._label = spec.channel(Channel.LABEL)[0].name
+        self._label = spec.targets[0].name
         self._popularity = np.zeros(0)
         self._regression: LogisticRegression | None = None
         self._span = 0
@@ -95,7 +95,7 @@ class HistoryBaselines:
 def history_baselines(spec: FeatureSpec) -> HistoryBaselines | None:
     """The baselines; None for data without a history, a label, or one of the splits."""
     places = places_of(spec)
-    if not places or not {"train", "test"} <= set(spec.sources) or not spec.channels.get(Channel.LABEL):
+    if not places or not {"train", "test"} <= set(spec.sources) or not spec.targets:
         return None
     baselines = HistoryBaselines(spec, places)
     held = all(set(baselines.features) <= set(spec.sources[split].features) for split in ("train", "test"))

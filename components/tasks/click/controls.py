@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from components.contract import PROBABILITY
 from components.feature_spec import FeatureSpec
 from components.metrics import CONFIDENCE, resampled_auc
 from components.tasks.binary.measure import RESAMPLES
@@ -22,7 +23,7 @@ def controls(spec: FeatureSpec, parameters: ClickEvaluation) -> Controls | None:
     baselines = history_baselines(spec) if parameters.baseline_samples else None
     if not parameters.control_samples or not (probes or baselines):
         return None
-    return Controls(probes, baselines, parameters.control_samples, parameters.baseline_samples)
+    return Controls(probes, baselines, PROBABILITY, parameters.control_samples, parameters.baseline_samples)
 
 
 def measure_controls(controlled: Controlled) -> dict[str, Any]:
@@ -40,7 +41,9 @@ def measure_controls(controlled: Controlled) -> dict[str, Any]:
         return {}
     measured = {name: values for name, values in controlled.others.items() if values is not None}
     users = model.kept.get(USER)
-    resampled = resampled_auc(model.labels, [model.values, *measured.values()], samples=RESAMPLES, clusters=users)
+    resampled = resampled_auc(
+        model.labels, [model.outputs[PROBABILITY], *measured.values()], samples=RESAMPLES, clusters=users
+    )
     metrics: dict[str, Any] = {
         "test_controls_rows": len(model.labels),
         "test_controls_training_rows": controlled.training_samples,

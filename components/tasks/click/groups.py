@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from components.contract import PROBABILITY
 from components.metrics import auc_by_bucket, auc_by_group
 from components.tasks.definition import Scores
 
@@ -20,12 +21,12 @@ def measure_groups(scores: Scores) -> dict[str, list[dict[str, Any]]]:
 
     Intervals use the variance between users, if the data have users: samples of one user are not independent.
     """
-    kept, users = scores.kept, scores.kept.get("user")
+    kept, users, probabilities = scores.kept, scores.kept.get("user"), scores.outputs[PROBABILITY]
     found: dict[str, list[dict[str, Any]]] = {}
     for name, bounds in (("history_length", lambda values: HISTORY_BOUNDS), ("popularity", popularity_bounds)):
         if name in kept:
             values = kept[name]
-            found[f"by_{name}"] = auc_by_bucket(scores.labels, scores.values, values, bounds(values), users)
+            found[f"by_{name}"] = auc_by_bucket(scores.labels, probabilities, values, bounds(values), users)
     if "category" in kept:
         found["by_category"] = _by_category(scores, users)
     return found
@@ -68,5 +69,5 @@ def _by_category(scores: Scores, users: np.ndarray | None) -> list[dict[str, Any
     names = scores.names.get("category", {})
     titles: list[dict[str, Any]] = [{"category": names.get(each, f"id {each}")} for each in ids[chosen].tolist()]
     titles.append({"category": "others", "pooled": len(ids) - len(chosen)})
-    groups = auc_by_group(scores.labels, scores.values, rank[place], users)
+    groups = auc_by_group(scores.labels, scores.outputs[PROBABILITY], rank[place], users)
     return [{**name, **group} for name, group in zip(titles, groups, strict=False)]

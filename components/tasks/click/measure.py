@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from components.contract import PROBABILITY
 from components.metrics import grouped_auc
 from components.tasks.binary.measure import finite, measure_binary
 from components.tasks.click.controls import measure_controls
@@ -16,7 +17,7 @@ def measure(scores: Scores, bins: int) -> Measured:
         scores: labels with both classes, and probabilities.
         bins: bins of the calibration curve.
     """
-    labels, p = scores.labels, scores.values
+    labels, p = scores.labels, scores.outputs[PROBABILITY]
     users = scores.kept.get("user")
     measured = measure_binary(labels, p, bins, users)
     metrics = dict(measured.metrics)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from components.contract import PROBABILITY
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.metrics import Interval, RankedGroups, mean_interval
 from components.report import Section
-from components.tasks.binary import require_both_classes
-from components.tasks.definition import PROBABILITY, Kept, Measured, Metric, Scores, Streaming, TaskDefinition
+from components.tasks.binary import probability, require_both_classes
+from components.tasks.definition import Kept, Measured, Metric, Scores, Streaming, TaskDefinition
 from components.tasks.ranking.parameters import RankingDecision, RankingEvaluation, RankingTraining
 
 GROUP = "group"
@@ -39,22 +40,22 @@ def _measure(scores: Scores, parameters: RankingEvaluation) -> Measured:
     return measure(scores, parameters.map_k, parameters.calibration_bins)
 
 
-def _precisions(scores: Scores, values: np.ndarray, k: int) -> np.ndarray:
-    return RankedGroups(scores.labels, values, scores.kept[GROUP]).average_precision(k)
+def _precisions(scores: Scores, k: int) -> np.ndarray:
+    return RankedGroups(scores.labels, scores.outputs[PROBABILITY], scores.kept[GROUP]).average_precision(k)
 
 
 def _difference(
-    scores: Scores, rival: np.ndarray, parameters: RankingEvaluation, samples: int, confidence: float, seed: int
+    ours: Scores, theirs: Scores, parameters: RankingEvaluation, samples: int, confidence: float, seed: int
 ) -> Interval:
     """Paired bootstrap over groups with a click; other groups have no average precision."""
-    gains = _precisions(scores, scores.values, parameters.map_k) - _precisions(scores, rival, parameters.map_k)
+    gains = _precisions(ours, parameters.map_k) - _precisions(theirs, parameters.map_k)
     return mean_interval(gains, samples=samples, confidence=confidence, seed=seed)
 
 
-def _compared(scores: Scores, rival: np.ndarray) -> Sequence[Section]:
+def _compared(ours: Scores, theirs: Scores) -> Sequence[Section]:
     from components.tasks.binary.comparison import compared
 
-    return compared(scores.labels, scores.values, rival, scores.kept[GROUP])
+    return compared(ours.labels, ours.outputs[PROBABILITY], theirs.outputs[PROBABILITY], ours.kept[GROUP])
 
 
 TASK = TaskDefinition(
@@ -71,13 +72,12 @@ TASK = TaskDefinition(
     decision=RankingDecision,
     defaults={"registered_model": "kfrec-ranking"},
     kept=(Kept(GROUP, Channel.GROUP, needed_for="MAP@k"),),
-    output=PROBABILITY,
-    serve=Lazy("tensorflow:sigmoid"),
+    serve=probability,
     streaming=_streaming,
     require=_require,
     measure=_measure,
     story=Lazy("components.tasks.ranking.sections:story"),
-    value=lambda scores, parameters: float(_precisions(scores, scores.values, parameters.map_k).mean()),
+    value=lambda scores, parameters: float(_precisions(scores, parameters.map_k).mean()),
     difference=_difference,
     compared=_compared,
     floor=lambda parameters: parameters.map_floor,

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from components.contract import PROBABILITY
 from components.metrics import CONFIDENCE, RankedGroups, mean_interval
 from components.tasks.binary.measure import finite, measure_binary
 from components.tasks.definition import Measured, Scores
@@ -23,12 +24,12 @@ def measure(scores: Scores, k: int, bins: int) -> Measured:
         k: positions of MAP@k.
         bins: bins of the calibration curve.
     """
-    groups = scores.kept["group"]
-    ranked = RankedGroups(scores.labels, scores.values, groups)
-    guessed = RankedGroups(scores.labels, np.zeros_like(scores.values), groups)
+    groups, probabilities = scores.kept["group"], scores.outputs[PROBABILITY]
+    ranked = RankedGroups(scores.labels, probabilities, groups)
+    guessed = RankedGroups(scores.labels, np.zeros_like(probabilities), groups)
     precision, by_chance = ranked.average_precision(k), guessed.average_precision(k)
     interval = mean_interval(precision)
-    binary = measure_binary(scores.labels, scores.values, bins, groups)
+    binary = measure_binary(scores.labels, probabilities, bins, groups)
     metrics: dict[str, Any] = {
         "test_map": interval.estimate,
         "test_map_low": interval.low,

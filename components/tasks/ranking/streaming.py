@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.metrics import RankedGroups
-from components.tasks.binary.streaming import BinaryMetrics
+from components.tasks.binary.streaming import BinaryMetrics, label_and_logit
 from components.tasks.definition import Exchange
 
 GROUP = "group"
@@ -34,10 +34,16 @@ class RankingMetrics(tf.Module):
         self._rows = None if training else _Rows()
         self._k = k
 
-    def update(self, labels: tf.Tensor, outputs: tf.Tensor, kept: Mapping[str, tf.Tensor]) -> None:
-        self._binary.update(labels, outputs, kept)
+    def update(
+        self,
+        targets: Mapping[str, tf.Tensor],
+        outputs: Mapping[str, tf.Tensor],
+        kept: Mapping[str, tf.Tensor],
+    ) -> None:
+        self._binary.update(targets, outputs, kept)
         if self._rows is not None and GROUP in kept:
-            tf.numpy_function(self._rows.add, [kept[GROUP], outputs, labels], [])
+            labels, logits = label_and_logit(targets, outputs)
+            tf.numpy_function(self._rows.add, [kept[GROUP], logits, labels], [])
 
     def reset(self) -> None:
         self._binary.reset()

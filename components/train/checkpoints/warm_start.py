@@ -72,7 +72,7 @@ def _copy_rows(
 ) -> int:
     """Copies rows of ``other`` into its counterpart ``variable``, table by table; returns the number of rows."""
     tables = {table.feature or name: table for name, table in model.tables.items() if table.variable is variable}
-    described = ExportedModel(folder, known, {}, tuple(tables), "", lambda **_: {})
+    described = ExportedModel(folder, known, {}, tuple(tables), {}, lambda **_: {})
     lookups = translation(spec, described)
     height, width = whole_shape(variable)
     if other.shape[1] != width:

@@ -91,15 +91,13 @@ class TrainingData:
         samples: that the run reads.
         train: reader of the samples that train.
         scored: reader of the samples to score; None if there are none.
-        label: name of the label feature.
-        scored_features: features for scoring, without the label.
+        scored_features: features for scoring, without the targets.
     """
 
     spec: FeatureSpec
     samples: Samples
     train: Records
     scored: Records | None
-    label: str
     scored_features: tuple[str, ...]
     parameters: WorkerParameters
     ranks: Ranks
@@ -190,13 +188,19 @@ class TrainingData:
 
     @cached_property
     def train_transfer(self) -> Transfer:
-        """Transfer of training batches: the label and every feature that models read."""
-        return transfer(self.signature((self.label, *_channel_features(self.spec))))
+        """Transfer of training batches: the targets and every feature that models read."""
+        return transfer(self.signature(_trained_features(self.spec)))
 
     @cached_property
     def scored_transfer(self) -> Transfer:
         """Transfer of batches to score."""
-        return transfer(self.signature((self.label, *self.scored_features)))
+        return transfer(self.signature(tuple(dict.fromkeys((*self.targets, *self.scored_features)))))
+
+    @property
+    def targets(self) -> dict[str, tf.DType]:
+        """The features of the channel ``label``, to their type in a step: float32, or :func:`id_type` of integers."""
+        features = self.spec.targets
+        return {each.name: tf.float32 if each.is_float or each.is_bool else id_type() for each in features}
 
 
 def _rows(values: np.ndarray, chosen: np.ndarray) -> np.ndarray:
@@ -213,26 +217,27 @@ def open_data(
         spec: its feature specification.
         parameters: of the run.
         ranks: of this run.
-        scored_features: features for scoring, without the label.
+        scored_features: features for scoring, without the targets.
 
     Raises:
         KfrecError: records that do not match the specification, a batch size not divisible by the ranks, or patience
             without samples for validation.
     """
     require_divisible(parameters.global_batch_size, ranks.size)
-    label, samples = label_of(spec), samples_of(spec, parameters)
+    samples = samples_of(spec, parameters)
     cache = 0 if parameters.disable_cache else cache_bytes(ranks.local_size)
     files = samples.files(spec, TRAIN, parameters.global_batch_size, [ranks.rank], ranks.size)
-    features = (label, *_channel_features(spec))
+    features = _trained_features(spec)
     threads = parameters.num_parallel_calls
     train = Records(spec, TRAIN, features, cache_bytes=cache, files=files, threads=threads, part=samples.trained)
     _require_prebatch_size(spec, train, parameters)
     scored = None
     if samples.split:
         files = samples.files(spec, samples.split, parameters.global_batch_size, [ranks.rank], ranks.size)
-        scored = Records(spec, samples.split, (label, *scored_features), files=files, part=samples.scored)
+        names = tuple(dict.fromkeys((*(target.name for target in spec.targets), *scored_features)))
+        scored = Records(spec, samples.split, names, files=files, part=samples.scored)
         _require_prebatch_size(spec, scored, parameters)
-    data = TrainingData(spec, samples, train, scored, label, scored_features, parameters, ranks)
+    data = TrainingData(spec, samples, train, scored, scored_features, parameters, ranks)
     if scored is not None and not scored.rows:
         if samples.cuts_groups:
             raise KfrecError(
@@ -271,14 +276,7 @@ def _require_prebatch_size(spec: FeatureSpec, records: Records, parameters: Work
         )
 
 
-def label_of(spec: FeatureSpec) -> str:
-    """Name of the feature in the label channel."""
-    (label,) = spec.channel(Channel.LABEL)
-    return label.name
-
-
-def _channel_features(spec: FeatureSpec) -> tuple[str, ...]:
-    """Distinct features of the channels that models read."""
-    unread = (Channel.LABEL, Channel.GROUP)
-    listed = (name for channel, names in spec.channels.items() if channel not in unread for name in names)
-    return tuple(dict.fromkeys(listed))
+def _trained_features(spec: FeatureSpec) -> tuple[str, ...]:
+    """The targets, and the distinct features of the channels that models read."""
+    listed = (name for channel, names in spec.channels.items() if channel != Channel.GROUP for name in names)
+    return tuple(dict.fromkeys((*(target.name for target in spec.targets), *listed)))

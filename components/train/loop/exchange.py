@@ -8,6 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 from components.models import Model
+from components.models.model import loss_terms_of
 from components.models.tables.exchange import recorded_rows
 
 # Up to this size (4 MiB), all-reducing the table is cheaper than finding, sending and merging its rows.
@@ -56,7 +57,10 @@ def is_whole(
 
 
 def touched_rows(
-    model: Model, variables: Sequence[tf.Variable], features: Mapping[str, tf.Tensor], labels: tf.Tensor
+    model: Model,
+    variables: Sequence[tf.Variable],
+    features: Mapping[str, tf.Tensor],
+    targets: Mapping[str, tf.Tensor],
 ) -> list[int | None]:
     """Distinct rows of each variable that a batch looks up; None for a variable without look-ups.
 
@@ -64,12 +68,13 @@ def touched_rows(
     """
     looked_up: list[bool] = []
 
-    def count(features: Mapping[str, tf.Tensor], labels: tf.Tensor) -> tf.Tensor:
+    def count(features: Mapping[str, tf.Tensor], targets: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        mask = tf.ones(tf.shape(next(iter(features.values())))[:1], tf.bool)
         with recorded_rows() as recorded:
-            model.loss_terms(features, labels, training=False)
+            loss_terms_of(model, features, targets, mask, training=False)
         asked = [recorded.get(variable.ref(), []) for variable in variables]
         looked_up[:] = map(bool, asked)  # tf.function traces twice if a variable is created
         return tf.stack([tf.size(tf.unique(tf.concat(ids, 0))[0]) for ids in asked if ids] or [tf.constant(0)])
 
-    counts = iter(tf.function(count, autograph=False)(features, labels).numpy().tolist())
+    counts = iter(tf.function(count, autograph=False)(features, targets).numpy().tolist())
     return [next(counts) if found else None for found in looked_up]

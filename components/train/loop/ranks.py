@@ -65,6 +65,10 @@ class Ranks:
         """The slices of all ranks, all-gathered; duplicate rows are not summed."""
         return slices
 
+    def gather_rows(self, values: tf.Tensor, name: str) -> tf.Tensor:
+        """The tensors of all ranks, concatenated on their first axis by rank, in one all-gather."""
+        return values
+
     def all_to_all(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
         """All-to-all; see :meth:`components.models.tables.placement.Peers.all_to_all`."""
         return values, counts
@@ -128,6 +132,10 @@ class Horovod(Ranks):
         summed = self._hvd.allgather(values, name=f"{name}_values")
         named = self._hvd.allgather(rows, name=f"{name}_indices")
         return tf.IndexedSlices(summed, named, slices.dense_shape)
+
+    def gather_rows(self, values: tf.Tensor, name: str) -> tf.Tensor:
+        self._count(values, self.size - 1)
+        return self._hvd.allgather(values, name=name)
 
     def all_to_all(self, values: tf.Tensor, counts: tf.Tensor, name: str) -> tuple[tf.Tensor, tf.Tensor]:
         others = (tf.shape(values)[0] - counts[self.rank]) * tf.reduce_prod(tf.shape(values)[1:])

@@ -127,7 +127,7 @@ def open_session(
         print(f"not measured: {lacking}", flush=True)
     rows, handed = data.one_size(data.scored.rows) if data.scored is not None else 0, data.scored_transfer
     scorer = Scorer(
-        model, task, ranks, handed.signature, data.label, kept, parameters, parameters.xla, rows, handed.features
+        model, task, ranks, handed.signature, data.targets, kept, parameters, parameters.xla, rows, handed.features
     )
     return Session(parameters, ranks, data, definition, model, task, kept, scorer, checkpoint_saved)
 

@@ -88,7 +88,7 @@ class Training:
             self._metrics,
             self._loss_scale,
             data.train_transfer.signature,
-            label=data.label,
+            targets=data.targets,
             xla=parameters.xla,
             kept=session.kept,
             averages=self._averages,

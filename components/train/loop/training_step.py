@@ -19,9 +19,10 @@ from typing import Any
 import tensorflow as tf
 
 from components.models import LossTerm, Model
-from components.models.layers.batch_normalization import global_batch
 from components.models.layers.dropout import masks_of
-from components.models.loss import part_of, sum_of
+from components.models.layers.global_batch import Batch, global_batch
+from components.models.loss import sum_of
+from components.models.model import loss_terms_of
 from components.models.ops.choice import training_back_end
 from components.models.ops.rows import dense_gradients
 from components.models.ops.scaling import Scaling
@@ -34,7 +35,7 @@ from components.train.loop.filling import filled
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Ranks
 from components.train.loop.reduction import Gradient, sum_gradients
-from components.train.loop.validation import kept_columns
+from components.train.loop.validation import kept_columns, targets_of
 
 Features = Mapping[str, tf.Tensor]
 
@@ -48,20 +49,20 @@ class TrainingStep:
         ranks: of this training.
         metrics: accumulates training metrics of this rank's samples.
         loss_scale: enabled under mixed precision.
-        signature: of ``unpack``'s argument; by default feature name (and label) to [None] or [None, length].
-        label: name of the label feature.
+        signature: of ``unpack``'s argument; by default the features and targets by name, [None] or [None, length].
+        targets: the features of the channel ``label``, to their type in :meth:`Model.loss_terms`.
         xla: compile the forward and backward pass; reductions and updates stay outside.
         kept: the task's kept columns present in the data, to their features.
         averages: of the model's trainable variables; None disables averaging.
         rows: size to which this rank's batches are padded, with samples of weight 0; 0 for no padding.
         fp16_allreduce: sum dense gradients over the ranks in half precision.
-        unpack: a transferred batch to its features and label
+        unpack: a transferred batch to its features and targets
             (:meth:`components.train.loop.transfer.Transfer.features`).
 
     Attributes:
         run: trains on this rank's share of a global batch; returns the loss of the global batch, float32.
         run_in_parts: as ``run``, but returns the loss and its parts, float32 ``[1 + parts]``.
-        parts: names of the parts of the loss (:func:`components.models.loss.part_of`), set by the first step.
+        parts: names of the parts of the loss (:attr:`components.models.LossTerm.part`), set by the first step.
     """
 
     def __init__(
@@ -72,7 +73,7 @@ class TrainingStep:
         metrics: Streaming,
         loss_scale: LossScale,
         signature: Any,
-        label: str,
+        targets: Mapping[str, tf.DType],
         xla: bool,
         kept: Mapping[Kept, str] = MappingProxyType({}),
         averages: Averages | None = None,
@@ -81,7 +82,7 @@ class TrainingStep:
         unpack: Callable[[Any], dict[str, tf.Tensor]] = dict,
     ) -> None:
         self._model, self._optimizer, self._ranks = model, optimizer, ranks
-        self._metrics, self._loss_scale, self._label, self._kept = metrics, loss_scale, label, kept
+        self._metrics, self._loss_scale, self._targets, self._kept = metrics, loss_scale, targets, kept
         self._averages = averages or Averages(model.trainable_variables, 0.0)
         self._variables = list(model.trainable_variables)
         self._are_parts = [sharding_of(variable) is not None for variable in self._variables]
@@ -108,9 +109,8 @@ class TrainingStep:
         Returns:
             Variable name to "whole" or "rows", for each table that is not sharded.
         """
-        features = {name: values for name, values in batch.items() if name != self._label}
-        labels = tf.cast(batch[self._label], tf.float32)
-        gathered = self._ranks.gather(touched_rows(self._model, self._variables, features, labels))
+        features, targets = self._split(batch)
+        gathered = self._ranks.gather(touched_rows(self._model, self._variables, features, targets))
         touched = [None if None in rows else max(rows) for rows in zip(*gathered, strict=True)]
         self._whole = self._chosen(touched, next(iter(features.values())).dtype.size)
         chosen = zip(self._variables, touched, self._whole, self._are_parts, strict=True)
@@ -163,7 +163,7 @@ class TrainingStep:
         features, targets, counted = self._filled(batch)
         if counts is None and self._xla:  # a compiled function cannot contain a reduction
             counts = self._summed(self._counts(features, targets, counted))
-        losses, logits, gradients = self._differentiate(features, targets, counted, counts)
+        losses, outputs, gradients = self._differentiate(features, targets, counted, counts)
         gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
         with training_back_end():
             with tf.name_scope("exchange"):
@@ -174,44 +174,59 @@ class TrainingStep:
             with tf.name_scope("loss_scale"):
                 self._loss_scale.apply(gradients, partial(self._update, gradients), self._agreed)
         with tf.name_scope("metrics"):
-            labels = tf.cast(batch[self._label], tf.float32)
-            self._metrics.update(labels, logits[: tf.shape(labels)[0]], kept_columns(batch, self._kept))
+            rows = tf.shape(next(iter(batch.values())))[0]
+            outputs = {name: values[:rows] for name, values in outputs.items()}
+            self._metrics.update(self._split(batch)[1], outputs, kept_columns(batch, self._kept))
         return summed
 
-    def _filled(self, batch: Features) -> tuple[Features, tf.Tensor, tf.Tensor | None]:
-        """Padded features and labels, and the sample mask, [B] float32; None without padding."""
-        features = {name: value for name, value in batch.items() if name != self._label}
-        labels = tf.cast(batch[self._label], tf.float32)
-        if not self._rows:
-            return features, labels, None
-        full, counted = filled({**features, self._label: labels}, self._rows)
-        return {name: full[name] for name in features}, full[self._label], counted
+    def _split(self, batch: Features) -> tuple[Features, Features]:
+        """The features of a batch and its targets, in their types."""
+        features = {name: values for name, values in batch.items() if name not in self._targets}
+        return features, targets_of(batch, self._targets)
 
-    def _term_counts(self, features: Features, labels: tf.Tensor, counted: tf.Tensor | None) -> tf.Tensor:
-        _, terms = self._model.loss_terms(features, labels, training=False)
-        return _counts(terms.values(), counted)
+    def _filled(self, batch: Features) -> tuple[Features, Features, tf.Tensor | None]:
+        """Padded features and targets, and the sample mask, [B] float32; None without padding."""
+        if not self._rows:
+            return *self._split(batch), None
+        full, counted = filled(batch, self._rows)
+        return *self._split(full), counted
+
+    def _terms(
+        self, features: Features, targets: Features, counted: tf.Tensor | None, training: bool
+    ) -> tuple[dict[str, tf.Tensor], dict[str, LossTerm]]:
+        rows = tf.shape(next(iter(features.values())))[0]
+        mask = tf.ones([rows], tf.bool) if counted is None else counted > 0
+        return loss_terms_of(self._model, features, targets, mask, training)
+
+    def _term_counts(self, features: Features, targets: Features, counted: tf.Tensor | None) -> tf.Tensor:
+        return _counts(self._terms(features, targets, counted, training=False)[1].values(), counted)
 
     def _summed(self, counts: tf.Tensor) -> tf.Tensor:
         """Counts summed over the ranks, in a separate reduction."""
         (summed,) = self._ranks.sum([counts], name="counts")
         return summed
 
-    def _summed_by_layer(self, sums: tf.Tensor, name: str) -> tf.Tensor:
-        """A layer's statistics summed over the ranks."""
-        (summed,) = self._ranks.sum([sums], name=name)
-        return summed
+    def _batch(self, counted: tf.Tensor | None) -> Batch:
+        """The global batch, as the model sees it."""
+        if self._ranks.size == 1:
+            return Batch(counted=counted)
+
+        def summing(values: tf.Tensor, name: str) -> tf.Tensor:
+            (summed,) = self._ranks.sum([values], name=name)
+            return summed
+
+        return Batch(self._ranks.rank, summing, self._ranks.gather_rows, counted)
 
     def _loss_and_gradients(
-        self, features: Features, labels: tf.Tensor, counted: tf.Tensor | None, counts: tf.Tensor | None
-    ) -> tuple[tf.Tensor, tf.Tensor, list[Gradient]]:
-        """This rank's share of the loss and of its parts, its logits, and the gradients of its share, scaled."""
+        self, features: Features, targets: Features, counted: tf.Tensor | None, counts: tf.Tensor | None
+    ) -> tuple[tf.Tensor, dict[str, tf.Tensor], list[Gradient]]:
+        """This rank's share of the loss and of its parts, its outputs, and the gradients of its share, scaled."""
         with (
             dense_gradients(v for v, whole in zip(self._variables, self._whole, strict=True) if whole),
             training_back_end(self._xla),
         ):
-            whole_batch = global_batch(self._summed_by_layer if self._ranks.size > 1 else None, counted)
-            with masks_of(self._ranks.rank), whole_batch, tf.GradientTape() as tape:
-                logits, terms = self._model.loss_terms(features, labels, training=True)
+            with masks_of(self._ranks.rank), global_batch(self._batch(counted)), tf.GradientTape() as tape:
+                outputs, terms = self._terms(features, targets, counted, training=True)
                 if counts is None:
                     counts = self._summed(_counts(terms.values(), counted))
                 shares = tf.math.divide_no_nan(1.0, counts)  # 0 for a count of 0
@@ -219,10 +234,11 @@ class TrainingStep:
                 loss = tf.tensordot(shares, weighted, 1)
                 scaled = loss * self._loss_scale.value
             gradients = tape.gradient(scaled, self._variables)
-        self.parts = tuple(dict.fromkeys(map(part_of, terms)))
-        chosen = [tf.constant([part_of(term) == part for term in terms]) for part in self.parts]
+        named = [term.part or name for name, term in terms.items()]
+        self.parts = tuple(dict.fromkeys(named))
+        chosen = [tf.constant([each == part for each in named]) for part in self.parts]
         parts = [tf.tensordot(shares, tf.where(mine, weighted, 0.0), 1) for mine in chosen]
-        return tf.stack([loss, *parts]), logits, gradients
+        return tf.stack([loss, *parts]), outputs, gradients
 
     def _agreed(self, finite: tf.Tensor) -> tf.Tensor:
         if not any(self._are_parts):

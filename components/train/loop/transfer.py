@@ -84,8 +84,7 @@ class Packed:
     Python's arrays.
 
     Args:
-        signature: of a batch by feature: float32, or the GPU's type of ids. At least the label is integer. All have the
-            same first dimension.
+        signature: of a batch by feature: float32, or the GPU's type of ids. All have the same first dimension.
         device: destination.
     """
 
@@ -94,7 +93,7 @@ class Packed:
         self._ids = {name: spec for name, spec in signature.items() if name not in floats}
         self._floats, self._device = floats, device
         self._width = sum(map(_width, signature.values()))
-        (self._kind,) = {spec.dtype for spec in self._ids.values()}
+        (self._kind,) = {spec.dtype for spec in self._ids.values()} or {id_type()}
         (samples,) = {spec.shape[0] for spec in signature.values()}
         self.signature = tf.TensorSpec([None if samples is None else samples * self._width], tf.float32, "packed")
         parts = [tf.TensorSpec([None], tf.float32)] * len(signature)

@@ -8,6 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from components.models import Model
+from components.models.model import outputs_of
 from components.models.ops.choice import training_back_end
 from components.tasks import Kept, TaskDefinition
 from components.train.loop.filling import filled
@@ -21,9 +22,9 @@ class Scorer:
         model: to score with.
         task: defines the metrics.
         ranks: of the run.
-        signature: of ``unpack``'s argument; by default label, serving features and kept columns to [None] or
+        signature: of ``unpack``'s argument; by default targets, serving features and kept columns by name, [None] or
             [None, length].
-        label: name of the label feature.
+        targets: the features of the channel ``label``, to their type in :meth:`components.tasks.Streaming.update`.
         kept: the task's kept columns present in the data, to their features.
         parameters: the train step's parameters of the task.
         xla: compile the forward pass.
@@ -31,7 +32,7 @@ class Scorer:
         unpack: a transferred batch to its features (:meth:`components.train.loop.transfer.Transfer.features`).
 
     Attributes:
-        run: maps a batch to its logits, [B] float32.
+        run: maps a batch to the model's outputs.
     """
 
     def __init__(
@@ -40,18 +41,18 @@ class Scorer:
         task: TaskDefinition,
         ranks: Ranks,
         signature: Any,
-        label: str,
+        targets: Mapping[str, tf.DType],
         kept: Mapping[Kept, str],
         parameters: Any,
         xla: bool = False,
         rows: int = 0,
         unpack: Callable[[Any], dict[str, tf.Tensor]] = dict,
     ) -> None:
-        self._model, self._ranks, self._label, self._kept, self._xla = model, ranks, label, kept, xla
+        self._model, self._ranks, self._targets, self._kept, self._xla = model, ranks, targets, kept, xla
         self._rows, self._unpack = rows, unpack
         self._metrics = task.streaming(False, parameters)
         compiled = {"jit_compile": True} if xla else {}
-        self._logits = tf.function(self._forward, autograph=False, **compiled)
+        self._outputs = tf.function(self._forward, autograph=False, **compiled)
         self.run = tf.function(
             lambda given: self._scores(self._unpack(given)), input_signature=[signature], autograph=False
         )
@@ -65,19 +66,23 @@ class Scorer:
         totals = self._ranks.sum(self._metrics.totals(self._ranks), name="scores")
         return self._metrics.result([total.numpy() for total in totals])
 
-    def _forward(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+    def _forward(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         with training_back_end(self._xla):
-            return self._model.logits(features, training=False)
+            return outputs_of(self._model, features)
 
-    def _scores(self, batch: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        return self._logits({name: batch[name] for name in self._model.serving_features})
+    def _scores(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return self._outputs({name: batch[name] for name in self._model.serving_features})
 
     def _score_and_add(self, given: Any) -> None:
         batch = self._unpack(given)
-        labels = tf.cast(batch[self._label], tf.float32)
-        scored = filled(batch, self._rows)[0] if self._rows else batch
-        logits = self._scores(scored)[: tf.shape(labels)[0]]
-        self._metrics.update(labels, logits, kept_columns(batch, self._kept))
+        scored, rows = filled(batch, self._rows)[0] if self._rows else batch, tf.shape(next(iter(batch.values())))[0]
+        outputs = {name: values[:rows] for name, values in self._scores(scored).items()}
+        self._metrics.update(targets_of(batch, self._targets), outputs, kept_columns(batch, self._kept))
+
+
+def targets_of(batch: Mapping[str, tf.Tensor], targets: Mapping[str, tf.DType]) -> dict[str, tf.Tensor]:
+    """The targets of a batch, by name and in their types."""
+    return {name: tf.cast(batch[name], kind) for name, kind in targets.items()}
 
 
 def kept_columns(batch: Mapping[str, tf.Tensor], kept: Mapping[Kept, str]) -> dict[str, tf.Tensor]:

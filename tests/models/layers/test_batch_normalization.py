@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 from components.errors import KfrecError
-from components.models.layers.batch_normalization import BatchNormalization, global_batch
+from components.models.layers.batch_normalization import BatchNormalization
+from components.models.layers.global_batch import Batch, global_batch
 from components.models.layers.weights import Weights
 from components.models.ops.choice import training_back_end
 from components.train.loop.ranks import Ranks
@@ -112,7 +113,7 @@ def test_padding_samples_do_not_count() -> None:
     whole, _ = _trained(layers[0], x)
     padded = np.concatenate([x, 100 + x[:5]])
     counted = tf.constant([1.0] * ROWS + [0.0] * 5)
-    with global_batch(None, counted):
+    with global_batch(Batch(counted=counted)):
         found = layers[1](tf.constant(padded), training=True)
     np.testing.assert_allclose(found[:ROWS], whole, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(layers[1].mean, layers[0].mean, rtol=1e-5)
@@ -124,9 +125,11 @@ def test_half_precision_stays_half_precision() -> None:
 
 def test_compiled_ranks_are_refused() -> None:
     with (
-        pytest.raises(KfrecError, match="xla=True: XLA cannot compile the batch normalisation of several ranks"),
+        pytest.raises(
+            KfrecError, match="xla=True: XLA cannot compile the collective operation moments of several ranks"
+        ),
         training_back_end(compiled=True),
-        global_batch(lambda sums, name: sums, None),
+        global_batch(Batch(summing=lambda sums, name: sums)),
     ):
         _layer()(tf.constant(_values()), training=True)
 
@@ -138,9 +141,11 @@ def rank_main(ranks: Ranks, folder: Path) -> None:
     counted = tf.constant([1.0] * len(x[own]) + [0.0] * (ranks.rank * 2))
     layer = _layer()
 
+    batch = Batch(ranks.rank, lambda sums, name: ranks.sum([sums], name)[0], ranks.gather_rows, counted)
+
     @tf.function
     def step(given: tf.Tensor, weights: tf.Tensor) -> list[tf.Tensor]:
-        with global_batch(lambda sums, name: ranks.sum([sums], name)[0], counted), tf.GradientTape() as tape:
+        with global_batch(batch), tf.GradientTape() as tape:
             tape.watch(given)
             y = layer(given, training=True)
             loss = tf.reduce_sum(tf.sin(y) * weights * counted[:, tf.newaxis])

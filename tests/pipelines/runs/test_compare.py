@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from components.artifacts import publishing
-from components.evaluate.predictions import FILENAME, write_predictions
-from components.tasks import Scores
+from components.scoring.predictions import FILENAME, write_predictions
 from pipelines.cli import main
 from pipelines.defaults import Pipeline
 from pipelines.runs.compare import compare
 from pipelines.runs.record import FINISHED, RunRecord
+from tests.binary import binary_scores
 
 _ROWS = 400
 _LABELS = np.arange(_ROWS) % 2
@@ -36,7 +36,7 @@ def make(tmp_path: Path) -> Callable[..., RunRecord]:
             (records.path / "test" / "part_0.tfrecord").write_text(test)
             records.rows["test"] = _ROWS
         drawn = np.random.default_rng(len(name)).normal(0, noise, _ROWS)
-        scores = Scores(_LABELS.astype(np.float32), (_LABELS + drawn).astype(np.float32))
+        scores = binary_scores(_LABELS.astype(np.float32), (_LABELS + drawn).astype(np.float32))
         with publishing(folder / "evaluation", step="evaluate") as evaluation:
             write_predictions(evaluation.path / FILENAME, scores)
             (evaluation.path / "metrics.json").write_text(json.dumps({"test_auc": 1 - noise / 10}))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from components.contract import LOGIT
 from components.feature_spec import FeatureSpec
 from components.models import Table
 from components.models.loss import click_loss
@@ -33,13 +34,13 @@ class Toy(tf.Module):
         self.weights = tf.Variable(tf.random.stateless_normal([2 * parameters.width + 1, 1], [seed, 2]), name="weights")
         self.bias = tf.Variable(tf.zeros([1]), name="bias")
 
-    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
         item = tf.gather(self.tables[self._item.name].variable, features[self._item.name])
         tags = features[self._tags.name]
         there = tf.cast(tags > 0, tf.float32)[..., tf.newaxis]
         found = tf.reduce_sum(tf.gather(self.tables[self._tags.name].variable, tags) * there, 1)
         mean = tf.math.divide_no_nan(found, tf.reduce_sum(there, 1))
         price = features[self._price.name][:, tf.newaxis]
-        return tf.reshape(tf.concat([item, mean, price], 1) @ self.weights + self.bias, [-1])
+        return {LOGIT: tf.reshape(tf.concat([item, mean, price], 1) @ self.weights + self.bias, [-1])}
 
     loss_terms = click_loss

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from components.contract import LOGIT
 from components.metrics import Interval
 from components.report import Card, Story
 from components.steps.parameter import param
@@ -35,8 +36,14 @@ def _streaming(training: bool, parameters: object) -> Streaming:
             super().__init__()
             self.right_and_all = tf.Variable(tf.zeros([2], tf.float64), trainable=False)
 
-        def update(self, labels: tf.Tensor, outputs: tf.Tensor, kept: Mapping[str, tf.Tensor]) -> None:
-            right = tf.cast(tf.equal(labels > 0.5, outputs > 0), tf.float64)
+        def update(
+            self,
+            targets: Mapping[str, tf.Tensor],
+            outputs: Mapping[str, tf.Tensor],
+            kept: Mapping[str, tf.Tensor],
+        ) -> None:
+            labels = targets["taken"]
+            right = tf.cast(tf.equal(labels > 0.5, outputs[LOGIT] > 0), tf.float64)
             self.right_and_all.assign_add(tf.stack([tf.reduce_sum(right), tf.cast(tf.size(labels), tf.float64)]))
 
         def reset(self) -> None:
@@ -58,11 +65,11 @@ def _streaming(training: bool, parameters: object) -> Streaming:
 def _serve(outputs):  # type: ignore[no-untyped-def]
     import tensorflow as tf
 
-    return tf.sigmoid(outputs)
+    return {"chance": tf.sigmoid(outputs[LOGIT])}
 
 
 def _hits(scores: Scores, threshold: float) -> np.ndarray:
-    return (scores.values >= threshold) == (scores.labels > 0)
+    return (scores.outputs["chance"] >= threshold) == (scores.labels > 0)
 
 
 def _measure(scores: Scores, parameters: Evaluation) -> Measured:
@@ -75,10 +82,9 @@ def _story(measured: Measured) -> Story:
 
 
 def _difference(
-    scores: Scores, rival: np.ndarray, parameters: Evaluation, samples: int, confidence: float, seed: int
+    ours: Scores, theirs: Scores, parameters: Evaluation, samples: int, confidence: float, seed: int
 ) -> Interval:
-    theirs = Scores(scores.labels, rival)
-    gain = _hits(scores, parameters.threshold).astype(float) - _hits(theirs, parameters.threshold)
+    gain = _hits(ours, parameters.threshold).astype(float) - _hits(theirs, parameters.threshold)
     random = np.random.default_rng(seed)
     drawn = [gain[random.integers(0, len(gain), len(gain))].mean() for _ in range(samples)]
     tail = (1 - confidence) / 2
@@ -92,7 +98,6 @@ TASK = TaskDefinition(
     evaluation=Evaluation,
     decision=Decision,
     kept=(),
-    output="chance",
     serve=_serve,
     streaming=_streaming,
     require=lambda scores, source: None,

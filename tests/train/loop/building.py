@@ -53,6 +53,6 @@ def build_step(
     handed = way(signature)
     metrics, scale = BinaryMetrics(with_loss=False), LossScale(parameters.amp)
     return TrainingStep(
-        model, optimizer, ranks or Alone(), metrics, scale, handed.signature, "label", parameters.xla, rows=rows,
-        unpack=handed.features,
+        model, optimizer, ranks or Alone(), metrics, scale, handed.signature, {"label": tf.float32}, parameters.xla,
+        rows=rows, unpack=handed.features,
     )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import tensorflow as tf
 
+from components.contract import LOGIT
 from components.feature_spec import Feature
 from components.models.layers.dense import Dense
 from components.models.layers.embedding import FusedEmbedding
@@ -40,10 +41,10 @@ class Small(tf.Module):
         self.dense = Dense(weights.scope("dense"), sum(WIDTHS) + 8, 1)
         self.tables = self.embed.tables
 
-    def logits(self, features: Mapping[str, tf.Tensor], training: bool = False) -> tf.Tensor:
+    def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
         neighbours = self.fused(self.fused.rows([features["one"], features["two"]], 0))
         joined = tf.concat([*self.embed(features), neighbours], -1)
-        return tf.cast(self.dense(tf.tanh(4.0 * joined))[:, 0], tf.float32)
+        return {LOGIT: tf.cast(self.dense(tf.tanh(4.0 * joined))[:, 0], tf.float32)}
 
     loss_terms = click_loss
 
@@ -90,7 +91,7 @@ def training(
             BinaryMetrics(False),
             scale,
             signature,
-            "label",
+            {"label": tf.float32},
             False,
             fp16_allreduce=fp16_allreduce,
         ),

@@ -96,7 +96,8 @@ class Trained:
         signature = {name: tf.TensorSpec([None, *values.shape[1:]], values.dtype) for name, values in batch(0).items()}
         self.handed = self.way(signature)
         self.step = TrainingStep(
-            self.model, self.optimizers, self.ranks, BinaryMetrics(False), scale, self.handed.signature, LABEL, False,
+            self.model, self.optimizers, self.ranks, BinaryMetrics(False), scale, self.handed.signature,
+            {LABEL: tf.float32}, False,
             unpack=self.handed.features,
         )  # fmt: skip
         self.checkpoints = Checkpoints(

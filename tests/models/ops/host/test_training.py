@@ -12,6 +12,7 @@ from components.models.ops.choice import host_back_end
 from components.steps.catalog import TrainParameters
 from components.train.loop import training_step
 from components.train.loop.training_step import TrainingStep
+from tests.models.calling import logits
 from tests.models.ops.host.agreement import CALL, operations
 from tests.train.loop.building import build_step
 
@@ -55,5 +56,5 @@ def test_the_losses_are_those_of_tensorflow(
 def test_scoring_calls_no_kernels(parameters: Callable[..., TrainParameters], spec: FeatureSpec, make_batch: Callable):
     model = build_model(parameters("sim", embedding_dim=16), spec, seed=1)
     features, _ = make_batch(3)
-    serve = tf.function(lambda given: model.logits(given, training=False), autograph=False)
+    serve = tf.function(lambda given: logits(model, given), autograph=False)
     assert CALL not in operations(serve, {name: tf.constant(values) for name, values in features.items()})

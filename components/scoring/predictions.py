@@ -1,0 +1,62 @@
+"""predictions.parquet: targets and outputs of each test sample, in the order of the records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from components.errors import KfrecError
+from components.scoring.model import as_column
+from components.tasks import Scores
+
+FILENAME = "predictions.parquet"
+# Key of the file's metadata: which columns are targets, outputs and kept columns.
+_ROLES = b"kfrec.columns"
+
+
+def write_predictions(path: Path, scores: Scores) -> None:
+    """Writes a column for each target, output and kept column.
+
+    Raises:
+        KfrecError: two of them have one name.
+    """
+    roles = {"targets": scores.targets, "outputs": scores.outputs, "kept": scores.kept}
+    columns: dict[str, pa.Array] = {}
+    for role, arrays in roles.items():
+        for name, values in arrays.items():
+            if name in columns:
+                raise KfrecError(
+                    f"{path.name}: two columns would be called {name}, among {role} and before; rename the feature, or "
+                    "the output or kept column of the task"
+                )
+            columns[name] = as_column(values)
+    noted = json.dumps({role: list(arrays) for role, arrays in roles.items()})
+    pq.write_table(pa.table(columns).replace_schema_metadata({_ROLES: noted}), path)
+
+
+def read_predictions(path: Path) -> Scores:
+    """Reads the file of :func:`write_predictions`.
+
+    Raises:
+        KfrecError: the file cannot be read.
+    """
+    try:
+        table = pq.read_table(path)
+        roles: Mapping[str, list[str]] = json.loads(table.schema.metadata[_ROLES])
+        arrays = {role: {name: _array(table[name]) for name in names} for role, names in roles.items()}
+        return Scores(arrays["targets"], arrays["outputs"], arrays["kept"])
+    except (OSError, KeyError, TypeError, ValueError, pa.ArrowInvalid) as error:
+        raise KfrecError(f"{path}: not the predictions of an evaluation ({error}); evaluate again") from None
+
+
+def _array(column: pa.ChunkedArray) -> np.ndarray:
+    shape, values = [len(column)], column.combine_chunks()
+    while pa.types.is_fixed_size_list(values.type):
+        shape.append(values.type.list_size)
+        values = values.flatten()
+    return values.to_numpy(zero_copy_only=False).reshape(shape)
