@@ -125,7 +125,7 @@ def _facts(
     origins = {name: artifact.digest for name, artifact in inputs.items()}
     origins |= {f"{name} ← {of}": digest for name, artifact in inputs.items() for of, digest in artifact.inputs.items()}
     return Facts(
-        title=str(trained_with.get("model_type", "model")).upper(),
+        title=_title_of(str(trained_with.get("model_type", ""))),
         run=run_id,
         parameters=trained_with,
         training=read_notes(model / "training.json"),
@@ -134,6 +134,12 @@ def _facts(
         profile=profile,
         searched=searched,
     )
+
+
+def _title_of(model_type: str) -> str:
+    """The display name of a model; its name where its package is not installed here."""
+    known = model_type in registry.names(registry.MODELS)
+    return registry.model(model_type).title if known else model_type or "model"
 
 
 def _track(run: TrackedRun, measured: Measured, evaluation: Path) -> None:

@@ -1,4 +1,4 @@
-"""The lengths of lists: the ``dimensions`` of each group are the length of its longest list, over all splits."""
+"""The lengths of lists that the samples do not declare: that of the longest list of each group, over all splits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def length_by_footers(groups: Sequence[RowGroup], columns: Sequence[Column]) -> 
     """
     lengths = {}
     for column in columns:
-        if column.is_list:
+        if column.is_list and column.length is None:
             means = {group.values[column.index] / group.rows for group in groups if group.rows}
             if len(means) != 1 or not (mean := means.pop()).is_integer():
                 return None
@@ -33,6 +33,7 @@ def length_by_reading(groups: Sequence[RowGroup], columns: Sequence[Column], wor
     Raises:
         KfrecError: a list is empty in every row.
     """
+    columns = [column for column in columns if column.length is None]
     lengths: dict[str, int] = {}
     with progress("measuring histories", sum(group.rows for group in groups), "samples") as bar:
         longest = in_order(lambda group: longest_list(group, columns), groups, workers)

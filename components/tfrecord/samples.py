@@ -15,7 +15,16 @@ from components.tfrecord.schema import Column
 
 
 class LongerList(Exception):
-    """A list is longer than the assumed length of its channel."""
+    """A list is longer than the assumed length of its group.
+
+    Attributes:
+        group: of lists.
+        longest: values of the longest list at hand.
+    """
+
+    def __init__(self, group: str, longest: int) -> None:
+        super().__init__(group, longest)
+        self.group, self.longest = group, longest
 
 
 def write_varints(
@@ -51,7 +60,7 @@ def write_varints(
             # First, because the length of a channel is determined by its first feature alone.
             _check_sizes(sizes, histories.setdefault(column.group, sizes), column, columns, group)
             if sizes.max() > length:
-                raise LongerList(column.group)
+                raise LongerList(column.group, int(sizes.max()))
         elif not column.has_zeros and not values.all():
             raise _outside(group, column, name)
         if column.is_float:

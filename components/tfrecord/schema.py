@@ -15,11 +15,12 @@ from typing import Any
 
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, Vocabulary, load_feature_spec
-from components.feature_spec.spec import BOOL, FILENAME, FLOAT, LARGEST_ID, is_id
+from components.feature_spec.spec import BOOL, FILENAME, FLOAT, LARGEST_ID, TEST, TRAIN, VALIDATION, is_id
 from components.feature_spec.vocabulary import (
     NEGATIVE_SUFFIX,
     POSITIVE_SUFFIX,
     TARGET_SUFFIX,
+    VOCABULARY,
     positional_vocabulary,
 )
 
@@ -39,6 +40,8 @@ class Column:
         is_list: whether it holds lists, padded to the longest of the group.
         group: lists of one group are equally long in each row; the channel, if the layout is positional.
         dtype: dtype of the feature in the records.
+        length: declared length of its lists; None measures it.
+        zero_is_unknown: whether its vocabulary gives unknown values the id 0.
         described_in: the file that describes it.
     """
 
@@ -49,6 +52,8 @@ class Column:
     is_list: bool = False
     group: str = ""
     dtype: str = "int64"
+    length: int | None = None
+    zero_is_unknown: bool = False
     described_in: str = METADATA
 
     @property
@@ -61,11 +66,12 @@ class Column:
 
     @property
     def has_zeros(self) -> bool:
-        """Whether 0 is valid: padding in lists, a missing or rare value in a table's columns.
+        """Whether 0 is valid: padding in lists, an unknown value, a missing or rare one in a table's columns.
 
         Users and target items are never missing.
         """
-        return self.is_list or self.cardinality is None or self.channel not in (Channel.USER, Channel.TARGET)
+        is_named = self.cardinality is not None and self.channel in (Channel.USER, Channel.TARGET)
+        return self.is_list or self.zero_is_unknown or not is_named
 
     def to_feature(self, lengths: Mapping[str, int]) -> Feature:
         """Its entry in the feature specification, given the length of each group of lists."""
@@ -98,8 +104,41 @@ def _by_name(folder: Path) -> tuple[Column, ...]:
         side_by_side = channel in (Channel.POSITIVE, Channel.NEGATIVE)
         group = channel if side_by_side else feature.name
         is_list = feature.length is not None
-        columns.append(Column(index, feature.name, channel, limit, is_list, group, feature.dtype, FILENAME))
+        vocabulary = spec.vocabulary_of(feature.name)
+        columns.append(
+            Column(
+                index,
+                feature.name,
+                channel,
+                limit,
+                is_list,
+                group,
+                feature.dtype,
+                feature.length,
+                vocabulary is not None and not vocabulary.unknown,
+                FILENAME,
+            )
+        )
+    declared_lengths(folder / FILENAME, columns)
     return tuple(columns)
+
+
+def declared_lengths(path: Path, columns: Sequence[Column]) -> dict[str, int]:
+    """The declared length of each group of lists; groups without one are left out.
+
+    Raises:
+        KfrecError: two features of a group declare different lengths; the message names ``path``.
+    """
+    found: dict[str, Column] = {}
+    for column in columns:
+        if column.length is not None:
+            first = found.setdefault(column.group, column)
+            if first.length != column.length:
+                raise KfrecError(
+                    f"{path}: {column.feature} has dimensions [{column.length}], but {first.feature} of the channel "
+                    f"{column.group}, too, has [{first.length}]; give them one length"
+                )
+    return {group: column.length for group, column in found.items() if column.length is not None}
 
 
 def _by_position(folder: Path, number_of_user_features: int) -> tuple[Column, ...]:
@@ -180,10 +219,10 @@ def read_vocabularies(folder: Path, files: Sequence[str], features: Collection[s
     return spec.vocabularies
 
 
-def read_encoding(folder: Path) -> Mapping[str, Any]:
-    """Preprocessing's metadata about the vocabulary; empty for data made elsewhere."""
+def read_metadata(folder: Path) -> Mapping[str, Any]:
+    """The metadata of the samples that the records keep: all but those of splits and vocabularies."""
     if is_by_name(folder):
-        noted = load_feature_spec(folder).metadata.get("encoding")
-    else:
-        noted = json.loads((folder / METADATA).read_text()).get("encoding")
-    return noted if isinstance(noted, dict) else {}
+        noted = load_feature_spec(folder).metadata
+        return {name: value for name, value in noted.items() if name not in (TRAIN, TEST, VALIDATION, VOCABULARY)}
+    encoding = json.loads((folder / METADATA).read_text()).get("encoding")
+    return {"encoding": encoding} if isinstance(encoding, dict) else {}

@@ -10,6 +10,7 @@ from typing import Any
 
 from components.artifacts import Artifact, open_input, publishing
 from components.checks import PROFILE
+from components.errors import KfrecError
 from components.feature_spec import Chunk, FeatureSpec, Vocabulary
 from components.feature_spec.spec import FILENAME, TEST, TRAIN, VALIDATION
 from components.feature_spec.vocabulary import VOCABULARY
@@ -21,7 +22,14 @@ from components.tfrecord.lengths import length_by_footers, length_by_reading
 from components.tfrecord.parts import RowGroup, row_groups
 from components.tfrecord.permutation import Permutation
 from components.tfrecord.samples import LongerList
-from components.tfrecord.schema import METADATA, Column, read_columns, read_encoding, read_vocabularies
+from components.tfrecord.schema import (
+    METADATA,
+    Column,
+    declared_lengths,
+    read_columns,
+    read_metadata,
+    read_vocabularies,
+)
 from components.tfrecord.shards import ShardPlan, plan_shards
 
 # The third one is optional: data without it are validated on a part of the training samples.
@@ -45,18 +53,29 @@ def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Map
     workers = parameters.workers or len(os.sched_getaffinity(0))
     every_group = [group for split in groups for group in groups[split]]
     with publishing(tfrecord, step="tfrecord", inputs={"parquet": source}, parameters=recorded(parameters)) as staging:
+        declared = declared_lengths(source.path / FILENAME, columns)
         lengths = length_by_footers(every_group, columns)
         try:
             if lengths is None:
                 lengths = length_by_reading(every_group, columns, workers)
-            _write(parameters, columns, lengths, groups, source, staging.path, workers)
-        except LongerList:
+            _write(parameters, columns, declared | lengths, groups, source, staging.path, workers)
+        except LongerList as error:
+            if error.group in declared:
+                raise _too_long(source.path, columns, declared, error) from None
             lengths = length_by_reading(every_group, columns, workers)
-            _write(parameters, columns, lengths, groups, source, staging.path, workers)
+            _write(parameters, columns, declared | lengths, groups, source, staging.path, workers)
         for profile in source.paths(PROFILE):
             shutil.copyfile(profile, staging.path / PROFILE)
         staging.rows.update({split: sum(group.rows for group in groups[split]) for split in groups})
     return staging.rows
+
+
+def _too_long(parquet: Path, columns: Sequence[Column], declared: Mapping[str, int], error: LongerList) -> KfrecError:
+    first = next(column.feature for column in columns if column.group == error.group)
+    return KfrecError(
+        f"{parquet / FILENAME}: feature {first} has dimensions [{declared[error.group]}], but a list of "
+        f"{error.longest} values; raise the dimensions, or cut the lists"
+    )
 
 
 def _row_groups(parquet: Artifact, columns: Sequence[Column]) -> dict[str, list[RowGroup]]:
@@ -91,8 +110,8 @@ def _write(
         for split in groups
     }
     vocabularies = _copy_vocabularies(parquet, [column.feature for column in columns], folder)
-    encoding = read_encoding(parquet.path)
-    spec = _specification(columns, lengths, plans, prebatch, vocabularies, encoding, folder)
+    kept = read_metadata(parquet.path)
+    spec = _specification(columns, lengths, plans, prebatch, vocabularies, kept, folder)
     layout = layout_of(spec, [column.feature for column in columns])
     for number, split in enumerate(groups):
         (folder / split).mkdir(exist_ok=True)
@@ -108,7 +127,7 @@ def _specification(
     plans: Mapping[str, ShardPlan],
     prebatch: Mapping[str, int],
     vocabularies: Sequence[Vocabulary],
-    encoding: Mapping[str, Any],
+    kept: Mapping[str, Any],
     folder: Path,
 ) -> FeatureSpec:
     names = tuple(column.feature for column in columns)
@@ -126,8 +145,7 @@ def _specification(
     }
     if vocabularies:
         metadata["vocabulary"] = {vocabulary.name: vocabulary.to_dict() for vocabulary in vocabularies}
-    if encoding:
-        metadata["encoding"] = dict(encoding)
+    metadata |= kept
     features = {column.feature: column.to_feature(lengths) for column in columns}
     return FeatureSpec(features, sources, channels, metadata, folder)
 
