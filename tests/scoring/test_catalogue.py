@@ -23,8 +23,8 @@ from tests.fakes.small_shop import NAMES, make_data
 NOBODY = np.zeros(0, np.int64)
 # Of equal smoothed share: count + 10,000 * reviews / all reviews, all in the same proportion as the counts.
 COUNTS = dict.fromkeys(NAMES, 10) | {"B001": 1000, "B002": 200, "B059": 0}
-# Distinct, so that rounding cannot change an order. A model returns a float32 probability p, of which a unit in the last
-# place is a relative error of 2^-24 / (1 - p) of the odds: 3e-6 at the largest logit here, 5e-4 at a logit of 9.
+# Distinct, so that rounding cannot change an order. A model returns a float32 probability p, of which a unit in the
+# last place is a relative error of 2^-24 / (1 - p) of the odds: 3e-6 at the largest logit here, 5e-4 at one of 9.
 LOGITS = {name: -0.02 * place for place, name in enumerate(NAMES)}
 LOGITS |= {"B001": -1.0, "B002": 0.5, "B003": 2.0, "B059": 4.0}
 
