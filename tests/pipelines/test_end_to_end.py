@@ -41,7 +41,7 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def first(workdir: Path) -> Run:
-    return kfrec(workdir, "--set", "train_seed=1", "--set", "epochs=1", "--set", "require_baseline=false")
+    return kfrec(workdir, "--set", "train_seed=1", "--set", "epochs=1")
 
 
 def test_a_model_learns_the_built_in_data(first: Run) -> None:

@@ -20,7 +20,6 @@ def test_a_model_of_real_beauty_reviews_is_promoted(
         *("--source", str(real_data / "amazon_beauty"), "--set", "shortest_sequence_for_user=20"),
         *("--set", "epochs=1", "--set", "train_seed=1", "--set", "bootstrap_samples=100"),
         *("--set", "catalogue_users=20"),
-        *("--set", "require_baseline=false"),
         *("--set", "preprocess_workers=1", "--set", "tfrecord_workers=1"),
     ).summary
     assert summary["steps"]["preprocess"]["counts"]["users"] == 1_248
