@@ -85,7 +85,7 @@ def describe_status(status: int) -> str:
 def _text_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:
+    except Exception:  # __str__ is the extension's code and may raise anything; the crash must be reported all the same
         return "its message cannot be shown"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-import time
+import threading
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from components.steps.catalog import STEPS
 from components.storage import Retry
 from tests.download.raw_files import META, REVIEWS, meta, reviews
 from tests.fakes.file_server import Fault, FileServer
+from tests.waiting import LONGEST
 
 PATH = f"/books/{REVIEWS}"
 
@@ -243,6 +244,14 @@ def test_a_file_as_source_asks_for_its_place(books: FileServer, tmp_path: Path) 
 
 
 def test_a_silent_server_fails_after_the_timeout(books: FileServer, tmp_path: Path) -> None:
-    books.faults[PATH] = [Fault(drop_after=9000, then=lambda: time.sleep(1.5))]
-    with pytest.raises(KfrecError, match="the server fell silent"):
-        download(books, tmp_path / "raw", timeout=1.0, attempts=1)
+    given_up = threading.Event()
+
+    def stay_silent() -> None:
+        given_up.wait(LONGEST)
+
+    books.faults[PATH] = [Fault(drop_after=9000, then=stay_silent)]
+    try:
+        with pytest.raises(KfrecError, match="the server fell silent"):
+            download(books, tmp_path / "raw", timeout=1.0, attempts=1)
+    finally:
+        given_up.set()

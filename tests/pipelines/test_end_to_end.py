@@ -41,7 +41,7 @@ def workdir(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def first(workdir: Path) -> Run:
-    return kfrec(workdir, "--set", "train_seed=1", "--set", "epochs=1", "--set", "require_baseline=false")
+    return kfrec(workdir, "--set", "train_seed=1", "--set", "epochs=1")
 
 
 def test_a_model_learns_the_built_in_data(first: Run) -> None:
@@ -126,6 +126,7 @@ def test_a_model_learns_nothing_where_there_is_nothing_to_learn_and_leaves_the_c
         workdir,
         *("--model", "din", "--set", "registered_model=kfrec-ctr", "--set", "synthetic_shuffled_labels=true"),
         *("--set", "train_seed=1", "--set", "epochs=1", "--set", "synthetic_users=1000", "--set", "embedding_dim=8"),
+        *("--set", "catalogue_users=20"),
         *("--set", "bootstrap_samples=100", "--set", "preprocess_workers=1", "--set", "tfrecord_workers=1"),
     ).summary
     assert control["metrics"]["test_auc"] == pytest.approx(0.5, abs=0.04)

@@ -19,7 +19,7 @@ def test_a_model_of_real_beauty_reviews_is_promoted(
         tmp_path,
         *("--source", str(real_data / "amazon_beauty"), "--set", "shortest_sequence_for_user=20"),
         *("--set", "epochs=1", "--set", "train_seed=1", "--set", "bootstrap_samples=100"),
-        *("--set", "require_baseline=false"),
+        *("--set", "catalogue_users=20"),
         *("--set", "preprocess_workers=1", "--set", "tfrecord_workers=1"),
     ).summary
     assert summary["steps"]["preprocess"]["counts"]["users"] == 1_248

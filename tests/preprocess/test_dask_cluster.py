@@ -134,7 +134,7 @@ def test_the_half_second_that_the_end_of_a_run_leaves_is_enough_to_delete_it(pla
     step = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(place.operator.workers)
     if waiting:
-        time.sleep(1)  # for the second worker
+        wait_for(lambda: sum("-worker-" in name for name in list(place.api.pods)) == 2)
     else:
         wait_for(lambda: list(place.shared.glob("*/scratch/*.arrow")))
     step.send_signal(signal.SIGTERM)

@@ -4,18 +4,19 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
+from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
 
 from components.errors import KfrecError
 from components.tracking import system_metrics, tracked_run
 from components.tracking.owner import git_commit
 from components.tracking.run import end_failed
+from tests.waiting import LONGEST, wait_for
 
 
 def test_steps_of_one_pipeline_run_share_one_mlflow_run(store: str) -> None:
@@ -159,9 +160,16 @@ def test_a_user_without_a_name_is_a_number(store: str, monkeypatch: pytest.Monke
     assert MlflowClient(store).get_run(run.id).data.tags["mlflow.user"] == f"uid {os.getuid()}"
 
 
-def test_system_metrics_are_logged_from_a_trial_of_a_second_on(store: str) -> None:
+def test_system_metrics_of_a_trial_shorter_than_the_first_interval_are_logged(
+    store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = sys.modules["components.tracking.system_metrics"]  # in the package, the function has its name
+    monkeypatch.setattr(module, "_FIRST_SECONDS", LONGEST)
+    monkeypatch.setattr(module, "_SAMPLE_SECONDS", 0.02)
+    collected, collect = [], CPUMonitor.collect_metrics
+    monkeypatch.setattr(CPUMonitor, "collect_metrics", lambda monitor: collected.append(collect(monitor)))
     with tracked_run("system") as run, system_metrics(run):
-        time.sleep(1)
+        wait_for(lambda: len(collected) > 1)
     found = MlflowClient(store).get_run(run.id).data.metrics
     assert {
         "system/cpu_utilization_percentage",

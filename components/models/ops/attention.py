@@ -24,12 +24,14 @@ def dot_scores(items: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     """``items · target`` at every position.
 
     Args:
-        items: ``[B, T, D]``.
+        items: ``[B, T, D]``; or of one user for all targets, with a static batch of 1.
         target: ``[B, D]``.
 
     Returns:
         float32 ``[B, T]``.
     """
+    if items.shape[0] == 1:
+        return tf.cast(tf.matmul(target, tf.squeeze(items, 0), transpose_b=True), tf.float32)
     # Row vector times matrix: matrix times column vector takes up to twice as long.
     scores = tf.matmul(target[:, tf.newaxis], items, transpose_b=True)
     return tf.cast(tf.squeeze(scores, 1), tf.float32)
@@ -68,11 +70,16 @@ def top_k_mask(scores: tf.Tensor, k: int) -> tf.Tensor:
         bool ``[B, T]``.
     """
     positive = scores > 0
-    if scores.shape[-1] is not None and scores.shape[-1] <= k:
-        return positive
+    if scores.shape[-1] is None:
+        return tf.cond(tf.shape(scores)[-1] <= k, lambda: positive, lambda: positive & _highest(scores, k))
+    return positive if scores.shape[-1] <= k else positive & _highest(scores, k)
+
+
+def _highest(scores: tf.Tensor, k: int) -> tf.Tensor:
+    """Marks the k highest scores ``[B, T]``, k < T; ties go to the earlier position."""
     length = tf.shape(scores)[-1]
     # The k-th highest is the (T - k + 1)-th lowest; top_k runs from the nearer end.
-    lower = tf.maximum(length - k + 1, 1)
+    lower = length - k + 1
     end = tf.where(k < lower, 1.0, -1.0)
     threshold = end * tf.reduce_min(tf.math.top_k(end * scores, tf.minimum(k, lower), sorted=False).values, -1, True)
     above, level = scores > threshold, scores == threshold
@@ -81,7 +88,7 @@ def top_k_mask(scores: tf.Tensor, k: int) -> tf.Tensor:
     # A matrix product takes a third of the time of tf.cumsum.
     upper = tf.linalg.band_part(tf.ones([length, length]), 0, -1)
     first = tf.matmul(tf.cast(level, tf.float32), upper) <= room
-    return positive & (above | (level & first))
+    return above | (level & first)
 
 
 def attend(items: tf.Tensor, target: tf.Tensor, weigh: Callable[[tf.Tensor], tf.Tensor]) -> tf.Tensor:
@@ -149,11 +156,15 @@ def pool(weights: tf.Tensor, items: tf.Tensor) -> tf.Tensor:
 
     Args:
         weights: ``[B, N, T]``, N weightings.
-        items: ``[B, T, D]``.
+        items: ``[B, T, D]``; or of one user for all weights, with a static batch of 1.
 
     Returns:
         ``[B, N, D]`` in the dtype of the items.
     """
+    if items.shape[0] == 1:
+        shape = tf.shape(weights)
+        rows = tf.reshape(tf.cast(weights, items.dtype), [-1, shape[2]])
+        return tf.reshape(tf.matmul(rows, tf.squeeze(items, 0)), [shape[0], weights.shape[1], items.shape[2]])
     return tf.matmul(tf.cast(weights, items.dtype), items)
 
 

@@ -126,14 +126,23 @@ def _forward(
     for inputs_now, candidate, carried in zip(*steps, carries, strict=True):
         reset = recalled = None
         if states and of_many:  # one sample's inputs are projected once
+
+            def recall(kernel: tf.Tensor, added: tf.Tensor | float = 0.0) -> tf.Tensor:
+                if len(states) > 1:
+                    return added + tf.matmul(states[-1], kernel)
+                # The first state is linear in its carry, with factors of the one sample.
+                (first,) = saved
+                fixed = added + tf.matmul(first.candidate, kernel)
+                return fixed + carries[0] * tf.matmul(first.update * first.change, kernel)
+
             update, reset = (
-                tf.sigmoid(project(inputs_now, of_inputs, bias) + tf.matmul(states[-1], recalls))
+                tf.sigmoid(recall(recalls, project(inputs_now, of_inputs, bias)))
                 for of_inputs, recalls, bias in (
                     (of_update, recalls_update, update_bias),
                     (of_reset, recalls_reset, reset_bias),
                 )
             )
-            recalled = tf.matmul(states[-1], recalls_candidate)
+            recalled = recall(recalls_candidate)
             candidate += reset * recalled
         elif states:
             read = tf.concat([inputs_now, states[-1]], -1)

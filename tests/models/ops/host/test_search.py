@@ -22,14 +22,16 @@ def _differentiated(table, places, mask, target, k):
     return [value.numpy() for value in (sums, tf.convert_to_tensor(of_table), of_target)]
 
 
-def _agree(table: np.ndarray, places: np.ndarray, mask: np.ndarray, target: np.ndarray, k: int) -> list[np.ndarray]:
+def _agree(
+    table: np.ndarray, places: np.ndarray, mask: np.ndarray, target: np.ndarray, k: int, tolerance: float = 3e-5
+) -> list[np.ndarray]:
     given = tf.Variable(table), tf.constant(places), tf.constant(mask), tf.constant(target), k
     expected = _differentiated(*given)
     with host_back_end():
         results = _differentiated(*given)
     for result, wanted in zip(results, expected, strict=True):
         largest = np.abs(wanted).max(initial=1.0)
-        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=1e-4 * largest)
+        np.testing.assert_allclose(result, wanted, rtol=1e-4, atol=tolerance * largest)
     return results
 
 
@@ -102,7 +104,8 @@ def test_items_are_found_up_to_the_limit_below_the_best():
 
 def test_scores_may_lie_far_apart():
     table, places, mask, target = _case(8, 24, 2, scale=15)
-    _agree(table, places, np.ones_like(mask), target, 20)
+    # Scores reach 216, whose unit in the last place, 1.5e-5, the softmax makes a relative error.
+    _agree(table, places, np.ones_like(mask), target, 20, tolerance=1e-4)
 
 
 @pytest.mark.parametrize("broken", [np.nan, np.inf])
