@@ -226,8 +226,8 @@ def load_feature_spec(folder: Path | str, filename: str = FILENAME) -> FeatureSp
     for channel, name in ((channel, name) for channel, listed in channels.items() for name in listed):
         if channel != Channel.LABEL and name in channels.get(Channel.LABEL, ()):
             raise KfrecError(
-                f"{path}: {name} is in the channel {Channel.LABEL} and in {channel}, so that a model would read what it "
-                "learns to predict; take it out of one of them"
+                f"{path}: {name} is in the channel {Channel.LABEL} and in {channel}, so that a model would read what "
+                "it learns to predict; take it out of one of them"
             )
     metadata = body.get("metadata") or {}
     for split in sources:
