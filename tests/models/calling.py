@@ -21,6 +21,6 @@ def loss_terms(
     model: Model, features: Mapping[str, Any], labels: Any, training: bool = True
 ) -> tuple[tf.Tensor, dict[str, LossTerm]]:
     """The logits of a batch without padding samples, and the terms of its loss."""
-    mask = tf.ones([len(labels)], tf.bool)
-    outputs, terms = loss_terms_of(model, features, {"label": tf.convert_to_tensor(labels)}, mask, training)
+    label = tf.convert_to_tensor(labels)
+    outputs, terms = loss_terms_of(model, features, {"label": label}, tf.ones(tf.shape(label), tf.bool), training)
     return outputs[LOGIT], terms

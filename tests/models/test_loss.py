@@ -1,8 +1,12 @@
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
 
+from components.errors import KfrecError
 from components.models.loss import LossTerm, cross_entropy, loss_of, next_item_loss, sum_of
+from components.models.model import loss_terms_of
 
 
 def _sigmoid(x):
@@ -46,6 +50,11 @@ def test_samples_that_fill_a_batch_up_are_not_counted():
     assert float(sum_of(tf.constant([2.0, 4.0]), tf.constant([1.0, 0.0]))) == 2.0
 
 
-def test_a_term_that_is_summed_over_the_samples_already_is_refused():
-    with pytest.raises(ValueError, match="one value a sample"):
-        sum_of(tf.constant(6.0))
+def test_a_term_that_is_summed_over_the_samples_already_is_refused() -> None:
+    class Summed:
+        def loss_terms(self, features: Any, targets: Any, mask: Any, training: bool = True) -> Any:
+            return {"logit": tf.zeros([3])}, {"error": LossTerm(tf.constant(6.0), tf.ones([3]), 1.0)}
+
+    model: Any = Summed()
+    with pytest.raises(KfrecError, match=r"Summed.loss_terms: the total of term error is .* not one value a sample"):
+        loss_terms_of(model, {}, {}, tf.ones([3], tf.bool))
