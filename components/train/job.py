@@ -67,7 +67,8 @@ def run_training(
         if session.is_first:
             print(outcome.line(), flush=True)
         validation_rows = data.scored.rows if data.scored is not None else 0
-        results = training_results(training.standing, outcome, ranks.size, data.rows_per_epoch, validation_rows)
+        train_rows = [data.rows_of_epoch(epoch) for epoch in range(training.standing.epoch)]
+        results = training_results(training.standing, outcome, ranks.size, train_rows, validation_rows)
         log.write([], {name: value for name, value in results.items() if name != "epochs"})
         _write_results(session, seed, results)
 

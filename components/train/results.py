@@ -88,7 +88,7 @@ def best_epoch(epochs: Sequence[Mapping[str, Any]], name: str, higher_is_better:
 
 
 def training_results(
-    standing: Standing, outcome: Outcome, workers: int, train_rows: int, validation_rows: int
+    standing: Standing, outcome: Outcome, workers: int, train_rows: Sequence[int], validation_rows: int
 ) -> dict[str, Any]:
     """The content of training.json.
 
@@ -96,7 +96,7 @@ def training_results(
         standing: of a finished training.
         outcome: of the training.
         workers: ranks that trained.
-        train_rows: samples of an epoch.
+        train_rows: samples of each epoch.
         validation_rows: samples that judged each epoch.
 
     Returns:
@@ -116,7 +116,9 @@ def training_results(
         "workers": workers,
         "seed": standing.seed,
         "steps": standing.global_step,
-        "train_rows": train_rows,
+        "steps_per_epoch": standing.steps_per_epoch,
+        "train_rows": train_rows[0],
+        "trained_rows": sum(train_rows),
         "validation_rows": validation_rows,
     }
 
@@ -129,7 +131,7 @@ def scores_of(epoch: Mapping[str, Any]) -> dict[str, float | None]:
 
 def trained_rows(results: Mapping[str, Any]) -> dict[str, int]:
     """Samples trained on, over all epochs, and samples that judged them, from the content of training.json."""
-    rows = {"train": results["train_rows"] * len(results["epochs"])}
+    rows = {"train": results["trained_rows"]}
     return rows | ({"validation": results["validation_rows"]} if results["validation_rows"] else {})
 
 

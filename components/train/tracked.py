@@ -56,8 +56,7 @@ def track(run: Tracked, parameters: LaunchParameters, folder: Path) -> None:
     """
     results = json.loads((folder / TRAINING).read_text())
     run.log_parameters({"train_seed": results["seed"]})
-    steps_per_epoch = results["steps"] // len(results["epochs"])
-    run.log_series(_step_series(folder / LOG, steps_per_epoch, parameters.log_steps))
+    run.log_series(_step_series(folder / LOG, results["steps_per_epoch"], parameters.log_steps))
     for epoch in results["epochs"]:
         known = {name: value for name, value in epoch.items() if name != "epoch" and value is not None}
         run.log_series([(epoch["epoch"], {f"epoch/{name}": value for name, value in known.items()})])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from components.models.layers.global_batch import summed_over_ranks, this_batch
+from components.models.layers.global_batch import require_whole, summed_over_ranks, this_batch
 from components.models.layers.weights import Weights
 
 # Added to the variance, as by Keras.
@@ -61,6 +61,7 @@ class BatchNormalization(tf.Module):
 
     def _moments(self, x: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Mean and variance of the global batch, which also enter the moving averages."""
+        require_whole(f"{self._prefix}moments")
         batch, origin = this_batch(), tf.identity(self.mean)
         counted = tf.ones_like(x[:, :1]) if batch.counted is None else batch.counted[:, tf.newaxis]
         apart = tf.where(counted > 0, x - origin, 0.0)

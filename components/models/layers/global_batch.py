@@ -24,12 +24,14 @@ class Batch(NamedTuple):
         summing: sums a tensor over the ranks; None for a single rank.
         gathering: concatenates the tensors of all ranks on their first axis, by rank; None for a single rank.
         counted: float32 ``[B]``, 0 for padding samples of this rank's share; None for no padding.
+        is_whole: false if this is a micro-batch, a part of the rank's share.
     """
 
     rank: int = 0
     summing: Collective | None = None
     gathering: Collective | None = None
     counted: tf.Tensor | None = None
+    is_whole: bool = True
 
 
 class Gathered(NamedTuple):
@@ -71,8 +73,9 @@ def summed_over_ranks(values: tf.Tensor, name: str) -> tf.Tensor:
         name: of the operation, unique in the model.
 
     Raises:
-        KfrecError: XLA compiles the trace.
+        KfrecError: XLA compiles the trace, or it is of a micro-batch.
     """
+    require_whole(name)
     summing = _collective(this_batch().summing, name)
     if summing is None:
         return values
@@ -96,13 +99,14 @@ def gathered_over_ranks(values: tf.Tensor, name: str) -> Gathered:
         name: of the operation, unique in the model.
 
     Raises:
-        KfrecError: XLA compiles the trace.
+        KfrecError: XLA compiles the trace, or it is of a micro-batch.
 
     Example:
         >>> items = tf.constant([[1.0, 0.0], [0.0, 1.0]])
         >>> gathered_over_ranks(items, "items").values.shape
         TensorShape([2, 2])
     """
+    require_whole(name)
     batch, rows = this_batch(), tf.shape(values)[0]
     gathering, summing = _collective(batch.gathering, name), batch.summing
     if gathering is None or summing is None:
@@ -115,6 +119,19 @@ def gathered_over_ranks(values: tf.Tensor, name: str) -> Gathered:
         return gathering(values, name), lambda upstream: summing(upstream, f"{name}_gradient")[first : first + rows]
 
     return Gathered(gathered(values), first)
+
+
+def require_whole(name: str) -> None:
+    """Checks that the trace is of the whole batch, as ``name`` needs it.
+
+    Raises:
+        KfrecError: it is of a micro-batch.
+    """
+    if not this_batch().is_whole:
+        raise KfrecError(
+            f"parameter micro_batch_size: {name} is computed over the whole batch, and micro-batches would change it; "
+            "set it to 0, or turn that off"
+        )
 
 
 def _collective(operation: Collective | None, name: str) -> Collective | None:

@@ -38,6 +38,17 @@ class Scaling(NamedTuple):
         """A number such as the learning rate; 0 for a skipped step."""
         return change if self.allowed is None else tf.where(self.allowed, change, 0.0)
 
+    def clipped(self, norm: tf.Tensor, largest: float) -> Scaling:
+        """This scaling, with gradients of a larger norm scaled down to ``largest``.
+
+        Args:
+            norm: of all gradients as they are, float32.
+            largest: norm of the unscaled gradients.
+        """
+        inverse = tf.constant(1.0) if self.inverse is None else self.inverse
+        factor = largest / tf.maximum(norm * inverse, largest)
+        return self._replace(inverse=inverse * tf.where(tf.math.is_finite(factor), factor, 1.0))
+
     @property
     def steps(self) -> int | tf.Tensor:
         """Increment of the step counter, 1 or 0."""

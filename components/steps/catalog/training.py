@@ -34,7 +34,25 @@ class TrainParameters:
     model_type: str = MODEL
     task: str = param("", "Task whose metrics the training reports; empty is the model's own")
     epochs: int = param(3, "Passes over the training samples", unit="epochs", at_least=1)
+    steps_per_epoch: int = param(
+        0,
+        "Steps of an epoch, after which the model is validated and saved; 0 is a pass, or repeat_count passes",
+        unit="steps",
+        at_least=0,
+    )
+    max_steps: int = param(0, "Steps after which the training ends, before its last epoch; 0 is no limit",
+                           unit="steps", at_least=0)  # fmt: skip
     global_batch_size: int = param(131_072, "Samples per step over all workers", unit="samples", at_least=1)
+    micro_batch_size: int = param(
+        0,
+        "Samples of a worker whose gradients are computed at a time and added up, which bounds memory; 0 is all of a "
+        "step",
+        unit="samples",
+        at_least=0,
+    )
+    clip_norm: float = param(
+        0.0, "Largest norm of all gradients together, to which larger ones are scaled down; 0 is no limit", at_least=0
+    )
     amp: bool = param(False, "Mixed precision with loss scaling")
     loss_scale: float = param(
         0.0, "Constant loss scale of mixed precision, such as 65536; 0 adjusts it and skips steps that overflow",

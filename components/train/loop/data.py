@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -103,32 +104,44 @@ class TrainingData:
     ranks: Ranks
 
     @property
-    def passes(self) -> int:
-        """Passes over the training split per epoch."""
-        return max(1, self.parameters.repeat_count)
-
-    @property
     def steps_per_pass(self) -> int:
         return self.train.steps(self.parameters.global_batch_size, drop_remainder=self.parameters.drop_remainder)
 
     @property
     def steps_per_epoch(self) -> int:
-        return self.passes * self.steps_per_pass
+        """Steps of an epoch; an epoch of passes begins with a pass, any other continues where the last one ended."""
+        return self.parameters.steps_per_epoch or max(1, self.parameters.repeat_count) * self.steps_per_pass
 
     @property
-    def rows_per_epoch(self) -> int:
+    def epochs(self) -> int:
+        """Epochs to train; the last one is shorter if the limit of steps ends within it."""
+        epochs, limit = self.parameters.epochs, self.parameters.max_steps
+        return min(epochs, -(-limit // self.steps_per_epoch)) if limit else epochs
+
+    def steps_of(self, epoch: int) -> int:
+        """Steps of an epoch, by its index."""
+        steps, limit = self.steps_per_epoch, self.parameters.max_steps
+        is_limited = limit and not self.parameters.benchmark
+        return min(steps, limit - epoch * steps) if is_limited else steps
+
+    def rows_of_epoch(self, epoch: int) -> int:
         """Samples of an epoch over all ranks."""
-        return self.passes * sum(self.rows_of(step) for step in range(self.steps_per_pass))
+        return sum(self.rows_of(epoch, step) for step in range(self.steps_of(epoch)))
 
-    def rows_of(self, step: int) -> int:
-        """Samples of an epoch's step over all ranks."""
-        size = self.parameters.global_batch_size
-        return min(size, self.train.rows - (step % self.steps_per_pass) * size)
+    def rows_of(self, epoch: int, step: int) -> int:
+        """Samples of a step over all ranks."""
+        size, number = self.parameters.global_batch_size, self._place(epoch, step)[1]
+        return min(size, self.train.rows - number * size)
 
-    def positions(self, finished_steps: int, first_step: int = 0) -> Iterator[np.ndarray]:
+    def _place(self, epoch: int, step: int) -> tuple[int, int]:
+        """The pass of a step, from the first epoch on, and the step's number in it."""
+        return divmod(epoch * self.steps_per_epoch + step, self.steps_per_pass)
+
+    def positions(self, epoch: int, finished_steps: int, first_step: int = 0) -> Iterator[np.ndarray]:
         """Of each of :meth:`training_batches`: number of the step and index of its first sample.
 
         Args:
+            epoch: its index.
             finished_steps: steps of earlier epochs.
             first_step: of the epoch.
 
@@ -136,10 +149,10 @@ class TrainingData:
             int32 ``[2]``, as for :func:`components.models.draws.draws_at`.
         """
         size, rank, ranks = self.parameters.global_batch_size, self.ranks.rank, self.ranks.size
-        for step in range(first_step, self.steps_per_epoch):
+        for step in range(first_step, self.steps_of(epoch)):
             first = size * rank // ranks
-            if self.rows_of(step) < size:
-                number = step % self.steps_per_pass
+            if self.rows_of(epoch, step) < size:
+                number = self._place(epoch, step)[1]
                 first = rows_before(self.train.rows, size, rank, ranks, lanes_of(size), number)
             yield np.array([finished_steps + step, first], np.int32)
 
@@ -156,19 +169,40 @@ class TrainingData:
             return 0
         return -(-min(self.parameters.global_batch_size, split_rows) // self.ranks.size)
 
+    def micro_size(self, keeps_sparse: Sequence[bool]) -> int:
+        """Samples of a rank that are differentiated at a time; 0 for all of a step.
+
+        Args:
+            keeps_sparse: per variable, whether its optimizer updates only the rows with a gradient.
+
+        Raises:
+            KfrecError: such an optimizer cannot have the dense sums of micro-batches.
+        """
+        micro, size = self.parameters.micro_batch_size, -(-self.parameters.global_batch_size // self.ranks.size)
+        if micro and any(keeps_sparse):
+            raise KfrecError(
+                f"parameter micro_batch_size={micro}: gradients of micro-batches are summed as dense ones, and "
+                "lazy_adam updates only the rows of a batch; take another optimizer, or set micro_batch_size to 0"
+            )
+        return micro if micro < size else 0
+
     def training_batches(self, seed: int, epoch: int, first_step: int = 0) -> Iterator[dict[str, np.ndarray]]:
         """This rank's share of each global batch of an epoch, from ``first_step`` on, shuffled by the seed."""
-        first_pass, first_step = divmod(first_step, self.steps_per_pass)
-        for number in range(first_pass, self.passes):
-            yield from self.train.batches(
+        left = self.steps_of(epoch) - first_step
+        while left > 0:
+            number, place = self._place(epoch, self.steps_of(epoch) - left)
+            batches = self.train.batches(
                 self.parameters.global_batch_size,
                 rank=self.ranks.rank,
                 size=self.ranks.size,
                 seed=seed,
-                epoch=epoch * self.passes + number,
-                first_step=first_step if number == first_pass else 0,
+                epoch=number,
+                first_step=place,
                 drop_remainder=self.parameters.drop_remainder,
             )
+            taken = min(left, self.steps_per_pass - place)
+            yield from islice(batches, taken)
+            left -= taken
 
     def scored_batches(self) -> Iterator[dict[str, np.ndarray]]:
         """This rank's share of each global batch of the samples to score, in file order; none without such samples."""

@@ -98,6 +98,8 @@ class Training:
             fp16_allreduce=parameters.fp16_allreduce,
             unpack=data.train_transfer.features,
             seed=self.standing.seed,
+            micro=data.micro_size(self._optimizer.keeps_sparse),
+            clip_norm=parameters.clip_norm,
         )
         self.exchange = self._choose_exchange() if self._ranks.size > 1 else {}
 
@@ -129,7 +131,7 @@ class Training:
         name, label = self._judged_by
         return Outcome(
             epochs=standing.epoch,
-            planned=max(self._parameters.epochs, standing.epoch),
+            planned=max(self._data.epochs, standing.epoch),
             best=best,
             exported=best if standing.best else standing.epoch,
             metric=label,
@@ -150,7 +152,7 @@ class Training:
     def _is_over(self) -> bool:
         """Whether no further epoch trains. The results are the first rank's, so that all ranks agree."""
         standing, patience, best = self.standing, self._parameters.patience, self._best_epoch()
-        if standing.epoch >= self._parameters.epochs:
+        if standing.epoch >= self._data.epochs:
             return True
         return bool(patience and best) and standing.step == 0 and standing.epoch - best >= patience
 
@@ -274,17 +276,18 @@ class Training:
         earlier, began = standing.epoch_seconds, time.monotonic()
         sent, done = self._ranks.sent_bytes(), standing.step
         pending: list[tf.Tensor] = []
-        label = f"epoch {standing.epoch + 1}/{self._parameters.epochs}"
-        with self._session.progress(label, self._data.rows_per_epoch, "samples") as advance:
-            advance(sum(self._data.rows_of(step) for step in range(standing.step)))
+        epoch, last = standing.epoch, self._data.steps_of(standing.epoch)
+        label = f"epoch {epoch + 1}/{self._data.epochs}"
+        with self._session.progress(label, self._data.rows_of_epoch(epoch), "samples") as advance:
+            advance(sum(self._data.rows_of(epoch, step) for step in range(standing.step)))
             self._meter.start()
-            batches = self._session.training_batches(standing.seed, standing.epoch, standing.step)
-            positions = self._data.positions(standing.finished_steps, standing.step)
+            batches = self._session.training_batches(standing.seed, epoch, standing.step)
+            positions = self._data.positions(epoch, standing.finished_steps, standing.step)
             for losses in self._watchdog.over(self.step.steps(batches, positions)):
                 pending.append(losses)
                 standing.step += 1
-                advance(self._data.rows_of(standing.step - 1))
-                is_last = standing.step == standing.steps_per_epoch
+                advance(self._data.rows_of(epoch, standing.step - 1))
+                is_last = standing.step == last
                 is_saved = bool(every) and standing.global_step % every == 0 and not is_last
                 if is_last or is_saved or standing.step % self._parameters.log_steps == 0 or self._meter.is_cold:
                     self._read(pending, log)
@@ -303,7 +306,8 @@ class Training:
         with self._watchdog:  # on a GPU a step returns before its end
             losses = tf.stack(pending).numpy()
         first = standing.step - len(pending)
-        self._meter.stop(sum(self._data.rows_of(step) for step in range(first, standing.step)), len(pending))
+        rows = sum(self._data.rows_of(standing.epoch, step) for step in range(first, standing.step))
+        self._meter.stop(rows, len(pending))
         speed = {"samples/s": round(self._meter.samples_per_second, 1), "step_time": self._meter.step_seconds}
         for step, (loss, *parts) in enumerate(losses.tolist(), first + 1):
             if not math.isfinite(loss):
@@ -325,7 +329,7 @@ class Training:
         seconds = earlier + time.monotonic() - began
         result: dict[str, Any] = {
             "epoch": standing.epoch + 1,
-            "train_loss": standing.loss_sum / standing.steps_per_epoch,
+            "train_loss": standing.loss_sum / standing.step,
             **{f"train_{name}": value for name, value in train.items()},
             **validation,
             "seconds": seconds,
@@ -348,7 +352,7 @@ class Training:
         self._save()
         if self._session.is_first:
             emit("epoch", epoch=standing.epoch, metrics={n: value for n, value in result.items() if n != "epoch"})
-            print(_epoch_line(result, self._parameters.epochs, self._session.task), flush=True)
+            print(_epoch_line(result, self._data.epochs, self._session.task), flush=True)
 
     def _save(self) -> None:
         totals, checkpoints = self._totals(), self._checkpoints

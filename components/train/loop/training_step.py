@@ -25,7 +25,7 @@ from components.models.layers.global_batch import Batch, global_batch
 from components.models.loss import sum_of
 from components.models.model import loss_terms_of
 from components.models.ops.choice import training_back_end
-from components.models.ops.rows import dense_gradients
+from components.models.ops.rows import dense_gradients, sum_by_row
 from components.models.ops.scaling import Scaling
 from components.models.optimizers.groups import Optimizers
 from components.models.tables.placement import sharding_of
@@ -60,6 +60,8 @@ class TrainingStep:
         unpack: a transferred batch to its features and targets
             (:meth:`components.train.loop.transfer.Transfer.features`).
         seed: of the model's random draws.
+        micro: samples of a rank that are differentiated at a time; 0 for all of a batch.
+        clip_norm: largest norm of all gradients together; 0 for no limit.
 
     Attributes:
         run: trains on this rank's share of a global batch; returns the loss of the global batch, float32. Takes the
@@ -84,6 +86,8 @@ class TrainingStep:
         fp16_allreduce: bool = False,
         unpack: Callable[[Any], dict[str, tf.Tensor]] = dict,
         seed: int = 0,
+        micro: int = 0,
+        clip_norm: float = 0.0,
     ) -> None:
         self._model, self._optimizer, self._ranks, self._seed = model, optimizer, ranks, seed
         self._metrics, self._loss_scale, self._targets, self._kept = metrics, loss_scale, targets, kept
@@ -91,6 +95,7 @@ class TrainingStep:
         self._variables = list(model.trainable_variables)
         self._are_parts = [sharding_of(variable) is not None for variable in self._variables]
         self._xla, self._rows, self._in_half, self._unpack = xla, rows, fp16_allreduce, unpack
+        self._micro, self._clip_norm = micro, clip_norm
         self._whole = self._chosen([None] * len(self._variables))
         compiled = {"jit_compile": True} if xla else {}
         self._differentiate = tf.function(self._loss_and_gradients, autograph=False, **compiled)
@@ -182,9 +187,14 @@ class TrainingStep:
         """
         batch = self._unpack(given)
         features, targets, counted = self._filled(batch)
-        if counts is None and self._xla:  # a compiled function cannot contain a reduction
+        # A compiled function cannot contain a reduction, and a micro-batch knows its own counts alone.
+        if counts is None and (self._xla or self._micro):
             counts = self._summed(self._counts(features, targets, counted, position))
-        losses, outputs, gradients = self._differentiate(features, targets, counted, counts, position)
+        kept = kept_columns(batch, self._kept)
+        if self._micro and counts is not None:
+            losses, gradients = self._accumulated(features, targets, counted, counts, position, kept)
+        else:
+            losses, outputs, gradients = self._differentiate(features, targets, counted, counts, position)
         gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
         with training_back_end():
             with tf.name_scope("exchange"):
@@ -194,11 +204,54 @@ class TrainingStep:
                 )
             with tf.name_scope("loss_scale"):
                 self._loss_scale.apply(gradients, partial(self._update, gradients), self._agreed)
-        with tf.name_scope("metrics"):
-            rows = tf.shape(next(iter(batch.values())))[0]
-            outputs = {name: values[:rows] for name, values in outputs.items()}
-            self._metrics.update(self._split(batch)[1], outputs, kept_columns(batch, self._kept))
+        if not self._micro:
+            with tf.name_scope("metrics"):
+                rows = tf.shape(next(iter(batch.values())))[0]
+                outputs = {name: values[:rows] for name, values in outputs.items()}
+                self._metrics.update(self._split(batch)[1], outputs, kept)
         return summed
+
+    def _accumulated(
+        self,
+        features: Features,
+        targets: Features,
+        counted: tf.Tensor | None,
+        counts: tf.Tensor,
+        position: tf.Tensor,
+        kept: Features,
+    ) -> tuple[tf.Tensor, list[tf.Tensor]]:
+        """The losses and gradients of a batch, summed over its micro-batches, which also enter the metrics.
+
+        The shares of the loss are those of the whole batch, since ``counts`` are. Gradients are dense: the slices of
+        two micro-batches may have the same rows.
+        """
+        rows, size = tf.shape(next(iter(features.values())))[0], self._micro
+        samples = rows if counted is None else tf.cast(tf.reduce_sum(counted), tf.int32)
+
+        def sum_up(first: tf.Tensor, losses: tf.Tensor, sums: list[tf.Tensor]) -> tuple[Any, ...]:
+            def part(given: Features, end: tf.Tensor) -> Features:
+                return {name: values[first:end] for name, values in given.items()}
+
+            end = tf.minimum(first + size, rows)
+            mask = None if counted is None else counted[first:end]
+            place = position + tf.stack([0, first])
+            own, outputs, gradients = self._differentiate(part(features, end), part(targets, end), mask, counts, place)
+            here = tf.clip_by_value(samples - first, 0, end - first)
+            self._metrics.update(
+                part(targets, first + here),
+                {name: values[:here] for name, values in outputs.items()},
+                part(kept, first + here),
+            )
+            dense = [tf.convert_to_tensor(_of(v, g)) for v, g in zip(self._variables, gradients, strict=True)]
+            return end, losses + own, [total + gradient for total, gradient in zip(sums, dense, strict=True)]
+
+        with tf.name_scope("micro_batches"):
+            # The first one outside of the loop, which then knows the number of parts of the loss.
+            state = sum_up(tf.constant(0), tf.constant(0.0), [tf.zeros_like(variable) for variable in self._variables])
+            _, losses, gradients = tf.while_loop(
+                lambda first, losses, sums: first < rows, sum_up, state, parallel_iterations=1
+            )
+        return losses, gradients
 
     def _split(self, batch: Features) -> tuple[Features, Features]:
         """The features of a batch and its targets, in their types."""
@@ -233,13 +286,13 @@ class TrainingStep:
     def _batch(self, counted: tf.Tensor | None) -> Batch:
         """The global batch, as the model sees it."""
         if self._ranks.size == 1:
-            return Batch(counted=counted)
+            return Batch(counted=counted, is_whole=not self._micro)
 
         def summing(values: tf.Tensor, name: str) -> tf.Tensor:
             (summed,) = self._ranks.sum([values], name=name)
             return summed
 
-        return Batch(self._ranks.rank, summing, self._ranks.gather_rows, counted)
+        return Batch(self._ranks.rank, summing, self._ranks.gather_rows, counted, not self._micro)
 
     def _loss_and_gradients(
         self,
@@ -277,8 +330,25 @@ class TrainingStep:
         return tf.equal(others, 0.0)
 
     def _update(self, gradients: Sequence[Gradient], scaling: Scaling) -> None:
+        if self._clip_norm:
+            scaling = scaling.clipped(self._norm(gradients), self._clip_norm)
         self._optimizer.apply(list(zip(gradients, self._variables, strict=True)), scaling)
         self._averages.update(self._variables)
+
+    def _norm(self, gradients: Sequence[Gradient]) -> tf.Tensor:
+        """The norm of the summed gradients of all variables, those of table shards included."""
+        squares = [_squares(gradient) for gradient in gradients]
+        mine = [each for each, is_part in zip(squares, self._are_parts, strict=True) if is_part]
+        shared = [each for each, is_part in zip(squares, self._are_parts, strict=True) if not is_part]
+        if mine:
+            shared += self._ranks.sum([tf.add_n(mine)], name="norms_of_shards")
+        return tf.sqrt(tf.add_n(shared))
+
+
+def _squares(gradient: Gradient) -> tf.Tensor:
+    """The sum of a gradient's squares; the slices of one row are one gradient."""
+    values = sum_by_row(gradient)[1] if isinstance(gradient, tf.IndexedSlices) else gradient
+    return tf.reduce_sum(tf.square(tf.cast(values, tf.float32)))
 
 
 def _counts(terms: Iterable[LossTerm], counted: tf.Tensor | None) -> tf.Tensor:
