@@ -14,8 +14,8 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any
 
 from pipelines.cluster.connection import pages, server_version, status_of
+from pipelines.cluster.progress import ENDED
 from pipelines.cluster.recurring import RecurringRun
-from pipelines.cluster.submit import ENDED
 
 if TYPE_CHECKING:
     from kfp import Client

@@ -41,6 +41,7 @@ class KfpApi:
         token: that a client must send; empty admits every client.
         states: of a run, one per poll.
         failed_step: the step that fails if the last state is FAILED.
+        task_message: of the failed step's pod; empty shows none.
         before_call: called with the number of the request before it is carried out.
         turn: takes a client's name; blocks its request until its turn, and others during it.
         violations: schedules that had two recurring runs enabled after some request.
@@ -68,6 +69,7 @@ class KfpApi:
         self.token = ""
         self.states = ["PENDING", "RUNNING", "SUCCEEDED"]
         self.failed_step = "train"
+        self.task_message = ""
         self.before_call: Callable[[int], None] = lambda number: None
         self.turn: Callable[[str], AbstractContextManager[object]] = lambda client: nullcontext()
         self.violations: list[str] = []
@@ -179,13 +181,14 @@ class KfpApi:
         run = self._get(self.runs, identifier)
         look = self._looks[identifier] = self._looks.get(identifier, -1) + 1
         state = self.states[min(look, len(self.states) - 1)]
-        steps = ["download", self.failed_step]
         states = {"PENDING": ["PENDING", "PENDING"], "RUNNING": ["SUCCEEDED", "RUNNING"]}.get(
             state, ["SUCCEEDED", state]
         )
-        tasks = [{"display_name": name, "state": s} for name, s in zip(["root", *steps], [state, *states], strict=True)]
         error = {"error": {"code": 2, "message": "a step failed"}} if state == "FAILED" else {}
         run.update({"state": state, **error})
+        tasks = [_node("root", state, "")]
+        for step, of_step in zip(["download", self.failed_step], states, strict=True):
+            tasks += _nodes_of(step, of_step, self.task_message)
         return {**run, "run_details": {"task_details": tasks}}
 
     def list_recurring(self, query: Json, body: Any) -> Json:
@@ -300,6 +303,24 @@ class KfpApi:
             token = json.dumps([key, down, rest[size - 1][0], condition])
             more = {"next_page_token": base64.urlsafe_b64encode(token.encode()).decode()}
         return {name: [item for _, item in rest[:size]], "total_size": len(rows), **more}
+
+
+def _nodes_of(step: str, state: str, message: str) -> list[Json]:
+    """What KFP 2.17 lists of a step: each node of the workflow, some without name and state."""
+    failed = {"error": {"code": 2, "message": message}} if message and state == "FAILED" else {}
+    return [
+        _node(f"{step}-driver", "SUCCEEDED", f"{step}-1"),
+        _node(step, state, f"{step}-2", f"{step}-1", f"{step}-3"),
+        # The first attempt ends before the step does, which is retried.
+        _node(f"{step}(0)", "FAILED" if state != "PENDING" else state, f"{step}-3", f"{step}-4", f"{step}-5"),
+        {"task_id": str(uuid.uuid4()), "pod_name": f"{step}-4"},
+        {**_node("executor(0)", state, f"{step}-5"), **failed},
+    ]
+
+
+def _node(name: str, state: str, pod: str, *children: str) -> Json:
+    below = {"child_tasks": [{"pod_name": child} for child in children]} if children else {}
+    return {"task_id": str(uuid.uuid4()), "display_name": name, "state": state, "pod_name": pod, **below}
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -41,7 +41,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     from pipelines.cluster.connection import connect, host_of
     from pipelines.cluster.parameters import checked_for_cluster, require_task_on_server
-    from pipelines.cluster.submit import Submission, follow, submit
+    from pipelines.cluster.progress import follow, steps_of
+    from pipelines.cluster.submit import Submission, submit
     from pipelines.compilation import compiled
     from pipelines.task_settings import load_settings
 
@@ -63,4 +64,6 @@ def execute(options: argparse.Namespace) -> int:
         service_account=options.service_account,
     )
     run_id = submit(client, host, wanted)
-    return follow(client, host, run_id, options.timeout, options.pause) if options.wait else 0
+    if not options.wait:
+        return 0
+    return follow(client, host, run_id, steps_of(wanted.ir), options.timeout, options.pause)
