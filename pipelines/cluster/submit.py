@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from components.errors import KfrecError
-from pipelines.cluster.connection import explained, may_pass, namespace_of
+from pipelines.cluster.connection import explained, may_pass, namespace_of, pages, status_of
 from pipelines.cluster.parameters import checked_for_cluster
-from pipelines.cluster.versions import ensure_version
+from pipelines.cluster.progress import ENDED
+from pipelines.cluster.versions import NAME, ensure_version, fitted, pipeline_id, pipeline_name
 from pipelines.defaults import Pipeline
 
 if TYPE_CHECKING:
     from kfp import Client
+
+
+_TIME = "%Y-%m-%d %H:%M:%S"
 
 
 @dataclass(frozen=True)
@@ -26,7 +32,8 @@ class Submission:
         pipeline: its definition's name and choices.
         values: pipeline parameters by name, unchecked.
         experiment: KFP experiment, created if it does not exist.
-        name: of the run; empty is pipeline and time.
+        name: of the run; empty is schedule, or else pipeline, and time.
+        schedule: that starts the run; empty is none.
         pipeline_root: where artifacts go; empty is the cluster's default.
         service_account: of the steps; empty is the cluster's default.
     """
@@ -36,6 +43,7 @@ class Submission:
     values: Mapping[str, Any]
     experiment: str = "kfrec"
     name: str = ""
+    schedule: str = ""
     pipeline_root: str = ""
     service_account: str = ""
 
@@ -53,11 +61,11 @@ def submit(client: Client, host: str, wanted: Submission, echo: Callable[[str], 
     with explained(host):
         version = ensure_version(client, wanted.ir)
         echo(f"pipeline {version.pipeline}, version {version.name}{' (uploaded)' if version.is_new else ''}")
-        experiment = client.create_experiment(wanted.experiment, namespace=namespace_of(client))
+        experiment_id = _experiment_id(client, fitted(wanted.experiment))
         try:
             run = client.run_pipeline(
-                experiment.experiment_id,
-                wanted.name or f"{version.pipeline} {time.strftime('%Y-%m-%d %H:%M:%S')}",
+                experiment_id,
+                fitted(wanted.name) or f"{_prefix(wanted.schedule or version.pipeline)}{time.strftime(_TIME)}",
                 pipeline_id=version.pipeline_id,
                 version_id=version.version_id,
                 params=values,
@@ -71,3 +79,60 @@ def submit(client: Client, host: str, wanted: Submission, echo: Callable[[str], 
             raise KfrecError(f"{host}: no answer; the run may have started, look at {host}/#/runs first") from None
     echo(f"{host}/#/runs/details/{run.run_id}")
     return str(run.run_id)
+
+
+def unfinished(client: Client, host: str, ir: str, schedule: str = "") -> str | None:
+    """A line about the newest run of a pipeline that has not ended; None if all have.
+
+    Two callers at the same moment may both get None: a CronJob with ``concurrencyPolicy: Forbid`` calls this once.
+
+    Args:
+        client: of KFP.
+        host: its address, for messages.
+        ir: the compiled pipeline, in whatever version.
+        schedule: only runs that this schedule started; empty is all runs.
+
+    Raises:
+        KfrecError: KFP refuses or does not answer.
+    """
+    prefix = _prefix(schedule) if schedule else ""
+    named = re.compile(re.escape(prefix) + r"[\d-]{10} [\d:]{8}" if prefix else ".*", re.DOTALL)
+    with explained(host):
+        pipeline = pipeline_id(client, pipeline_name(ir))
+        if pipeline is None:
+            return None
+        query: dict[str, Any] = {"sort_by": "created_at desc", "namespace": namespace_of(client)}
+        if prefix:
+            predicate = {"operation": "IS_SUBSTRING", "key": "display_name", "stringValue": prefix}
+            query["filter"] = json.dumps({"predicates": [predicate]})
+        for page in pages(client.list_runs, **query):
+            # KFP's answers leave out fields without a value; the client shows them as None.
+            for run in page.runs or ():
+                version = run.pipeline_version_reference
+                if (
+                    run.state not in ENDED
+                    and version is not None
+                    and version.pipeline_id == pipeline
+                    and named.fullmatch(run.display_name or "")
+                ):
+                    state = (run.state or "PENDING").lower()
+                    return f"run {run.display_name!r} is {state}: {host}/#/runs/details/{run.run_id}"
+    return None
+
+
+def _prefix(text: str) -> str:
+    """What stands before the time in the name of a run."""
+    return f"{fitted(text, NAME - len(' 2026-01-31 02:00:00'))} "
+
+
+def _experiment_id(client: Client, name: str) -> str:
+    """The experiment's identifier; creates it, unless another client does so at the same time."""
+    from kfp_server_api import ApiException
+
+    space = namespace_of(client)
+    try:
+        return str(client.create_experiment(name, namespace=space).experiment_id)
+    except ApiException as error:
+        if status_of(error) != 409:
+            raise
+        return str(client.get_experiment(experiment_name=name, namespace=space).experiment_id)

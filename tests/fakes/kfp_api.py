@@ -170,7 +170,11 @@ class KfpApi:
         return self._delete(self.experiments, identifier)
 
     def list_runs(self, query: Json, body: Any) -> Json:
-        return self._page("runs", self.runs, query, experiment_id=query.get("experiment_id"))
+        runs = self.runs
+        if not query.get("experiment_id") and (space := self._namespace(query)):
+            own = {key for key, found in self.experiments.items() if found["namespace"] == space}
+            runs = {key: run for key, run in runs.items() if run["experiment_id"] in own}
+        return self._page("runs", runs, query, experiment_id=query.get("experiment_id"))
 
     def create_run(self, query: Json, body: Any) -> Json:
         self._require_version(body)
@@ -268,9 +272,19 @@ class KfpApi:
         if any(all(item.get(key) == value for key, value in fields.items()) for item in kind.values()):
             raise Refusal(409, f"Already exist error: {what} {fields['display_name']}")
 
+    def _require_room(self, body: Json) -> None:
+        """KFP's tables have columns of these lengths."""
+        for key, limit in (("display_name", 191), ("name", 191), ("description", 255)):
+            if len(body.get(key) or "") > limit:
+                raise Refusal(
+                    500, f"InternalServerError: Error 1406 (22001): Data too long for column '{key}' at row 1"
+                )
+
     def _add(self, kind: dict[str, Json], key: str, body: Json) -> Json:
         identifier = str(uuid.uuid4())
         self._born[identifier] = len(self._born)
+        if key != "recurring_run_id":
+            self._require_room(body)
         kind[identifier] = {key: identifier, "created_at": _shown_time(datetime.now(timezone.utc)), **body}
         return kind[identifier]
 
@@ -335,7 +349,10 @@ def _shown_time(moment: datetime) -> str:
 
 
 def _holds(predicate: Json, item: Json) -> bool:
+    value, wanted = item.get(predicate["key"]), predicate.get("string_value", predicate.get("stringValue"))
+    if predicate["operation"] == "IS_SUBSTRING":
+        return str(wanted).lower() in str(value).lower()
     # kfp.Client sends the operation as a number, everyone else as a name.
     if predicate["operation"] not in (1, "EQUALS"):
         raise Refusal(400, f"Invalid input error: the stand-in knows no operation {predicate['operation']}")
-    return bool(item.get(predicate["key"]) == predicate.get("string_value", predicate.get("stringValue")))
+    return bool(value == wanted)
