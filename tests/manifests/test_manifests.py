@@ -24,7 +24,6 @@ from components.steps.settings_file import load_settings_file
 from components.train.mpijob.job import mpijob
 from components.train.mpijob.settings import JobSettings
 from components.train.worker import _parser as worker_parser
-from pipelines.cluster.schedules import load_schedules
 from pipelines.task_settings import load_settings
 from tests.manifests.pods import containers, pod_templates, violations
 
@@ -182,17 +181,14 @@ def test_selectors_find_pods_and_policies_close_everything(overlay: str) -> None
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_the_settings_and_schedules_are_those_that_the_code_reads(overlay: str, tmp_path: Path) -> None:
+def test_the_settings_are_those_that_the_code_reads(overlay: str, tmp_path: Path) -> None:
     maps = {
         b["metadata"]["name"]: b["data"] for b in build(MANIFESTS / "overlays" / overlay) if b["kind"] == "ConfigMap"
     }
-    for name, content in (("mpijob.yaml", maps["kfrec-mpijob"]), ("schedules.yaml", maps["kfrec-schedules"])):
-        (tmp_path / name).write_text(content[name])
+    (tmp_path / "mpijob.yaml").write_text(maps["kfrec-mpijob"]["mpijob.yaml"])
     settings = load_settings_file(tmp_path / "mpijob.yaml", JobSettings)
     assert settings.service_account == "kfrec-worker" and settings.image.endswith(f"/kfrec-train:{VERSION}")
-    (schedule,) = load_schedules(tmp_path / "schedules.yaml").schedules.values()
-    assert schedule.paused, "nothing trains before someone asks for it"
-    assert {"MLFLOW_TRACKING_URI", "KFP_ENDPOINT", "KFREC_REGISTRY"} <= set(maps["kfrec-config"])
+    assert {"MLFLOW_TRACKING_URI", "KFP_ENDPOINT", "KFREC_REGISTRY", "KFREC_LOGS"} <= set(maps["kfrec-config"])
 
 
 def test_the_jobs_of_plain_kubectl_call_steps_as_they_are() -> None:
@@ -215,13 +211,16 @@ def test_the_jobs_of_plain_kubectl_call_steps_as_they_are() -> None:
 
 @pytest.fixture
 def beside(tmp_path: Path) -> Callable[..., list[Json]]:
-    """What the base gives with some components."""
+    """What the base gives with some components, and with objects of one's own by file name."""
 
-    def make(*chosen: str) -> list[Json]:
+    def make(*chosen: str, **own: Json) -> list[Json]:
         copy = shutil.copytree(MANIFESTS, tmp_path / "manifests", ignore=shutil.ignore_patterns("pipelines"))
         folder = copy / "overlays" / "own"
         folder.mkdir()
-        overlay = {"resources": ["../../base"], "components": [f"../../components/{name}" for name in chosen]}
+        for name, body in own.items():
+            (folder / f"{name}.yaml").write_text(yaml.safe_dump(body))
+        resources = ["../../base", *(f"{name}.yaml" for name in own)]
+        overlay = {"resources": resources, "components": [f"../../components/{name}" for name in chosen]}
         (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
         found = build(folder)
         for body in found:
@@ -262,7 +261,7 @@ def test_the_preprocess_step_and_its_dask_cluster_share_a_volume_that_is_made() 
 
 
 def test_a_private_registry_is_open_to_every_pod(beside: Callable[..., list[Json]]) -> None:
-    found = beside("postgres", "pull-secret")
+    found = beside("postgres", "schedules", "pull-secret")
     accounts = {b["metadata"]["name"]: b.get("imagePullSecrets") for b in found if b["kind"] == "ServiceAccount"}
     used = {template["spec"]["serviceAccountName"] for body in found for template in pod_templates(body)}
     # Steps and MPIJobs run as these two.
@@ -270,11 +269,11 @@ def test_a_private_registry_is_open_to_every_pod(beside: Callable[..., list[Json
     assert all(secrets == [{"name": "kfrec-pull"}] for secrets in accounts.values())
 
 
-def test_servers_and_reconciler_have_a_class_and_a_place(beside: Callable[..., list[Json]]) -> None:
-    found = beside("postgres", "placement")
+def test_servers_and_schedules_have_a_class_and_a_place(beside: Callable[..., list[Json]]) -> None:
+    found = beside("postgres", "schedules", "placement")
     classes = {body["metadata"]["name"] for body in found if body["kind"] == "PriorityClass"}
     templates = [template["spec"] for body in found for template in pod_templates(body)]
-    assert len(templates) == 3
+    assert len(templates) == 4
     for spec in templates:
         assert spec["priorityClassName"] in classes and spec["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ from pipelines.cluster.submit import Submission, submit, unfinished
 from pipelines.cluster.versions import fitted
 from pipelines.defaults import RETRAINING, Pipeline
 from tests.fakes.kfp_api import KfpApi
-from tests.fakes.turns import Turns
 
 IR = "pipelineInfo:\n  name: kfrec-training\n"
 
@@ -101,36 +99,29 @@ def test_a_second_try_after_a_lost_answer_starts_no_second_run(api: KfpApi, url:
     assert len(api.runs) == 1
 
 
-@pytest.mark.parametrize("call", [1, 2])
-def test_a_kfp_that_fails_while_it_is_asked_is_no_permission_to_start(api: KfpApi, url: str, call: int) -> None:
+@pytest.mark.parametrize("path", ["pipelines", "runs"])
+def test_a_kfp_that_fails_while_it_is_asked_is_no_permission_to_start(api: KfpApi, url: str, path: str) -> None:
     start(url)
     client = connect(url)
-    first = len(api.calls)
-    api.before_call = lambda number: setattr(api, "answers", [503] * (number - first == call - 1))
+    api.before_call = lambda method, asked: setattr(api, "answers", [503] * asked.endswith(path))
     with pytest.raises(KfrecError, match="answered 503"):
         unfinished(client, url, IR)
 
 
-def test_two_schedules_at_once_share_pipeline_version_and_experiment(api: KfpApi, url: str) -> None:
-    """Each asks whether something is there before the other has made it."""
-    names = ["a", "b"]
-    turns = Turns(names * 40)
-    api.turn = turns.turn
+@pytest.mark.parametrize("made", ["pipelines", "upload_version", "experiments"])
+def test_two_schedules_at_once_share_pipeline_version_and_experiment(api: KfpApi, url: str, made: str) -> None:
+    """The other has made it after this one asked and found nothing."""
 
-    def run(name: str, address: str) -> None:
-        start(address, name)
-        turns.leave(name)
+    def other(method: str, path: str) -> None:
+        if method == "POST" and path.endswith(made):
+            api.before_call = lambda method, path: None
+            start(url, "b")
 
-    with api.served("a") as first, api.served("b") as second:
-        threads = [threading.Thread(target=run, args=pair) for pair in zip(names, (first, second), strict=True)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    api.turn = KfpApi().turn
+    api.before_call = other
+    start(url, "a")
     assert (len(api.pipelines), len(api.versions), len(api.experiments)) == (1, 1, 1)
-    assert sorted(run["display_name"].split()[0] for run in api.runs.values()) == names
-    assert "409" in {str(status) for _, _, status, _ in api.answered}, "they did meet"
+    assert sorted(run["display_name"].split()[0] for run in api.runs.values()) == ["a", "b"]
+    assert 409 in {status for _, _, status, _ in api.answered}
 
 
 def test_what_is_written_fits_the_columns_of_kfp(api: KfpApi, url: str) -> None:
