@@ -1,7 +1,7 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast test-processors lint format compile manifests images images-test reference docs bench bench-full bench-gpu-model chaos ui clean
+.PHONY: help setup run test test-fast test-processors lint format manifests images images-test reference docs bench bench-full bench-gpu-model chaos ui clean
 
 UV_VERSION := 0.13.8
 UV := .uv/bin/uv
@@ -58,11 +58,8 @@ lint: $(READY) ## check style, types, Dockerfiles and the lock file
 format: $(READY) ## format the code
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
 
-compile: $(READY) ## write the pipelines as KFP's IR YAML and as manifests to build/
-	@.venv/bin/kfrec compile
-
-manifests: $(READY) ## write the checked-in pipelines of manifests/pipelines
-	@.venv/bin/kfrec compile --registry "" --output manifests/pipelines
+manifests: $(READY) ## write every pipeline, for KFP and for kubectl, to manifests/pipelines: make manifests REGISTRY=...
+	@.venv/bin/kfrec compile --output manifests/pipelines $(if $(REGISTRY),--registry "$(REGISTRY)")
 
 reference: $(READY) ## write the reference pages of docs/ from the code
 	@.venv/bin/python -m components.steps.reference > docs/parameters.md

@@ -214,7 +214,7 @@ def beside(tmp_path: Path) -> Callable[..., list[Json]]:
     """What the base gives with some components, and with objects of one's own by file name."""
 
     def make(*chosen: str, **own: Json) -> list[Json]:
-        copy = shutil.copytree(MANIFESTS, tmp_path / "manifests", ignore=shutil.ignore_patterns("pipelines"))
+        copy = shutil.copytree(MANIFESTS, tmp_path / "manifests")
         folder = copy / "overlays" / "own"
         folder.mkdir()
         for name, body in own.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,8 @@ from pipelines.cluster.connection import connect
 from pipelines.cluster.progress import follow, steps_of
 from pipelines.cluster.submit import Submission, submit
 from pipelines.cluster.versions import ensure_version, find_version
-from pipelines.compilation import compiled, kubernetes_manifests, version_name
-from pipelines.defaults import PIPELINES, RETRAINING, TRAINING, Pipeline
-from pipelines.task_settings import load_settings
+from pipelines.compilation import kubernetes_manifests, version_name
+from pipelines.defaults import PIPELINES, Pipeline
 from tests.fakes.kfp_api import KfpApi
 from tests.waiting import LONGEST
 
@@ -104,10 +104,9 @@ def test_a_run_that_fails_names_the_step_and_what_its_pod_said(
     assert told[-2:] == [line, "run failed in train: a step failed"]
 
 
-def test_the_steps_of_a_pipeline_are_those_that_run_in_pods(ir: str) -> None:
-    assert set(steps_of(ir)) == set(PIPELINES[TRAINING])
-    retraining = Pipeline(RETRAINING)
-    assert set(steps_of(compiled(retraining, load_settings()))) == set(PIPELINES[RETRAINING])
+@pytest.mark.parametrize("kind", PIPELINES)
+def test_the_steps_of_a_pipeline_are_those_that_run_in_pods(kind: str, compiled_ir: Callable[[Pipeline], str]) -> None:
+    assert set(steps_of(compiled_ir(Pipeline(kind)))) == set(PIPELINES[kind])
 
 
 def test_a_run_that_takes_too_long_is_left_running(api: KfpApi, url: str, client: Client, run_id: str) -> None:
