@@ -15,8 +15,6 @@ import pytest
 import yaml
 
 from components.cluster.rights import RIGHTS
-from components.preprocess.dask_cluster.body import OWN_LABELS
-from components.preprocess.dask_settings import DaskSettings
 from components.steps.catalog import STEPS, LaunchParameters
 from components.steps.command import argument_parser
 from components.steps.images import VERSION
@@ -245,19 +243,29 @@ def test_components_combine_as_one_likes(chosen: list[str], beside: Callable[...
     assert (("NetworkPolicy", "kfrec-dask") in kinds) == ("dask" in chosen)
 
 
-def test_the_preprocess_step_and_its_dask_cluster_share_a_volume_that_is_made() -> None:
-    folder = MANIFESTS / "components" / "dask"
-    settings = load_settings_file(folder / "dask.yaml", DaskSettings)
-    step = load_settings(folder / "task_settings.yaml").steps["preprocess"]
-    claim = settings.shared_volume["persistentVolumeClaim"]["claimName"]
-    assert step.claims == {claim: settings.shared_folder}
-    body = yaml.safe_load((folder / "volume.yaml").read_text())
-    assert body["metadata"]["name"] == claim and body["spec"]["accessModes"] == ["ReadWriteMany"]
-    assert settings.image.endswith(f"/kfrec-preprocess:{VERSION}")
-    assert step.gpus == settings.worker_gpus, "a GPU for both or for none"
-    policy = yaml.safe_load((folder / "network.yaml").read_text())
-    assert policy["spec"]["podSelector"]["matchLabels"].items() <= OWN_LABELS.items()
-    assert load_settings().steps["preprocess"].config_maps["kfrec-dask"] == "/etc/kfrec/dask"
+def test_a_dask_cluster_shares_a_volume_with_the_step_and_lets_in_no_other(beside: Callable[..., list[Json]]) -> None:
+    found = {(body["kind"], body["metadata"]["name"]): body for body in beside("dask")}
+    pods = {role: found["Deployment", f"kfrec-dask-{role}"]["spec"]["template"] for role in ("scheduler", "worker")}
+    step = load_settings(MANIFESTS / "components/dask/task_settings.yaml").steps["preprocess"]
+    ((claim, folder),) = step.claims.items()
+    assert found["PersistentVolumeClaim", claim]["spec"]["accessModes"] == ["ReadWriteMany"]
+    (worker,) = containers(pods["worker"]["spec"])
+    (volume,) = [each for each in pods["worker"]["spec"]["volumes"] if "persistentVolumeClaim" in each]
+    assert volume["persistentVolumeClaim"]["claimName"] == claim
+    assert {"name": volume["name"], "mountPath": folder} in worker["volumeMounts"]
+    has_gpu = any("gpu" in resource for resource in worker["resources"]["limits"])
+    assert bool(step.gpus) == has_gpu, "a GPU for both or for none"
+    service = found["Service", "kfrec-dask"]["spec"]
+    assert f"tcp://kfrec-dask:{service['ports'][0]['port']}" in worker["command"]
+    assert service["selector"].items() <= pods["scheduler"]["metadata"]["labels"].items()
+    policy = found["NetworkPolicy", "kfrec-dask"]["spec"]
+    peers = [peer["podSelector"]["matchLabels"] for peer in policy["ingress"][0]["from"]]
+    assert load_settings().steps["preprocess"].labels in peers
+    for template in pods.values():
+        labels = template["metadata"]["labels"]
+        assert violations(template["spec"]) == [] and template["spec"]["automountServiceAccountToken"] is False
+        assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+        assert any(peer.items() <= labels.items() for peer in peers)
 
 
 def test_a_private_registry_is_open_to_every_pod(beside: Callable[..., list[Json]]) -> None:
