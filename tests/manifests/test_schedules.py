@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from pipelines.cli import parser
+from pipelines.cli import main, parser
 from pipelines.cli.options import pipeline_of
 from pipelines.cluster.parameters import checked_for_cluster
 from pipelines.parameters import parse_assignment
+from tests.fakes.kfp_api import KfpApi
 from tests.manifests.pods import violations
 from tests.manifests.test_manifests import MANIFESTS, OVERLAYS, beside, build
 
@@ -66,6 +67,23 @@ def test_a_schedule_starts_one_job_at_a_time_and_none_before_it_is_asked_to(over
         # Later than that the CronJob counts it as missed; a job of this schedule has ended by then or is stopped.
         assert schedule["startingDeadlineSeconds"] >= 60 and job["activeDeadlineSeconds"] <= 3600
         assert schedule["successfulJobsHistoryLimit"] and schedule["failedJobsHistoryLimit"]
+
+
+@pytest.mark.parametrize("name", ["kfrec-nightly", "kfrec-weekly"])
+def test_what_the_pod_does_starts_a_run_and_no_second_one(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    objects = build(MANIFESTS / "overlays/standalone")
+    words = words_of(schedules(objects)[name], objects)
+    monkeypatch.setenv("HOME", str(tmp_path / "none"))  # the image's file system is read-only
+    api = KfpApi()
+    with api.served() as url:
+        monkeypatch.setenv("KFP_ENDPOINT", url)
+        assert [main(words), main(words)] == [0, 0]
+    (run,) = api.runs.values()
+    assert run["display_name"].startswith(f"{name} ") and run["service_account"] == "kfrec-pipeline"
+    assert capsys.readouterr().out.splitlines()[-1].startswith(f"not started: run {run['display_name']!r} is pending")
+    assert not (tmp_path / "none").exists()
 
 
 def test_a_schedule_of_ones_own_is_short_and_gets_what_all_share(beside: Callable[..., list[Json]]) -> None:
