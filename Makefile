@@ -1,14 +1,18 @@
 # Day-to-day commands. `make` alone lists them.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help setup run test test-fast test-processors lint format compile manifests images images-test reference docs bench bench-full bench-gpu-model chaos ui clean
+.PHONY: help setup run test test-fast test-processors lint format manifests images images-test reference docs bench bench-full bench-gpu-model chaos ui clean
 
 UV_VERSION := 0.13.8
 UV := .uv/bin/uv
-# The first interpreter on the path that is really a Python 3.10 or 3.11.
+# The first interpreter on the path that is really a Python 3.10 or 3.11. Without one, uv brings a Python 3.11.
 PYTHON ?= $(shell for p in python3.11 python3.10 python3 python; do \
 	$$p -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 11))' 2>/dev/null \
 	&& $$p -c 'import sys; print(sys.executable)' && break; done)
+MANAGED := .uv/python3.11
+BASE = $(or $(PYTHON),$(MANAGED))
+# It only sets up uv, so it may be a newer one.
+HOST_PYTHON = $(or $(PYTHON),$(shell command -v python3 || command -v python))
 READY := .venv/.ready
 # Some tests wait for servers and timers: one process more than there are cores keeps those busy.
 WORKERS ?= $(shell echo $$(($$(nproc) + 1)))
@@ -22,19 +26,24 @@ help: ## list the commands
 setup: $(READY) ## install everything into .venv (the first time compiles Horovod)
 
 $(UV):
-	@test -n "$(PYTHON)" || { echo "error: no Python 3.10 or 3.11 found; install one, or say make PYTHON=/path/to/python" >&2; exit 2; }
+	@test -n "$(HOST_PYTHON)" || { echo "error: no Python found; install Python 3.10 or newer, or say make PYTHON=/path/to/python" >&2; exit 2; }
 	@echo "setting up uv $(UV_VERSION) in .uv"
-	@if $(PYTHON) -c 'import ensurepip' 2>/dev/null; then \
-	  $(PYTHON) -m venv .uv && .uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); \
-	elif $(PYTHON) -m pip --version >/dev/null 2>&1; then \
-	  $(PYTHON) -m pip install --quiet --disable-pip-version-check --prefix .uv --ignore-installed uv==$(UV_VERSION) && \
+	@if $(HOST_PYTHON) -c 'import ensurepip' 2>/dev/null; then \
+	  $(HOST_PYTHON) -m venv .uv && .uv/bin/python -m pip install --quiet --disable-pip-version-check uv==$(UV_VERSION); \
+	elif $(HOST_PYTHON) -m pip --version >/dev/null 2>&1; then \
+	  $(HOST_PYTHON) -m pip install --quiet --disable-pip-version-check --prefix .uv --ignore-installed uv==$(UV_VERSION) && \
 	  test -x $(UV) || mv .uv/local/bin .uv/bin; \
-	else echo "error: $(PYTHON) has neither venv nor pip; on Debian: apt-get install python3-venv" >&2; exit 2; fi
+	else echo "error: $(HOST_PYTHON) has neither venv nor pip; on Debian: apt-get install python3-venv" >&2; exit 2; fi
 
-$(READY): pyproject.toml uv.lock | $(UV)
+$(MANAGED): | $(UV)
+	@echo "no Python 3.10 or 3.11 found: uv brings a Python 3.11 into .uv (UV_PYTHON_INSTALL_MIRROR names another source)"
+	@told=$$(UV_PYTHON_DOWNLOADS=manual $(UV) python install --no-bin --install-dir .uv/python 3.11 2>&1) || { echo "$$told" >&2; exit 2; }
+	@ln -sfn "$$(UV_PYTHON_INSTALL_DIR=.uv/python $(UV) python find --managed-python 3.11)" $@
+
+$(READY): pyproject.toml uv.lock | $(UV) $(if $(PYTHON),,$(MANAGED))
 	@command -v c++ >/dev/null || command -v g++ >/dev/null || { echo "error: no C++ compiler found; Horovod needs one (on Debian: apt-get install g++)" >&2; exit 2; }
 	@test -d .venv/lib || echo "installing about 230 packages into .venv and compiling Horovod from source: usually 4 to 8 minutes the first time; the build is cached, so later it takes seconds"
-	@$(UV) sync --locked --all-extras --python $(PYTHON)
+	@$(UV) sync --locked --all-extras --python $(BASE)
 	@echo "compiling the training kernels for this processor: half a minute, once"
 	@.venv/bin/python -m pipelines.kernels
 	@touch $@
@@ -53,16 +62,13 @@ test-processors: $(READY) ## run the numeric tests as other processors compute: 
 
 lint: $(READY) ## check style, types, Dockerfiles and the lock file
 	@.venv/bin/hadolint images/*/Dockerfile
-	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && $(UV) lock --check --python $(PYTHON)
+	@.venv/bin/ruff format --check . && .venv/bin/ruff check . && .venv/bin/mypy && $(UV) lock --check --python $(BASE)
 
 format: $(READY) ## format the code
 	@.venv/bin/ruff format . && .venv/bin/ruff check --fix .
 
-compile: $(READY) ## write the pipelines as KFP's IR YAML and as manifests to build/
-	@.venv/bin/kfrec compile
-
-manifests: $(READY) ## write the checked-in pipelines of manifests/pipelines
-	@.venv/bin/kfrec compile --registry "" --output manifests/pipelines
+manifests: $(READY) ## write every pipeline, for KFP and for kubectl, to manifests/pipelines: make manifests REGISTRY=...
+	@.venv/bin/kfrec compile --output manifests/pipelines $(if $(REGISTRY),--registry "$(REGISTRY)")
 
 reference: $(READY) ## write the reference pages of docs/ from the code
 	@.venv/bin/python -m components.steps.reference > docs/parameters.md

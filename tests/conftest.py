@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from pipelines.defaults import Pipeline
 from tests.fakes.file_server import server
 from tests.fakes.mlflow_server import mlflow_server
 from tests.fakes.object_stores import gcs_bucket, gcs_emulator, prefix, s3_client, s3_emulator
@@ -32,6 +33,28 @@ def _folder_from(variable: str) -> Path:
     if not value:
         pytest.skip(f"{variable} is not set: it names a folder that does not travel with the code")
     return Path(value)
+
+
+@pytest.fixture(scope="session")
+def compiled_ir(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Pipeline], str]:
+    """The IR YAML of a pipeline with the default settings; all workers of the session compile it once."""
+    from pipelines.compilation import compiled
+    from pipelines.task_settings import load_settings
+
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "compiled"
+    folder.mkdir(exist_ok=True)
+
+    def ir(pipeline: Pipeline) -> str:
+        path = folder / f"{pipeline.name}.yaml"
+        if not path.exists():
+            # Another worker may compile it at the same time, to the same text.
+            part = folder / f"{pipeline.name}.{os.getpid()}"
+            part.write_text(compiled(pipeline, load_settings()))
+            part.replace(path)
+        return path.read_text()
+
+    return ir
 
 
 @pytest.fixture(scope="session")

@@ -28,12 +28,6 @@ class Right:
 RIGHTS = (
     Right("kubeflow.org", "mpijobs", ("get", "list", "watch", "create", "patch", "delete")),
     Right("kubeflow.org", "mpijobs/status", ("get",), "kfrec itself reads the status with the job"),
-    Right(
-        "kubernetes.dask.org",
-        "daskclusters",
-        ("get", "list", "create", "delete"),
-        "preprocess has no Dask cluster of its own (dask_workers)",
-    ),
     Right("", "pods", ("get", "list", "watch"), "a lost worker may be noticed late"),
     Right("", "pods/log", ("get",), "the workers' progress is not shown"),
     Right("", "events", ("list",), "reasons why pods do not start are not shown"),

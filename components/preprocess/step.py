@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from components import registry
 from components.artifacts import Artifact, open_input, publishing
+from components.artifacts.publish import Staging
 from components.checks.profile import reference_profile
 from components.checks.profiler import Profiler
 from components.datasets import PreprocessJob
 from components.errors import KfrecError
-from components.preprocess.elsewhere import checked_scheduler, settings_of, shared_place
 from components.steps.catalog import PreprocessParameters
 from components.steps.recorded import recorded
+
+_PREFIX = "kfrec-preprocess-"
+# No step runs this long: a killed step left older files behind.
+_ABANDONED_SECONDS = 7 * 86_400
 
 
 def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mapping[str, int]:
@@ -28,17 +35,15 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
     """
     dataset = registry.dataset(parameters.dataset)
     artifact = open_input(raw, steps=("download",))
-    settings = settings_of(parameters)
     with (
         _naming_the_source(artifact),
         publishing(parquet, step="preprocess", inputs={"raw": artifact}, parameters=recorded(parameters)) as staging,
-        shared_place(settings, staging) as place,
-        checked_scheduler(parameters, settings, place.scratch) as scheduler,
+        _folders(parameters, staging) as (scratch, output),
     ):
         given = parameters.reference_profile
         reference = reference_profile(given, dataset.name, staging.scratch / "reference") if given else None
         profiler = Profiler(parameters, reference)
-        job = PreprocessJob(parameters, artifact, staging.path, place.output, place.scratch, scheduler, profiler)
+        job = PreprocessJob(parameters, artifact, staging.path, output, scratch, parameters.scheduler, profiler)
         staging.rows.update(dataset.preprocess(job))
         profiler.write(staging.path)
     return staging.rows
@@ -52,3 +57,49 @@ def _naming_the_source(raw: Artifact) -> Iterator[None]:
     except KfrecError as error:
         error.args = (raw.at_source(str(error)),)
         raise
+
+
+@contextmanager
+def _folders(parameters: PreprocessParameters, staging: Staging) -> Iterator[tuple[Path, Path]]:
+    """Where this step and its workers write temporary files, and what becomes part of the artifact.
+
+    They exchange paths, so workers of a ``scheduler`` on other machines need a volume at the path of the step's: both
+    folders are below ``shared_folder``, if it is given, and the output is moved to the staging folder at the end.
+
+    Raises:
+        KfrecError: the folder cannot be written, or the workers do not fit this step.
+    """
+    if not parameters.scheduler:
+        yield staging.scratch, staging.path
+        return
+    from components.workflows.workers import check_workers
+
+    if not parameters.shared_folder:
+        check_workers(parameters.scheduler, staging.scratch)
+        yield staging.scratch, staging.path
+        return
+    shared = Path(parameters.shared_folder)
+    try:
+        _remove_abandoned(shared)
+        work = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=shared))
+    except OSError as error:
+        raise KfrecError(
+            f"shared_folder {shared}: cannot be written ({error.strerror}); mount the volume of the Dask workers there "
+            "in the step too, writable for both"
+        ) from None
+    try:
+        scratch, output = work / "scratch", work / "output"
+        scratch.mkdir()
+        output.mkdir()
+        check_workers(parameters.scheduler, scratch)
+        yield scratch, output
+        for path in sorted(output.iterdir()):
+            shutil.move(path, staging.path / path.name)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _remove_abandoned(shared: Path) -> None:
+    for left in shared.glob(f"{_PREFIX}*"):
+        if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
+            shutil.rmtree(left, ignore_errors=True)

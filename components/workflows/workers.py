@@ -104,7 +104,7 @@ def dask_workers(workers: int, scheduler: str, partitions: int) -> Iterator[Work
         try:
             with client.as_current():
                 yield Cluster(client)
-        except Stopped:  # about a second remains, and a Dask cluster has to be deleted
+        except Stopped:  # about a second remains
             raise
         except BaseException:
             client.close()
@@ -167,7 +167,7 @@ def _answer(folder: str, token: str) -> _Answer:
 
 
 def _check_answer(worker: str, answer: Any, folder: Path, token: str) -> None:
-    share = "step and workers need one volume at the same path, writable for both: shared_folder in dask_settings"
+    share = "step and workers need one volume at the same path, writable for both: parameter shared_folder"
     if isinstance(answer, OSError):
         does = "does not see" if str(answer.filename).endswith("/step") else "cannot write"
         raise KfrecError(f"Dask worker {worker}: {does} {answer.filename} ({answer.strerror}); {share}")

@@ -1,1 +1,1 @@
-"""Runs and schedules on a cluster, through KFP's v2beta1 API and its official client."""
+"""Runs on a cluster, through KFP's v2beta1 API and its official client."""

@@ -49,7 +49,7 @@ def connect(endpoint: str = "", namespace: str = "") -> Client:
         warnings.filterwarnings("ignore", message="This client only works with", category=FutureWarning)
         client = Client(host=host, existing_token=token or None, credentials=credentials,
                         namespace=namespace or "kubeflow")  # fmt: skip
-        for api in (client._experiment_api, client._run_api, client._recurring_run_api, client._pipelines_api):
+        for api in (client._experiment_api, client._run_api, client._pipelines_api):
             _time_out(api.api_client)
         _time_out(client._upload_api.api_client)
     return client
@@ -68,16 +68,6 @@ def ask(endpoint: str = "", path: str = "healthz", timeout: tuple[float, float] 
     """
     host = host_of(endpoint)
     return _probe(host, os.environ.get(TOKEN, "") or _read_token(os.environ.get(TOKEN_FILE, "")), path, timeout)
-
-
-def server_version(client: Client) -> tuple[int, int] | None:
-    """Major and minor version of the API server, or None if it does not report one."""
-    # The client's own method drops the field.
-    health: Any = client._healthz_api.api_client.call_api(
-        "/apis/v2beta1/healthz", "GET", header_params={"Accept": "application/json"}, response_type="object",
-        auth_settings=["Bearer"], _return_http_data_only=True,
-    )  # fmt: skip
-    return version_in(health)
 
 
 def version_in(health: Mapping[str, Any]) -> tuple[int, int] | None:

@@ -1,22 +1,26 @@
-"""Starts and follows one run on a cluster."""
+"""Starts one run on a cluster."""
 
 from __future__ import annotations
 
+import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from components.errors import KfrecError
-from pipelines.cluster.connection import explained, may_pass, namespace_of
+from pipelines.cluster.connection import explained, may_pass, namespace_of, pages, status_of
 from pipelines.cluster.parameters import checked_for_cluster
-from pipelines.cluster.versions import ensure_version
+from pipelines.cluster.progress import ENDED
+from pipelines.cluster.versions import NAME, ensure_version, fitted, pipeline_id, pipeline_name
 from pipelines.defaults import Pipeline
 
 if TYPE_CHECKING:
     from kfp import Client
 
-ENDED = {"SUCCEEDED": 0, "SKIPPED": 0, "FAILED": 1, "CANCELED": 1}
+
+_TIME = "%Y-%m-%d %H:%M:%S"
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,8 @@ class Submission:
         pipeline: its definition's name and choices.
         values: pipeline parameters by name, unchecked.
         experiment: KFP experiment, created if it does not exist.
-        name: of the run; empty is pipeline and time.
+        name: of the run; empty is schedule, or else pipeline, and time.
+        schedule: that starts the run; empty is none.
         pipeline_root: where artifacts go; empty is the cluster's default.
         service_account: of the steps; empty is the cluster's default.
     """
@@ -38,6 +43,7 @@ class Submission:
     values: Mapping[str, Any]
     experiment: str = "kfrec"
     name: str = ""
+    schedule: str = ""
     pipeline_root: str = ""
     service_account: str = ""
 
@@ -55,11 +61,11 @@ def submit(client: Client, host: str, wanted: Submission, echo: Callable[[str], 
     with explained(host):
         version = ensure_version(client, wanted.ir)
         echo(f"pipeline {version.pipeline}, version {version.name}{' (uploaded)' if version.is_new else ''}")
-        experiment = client.create_experiment(wanted.experiment, namespace=namespace_of(client))
+        experiment_id = _experiment_id(client, fitted(wanted.experiment))
         try:
             run = client.run_pipeline(
-                experiment.experiment_id,
-                wanted.name or f"{version.pipeline} {time.strftime('%Y-%m-%d %H:%M:%S')}",
+                experiment_id,
+                fitted(wanted.name) or f"{_prefix(wanted.schedule or version.pipeline)}{time.strftime(_TIME)}",
                 pipeline_id=version.pipeline_id,
                 version_id=version.version_id,
                 params=values,
@@ -75,61 +81,58 @@ def submit(client: Client, host: str, wanted: Submission, echo: Callable[[str], 
     return str(run.run_id)
 
 
-def follow(
-    client: Client,
-    host: str,
-    run_id: str,
-    timeout: float,
-    pause: float = 5.0,
-    echo: Callable[[str], None] = print,
-    patience: float = 600.0,
-) -> int:
-    """Reports the state changes of a run and its steps until it ends; returns 0 if it succeeded, else 1.
+def unfinished(client: Client, host: str, ir: str, schedule: str = "") -> str | None:
+    """A line about the newest run of a pipeline that has not ended; None if all have.
+
+    Two callers at the same moment may both get None: a CronJob with ``concurrencyPolicy: Forbid`` calls this once.
 
     Args:
         client: of KFP.
         host: its address, for messages.
-        run_id: KFP's identifier.
-        timeout: seconds to wait for the end.
-        pause: polling interval in seconds.
-        echo: called with each line for the user.
-        patience: seconds without an answer from KFP before this gives up; the run itself continues.
+        ir: the compiled pipeline, in whatever version.
+        schedule: only runs that this schedule started; empty is all runs.
 
     Raises:
-        KfrecError: not ended after ``timeout`` seconds, or KFP does not answer for ``patience`` seconds.
+        KfrecError: KFP refuses or does not answer.
     """
-    from kfp_server_api import ApiException
-    from urllib3.exceptions import HTTPError
+    prefix = _prefix(schedule) if schedule else ""
+    named = re.compile(re.escape(prefix) + r"[\d-]{10} [\d:]{8}" if prefix else ".*", re.DOTALL)
+    with explained(host):
+        pipeline = pipeline_id(client, pipeline_name(ir))
+        if pipeline is None:
+            return None
+        query: dict[str, Any] = {"sort_by": "created_at desc", "namespace": namespace_of(client)}
+        if prefix:
+            predicate = {"operation": "IS_SUBSTRING", "key": "display_name", "stringValue": prefix}
+            query["filter"] = json.dumps({"predicates": [predicate]})
+        for page in pages(client.list_runs, **query):
+            # KFP's answers leave out fields without a value; the client shows them as None.
+            for run in page.runs or ():
+                version = run.pipeline_version_reference
+                if (
+                    run.state not in ENDED
+                    and version is not None
+                    and version.pipeline_id == pipeline
+                    and named.fullmatch(run.display_name or "")
+                ):
+                    state = (run.state or "PENDING").lower()
+                    return f"run {run.display_name!r} is {state}: {host}/#/runs/details/{run.run_id}"
+    return None
 
-    until = time.monotonic() + timeout
-    answered = time.monotonic()
-    seen: dict[str, str] = {}
-    while True:
-        with explained(host):
-            try:
-                run = client.get_run(run_id)
-            except (ApiException, HTTPError) as error:
-                if not may_pass(error) or time.monotonic() > min(answered + patience, until):
-                    raise
-                time.sleep(pause)
-                continue
-        answered = time.monotonic()
-        tasks = (run.run_details.task_details if run.run_details else None) or ()
-        for task in tasks:
-            # KFP lists its drivers and the pipeline itself among the tasks.
-            if task.display_name.endswith("-driver") or task.display_name in ("root", "executor"):
-                continue
-            if seen.get(task.display_name) != task.state:
-                seen[task.display_name] = task.state
-                echo(f"{task.display_name}: {(task.state or 'PENDING').lower()}")
-        if run.state in ENDED:
-            failed = [name for name, state in seen.items() if state == "FAILED"]
-            why = f" in {', '.join(failed)}" if failed else ""
-            message = f": {run.error.message}" if run.error and run.error.message else ""
-            echo(f"run {run.state.lower()}{why}{message}")
-            return ENDED[run.state]
-        if time.monotonic() > until:
-            raise KfrecError(
-                f"run {run_id} has not ended after {timeout:g} s; it continues at {host}/#/runs/details/{run_id}"
-            )
-        time.sleep(pause)
+
+def _prefix(text: str) -> str:
+    """What stands before the time in the name of a run."""
+    return f"{fitted(text, NAME - len(' 2026-01-31 02:00:00'))} "
+
+
+def _experiment_id(client: Client, name: str) -> str:
+    """The experiment's identifier; creates it, unless another client does so at the same time."""
+    from kfp_server_api import ApiException
+
+    space = namespace_of(client)
+    try:
+        return str(client.create_experiment(name, namespace=space).experiment_id)
+    except ApiException as error:
+        if status_of(error) != 409:
+            raise
+        return str(client.get_experiment(experiment_name=name, namespace=space).experiment_id)

@@ -1,4 +1,4 @@
-"""The part of KFP's v2beta1 REST API for runs and schedules, over real HTTP; follows its published description."""
+"""The part of KFP's v2beta1 REST API for runs, over real HTTP; follows its published description."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ import json
 import threading
 import uuid
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from datetime import datetime, timezone
 from typing import Any
 
 import yaml
-from croniter import croniter
 
 from tests.fakes.handler import serving
-from tests.fakes.kfp_http import Handler, Json, Killed, Refusal
+from tests.fakes.kfp_http import Handler, Json, Refusal
 
-__all__ = ["Json", "KfpApi", "Killed", "Refusal"]
+__all__ = ["Json", "KfpApi", "Refusal"]
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -26,27 +25,21 @@ class KfpApi:
     """The server's state.
 
     Attributes:
-        pipelines, versions, experiments, runs, recurring: objects by identifier, as the API shows them.
+        pipelines, versions, experiments, runs: objects by identifier, as the API shows them.
         calls: (method, path) of every request.
         answered: (method, path, status, answer) of every request.
-        version: that the server reports; "unknown" if its image was built without one. Since 2.16 a recurring run can
-            be deleted without its runs.
-        killed: runs whose workflow was deleted with its recurring run; KFP still shows their last state.
-        without_workflow: recurring runs whose ScheduledWorkflow was deleted; KFP still lists them.
+        version: that the server reports; "unknown" if its image was built without one.
         pipeline_store: "database", or "kubernetes", where pipelines and their versions are objects of the cluster.
-        multi_user: whether every experiment, run and recurring run must belong to a user.
+        multi_user: whether every experiment and run must belong to a user.
         answers: statuses to answer the next requests with, before anything happens.
         lose_answer_of: (method, part of a path); the next such request is carried out and its connection cut.
         slow: (method, part of a path, seconds); such requests are carried out and answered that much later.
         token: that a client must send; empty admits every client.
         states: of a run, one per poll.
         failed_step: the step that fails if the last state is FAILED.
-        before_call: called with the number of the request before it is carried out.
-        turn: takes a client's name; blocks its request until its turn, and others during it.
-        violations: schedules that had two recurring runs enabled after some request.
+        task_message: of the failed step's pod; empty shows none.
+        before_call: called with method and path of each request before it is carried out.
         page_limit: largest page the server gives.
-        status_lag: for how many polls KFP shows the old status of a recurring run. In KFP the status comes from the
-            scheduler, which reports it a while after the change.
     """
 
     def __init__(self) -> None:
@@ -54,12 +47,9 @@ class KfpApi:
         self.versions: dict[str, Json] = {}
         self.experiments: dict[str, Json] = {}
         self.runs: dict[str, Json] = {}
-        self.recurring: dict[str, Json] = {}
         self.calls: list[tuple[str, str]] = []
         self.answered: list[tuple[str, str, int, Json]] = []
         self.version = "2.17.0"
-        self.killed: list[str] = []
-        self.without_workflow: set[str] = set()
         self.pipeline_store = "database"
         self.multi_user = False
         self.answers: list[int] = []
@@ -68,45 +58,26 @@ class KfpApi:
         self.token = ""
         self.states = ["PENDING", "RUNNING", "SUCCEEDED"]
         self.failed_step = "train"
-        self.before_call: Callable[[int], None] = lambda number: None
-        self.turn: Callable[[str], AbstractContextManager[object]] = lambda client: nullcontext()
-        self.violations: list[str] = []
+        self.task_message = ""
+        self.before_call: Callable[[str, str], None] = lambda method, path: None
         self.page_limit = 100
-        self.status_lag = 0
         self._lock = threading.RLock()
         self._looks: dict[str, int] = {}
-        self._unseen: dict[str, tuple[str, int]] = {}  # recurring run: the status shown, and for how many more polls
         self._born: dict[str, int] = {}
 
-    def enabled(self, schedule: str) -> list[Json]:
-        prefix = f"kfrec-{schedule}-"
-        return [r for r in self.recurring.values() if r["display_name"].startswith(prefix) and r["status"] == "ENABLED"]
-
-    def served(self, client: str = "") -> AbstractContextManager[str]:
-        """Answers at the URL it yields; requests there are those of ``client``."""
-        return serving(type("NamedHandler", (Handler,), {"api": self, "client": client}))
+    def served(self) -> AbstractContextManager[str]:
+        """Answers at the URL it yields."""
+        return serving(type("HandlerOfApi", (Handler,), {"api": self}))
 
     def carry_out(self, action: str, *identifiers: str, query: Json, body: Any) -> Json:
         """Carries out one request, alone; its answer is a copy."""
         with self._lock:
             result = getattr(self, action)(*identifiers, query=query, body=body)
-            for name in {r["display_name"].rpartition("-")[0].removeprefix("kfrec-") for r in self.recurring.values()}:
-                if len(self.enabled(name)) > 1:
-                    self.violations.append(name)
             return json.loads(json.dumps(result))
 
     def healthz(self, query: Json, body: Any) -> Json:
         said = {"commit_sha": "unknown", "tag_name": self.version}
         return {**said, "multi_user": self.multi_user, "pipeline_store": self.pipeline_store}
-
-    def fire(self, recurring: str, scheduled: datetime | None = None) -> str:
-        """The scheduler starts a run; returns its identifier."""
-        owner = self.recurring[recurring]
-        run = self._add(self.runs, "run_id", {
-            "recurring_run_id": recurring, "state": "RUNNING", "experiment_id": owner["experiment_id"],
-            "display_name": owner["display_name"], "scheduled_at": _shown_time(scheduled or datetime.now(timezone.utc)),
-        })  # fmt: skip
-        return str(run["run_id"])
 
     def kubectl_apply(self, manifests: str) -> None:
         """Applies pipelines and versions as Kubernetes objects, which KFP shows if it stores them so."""
@@ -164,11 +135,12 @@ class KfpApi:
         return self._add(self.experiments, "experiment_id", {"display_name": name, "namespace": space,
                          "description": body.get("description") or "", "storage_state": "AVAILABLE"})  # fmt: skip
 
-    def delete_experiment(self, identifier: str, query: Json, body: Any) -> Json:
-        return self._delete(self.experiments, identifier)
-
     def list_runs(self, query: Json, body: Any) -> Json:
-        return self._page("runs", self.runs, query, experiment_id=query.get("experiment_id"))
+        runs = self.runs
+        if not query.get("experiment_id") and (space := self._namespace(query)):
+            own = {key for key, found in self.experiments.items() if found["namespace"] == space}
+            runs = {key: run for key, run in runs.items() if run["experiment_id"] in own}
+        return self._page("runs", runs, query, experiment_id=query.get("experiment_id"))
 
     def create_run(self, query: Json, body: Any) -> Json:
         self._require_version(body)
@@ -179,74 +151,15 @@ class KfpApi:
         run = self._get(self.runs, identifier)
         look = self._looks[identifier] = self._looks.get(identifier, -1) + 1
         state = self.states[min(look, len(self.states) - 1)]
-        steps = ["download", self.failed_step]
         states = {"PENDING": ["PENDING", "PENDING"], "RUNNING": ["SUCCEEDED", "RUNNING"]}.get(
             state, ["SUCCEEDED", state]
         )
-        tasks = [{"display_name": name, "state": s} for name, s in zip(["root", *steps], [state, *states], strict=True)]
         error = {"error": {"code": 2, "message": "a step failed"}} if state == "FAILED" else {}
         run.update({"state": state, **error})
+        tasks = [_node("root", state, "")]
+        for step, of_step in zip(["download", self.failed_step], states, strict=True):
+            tasks += _nodes_of(step, of_step, self.task_message)
         return {**run, "run_details": {"task_details": tasks}}
-
-    def list_recurring(self, query: Json, body: Any) -> Json:
-        if not query.get("experiment_id"):
-            self._namespace(query)
-        page = self._page("recurringRuns", self.recurring, query, namespace=query.get("namespace"))
-        return {**page, "recurringRuns": [self._shown(run) for run in page["recurringRuns"]]}
-
-    def create_recurring(self, query: Json, body: Any) -> Json:
-        self._require_version(body)
-        cron = body.get("trigger", {}).get("cron_schedule", {}).get("cron", "")
-        # As KFP's parser: the last field may be missing, and then the first is still the second.
-        if len(cron.split()) not in (5, 6):
-            raise Refusal(400, f"Invalid input error: the cron schedule {cron!r} is not valid")
-        if not 1 <= int(body["max_concurrency"]) <= 10:
-            raise Refusal(400, "Invalid input error: the max concurrency is not between 1 and 10")
-        body["max_concurrency"] = str(body["max_concurrency"])  # as JSON has int64
-        if self.multi_user:
-            body["namespace"] = self._get(self.experiments, body["experiment_id"])["namespace"]
-        status = "ENABLED" if body.pop("mode", "") == "ENABLE" else "DISABLED"  # KFP never shows the mode
-        added = self._add(self.recurring, "recurring_run_id", {**body, "status": status})
-        self._unseen[added["recurring_run_id"]] = ("STATUS_UNSPECIFIED", self.status_lag)
-        return self._shown(added)
-
-    def switch_recurring(self, identifier: str, word: str, query: Json, body: Any) -> Json:
-        run, status = self._get(self.recurring, identifier), {"enable": "ENABLED", "disable": "DISABLED"}[word]
-        if identifier in self.without_workflow:
-            mode = f"mode to enable:{str(word == 'enable').lower()}"
-            raise Refusal(500, f"InternalServerError: Failed to change recurring run's {identifier} {mode}: "
-                               'scheduledworkflows.kubeflow.org "kfrec" not found')  # fmt: skip
-        if word == "enable" and run["status"] == "DISABLED":
-            self._start_missed(identifier)
-        if run["status"] != status:
-            self._unseen[identifier] = (self._shown(run)["status"], self.status_lag)
-        run["status"] = status
-        return {}
-
-    def delete_recurring(self, identifier: str, query: Json, body: Any) -> Json:
-        orphaned = query.get("propagation_policy") == "ORPHAN" and _numbers(self.version) >= (2, 16)
-        if not orphaned and identifier not in self.without_workflow:
-            # The ScheduledWorkflow owns the workflows, and the garbage collector deletes them with it.
-            open_runs = (r for r in self.runs.values() if r["state"] in ("PENDING", "RUNNING"))
-            self.killed += [r["run_id"] for r in open_runs if r.get("recurring_run_id") == identifier]
-        return self._delete(self.recurring, identifier)
-
-    def _start_missed(self, identifier: str) -> None:
-        """Without catch-up, the scheduler starts the latest time since the last run (or the creation), at once."""
-        recurring = self.recurring[identifier]
-        times = [r["scheduled_at"] for r in self.runs.values() if r.get("recurring_run_id") == identifier]
-        since, now = max([recurring["created_at"], *times]), datetime.now(timezone.utc)
-        cron = recurring["trigger"]["cron_schedule"]["cron"]
-        latest = croniter(cron, now, second_at_beginning=True).get_prev(datetime)
-        if _shown_time(latest) > since:
-            self.fire(identifier, latest)
-
-    def _shown(self, run: Json) -> Json:
-        status, looks = self._unseen.get(run.get("recurring_run_id", ""), ("", 0))
-        if not looks:
-            return run
-        self._unseen[run["recurring_run_id"]] = (status, looks - 1)
-        return {**run, "status": status}
 
     def _namespace(self, body: Json) -> str:
         space = body.get("namespace") or ""
@@ -265,9 +178,18 @@ class KfpApi:
         if any(all(item.get(key) == value for key, value in fields.items()) for item in kind.values()):
             raise Refusal(409, f"Already exist error: {what} {fields['display_name']}")
 
+    def _require_room(self, body: Json) -> None:
+        """KFP's tables have columns of these lengths."""
+        for key, limit in (("display_name", 191), ("name", 191), ("description", 255)):
+            if len(body.get(key) or "") > limit:
+                raise Refusal(
+                    500, f"InternalServerError: Error 1406 (22001): Data too long for column '{key}' at row 1"
+                )
+
     def _add(self, kind: dict[str, Json], key: str, body: Json) -> Json:
         identifier = str(uuid.uuid4())
         self._born[identifier] = len(self._born)
+        self._require_room(body)
         kind[identifier] = {key: identifier, "created_at": _shown_time(datetime.now(timezone.utc)), **body}
         return kind[identifier]
 
@@ -275,11 +197,6 @@ class KfpApi:
         if identifier not in kind:
             raise Refusal(404, f"ResourceNotFoundError: {identifier} not found")
         return kind[identifier]
-
-    def _delete(self, kind: dict[str, Json], identifier: str) -> Json:
-        self._get(kind, identifier)
-        del kind[identifier]
-        return {}
 
     def _page(self, name: str, kind: dict[str, Json], query: Json, **wanted: str | None) -> Json:
         """A page, which begins after the one before ended, whatever has come and gone in between."""
@@ -302,10 +219,22 @@ class KfpApi:
         return {name: [item for _, item in rest[:size]], "total_size": len(rows), **more}
 
 
-def _numbers(version: str) -> tuple[int, ...]:
-    """Major and minor version; of a server that does not know its own, those of an old one."""
-    head = version.split(".")[:2]
-    return tuple(map(int, head)) if all(part.isdigit() for part in head) else ()
+def _nodes_of(step: str, state: str, message: str) -> list[Json]:
+    """What KFP 2.17 lists of a step: each node of the workflow, some without name and state."""
+    failed = {"error": {"code": 2, "message": message}} if message and state == "FAILED" else {}
+    return [
+        _node(f"{step}-driver", "SUCCEEDED", f"{step}-1"),
+        _node(step, state, f"{step}-2", f"{step}-1", f"{step}-3"),
+        # The first attempt ends before the step does, which is retried.
+        _node(f"{step}(0)", "FAILED" if state != "PENDING" else state, f"{step}-3", f"{step}-4", f"{step}-5"),
+        {"task_id": str(uuid.uuid4()), "pod_name": f"{step}-4"},
+        {**_node("executor(0)", state, f"{step}-5"), **failed},
+    ]
+
+
+def _node(name: str, state: str, pod: str, *children: str) -> Json:
+    below = {"child_tasks": [{"pod_name": child} for child in children]} if children else {}
+    return {"task_id": str(uuid.uuid4()), "display_name": name, "state": state, "pod_name": pod, **below}
 
 
 def _shown_time(moment: datetime) -> str:
@@ -314,7 +243,10 @@ def _shown_time(moment: datetime) -> str:
 
 
 def _holds(predicate: Json, item: Json) -> bool:
+    value, wanted = item.get(predicate["key"]), predicate.get("string_value", predicate.get("stringValue"))
+    if predicate["operation"] == "IS_SUBSTRING":
+        return str(wanted).lower() in str(value).lower()
     # kfp.Client sends the operation as a number, everyone else as a name.
     if predicate["operation"] not in (1, "EQUALS"):
         raise Refusal(400, f"Invalid input error: the stand-in knows no operation {predicate['operation']}")
-    return bool(item.get(predicate["key"]) == predicate.get("string_value", predicate.get("stringValue")))
+    return bool(value == wanted)

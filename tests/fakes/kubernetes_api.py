@@ -1,4 +1,4 @@
-"""A Kubernetes API over real HTTP, as far as MPIJobs and DaskClusters need it: pods, logs, events, watches, faults."""
+"""A Kubernetes API over real HTTP, as far as MPIJobs need it: pods, logs, events, watches, faults."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ Json = dict[str, Any]
 NAMESPACE = "kubeflow"
 JOBS = f"/apis/kubeflow.org/v2beta1/namespaces/{NAMESPACE}/mpijobs"
 WORKFLOWS = f"/apis/argoproj.io/v1alpha1/namespaces/{NAMESPACE}/workflows"
-CLUSTERS = f"/apis/kubernetes.dask.org/v1/namespaces/{NAMESPACE}/daskclusters"
-JOB_LABEL, CLUSTER_LABEL = "training.kubeflow.org/job-name", "dask.org/cluster-name"
+JOB_LABEL = "training.kubeflow.org/job-name"
 CORE = f"/api/v1/namespaces/{NAMESPACE}"
 
 
@@ -37,8 +36,6 @@ class KubernetesApi:
 
     Attributes:
         jobs: MPIJobs by name; one that is deleted stays, with its pods, for as long as the pods take to end.
-        clusters: DaskClusters by name, in the same way.
-        unknown: plurals of custom objects whose CRD is not there.
         workflows: Argo's Workflows by name.
         pods: by name, in the order of their creation.
         logs: pod name to its lines, each after its timestamp.
@@ -59,8 +56,6 @@ class KubernetesApi:
 
     def __init__(self) -> None:
         self.jobs: dict[str, Json] = {}
-        self.clusters: dict[str, Json] = {}
-        self.unknown: set[str] = set()
         self.workflows: dict[str, Json] = {}
         self.pods: dict[str, Json] = {}
         self.logs: dict[str, list[str]] = {}
@@ -88,11 +83,10 @@ class KubernetesApi:
             self._version += 1
             job["metadata"]["resourceVersion"] = str(self._version)
             self._history.append((self._version, kind, deepcopy(job)))
-            held = self.clusters if job.get("kind") == "DaskCluster" else self.jobs
             if kind == "DELETED":
-                held.pop(job["metadata"]["name"], None)
+                self.jobs.pop(job["metadata"]["name"], None)
             else:
-                held[job["metadata"]["name"]] = job
+                self.jobs[job["metadata"]["name"]] = job
             self.changed.notify_all()
             return job
 
@@ -106,10 +100,9 @@ class KubernetesApi:
     def delete_job(self, name: str) -> None:
         """Foreground: the job goes after its pods."""
         with self.changed:
-            held = self.jobs | self.clusters
-            if name not in held or "deletionTimestamp" in held[name]["metadata"]:
+            if name not in self.jobs or "deletionTimestamp" in self.jobs[name]["metadata"]:
                 return
-            job = deepcopy(held[name])
+            job = deepcopy(self.jobs[name])
             job["metadata"]["deletionTimestamp"] = now()
             self.put_job(job)
         threading.Timer(self.termination, self._collect, [name]).start()
@@ -119,15 +112,15 @@ class KubernetesApi:
             of_the_job = [
                 pod["metadata"]["name"]
                 for pod in self.pods.values()
-                if name in (pod["metadata"].get("labels", {}).get(label) for label in (JOB_LABEL, CLUSTER_LABEL))
+                if pod["metadata"].get("labels", {}).get(JOB_LABEL) == name
             ]
             for pod in of_the_job:
                 del self.pods[pod]
-            self.put_job((self.jobs | self.clusters)[name], "DELETED")
+            self.put_job(self.jobs[name], "DELETED")
 
     def live_jobs(self) -> list[str]:
         """Names of the jobs that are not being deleted."""
-        return [name for name, job in (self.jobs | self.clusters).items() if "deletionTimestamp" not in job["metadata"]]
+        return [name for name, job in self.jobs.items() if "deletionTimestamp" not in job["metadata"]]
 
     def put_pod(self, pod: Json) -> None:
         with self.changed:
@@ -204,14 +197,12 @@ class _Handler(QuietHandler):
         path, query = self._path, self._query
         if (resource := _resource(path)) in self.state.forbidden:
             self._status(403, "Forbidden", f'{resource} is forbidden: User "kfrec-pipeline" cannot read it')
-        elif resource in self.state.unknown:
-            self._status(404, "", "404 page not found")
         elif path == JOBS and query.get("watch"):
             self._watch(query)
-        elif path in (JOBS, CLUSTERS):
-            self._answer(200, {"kind": "List", "metadata": {}, "items": _selected(self._held(path), query)})
-        elif path.startswith((f"{JOBS}/", f"{CLUSTERS}/")):
-            self._named(self._held(path), resource)
+        elif path == JOBS:
+            self._answer(200, {"kind": "List", "metadata": {}, "items": _selected(self.state.jobs, query)})
+        elif path.startswith(f"{JOBS}/"):
+            self._named(self.state.jobs, resource)
         elif path == f"{CORE}/pods":
             items = _selected(self.state.pods, query)
             self._answer(200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": items})
@@ -236,13 +227,11 @@ class _Handler(QuietHandler):
             self._answer(*self.state.objects.review(self._path, body, self.headers.get("Impersonate-User", "")))
             return
         name, resource = body["metadata"]["name"], _resource(self._path)
-        if resource in self.state.unknown:
-            self._status(404, "", "404 page not found")
-        elif "POST" in self.state.forbidden:
+        if "POST" in self.state.forbidden:
             self._status(403, "Forbidden", f'{resource} is forbidden: User "kfrec-pipeline" cannot create it')
         elif self.state.quota:
             self._status(403, "Forbidden", f'{resource} "{name}" is forbidden: {self.state.quota}')
-        elif name in self._held(self._path):
+        elif name in self.state.jobs:
             self._status(409, "AlreadyExists", f'{resource} "{name}" already exists')
         else:
             self._answer(201, self.state.create_job(body))
@@ -266,7 +255,7 @@ class _Handler(QuietHandler):
         if "DELETE" in self.state.forbidden:
             self._status(403, "Forbidden", 'this is forbidden: User "kfrec-pipeline" cannot delete it')
             return
-        if name not in self._held(self._path):
+        if name not in self.state.jobs:
             self._status(404, "NotFound", f"{_resource(self._path)} not found")
             return
         self.state.delete_job(name)
@@ -275,10 +264,6 @@ class _Handler(QuietHandler):
     def _named(self, objects: dict[str, Json], kind: str) -> None:
         found = objects.get(self._path.rsplit("/", 1)[1])
         self._answer(200, found) if found else self._status(404, "NotFound", f"{kind} not found")
-
-    def _held(self, path: str) -> dict[str, Json]:
-        """The custom objects of the kind that a path names."""
-        return self.state.clusters if path.startswith(CLUSTERS) else self.state.jobs
 
     def _enter(self) -> bool:
         self._path, self._query = self.asked()
@@ -375,7 +360,7 @@ class _Handler(QuietHandler):
 
 
 def _resource(path: str) -> str:
-    """What a path reads: mpijobs, daskclusters, pods, log, events or workflows."""
+    """What a path reads: mpijobs, pods, log, events or workflows."""
     kind, _, rest = path.partition(f"/namespaces/{NAMESPACE}/")[2].partition("/")
     return "log" if rest.endswith("/log") else kind
 

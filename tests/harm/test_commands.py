@@ -77,52 +77,6 @@ def test_settings_that_are_not_there(place: str, capfd: pytest.CaptureFixture[st
     ).surprise()
 
 
-def _schedule(line: str) -> str:
-    return f"time_zone: UTC\nschedules:\n- {{name: nightly, cron: '0 0 2 * * *', {line}}}\n"
-
-
-_NO_SCHEDULES = {
-    "not yaml": "schedules: [",
-    "a list": "- name: nightly",
-    "no time zone": "schedules: []",
-    "an unknown time zone": "time_zone: Mars/Olympus\nschedules: []",
-    "a time zone of a number": "time_zone: 3\nschedules: []",
-    "schedules a mapping": "time_zone: UTC\nschedules: {name: a}",
-    "a schedule of text": "time_zone: UTC\nschedules: [nightly]",
-    "a namespace of a number": "time_zone: UTC\nnamespace: 7\nschedules: []",
-    "no name": "time_zone: UTC\nschedules:\n- {cron: '0 0 2 * * *'}",
-    "a name with capitals": "time_zone: UTC\nschedules:\n- {name: Nightly, cron: '0 0 2 * * *'}",
-    "a name of a mile": f"time_zone: UTC\nschedules:\n- {{name: {'n' * 80}, cron: '0 0 2 * * *'}}",
-    "no cron": "time_zone: UTC\nschedules:\n- {name: nightly}",
-    "a cron of five": "time_zone: UTC\nschedules:\n- {name: nightly, cron: '0 2 * * *'}",
-    "a cron of words": "time_zone: UTC\nschedules:\n- {name: nightly, cron: every night at two o clock}",
-    "a cron that never comes": "time_zone: UTC\nschedules:\n- {name: nightly, cron: '0 0 2 31 2 *'}",
-    "a minute 99": "time_zone: UTC\nschedules:\n- {name: nightly, cron: '0 99 2 * * *'}",
-    "an unknown pipeline": _schedule("pipeline: trainnig"),
-    "an unknown field": _schedule("pipelines: training"),
-    "concurrency 0": _schedule("max_concurrency: 0"),
-    "concurrency 99": _schedule("max_concurrency: 99"),
-    "catch_up of text": _schedule("catch_up: 'no'"),
-    "a start that is none": _schedule("start: tomorrow"),
-    "a start without an offset": _schedule("start: '2026-01-01T00:00:00'"),
-    "an end before its start": _schedule("start: '2026-02-01T00:00:00Z', end: '2026-01-01T00:00:00Z'"),
-    "unknown parameters": _schedule("parameters: {epoch: 3}"),
-    "parameters out of range": _schedule("parameters: {epochs: 0}"),
-    "parameters that are nan": _schedule("parameters: {lr: .nan}"),
-    "parameters a list": _schedule("parameters: [epochs]"),
-    "there twice": "time_zone: UTC\nschedules:\n- {name: a, cron: '0 0 2 * * *'}\n- {name: a, cron: '0 0 3 * * *'}",
-}
-
-
-@pytest.mark.parametrize("wrong", _NO_SCHEDULES)
-def test_schedules(wrong: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "schedules.yaml").write_text(_NO_SCHEDULES[wrong])
-    outcome = run_here(
-        ["kfrec", "schedule", "apply", "-f", "../schedules.yaml", "--endpoint=http://127.0.0.1:9"], capfd
-    )
-    assert not outcome.surprise("schedules.yaml")
-
-
 _LOGIN = "<!doctype html><html><body><form action=/login><input name=user></form></body></html>"
 _NO_KFP: dict[str, Callable[[], object]] = {
     "a login page": lambda: answering(200, _LOGIN, Content_Type="text/html"),
@@ -140,13 +94,10 @@ _NO_KFP: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.mark.parametrize("command", ["submit", "schedule"])
 @pytest.mark.parametrize("wrong", _NO_KFP)
-def test_what_is_not_kfps_api(wrong: str, command: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "schedules.yaml").write_text("time_zone: UTC\nschedules: []\n")
-    words = ["submit"] if command == "submit" else ["schedule", "apply", "-f", "../schedules.yaml"]
+def test_what_is_not_kfps_api(wrong: str, capfd: pytest.CaptureFixture[str]) -> None:
     with _NO_KFP[wrong]() as url:  # type: ignore[attr-defined]
-        outcome = run_here(["kfrec", *words, f"--endpoint={url}"], capfd)
+        outcome = run_here(["kfrec", "submit", f"--endpoint={url}"], capfd)
     assert not outcome.surprise(url.removeprefix("http://"))
     assert "uploaded" not in outcome.said
 

@@ -15,8 +15,6 @@ import pytest
 import yaml
 
 from components.cluster.rights import RIGHTS
-from components.preprocess.dask_cluster.body import OWN_LABELS
-from components.preprocess.dask_settings import DaskSettings
 from components.steps.catalog import STEPS, LaunchParameters
 from components.steps.command import argument_parser
 from components.steps.images import VERSION
@@ -24,7 +22,6 @@ from components.steps.settings_file import load_settings_file
 from components.train.mpijob.job import mpijob
 from components.train.mpijob.settings import JobSettings
 from components.train.worker import _parser as worker_parser
-from pipelines.cluster.schedules import load_schedules
 from pipelines.task_settings import load_settings
 from tests.manifests.pods import containers, pod_templates, violations
 
@@ -182,17 +179,14 @@ def test_selectors_find_pods_and_policies_close_everything(overlay: str) -> None
 
 
 @pytest.mark.parametrize("overlay", OVERLAYS)
-def test_the_settings_and_schedules_are_those_that_the_code_reads(overlay: str, tmp_path: Path) -> None:
+def test_the_settings_are_those_that_the_code_reads(overlay: str, tmp_path: Path) -> None:
     maps = {
         b["metadata"]["name"]: b["data"] for b in build(MANIFESTS / "overlays" / overlay) if b["kind"] == "ConfigMap"
     }
-    for name, content in (("mpijob.yaml", maps["kfrec-mpijob"]), ("schedules.yaml", maps["kfrec-schedules"])):
-        (tmp_path / name).write_text(content[name])
+    (tmp_path / "mpijob.yaml").write_text(maps["kfrec-mpijob"]["mpijob.yaml"])
     settings = load_settings_file(tmp_path / "mpijob.yaml", JobSettings)
     assert settings.service_account == "kfrec-worker" and settings.image.endswith(f"/kfrec-train:{VERSION}")
-    (schedule,) = load_schedules(tmp_path / "schedules.yaml").schedules.values()
-    assert schedule.paused, "nothing trains before someone asks for it"
-    assert {"MLFLOW_TRACKING_URI", "KFP_ENDPOINT", "KFREC_REGISTRY"} <= set(maps["kfrec-config"])
+    assert {"MLFLOW_TRACKING_URI", "KFP_ENDPOINT", "KFREC_REGISTRY", "KFREC_LOGS"} <= set(maps["kfrec-config"])
 
 
 def test_the_jobs_of_plain_kubectl_call_steps_as_they_are() -> None:
@@ -215,13 +209,16 @@ def test_the_jobs_of_plain_kubectl_call_steps_as_they_are() -> None:
 
 @pytest.fixture
 def beside(tmp_path: Path) -> Callable[..., list[Json]]:
-    """What the base gives with some components."""
+    """What the base gives with some components, and with objects of one's own by file name."""
 
-    def make(*chosen: str) -> list[Json]:
-        copy = shutil.copytree(MANIFESTS, tmp_path / "manifests", ignore=shutil.ignore_patterns("pipelines"))
+    def make(*chosen: str, **own: Json) -> list[Json]:
+        copy = shutil.copytree(MANIFESTS, tmp_path / "manifests")
         folder = copy / "overlays" / "own"
         folder.mkdir()
-        overlay = {"resources": ["../../base"], "components": [f"../../components/{name}" for name in chosen]}
+        for name, body in own.items():
+            (folder / f"{name}.yaml").write_text(yaml.safe_dump(body))
+        resources = ["../../base", *(f"{name}.yaml" for name in own)]
+        overlay = {"resources": resources, "components": [f"../../components/{name}" for name in chosen]}
         (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
         found = build(folder)
         for body in found:
@@ -246,23 +243,33 @@ def test_components_combine_as_one_likes(chosen: list[str], beside: Callable[...
     assert (("NetworkPolicy", "kfrec-dask") in kinds) == ("dask" in chosen)
 
 
-def test_the_preprocess_step_and_its_dask_cluster_share_a_volume_that_is_made() -> None:
-    folder = MANIFESTS / "components" / "dask"
-    settings = load_settings_file(folder / "dask.yaml", DaskSettings)
-    step = load_settings(folder / "task_settings.yaml").steps["preprocess"]
-    claim = settings.shared_volume["persistentVolumeClaim"]["claimName"]
-    assert step.claims == {claim: settings.shared_folder}
-    body = yaml.safe_load((folder / "volume.yaml").read_text())
-    assert body["metadata"]["name"] == claim and body["spec"]["accessModes"] == ["ReadWriteMany"]
-    assert settings.image.endswith(f"/kfrec-preprocess:{VERSION}")
-    assert step.gpus == settings.worker_gpus, "a GPU for both or for none"
-    policy = yaml.safe_load((folder / "network.yaml").read_text())
-    assert policy["spec"]["podSelector"]["matchLabels"].items() <= OWN_LABELS.items()
-    assert load_settings().steps["preprocess"].config_maps["kfrec-dask"] == "/etc/kfrec/dask"
+def test_a_dask_cluster_shares_a_volume_with_the_step_and_lets_in_no_other(beside: Callable[..., list[Json]]) -> None:
+    found = {(body["kind"], body["metadata"]["name"]): body for body in beside("dask")}
+    pods = {role: found["Deployment", f"kfrec-dask-{role}"]["spec"]["template"] for role in ("scheduler", "worker")}
+    step = load_settings(MANIFESTS / "components/dask/task_settings.yaml").steps["preprocess"]
+    ((claim, folder),) = step.claims.items()
+    assert found["PersistentVolumeClaim", claim]["spec"]["accessModes"] == ["ReadWriteMany"]
+    (worker,) = containers(pods["worker"]["spec"])
+    (volume,) = [each for each in pods["worker"]["spec"]["volumes"] if "persistentVolumeClaim" in each]
+    assert volume["persistentVolumeClaim"]["claimName"] == claim
+    assert {"name": volume["name"], "mountPath": folder} in worker["volumeMounts"]
+    has_gpu = any("gpu" in resource for resource in worker["resources"]["limits"])
+    assert bool(step.gpus) == has_gpu, "a GPU for both or for none"
+    service = found["Service", "kfrec-dask"]["spec"]
+    assert f"tcp://kfrec-dask:{service['ports'][0]['port']}" in worker["command"]
+    assert service["selector"].items() <= pods["scheduler"]["metadata"]["labels"].items()
+    policy = found["NetworkPolicy", "kfrec-dask"]["spec"]
+    peers = [peer["podSelector"]["matchLabels"] for peer in policy["ingress"][0]["from"]]
+    assert load_settings().steps["preprocess"].labels in peers
+    for template in pods.values():
+        labels = template["metadata"]["labels"]
+        assert violations(template["spec"]) == [] and template["spec"]["automountServiceAccountToken"] is False
+        assert policy["podSelector"]["matchLabels"].items() <= labels.items()
+        assert any(peer.items() <= labels.items() for peer in peers)
 
 
 def test_a_private_registry_is_open_to_every_pod(beside: Callable[..., list[Json]]) -> None:
-    found = beside("postgres", "pull-secret")
+    found = beside("postgres", "schedules", "pull-secret")
     accounts = {b["metadata"]["name"]: b.get("imagePullSecrets") for b in found if b["kind"] == "ServiceAccount"}
     used = {template["spec"]["serviceAccountName"] for body in found for template in pod_templates(body)}
     # Steps and MPIJobs run as these two.
@@ -270,11 +277,11 @@ def test_a_private_registry_is_open_to_every_pod(beside: Callable[..., list[Json
     assert all(secrets == [{"name": "kfrec-pull"}] for secrets in accounts.values())
 
 
-def test_servers_and_reconciler_have_a_class_and_a_place(beside: Callable[..., list[Json]]) -> None:
-    found = beside("postgres", "placement")
+def test_servers_and_schedules_have_a_class_and_a_place(beside: Callable[..., list[Json]]) -> None:
+    found = beside("postgres", "schedules", "placement")
     classes = {body["metadata"]["name"] for body in found if body["kind"] == "PriorityClass"}
     templates = [template["spec"] for body in found for template in pod_templates(body)]
-    assert len(templates) == 3
+    assert len(templates) == 4
     for spec in templates:
         assert spec["priorityClassName"] in classes and spec["nodeSelector"] == {"kubernetes.io/arch": "amd64"}
 

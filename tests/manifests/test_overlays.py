@@ -38,11 +38,31 @@ def test_the_migration_reaches_the_database_before_the_sidecar_runs() -> None:
     assert database["sidecar.istio.io/inject"] == "false", "it would not let in what passes by the mesh"
 
 
-def test_the_reconciler_may_let_runs_act_as_the_steps_account_and_as_no_other() -> None:
-    rules = objects("kubeflow")["Role", "kfrec-schedule"]["rules"]
-    assert [rule for rule in rules if "use" in rule["verbs"]] == [
-        {"apiGroups": [""], "resources": ["serviceaccounts"], "resourceNames": ["kfrec-pipeline"], "verbs": ["use"]}
+def test_a_schedule_may_start_runs_as_the_steps_account_and_as_no_other() -> None:
+    granted = {
+        (group, resource, *rule.get("resourceNames", ())): set(rule["verbs"])
+        for rule in objects("kubeflow")["Role", "kfrec-schedule"]["rules"]
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+    }
+    kfp = "pipelines.kubeflow.org"
+    assert granted == {
+        (kfp, "pipelines"): {"get", "list", "create"},
+        (kfp, "pipelines/versions"): {"get", "list", "create"},
+        (kfp, "experiments"): {"get", "list", "create"},
+        (kfp, "runs"): {"list", "create"},
+        ("", "serviceaccounts", "kfrec-pipeline"): {"use"},
+    }
+
+
+@pytest.mark.parametrize("overlay", sorted(set(OVERLAYS) - {"kubeflow"}))
+def test_without_users_a_schedule_has_no_rights(overlay: str) -> None:
+    there = objects(overlay)
+    bound = [
+        subject["name"] for (kind, _), body in there.items() if kind == "RoleBinding" for subject in body["subjects"]
     ]
+    assert "kfrec-schedule" not in bound
+    assert there["ServiceAccount", "kfrec-schedule"]["automountServiceAccountToken"] is False
 
 
 def test_artifacts_go_to_gcs_where_workers_have_no_other_key() -> None:

@@ -1,6 +1,9 @@
-"""The compiled pipelines as they are checked in, and what they ask of a cluster."""
+"""The compiled pipelines, and what they ask of a cluster."""
 
 import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,31 +16,41 @@ from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConf
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.steps.images import VERSION
-from pipelines.compilation import compiled, kubernetes_manifests, version_name, write_compiled
+from pipelines.compilation import compiled, kubernetes_manifests, version_name
 from pipelines.defaults import PIPELINES, RETRAINING, TRAINING, Pipeline, every_pipeline
 from pipelines.retries import check_retries
 from pipelines.task_settings import load_settings
 from tests.fakes.argo_retries import attempts
 
-CHECKED_IN = Path(__file__).parents[2] / "manifests" / "pipelines"
+Ir = Callable[[Pipeline], str]
 
 
-def checked_in(pipeline: Pipeline) -> list[dict[str, Any]]:
-    """The documents of a compiled pipeline, which the first test compares with what the code compiles to."""
-    return list(yaml.load_all((CHECKED_IN / f"{pipeline.name}.yaml").read_text(), yaml.CSafeLoader))
+@pytest.fixture
+def parsed(compiled_ir: Ir) -> Callable[[Pipeline], list[dict[str, Any]]]:
+    """The documents of a compiled pipeline."""
+    return lambda pipeline: list(yaml.load_all(compiled_ir(pipeline), yaml.CSafeLoader))
 
 
 @pytest.fixture(scope="module", params=[Pipeline(kind) for kind in PIPELINES], ids=str)
-def documents(request: pytest.FixtureRequest) -> tuple[dict[str, Any], dict[str, Any]]:
-    spec, platform = checked_in(request.param)
+def documents(request: pytest.FixtureRequest, compiled_ir: Ir) -> tuple[dict[str, Any], dict[str, Any]]:
+    spec, platform = yaml.load_all(compiled_ir(request.param), yaml.CSafeLoader)
     return spec, platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
 
 
-def test_the_checked_in_yaml_is_what_the_code_compiles_to(tmp_path: Path) -> None:
-    written = write_compiled(tmp_path, load_settings(), every_pipeline())
-    assert sorted(path.name for path in written) == sorted(path.name for path in CHECKED_IN.iterdir())
-    for path in written:
-        assert path.read_text() == (CHECKED_IN / path.name).read_text(), f"{path.name} is stale: run make manifests"
+@pytest.mark.slow
+def test_every_pipeline_compiles_and_another_process_compiles_it_to_the_same_text(
+    tmp_path: Path, compiled_ir: Ir
+) -> None:
+    """A version is named after its content, and found by that name."""
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "KFREC_REGISTRY": ""}
+    command = [sys.executable, "-m", "pipelines.cli", "compile", "--output", str(tmp_path)]
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+    names = {f"{pipeline.name}{ending}" for pipeline in every_pipeline() for ending in (".yaml", ".kubernetes.yaml")}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    for pipeline in (Pipeline(kind) for kind in PIPELINES):
+        ir = compiled_ir(pipeline)
+        assert (tmp_path / f"{pipeline.name}.yaml").read_text() == ir
+        assert (tmp_path / f"{pipeline.name}.kubernetes.yaml").read_text() == kubernetes_manifests(ir)
 
 
 def test_each_step_runs_in_its_image_with_its_resources(documents: tuple[dict, dict]) -> None:
@@ -167,8 +180,8 @@ def test_a_step_that_fails_at_the_end_of_its_time_is_retried_and_the_last_retry_
         assert attempts(policy, [timeout] * 3) == [timeout] * 3, name
 
 
-def test_retries_that_would_end_too_early_are_refused() -> None:
-    spec, platform = checked_in(Pipeline())
+def test_retries_that_would_end_too_early_are_refused(parsed: Callable[[Pipeline], list[dict[str, Any]]]) -> None:
+    spec, platform = parsed(Pipeline())
     spec["root"]["dag"]["tasks"]["train"]["retryPolicy"]["backoffMaxDuration"] = "3600s"
     with pytest.raises(KfrecError, match="train: 3 attempts of 172800 s do not fit into backoffMaxDuration=3600s"):
         check_retries(spec, platform)
@@ -188,8 +201,10 @@ def test_training_evaluation_and_registration_are_never_taken_from_the_cache(doc
     assert cached & set(STEPS) == {"download", "preprocess", "tfrecord"} & {name for name, _ in tasks}
 
 
-def test_retraining_goes_on_only_with_new_data_and_always_looks_again() -> None:
-    spec = checked_in(Pipeline(RETRAINING))[0]
+def test_retraining_goes_on_only_with_new_data_and_always_looks_again(
+    parsed: Callable[[Pipeline], list[dict[str, Any]]],
+) -> None:
+    spec = parsed(Pipeline(RETRAINING))[0]
     tasks = spec["root"]["dag"]["tasks"]
     condition = next(task for name, task in tasks.items() if name != "find")
     assert condition["triggerPolicy"]["condition"] == "inputs.parameter_values['pipelinechannel--find-proceed'] == true"
@@ -218,7 +233,7 @@ def test_the_cluster_trains_with_an_mpijob_and_knows_its_own_pod(documents: tupl
 
 
 @pytest.mark.parametrize("name", [Pipeline(kind) for kind in PIPELINES], ids=str)
-def test_the_manifests_validate_against_the_crds_and_hold_the_pipeline(name: Pipeline) -> None:
+def test_the_manifests_validate_against_the_crds_and_hold_the_pipeline(name: Pipeline, compiled_ir: Ir) -> None:
     if "KFREC_SCHEMAS" not in os.environ:
         pytest.skip("KFREC_SCHEMAS does not name the folder of CRDs")
     schemas = {}
@@ -226,11 +241,13 @@ def test_the_manifests_validate_against_the_crds_and_hold_the_pipeline(name: Pip
         file = Path(os.environ["KFREC_SCHEMAS"]) / f"pipelines.kubeflow.org_{kind.lower()}s.yaml"
         crd = next(yaml.safe_load_all(file.read_text()))
         schemas[kind] = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
-    ir = (CHECKED_IN / f"{name.name}.yaml").read_text()
+    ir = compiled_ir(name)
     pipeline, version = yaml.load_all(kubernetes_manifests(ir), yaml.CSafeLoader)
     for manifest in (pipeline, version):
         jsonschema.validate(manifest, schemas[manifest["kind"]])
     assert version["spec"]["pipelineName"] == pipeline["metadata"]["name"]
     assert version["spec"]["displayName"] == version_name(ir)
     assert version["metadata"]["name"] == f"{pipeline['metadata']['name']}-{version_name(ir)}"
-    assert [version["spec"]["pipelineSpec"], version["spec"]["platformSpec"]] == checked_in(name)
+    assert [version["spec"]["pipelineSpec"], version["spec"]["platformSpec"]] == list(
+        yaml.load_all(ir, yaml.CSafeLoader)
+    )

@@ -1,29 +1,27 @@
+from collections.abc import Callable
+
 import pytest
 import yaml
-from kfp import compiler
 
 from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.steps.parameter import parameters_of
-from pipelines.defaults import PIPELINES, TRAINING, Pipeline
+from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, TRAINING, Pipeline
 from pipelines.parameters import checked, pipeline_parameters
-from pipelines.training import training_pipeline
 
 KFP_TYPES = {int: "NUMBER_INTEGER", float: "NUMBER_DOUBLE", bool: "BOOLEAN", str: "STRING"}
 
 
 @pytest.fixture(scope="module")
-def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict:
-    path = tmp_path_factory.mktemp("compiled") / "training.yaml"
-    compiler.Compiler().compile(training_pipeline(Pipeline()), str(path))
-    return next(yaml.safe_load_all(path.read_text()))
+def compiled(compiled_ir: Callable[[Pipeline], str]) -> dict:
+    return next(yaml.safe_load_all(compiled_ir(Pipeline())))
 
 
 def test_every_parameter_reaches_the_ui_with_type_default_and_description(compiled: dict) -> None:
     inputs = compiled["root"]["inputDefinitions"]["parameters"]
     expected = {
         name: (KFP_TYPES[p.plain_type], p.plain_default, "".join(p.description.split()))
-        for name, p in pipeline_parameters(Pipeline()).items()
+        for name, p in pipeline_parameters(Pipeline(), CLUSTER_DEFAULTS).items()
     }
     shown = {
         name: (entry["parameterType"], entry["defaultValue"], "".join(entry["description"].split()))

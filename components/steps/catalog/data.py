@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.checks.thresholds import failing
-from components.errors import KfrecError
 from components.steps.catalog.shared import (
     DATA_VERSION,
     DATASET,
@@ -80,15 +79,8 @@ class PreprocessParameters:
         pipeline_name="preprocess_workers",
     )
     scheduler: str = param("", "Address of a running Dask scheduler to use instead of local workers")
-    dask_workers: int = param(
-        0,
-        "Workers of a Dask cluster that the Dask operator creates for this step, instead of local ones; 0 creates none",
-        unit="pods",
-        at_least=0,
-    )
-    dask_settings: str = param(
-        "/etc/kfrec/dask/dask.yaml",
-        "File with the settings of the Dask cluster; ignored if it does not exist",
+    shared_folder: str = param(
+        "", "Folder that this step and the workers of scheduler see at the same path; empty is the output's disk"
     )
     malformed_limit: float = param(
         0.01, "Largest accepted share of malformed lines in a raw file", at_least=0, at_most=1
@@ -132,13 +124,8 @@ class PreprocessParameters:
     seed: int = SEED
 
     def check(self) -> None:
-        """Allows one cluster and known checks only."""
+        """Allows known checks only."""
         failing(self.failing_checks)
-        if self.scheduler and self.dask_workers:
-            raise KfrecError(
-                f"parameter dask_workers={self.dask_workers} asks for a new Dask cluster and "
-                f"scheduler={self.scheduler} names one; give one of them"
-            )
 
 
 @dataclass(frozen=True)

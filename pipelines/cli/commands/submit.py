@@ -23,7 +23,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pipeline(parser)
     add_set(parser)
     parser.add_argument("--experiment", default="kfrec", help="KFP experiment (default %(default)s)")
-    parser.add_argument("--run-name", default="", metavar="NAME", help="name of the run (default: pipeline and time)")
+    name = parser.add_mutually_exclusive_group()
+    name.add_argument("--run-name", default="", metavar="NAME", help="name of the run (default: pipeline and time)")
+    name.add_argument("--schedule", default="", metavar="NAME", help="name the run after a schedule and the time")
+    parser.add_argument(
+        "--unless-running",
+        action="store_true",
+        help="start nothing while a run of this pipeline (and of --schedule, if given) has not ended",
+    )
     parser.add_argument(
         "--pipeline-root", default="", metavar="URI", help="where artifacts go (default: the cluster's)"
     )
@@ -41,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     from pipelines.cluster.connection import connect, host_of
     from pipelines.cluster.parameters import checked_for_cluster, require_task_on_server
-    from pipelines.cluster.submit import Submission, follow, submit
+    from pipelines.cluster.progress import follow, steps_of
+    from pipelines.cluster.submit import Submission, submit, unfinished
     from pipelines.compilation import compiled
     from pipelines.task_settings import load_settings
 
@@ -59,8 +67,14 @@ def execute(options: argparse.Namespace) -> int:
         values=values,
         experiment=options.experiment,
         name=options.run_name,
+        schedule=options.schedule,
         pipeline_root=options.pipeline_root,
         service_account=options.service_account,
     )
+    if options.unless_running and (running := unfinished(client, host, wanted.ir, wanted.schedule)):
+        print(f"not started: {running}")
+        return 0
     run_id = submit(client, host, wanted)
-    return follow(client, host, run_id, options.timeout, options.pause) if options.wait else 0
+    if not options.wait:
+        return 0
+    return follow(client, host, run_id, steps_of(wanted.ir), options.timeout, options.pause)

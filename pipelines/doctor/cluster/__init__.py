@@ -1,1 +1,1 @@
-"""Checks of a cluster for ``kfrec submit`` and ``kfrec schedule``."""
+"""Checks of a cluster for ``kfrec submit``."""

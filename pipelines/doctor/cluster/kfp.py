@@ -7,7 +7,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 from pipelines.cluster.connection import ENDPOINT, ask, version_in
-from pipelines.cluster.removal import ORPHANS
 from pipelines.doctor.cluster.api import TIMEOUT
 from pipelines.doctor.cluster.place import Place
 from pipelines.doctor.cluster.services import service_state
@@ -45,16 +44,13 @@ def _version(endpoint: str, health: Mapping[str, Any]) -> Finding:
     if version is None:
         return note(
             f"{shown}: KFP does not report its version",
-            "check that it is 2.5 or newer; a schedule that is replaced stays paused until its runs have ended",
+            "check that it is 2.5 or newer",
         )
     if version < _OLDEST:
         return missing(
             f"{shown}: KFP before 2.5 gives every run the same literal run id",
             "upgrade Kubeflow Pipelines to 2.5 or newer",
         )
-    if version < ORPHANS:
-        return ok(f"{shown}; a schedule that is replaced stays paused until its runs have ended (at once from 2.16)")
     if health.get("pipeline_store") == "kubernetes":
-        return ok(f"{shown}; replaces schedules at once; keeps pipelines as Kubernetes objects")
-    native = "; can keep pipelines as Kubernetes objects" if version >= _NATIVE else ""
-    return ok(f"{shown}; replaces schedules at once{native}")
+        return ok(f"{shown}; keeps pipelines as Kubernetes objects")
+    return ok(f"{shown}{'; can keep pipelines as Kubernetes objects' if version >= _NATIVE else ''}")

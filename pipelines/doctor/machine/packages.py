@@ -26,7 +26,6 @@ NEEDED: Mapping[str, tuple[str, ...]] = {
 OPTIONAL: Mapping[str, str] = {
     "s3": "s3:// and minio://",
     "kubernetes": "launcher=mpijob and kfrec doctor --cluster",
-    "schedule": "kfrec schedule",
 }
 
 

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from pipelines.compilation import compiled
 from pipelines.defaults import Pipeline
-from pipelines.task_settings import load_settings
 from tests.fakes.kfp_api import KfpApi
 from tests.fakes.kfp_description import check_answers
 
@@ -34,7 +32,7 @@ def url(api: KfpApi) -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="session")
-def ir() -> str:
+@pytest.fixture
+def ir(compiled_ir: Callable[[Pipeline], str]) -> str:
     """The compiled training pipeline."""
-    return compiled(Pipeline(), load_settings())
+    return compiled_ir(Pipeline())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,12 @@ from kfp import Client
 
 from components.errors import KfrecError
 from pipelines.cli import main
-from pipelines.cluster.connection import connect
-from pipelines.cluster.submit import Submission, follow, submit
+from pipelines.cluster.connection import connect, version_in
+from pipelines.cluster.progress import follow, steps_of
+from pipelines.cluster.submit import Submission, submit
 from pipelines.cluster.versions import ensure_version, find_version
 from pipelines.compilation import kubernetes_manifests, version_name
-from pipelines.defaults import Pipeline
+from pipelines.defaults import PIPELINES, Pipeline
 from tests.fakes.kfp_api import KfpApi
 from tests.waiting import LONGEST
 
@@ -76,24 +78,41 @@ def test_an_upload_whose_answer_got_lost_is_found_the_next_time(api: KfpApi, cli
     assert len(api.versions) == 1
 
 
-def test_a_run_is_followed_to_its_end(api: KfpApi, url: str, client: Client, run_id: str) -> None:
+STEPS = ["download", "train"]
+
+
+def test_a_run_is_followed_to_its_end_by_the_steps_of_its_pipeline(
+    api: KfpApi, url: str, client: Client, run_id: str
+) -> None:
+    """KFP lists drivers, attempts and executors too, and nodes without a name."""
     told: list[str] = []
-    assert follow(client, url, run_id, timeout=LONGEST, pause=0.01, echo=told.append) == 0
+    assert follow(client, url, run_id, STEPS, timeout=LONGEST, pause=0.01, echo=told.append) == 0
     assert told == ["download: pending", "train: pending", "download: succeeded", "train: running", "train: succeeded",
                     "run succeeded"]  # fmt: skip
 
 
-def test_a_run_that_fails_names_the_step(api: KfpApi, url: str, client: Client, run_id: str) -> None:
-    api.states = ["RUNNING", "FAILED"]
+@pytest.mark.parametrize(
+    ("message", "line"),
+    [("", "train failed"), ("OOMKilled\n(exit code 137)", "train failed: OOMKilled (exit code 137)")],
+)
+def test_a_run_that_fails_names_the_step_and_what_its_pod_said(
+    api: KfpApi, url: str, client: Client, run_id: str, message: str, line: str
+) -> None:
+    api.states, api.task_message = ["RUNNING", "FAILED"], message
     told: list[str] = []
-    assert follow(client, url, run_id, timeout=LONGEST, pause=0.01, echo=told.append) == 1
-    assert told[-1] == "run failed in train: a step failed"
+    assert follow(client, url, run_id, STEPS, timeout=LONGEST, pause=0.01, echo=told.append) == 1
+    assert told[-2:] == [line, "run failed in train: a step failed"]
+
+
+@pytest.mark.parametrize("kind", PIPELINES)
+def test_the_steps_of_a_pipeline_are_those_that_run_in_pods(kind: str, compiled_ir: Callable[[Pipeline], str]) -> None:
+    assert set(steps_of(compiled_ir(Pipeline(kind)))) == set(PIPELINES[kind])
 
 
 def test_a_run_that_takes_too_long_is_left_running(api: KfpApi, url: str, client: Client, run_id: str) -> None:
     api.states = ["RUNNING"]
     with pytest.raises(KfrecError, match="has not ended after 0 s; it continues at"):
-        follow(client, url, run_id, timeout=0, pause=0.01, echo=lambda line: None)
+        follow(client, url, run_id, STEPS, timeout=0, pause=0.01, echo=lambda line: None)
 
 
 def test_the_command_submits_and_waits(api: KfpApi, url: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -179,19 +198,19 @@ def test_a_server_that_fails_for_a_while_does_not_end_the_waiting(
     told: list[str] = []
     api.answers = [503, 500]
     api.lose_answer_of = ("GET", run_id)
-    assert follow(client, url, run_id, timeout=LONGEST, pause=0.01, echo=told.append) == 0
+    assert follow(client, url, run_id, STEPS, timeout=LONGEST, pause=0.01, echo=told.append) == 0
     assert told[-1] == "run succeeded"
 
 
 def test_a_server_that_fails_for_long_ends_the_waiting(api: KfpApi, url: str, client: Client, run_id: str) -> None:
     api.answers = [503] * 100
     with pytest.raises(KfrecError, match="answered 503"):
-        follow(client, url, run_id, timeout=LONGEST, pause=0.01, patience=0.05, echo=lambda line: None)
+        follow(client, url, run_id, STEPS, timeout=LONGEST, pause=0.01, patience=0.05, echo=lambda line: None)
 
 
 def test_a_run_that_is_gone_ends_the_waiting_at_once(api: KfpApi, url: str) -> None:
     with pytest.raises(KfrecError, match="answered 404"):
-        follow(connect(url), url, "no-such-run", timeout=LONGEST, echo=lambda line: None)
+        follow(connect(url), url, "no-such-run", STEPS, timeout=LONGEST, echo=lambda line: None)
 
 
 def test_a_run_whose_start_was_not_confirmed_is_not_started_again_unseen(api: KfpApi, url: str, ir: str) -> None:
@@ -220,3 +239,10 @@ def test_what_kubectl_applied_is_found_and_not_uploaded_again(api: KfpApi, url: 
     api.kubectl_apply(kubernetes_manifests(ir))
     version = ensure_version(connect(url), ir)
     assert not version.is_new and list(api.versions) == [version.version_id]
+
+
+@pytest.mark.parametrize(
+    ("tag", "version"), [("2.16.0", (2, 16)), ("v2.5.0-rc.2", (2, 5)), ("unknown", None), ("", None), ("dev", None)]
+)
+def test_a_version_is_known_where_kfp_tells_it(tag: str, version: tuple[int, int] | None) -> None:
+    assert version_in({"tag_name": tag}) == version

@@ -61,7 +61,6 @@ class Installation:
     def settings_of_jobs(self, **settings: object) -> None:
         whole = {"image": f"{REGISTRY}/kfrec-train:{VERSION}", **settings}
         self.objects.put("configmaps", "kfrec-mpijob", data={"mpijob.yaml": yaml.safe_dump(whole)})
-        self.objects.put("configmaps", "kfrec-dask", data={"dask.yaml": "{}"})
 
     def add_settings_of_jobs(self, name: str, text: str) -> None:
         """Adds a file to the settings of jobs, as a component of the installation does."""

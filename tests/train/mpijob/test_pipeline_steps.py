@@ -14,9 +14,7 @@ from mlflow import MlflowClient
 from components.artifacts.remote import fetch_artifact, open_remote
 from components.scoring import load_model
 from components.steps.catalog import STEPS
-from pipelines.compilation import compiled
 from pipelines.defaults import PIPELINES, TRAINING, Pipeline
-from pipelines.task_settings import load_settings
 from tests.fakes.kfp_launcher import KfpLauncher
 from tests.fakes.kubernetes_api import NAMESPACE
 from tests.fakes.object_stores import BUCKET
@@ -40,14 +38,19 @@ PARAMETERS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.slow
 def test_the_pipeline_trains_in_an_mpijob_on_object_storage(
-    place: Callable[..., Place], gcs_bucket: Any, store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Callable[..., Place],
+    gcs_bucket: Any,
+    store: str,
+    compiled_ir: Callable[[Pipeline], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here = place(None)  # the launcher runs what its container says
     for name, value in {"NAME": "train-pod", "UID": "pod-uid", "NAMESPACE": NAMESPACE}.items():
         monkeypatch.setenv(f"POD_{name}", value)
     workflow = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "run-1", "uid": "workflow-uid"}
     here.api.put_pod({"kind": "Pod", "metadata": {"name": "train-pod", "ownerReferences": [workflow]}})
-    spec = next(yaml.safe_load_all(compiled(Pipeline(TRAINING, "din"), load_settings())))
+    spec = next(yaml.safe_load_all(compiled_ir(Pipeline(TRAINING, "din"))))
     kfp = KfpLauncher(spec, gcs_bucket, ROOT, tmp_path / "pods")
 
     told = {step: kfp.run(step, monkeypatch, **PARAMETERS[step]) for step in PIPELINES[TRAINING]}

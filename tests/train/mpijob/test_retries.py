@@ -17,9 +17,7 @@ from components.errors import KfrecError
 from components.steps.catalog import STEPS
 from components.steps.parameter import build
 from components.train.step import run
-from pipelines.compilation import compiled
 from pipelines.defaults import Pipeline
-from pipelines.task_settings import load_settings
 from tests.fakes.argo_retries import retried
 from tests.fakes.object_stores import BUCKET
 from tests.train.dataset import write_dataset
@@ -39,9 +37,9 @@ def says(message: str, **more: object) -> str:
 
 
 @pytest.fixture
-def policy() -> dict[str, Any]:
+def policy(compiled_ir: Callable[[Pipeline], str]) -> dict[str, Any]:
     """The retry policy of the compiled pipeline's train step."""
-    spec = next(yaml.safe_load_all(compiled(Pipeline(), load_settings())))
+    spec = next(yaml.safe_load_all(compiled_ir(Pipeline())))
     return spec["root"]["dag"]["tasks"]["train"]["retryPolicy"]
 
 

@@ -1,0 +1,135 @@
+"""Follows a run until it ends."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from components.errors import KfrecError
+from pipelines.cluster.connection import explained, may_pass
+
+if TYPE_CHECKING:
+    from kfp import Client
+
+ENDED = {"SUCCEEDED": 0, "SKIPPED": 0, "FAILED": 1, "CANCELED": 1}
+_ATTEMPT = re.compile(r"\(\d+\)$")
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def steps_of(ir: str) -> list[str]:
+    """The names of the tasks of a compiled pipeline that run in pods of their own, in order of the file."""
+    spec = next(yaml.load_all(ir, _LOADER))
+    components = spec["components"]
+    tasks = (
+        task for part in (spec["root"], *components.values()) for task in part.get("dag", {}).get("tasks", {}).items()
+    )
+    return [name for name, task in tasks if "executorLabel" in components[task["componentRef"]["name"]]]
+
+
+def follow(
+    client: Client,
+    host: str,
+    run_id: str,
+    steps: Collection[str],
+    timeout: float,
+    pause: float = 5.0,
+    echo: Callable[[str], None] = print,
+    patience: float = 600.0,
+) -> int:
+    """Reports the state changes of a run and its steps until it ends; returns 0 if it succeeded, else 1.
+
+    Args:
+        client: of KFP.
+        host: its address, for messages.
+        run_id: KFP's identifier.
+        steps: names of the pipeline's steps; see :func:`steps_of`.
+        timeout: seconds to wait for the end.
+        pause: polling interval in seconds.
+        echo: called with each line for the user.
+        patience: seconds without an answer from KFP before this gives up; the run itself continues.
+
+    Raises:
+        KfrecError: not ended after ``timeout`` seconds, or KFP does not answer for ``patience`` seconds.
+    """
+    from kfp_server_api import ApiException
+    from urllib3.exceptions import HTTPError
+
+    until = time.monotonic() + timeout
+    answered = time.monotonic()
+    seen: dict[str, str] = {}
+    while True:
+        with explained(host):
+            try:
+                run = client.get_run(run_id)
+            except (ApiException, HTTPError) as error:
+                if not may_pass(error) or time.monotonic() > min(answered + patience, until):
+                    raise
+                time.sleep(pause)
+                continue
+        answered = time.monotonic()
+        # KFP's answers leave out fields without a value; the client shows them as None.
+        nodes = (run.run_details.task_details if run.run_details else None) or []
+        tasks = _by_step(nodes, steps)
+        for name, task in tasks.items():
+            state = task.state or "PENDING"
+            if seen.get(name) != state:
+                seen[name] = state
+                echo(f"{name}: {state.lower()}")
+        if run.state in ENDED:
+            failed = {name: task for name, task in tasks.items() if task.state == "FAILED"}
+            for name, task in failed.items():
+                echo(f"{name} failed{_colon(_messages(task, nodes))}")
+            where = f" in {', '.join(failed)}" if failed else ""
+            echo(f"run {run.state.lower()}{where}{_colon(_own_messages(run))}")
+            return ENDED[run.state]
+        if time.monotonic() > until:
+            raise KfrecError(
+                f"run {run_id} has not ended after {timeout:g} s; it continues at {host}/#/runs/details/{run_id}"
+            )
+        time.sleep(pause)
+
+
+def _by_step(nodes: list[Any], steps: Collection[str]) -> dict[str, Any]:
+    """The steps' nodes among all nodes of the workflow.
+
+    KFP lists drivers, executors and the pipeline too. A step's node is named after it, and each attempt is another node
+    with a number (``train(0)``): the step's own node has the state over all attempts.
+    """
+    found: dict[str, Any] = {}
+    for attempts in (True, False):
+        for node in nodes:
+            shown = node.display_name or ""
+            name = _ATTEMPT.sub("", shown)
+            if name in steps and (name != shown) == attempts:
+                found[name] = node
+    return found
+
+
+def _messages(node: Any, nodes: list[Any]) -> list[str]:
+    """The messages of a node and of the nodes below it, since the pod's node has the error of its container.
+
+    If KFP shows none there, perhaps because it does not link the nodes, the messages of all failed nodes.
+    """
+    by_pod = {other.pod_name: other for other in nodes if other.pod_name}
+    below = [node]
+    for found in below:
+        children = [by_pod[child.pod_name] for child in found.child_tasks or () if child.pod_name in by_pod]
+        below += [child for child in children if child not in below]
+    told = [message for found in below for message in _own_messages(found)]
+    return told or [message for other in nodes if other.state == "FAILED" for message in _own_messages(other)]
+
+
+def _own_messages(shown: Any) -> Iterator[str]:
+    """The messages of a run or a node: its error, and those of its states."""
+    for error in (shown.error, *(status.error for status in shown.state_history or ())):
+        if error is not None and error.message:
+            yield " ".join(error.message.split())
+
+
+def _colon(messages: Iterable[str]) -> str:
+    different = list(dict.fromkeys(messages))
+    return f": {'; '.join(different)}" if different else ""
