@@ -39,6 +39,7 @@ def build_step(
     ranks: Ranks | None = None,
     rows: int = 0,
     way: Callable[[Mapping[str, tf.TensorSpec]], Transfer] = Shared,
+    micro: int = 0,
 ) -> TrainingStep:
     """A step of the model that the parameters name, which takes ids of this type."""
     model = build_model(parameters, spec, seed=1)
@@ -54,5 +55,5 @@ def build_step(
     metrics, scale = BinaryMetrics(with_loss=False), LossScale(parameters.amp)
     return TrainingStep(
         model, optimizer, ranks or Alone(), metrics, scale, handed.signature, {"label": tf.float32}, parameters.xla,
-        rows=rows, unpack=handed.features,
+        rows=rows, unpack=handed.features, micro=micro, clip_norm=parameters.clip_norm,
     )  # fmt: skip

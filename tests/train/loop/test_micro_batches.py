@@ -1,0 +1,74 @@
+"""Gradients that are summed over micro-batches, and gradients of bounded norm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components.errors import KfrecError
+from components.models.layers.batch_normalization import BatchNormalization
+from components.models.layers.global_batch import Batch, gathered_over_ranks, global_batch
+from components.models.layers.weights import Weights
+from components.steps.catalog import worker_parameters
+from components.steps.parameter import build
+from tests.train.dataset import samples, specification
+from tests.train.loop.building import build_step
+
+ROWS = 50
+
+
+def _trained(folder: Path, micro: int, rows: int = 0, **given: str) -> tuple[float, list[np.ndarray], np.ndarray]:
+    """The loss of a step, the weights after it, and how many samples the metrics saw by label."""
+    settings = {"model_type": "din", "embedding_dim": "4", "optimizer": "sgd", "lr": "0.5", **given}
+    parameters: Any = build(worker_parameters("din"), settings)
+    step = build_step(parameters, specification(folder), rows=rows, micro=micro)
+    batch = {name: tf.constant(values, tf.int32) for name, values in samples(ROWS, seed=3).items()}
+    loss = float(step.run(batch, np.array([4, 0], np.int32)))
+    seen = step._metrics.counts.numpy().reshape(2, -1).sum(1)  # type: ignore[attr-defined]
+    return loss, [variable.numpy() for variable in step._model.trainable_variables], seen
+
+
+@pytest.mark.parametrize(("micro", "rows"), [(1, 0), (16, 0), (25, 0), (49, 0), (16, 64)])
+@pytest.mark.parametrize("xla", ["false", "true"])
+def test_a_step_of_micro_batches_is_the_step_of_the_whole_batch(
+    tmp_path: Path, micro: int, rows: int, xla: str
+) -> None:
+    if xla == "true" and micro != 16:
+        pytest.skip("one size is enough to compile")
+    drawn = {"dropout_rate": "0.5", "user_dropout": "0.5", "xla": xla}
+    loss, weights, seen = _trained(tmp_path, 0, rows, **drawn)
+    own, ours, ours_seen = _trained(tmp_path, micro, rows, **drawn)
+    assert own == pytest.approx(loss, rel=1e-5)
+    for mine, whole in zip(ours, weights, strict=True):
+        np.testing.assert_allclose(mine, whole, rtol=1e-4, atol=1e-6)
+    np.testing.assert_array_equal(ours_seen, seen)
+    assert seen.sum() == ROWS
+
+
+@pytest.mark.parametrize("micro", [0, 16])
+def test_a_gradient_is_scaled_down_to_the_largest_norm(tmp_path: Path, micro: int) -> None:
+    fresh = _trained(tmp_path, 0, lr="0")[1]
+
+    def changes(**given: str) -> np.ndarray:
+        after = _trained(tmp_path, micro, **given)[1]
+        return np.concatenate([(end - begin).ravel() for end, begin in zip(after, fresh, strict=True)])
+
+    free = changes(lr="1")
+    norm = float(np.linalg.norm(free))
+    clipped = changes(lr="1", clip_norm=f"{norm / 3:g}")
+    np.testing.assert_allclose(clipped, free / 3, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(changes(lr="1", clip_norm=f"{norm * 2:g}"), free, rtol=1e-4, atol=1e-6)
+
+
+def test_what_needs_the_whole_batch_is_refused_in_micro_batches() -> None:
+    layer, x = BatchNormalization(Weights(1), 2), tf.ones([4, 2])
+    with global_batch(Batch(is_whole=False)):
+        with pytest.raises(KfrecError, match="micro_batch_size: moments is computed over the whole batch"):
+            layer(x, training=True)
+        with pytest.raises(KfrecError, match="micro_batch_size: items is computed over the whole batch"):
+            gathered_over_ranks(x, "items")
+        assert layer(x, training=False).shape == (4, 2)
