@@ -78,20 +78,20 @@ def make_data(
     }
     for part in ("test", "train", "vocabulary"):
         (folder / part).mkdir(parents=True)
-    samples = [(1, user, history, target) for user, history, target in chosen]
+    samples: list[tuple[int, int, Sequence[str], str]] = [(1, *sample) for sample in chosen]
     for _ in range(0 if chosen else rows):
         target, *history = random.choice(sorted(names), 1 + HISTORY)
         length = random.integers(1, HISTORY + 1)
         clicked = random.random() < quality(str(target))
-        user = int(random.integers(1, 51))
-        samples.append((int(clicked) if label is None else label, user, history[:length], target))
+        drawn = int(random.integers(1, 51)), history[:length], str(target)
+        samples.append((int(clicked) if label is None else label, *drawn))
     with tf.io.TFRecordWriter(str(folder / "test" / "part_0.tfrecord")) as writer:
-        for is_clicked, user, history, target in samples:
+        for is_clicked, user, before, item in samples:
             sample = {
                 "label": [is_clicked],
                 "uid": [user],
-                "item_trgt": [ids[str(target)]],
-                "item_pos": [0] * (HISTORY - len(history)) + [ids[str(name)] for name in history],
+                "item_trgt": [ids[item]],
+                "item_pos": [0] * (HISTORY - len(before)) + [ids[str(name)] for name in before],
             }
             fields = {k: tf.train.Feature(int64_list=tf.train.Int64List(value=v)) for k, v in sample.items()}
             writer.write(tf.train.Example(features=tf.train.Features(feature=fields)).SerializeToString())
