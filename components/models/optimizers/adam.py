@@ -27,6 +27,9 @@ class Adam(tf.Module):
     Args:
         learning_rate: lr, a number or a schedule.
         weight_decay: decay, independent of the learning rate and its schedule.
+        name: of the optimizer.
+        beta_1, beta_2: b1 and b2, decay rates of the moments.
+        epsilon: added to the root of the second moment.
 
     References:
         Kingma and Ba, https://arxiv.org/abs/1412.6980; Loshchilov and Hutter, https://arxiv.org/abs/1711.05101
@@ -35,10 +38,19 @@ class Adam(tf.Module):
     keeps_sparse = False
     takes_scaling = True
 
-    def __init__(self, learning_rate: Rate, weight_decay: float = 0.0, name: str = "adam") -> None:
+    def __init__(
+        self,
+        learning_rate: Rate,
+        weight_decay: float = 0.0,
+        name: str = "adam",
+        beta_1: float = BETA_1,
+        beta_2: float = BETA_2,
+        epsilon: float = EPSILON,
+    ) -> None:
         super().__init__(name=name)
         self._learning_rate = learning_rate
         self._weight_decay = weight_decay
+        self._betas, self._epsilon = (beta_1, beta_2), epsilon
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
         self.moments: list[tuple[tf.Variable, tf.Variable]] = []
 
@@ -54,8 +66,8 @@ class Adam(tf.Module):
             self.build([variable for _, variable in pairs])
         rate = at(self._learning_rate, tf.cast(self.steps, tf.float32))
         step = tf.cast(self.steps + 1, tf.float32)
-        powers = tf.pow(BETA_1, step), tf.pow(BETA_2, step)
-        by = AdamStep(1.0 - self._weight_decay, BETA_1, BETA_2, EPSILON, rate, powers, scaling)
+        powers = tf.pow(self._betas[0], step), tf.pow(self._betas[1], step)
+        by = AdamStep(1.0 - self._weight_decay, *self._betas, self._epsilon, rate, powers, scaling)
         self._update_all([(*pair, *moments) for pair, moments in zip(pairs, self.moments, strict=True)], by)
         self.steps.assign_add(scaling.steps)
 
