@@ -158,6 +158,11 @@ def test_two_ranks_with_dropout_go_on_at_the_exact_step(two_ranks: Path) -> None
     np.testing.assert_allclose(resumed, whole[30:], atol=1e-5)
 
 
+def test_with_dropout_two_ranks_follow_the_loss_curve_of_one(data: Path, two_ranks: Path, tmp_path: Path) -> None:
+    alone = train(data, tmp_path, **SOONEST, dropout_rate=0.5)
+    np.testing.assert_allclose(losses(read_log(two_ranks / "whole" / "log.json"))[:50], losses(alone)[:50], atol=1e-3)
+
+
 def served_auc(data: Path, out: Path, split: str) -> float:
     """The exact AUC of an exported model."""
     serve = tf.saved_model.load(str(out / "saved_model")).signatures["serving_default"]

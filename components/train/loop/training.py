@@ -95,6 +95,7 @@ class Training:
             rows=data.one_size(data.train.rows),
             fp16_allreduce=parameters.fp16_allreduce,
             unpack=data.train_transfer.features,
+            seed=self.standing.seed,
         )
         self.exchange = self._choose_exchange() if self._ranks.size > 1 else {}
 
@@ -246,7 +247,8 @@ class Training:
             advance(sum(self._data.rows_of(step) for step in range(standing.step)))
             self._meter.start()
             batches = self._session.training_batches(standing.seed, standing.epoch, standing.step)
-            for losses in self._watchdog.over(self.step.steps(batches)):
+            positions = self._data.positions(standing.finished_steps, standing.step)
+            for losses in self._watchdog.over(self.step.steps(batches, positions)):
                 pending.append(losses)
                 standing.step += 1
                 advance(self._data.rows_of(standing.step - 1))
