@@ -12,7 +12,7 @@ from components.models.ops.rows import AdamStep
 from components.models.ops.scaling import UNSCALED, Scaling
 from components.models.optimizers.adamw import UNDECAYED, Factor, is_named
 from components.models.optimizers.schedules import Rate, at
-from components.models.optimizers.slots import slot
+from components.models.optimizers.slots import STEPS, counter, slot
 from components.models.tables.placement import sharding_of
 
 
@@ -72,13 +72,14 @@ class Lamb(tf.Module):
         self._learning_rate = learning_rate
         self._betas, self._epsilon = (beta_1, beta_2), epsilon
         self._decay, self._excluded, self._factor = weight_decay, tuple(excluded), factor
-        self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
+        self.steps = counter(STEPS)
+        self.updates = counter("updates")  # of the moments
         self.moments: list[tuple[tf.Variable, tf.Variable]] = []
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
         """Creates the two moments of every variable."""
         with tf.init_scope():
-            self.moments = [(slot(variable), slot(variable)) for variable in variables]
+            self.moments = [(slot(variable, "m"), slot(variable, "v")) for variable in variables]
 
     def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
         """Applies one step, unless ``scaling`` skips it; variables must have the same order in every call."""
@@ -86,7 +87,7 @@ class Lamb(tf.Module):
         if not self.moments:
             self.build([variable for _, variable in pairs])
         rate = scaling.taken(at(self._learning_rate, tf.cast(self.steps, tf.float32)))
-        step = tf.cast(self.steps + 1, tf.float32)
+        step = tf.cast(self.updates + 1, tf.float32)
         powers = tf.pow(self._betas[0], step), tf.pow(self._betas[1], step)
         by = AdamStep(1.0, *self._betas, self._epsilon, rate, powers, scaling)
         variables = [variable for _, variable in pairs]
@@ -99,7 +100,8 @@ class Lamb(tf.Module):
         for variable, kind, (direction, _), norms in zip(variables, kinds, found, squares, strict=True):
             size = rate * kind.factor
             _move(variable, direction, size * _ratio(norms) if kind.is_scaled else size)
-        self.steps.assign_add(scaling.steps)
+        for counted in (self.steps, self.updates):
+            counted.assign_add(scaling.steps)
 
     def _kind(self, variable: tf.Variable) -> _Kind:
         is_scaled = not is_named(variable, self._excluded)
