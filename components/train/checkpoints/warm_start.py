@@ -104,7 +104,7 @@ def warm_start(place: str, folder: Path, model: Model, spec: FeatureSpec, fresh:
         if variable.ref() in tables:
             rows += _copy_rows(model, variable, theirs[name], spec, known, folder)
         else:
-            variable.assign(theirs[name].read())
+            variable.assign(_own(variable, theirs[name].read()))
     return Taken(len(mine) - len(new), rows, tuple(new), unread)
 
 
@@ -122,6 +122,15 @@ def _difference(name: str, variable: tf.Variable, other: Weight | None, is_table
     if same and (is_table or other.shape[:1] == tuple(shape[:1])):
         return ""
     return f"its {name} has shape {list(other.shape)}, this model's has {shape}"
+
+
+def _own(variable: tf.Variable, values: np.ndarray) -> np.ndarray:
+    """The part of a weight that this rank holds."""
+    sharding = sharding_of(variable)
+    if sharding is None:
+        return values
+    part = sharding.mine
+    return values[part.ids(0, part.rows), part.begin : part.end]
 
 
 def _copy_rows(

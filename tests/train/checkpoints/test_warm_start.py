@@ -16,6 +16,7 @@ from components import registry
 from components.errors import KfrecError
 from components.feature_spec import Channel, Chunk, Feature, FeatureSpec, Vocabulary
 from components.models import Table, build_model
+from components.models.layers.weights import Weights
 from components.models.tables.making import PlacedTables, Survey, tables_made_by
 from components.models.tables.placement import Placement, sharding_of
 from components.steps.catalog import WorkerParameters, worker_parameters
@@ -277,6 +278,27 @@ def test_a_rank_receives_its_part_of_what_a_whole_table_would(kind: str, tmp_pat
         assert sharding is not None
         part = sharding.mine
         np.testing.assert_array_equal(found.numpy(), expected[part.ids(0, part.rows), part.begin : part.end])
+
+
+@pytest.mark.parametrize("kind", ["rows", "columns", "rank"])
+def test_a_sharded_weight_that_is_no_features_table_is_taken_as_it_is(kind: str, pretrained: FeatureSpec) -> None:
+    values = np.arange(20, dtype="f").reshape(5, 4)
+    named = {"words": tf.Variable(values, name="words")}
+    tf.saved_model.save(_Served(named), str(pretrained.folder / SAVED_MODEL))
+
+    def start(ranks: Any) -> Any:
+        model: Any = tf.Module()
+        model.tables = {}
+        with tables_made_by(PlacedTables({"words": Placement(kind, rank=1)}, ranks)):
+            model.words = Weights(1).tables().uniform("words", (5, 4), 1.0)
+        started(model, pretrained)
+        return model.words
+
+    for found in on_simulated(2, start):
+        sharding = sharding_of(found)
+        assert sharding is not None
+        part = sharding.mine
+        np.testing.assert_array_equal(found.numpy(), values[part.ids(0, part.rows), part.begin : part.end])
 
 
 @pytest.mark.parametrize("file", ["variables.index", "variables.data-00000-of-00001"])
