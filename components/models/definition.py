@@ -32,6 +32,8 @@ class ModelDefinition:
         check: takes the train step's parameters and the list length of each channel, and raises KfrecError if they are
             incompatible; called before the first step of a run starts.
         serving: returns the context in which the exported signature is traced, such as one that trims histories.
+        fresh: prefixes of the names of weights that need no counterpart in a model to start from (``warm_start_path``),
+            such as the head of a fine-tuning.
         defaults: defaults of the steps' parameters, by name, that override those of the task and of the steps, such as
             the published epochs and batch size, or registered_model.
         local_defaults: the same for ``kfrec run``, on any data, by pipeline parameter.
@@ -48,6 +50,7 @@ class ModelDefinition:
     task: str
     check: Callable[[Any, Mapping[str, ListLength]], None] = lambda parameters, lengths: None
     serving: Callable[[], AbstractContextManager[None]] = nullcontext
+    fresh: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     local_defaults: Mapping[str, Any] = field(default_factory=dict)
     dataset_defaults: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

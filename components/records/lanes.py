@@ -74,6 +74,17 @@ def shares(rows: int, global_batch_size: int, rank: int, size: int, lanes: int) 
     return found
 
 
+def rows_before(rows: int, global_batch_size: int, rank: int, size: int, lanes: int, step: int) -> int:
+    """Samples of a step that precede a rank's share of them, those of the ranks before it.
+
+    Args:
+        rows, global_batch_size, rank, size, lanes: as for :func:`shares`.
+        step: number of the global batch.
+    """
+    earlier = (share for other in range(rank) for share in shares(rows, global_batch_size, other, size, lanes))
+    return sum(end - begin for begin, end in (share.rows(step) for share in earlier))
+
+
 def needed_files(
     rows_per_file: list[int],
     global_batch_size: int,

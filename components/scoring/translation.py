@@ -18,11 +18,14 @@ PADDING = 0
 
 
 def scoring_translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:
-    """As :func:`translation`, for scoring: unlike a warm start, it requires equal scaling of numbers.
+    """As :func:`translation`, for scoring: unlike a warm start, it requires equal lengths and equal scaling of numbers.
 
     Raises:
-        KfrecError: also if numbers were scaled differently in the model's training data.
+        KfrecError: also if a feature has another length, or numbers were scaled differently, in the model's training
+            data.
     """
+    for name in model.inputs:
+        _require_equal_lengths(name, *_pair(name, data, model), data, model)
     _require_equal_statistics(data, model)
     return translation(data, model)
 
@@ -35,7 +38,7 @@ def translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray
     vocabularies, have no array.
 
     Raises:
-        KfrecError: a feature of the model is missing in the data or has another shape, or its ids cannot be matched.
+        KfrecError: a feature of the model is missing in the data, or its ids cannot be matched.
     """
     pairs = {name: _pair(name, data, model) for name in model.inputs}
     found: dict[str, np.ndarray | None] = {}
@@ -73,12 +76,17 @@ def _pair(name: str, data: FeatureSpec, model: ExportedModel) -> tuple[Feature, 
     feature, known = data.features.get(name), model.spec.features.get(name)
     if feature is None or known is None:
         raise KfrecError(f"the model in {model.folder} reads {name}, which the data in {data.folder} lacks")
+    return feature, known
+
+
+def _require_equal_lengths(
+    name: str, feature: Feature, known: Feature, data: FeatureSpec, model: ExportedModel
+) -> None:
     if feature.length != known.length:
         raise KfrecError(
             f"the model in {model.folder} reads {known.length or 1} values of {name}, "
             f"the data in {data.folder} has {feature.length or 1}"
         )
-    return feature, known
 
 
 def _require_equal_ids(name: str, feature: Feature, known: Feature, data: FeatureSpec, model: ExportedModel) -> None:

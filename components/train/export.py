@@ -17,14 +17,15 @@ from components.scoring.model import SEARCH, SIGNATURE, TARGETS
 from components.scoring.signature import Output, Signature, write_signature
 from components.tasks import TaskDefinition
 from components.train.checkpoints.disk import disk_errors
+from components.train.checkpoints.state import BY_NAME, named_state_of
 
 
 class _Served(tf.Module):
-    """The object to save: the variables that the signature reads."""
+    """The object to save: the model's variables, by name."""
 
-    def __init__(self, variables: tuple[tf.Variable, ...]) -> None:
+    def __init__(self, variables: Mapping[str, tf.Variable]) -> None:
         super().__init__()
-        self.weights = variables
+        setattr(self, BY_NAME, dict(variables))
 
 
 def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpec], folder: Path) -> None:
@@ -66,7 +67,7 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
         # A function of its own, since a traced one would also serve shapes within its own.
         signatures[TARGETS] = tf.function(serve, autograph=False).get_concrete_function(**of_one)
     partial = folder.with_name(f".{folder.name}.partial-{os.getpid()}")
-    served = _Served(tuple(model.variables))
+    served = _Served(named_state_of(model))
     with disk_errors(folder):
         save(served, signatures, partial)
     shutil.rmtree(folder, ignore_errors=True)

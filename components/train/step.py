@@ -24,7 +24,7 @@ from components.storage import is_uri
 from components.tasks import TaskDefinition
 from components.tracking import Tracked, data_name, kept_run, system_metrics
 from components.tracking.champion import require_task_early
-from components.train.checkpoints.kept import kept_on_failure
+from components.train.checkpoints.kept import kept_on_failure, require_one_start
 from components.train.failure import failing_once
 from components.train.launching.arguments import worker_arguments
 from components.train.launching.launch import STAGE, Launcher, LocalLauncher
@@ -52,6 +52,7 @@ def run(
     Raises:
         KfrecError: bad input; if training had begun, its checkpoints are kept and the message names their folder.
     """
+    require_one_start(parameters.load_checkpoint_path, parameters.continue_path)
     in_storage = parameters.launcher == MPIJOB
     data = open_input(tfrecord, steps=("tfrecord",), reads=(parameters.feature_spec,) if in_storage else None)
     tfrecord = data.path

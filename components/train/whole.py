@@ -10,8 +10,9 @@ import numpy as np
 import tensorflow as tf
 
 from components.models import Model
+from components.models.names import name_of
 from components.models.tables.placement import Sharding, sharding_of, whole_shape
-from components.train.checkpoints.state import state_of
+from components.train.checkpoints.state import named_state_of
 from components.train.loop.ranks import Ranks
 
 # Rows of a chunk that the first rank receives from each rank.
@@ -33,8 +34,9 @@ def copy_whole(trained: Model, model: Model | None, ranks: Ranks) -> None:
         model: receives the weights on the first rank; None on the others.
         ranks: of the training.
     """
-    receivers = state_of(model) if model is not None else [None] * len(state_of(trained))
-    for variable, receiver in zip(state_of(trained), receivers, strict=True):
+    receivers = named_state_of(model) if model is not None else {}
+    for name, variable in named_state_of(trained).items():
+        receiver = receivers.get(name)
         sharding = sharding_of(variable)
         if sharding is not None:
             values = np.empty(sharding.shape, np.float32) if receiver is not None else None
@@ -60,13 +62,13 @@ def write_tables(model: Model, folder: Path, ranks: Ranks) -> None:
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir(parents=True)
     tables, dense = {}, {}
-    for number, variable in enumerate(model.variables):
+    for number, (name, variable) in enumerate(named_state_of(model).items()):
         sharding = sharding_of(variable)
         if sharding is None:
-            dense[variable.name] = variable
+            dense[name] = variable
             continue
         file = f"table-{number}.npy"
-        tables[variable.name] = {"file": file, "rows": sharding.shape[0], "width": sharding.shape[1]}
+        tables[name] = {"file": file, "rows": sharding.shape[0], "width": sharding.shape[1]}
         values = None
         if is_first:
             values = np.lib.format.open_memmap(partial / file, "w+", np.float32, sharding.shape)
@@ -76,7 +78,7 @@ def write_tables(model: Model, folder: Path, ranks: Ranks) -> None:
     if not is_first:
         return
     features = {
-        feature: {"table": table.variable.name, "first_row": table.begin, "rows": table.rows}
+        feature: {"table": name_of(table.variable), "first_row": table.begin, "rows": table.rows}
         for feature, table in model.tables.items()
     }
     np.savez(partial / DENSE, **{name: variable.numpy() for name, variable in dense.items()})

@@ -22,6 +22,7 @@ from components.progress import emit
 from components.steps.catalog import STEPS, WorkerParameters, worker_parameters
 from components.steps.parameter import build, parameters_of
 from components.steps.parser import Parser, add_argument, chosen
+from components.train.checkpoints.kept import require_one_start
 from components.train.loop.runtime import quiet_tensorflow
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def _parameters(given: Mapping[str, str]) -> WorkerParameters:
 
     try:
         parameters: WorkerParameters = build(worker_parameters(given["model_type"], given["task"]), given)
+        require_one_start(parameters.load_checkpoint_path, parameters.continue_path)
         return parameters
     except KfrecError as error:
         raise SharedError(str(error)) from None  # every rank has the same arguments

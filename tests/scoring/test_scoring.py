@@ -168,7 +168,7 @@ def test_other_history_lengths_cannot_be_compared(data: Path, model: Path, tmp_p
     text = (data / "feature_spec.yaml").read_text().replace("- 6\n", "- 9\n")
     (tmp_path / "feature_spec.yaml").write_text(text)
     with pytest.raises(KfrecError, match=r"reads 6 values of item_pos, the data in .* has 9"):
-        translation(load_feature_spec(tmp_path), load_model(model))
+        scoring_translation(load_feature_spec(tmp_path), load_model(model))
 
 
 def test_a_feature_that_the_data_lacks_cannot_be_compared(data: Path, model: Path, tmp_path: Path) -> None:

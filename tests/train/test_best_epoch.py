@@ -111,7 +111,7 @@ def training(out: Path) -> dict[str, Any]:
 def weights(out: Path) -> list[np.ndarray]:
     """The exported weights."""
     reader = tf.train.load_checkpoint(str(out / "saved_model" / "variables" / "variables"))
-    names = sorted(name for name in reader.get_variable_to_shape_map() if name.startswith("weights/"))
+    names = sorted(name for name in reader.get_variable_to_shape_map() if name.startswith("by_name/"))
     assert names
     return [reader.get_tensor(name) for name in names]
 

@@ -54,9 +54,9 @@ def train(uri: str, stage: Path, **changed: Any) -> subprocess.CompletedProcess[
     return subprocess.run(words, env=environment, capture_output=True, text=True, timeout=LONGEST)
 
 
-def train_here(uri: str, stage: Path) -> str:
+def train_here(uri: str, stage: Path, **changed: Any) -> str:
     """Trains in this process; what the worker said."""
-    settings = {**SETTINGS, "stage_dir": stage, "checkpoint_steps": 10}
+    settings = {**SETTINGS, "stage_dir": stage, "checkpoint_steps": 10, **changed}
     places = [f"--dataset_dir={uri}/tfrecord", f"--results_dir={uri}/model"]
     log = stage.with_suffix(".log")
     run_worker([*places, *(f"--{name}={value}" for name, value in settings.items())], log)
@@ -107,6 +107,12 @@ def test_a_training_reads_from_and_writes_to_gcs_and_goes_on_after_it_was_killed
     )
     results = [json.loads((tmp_path / name / "training.json").read_text()) for name in ("model", "resumed")]
     assert results[0]["validation_auc"] == pytest.approx(results[1]["validation_auc"], abs=1e-3)
+
+    # Another one continues the model's weights and moments.
+    later = f"gs://{BUCKET}/later"
+    publish_remote(dataset, f"{later}/tfrecord")
+    said = train_here(later, tmp_path / "third", epochs=1, continue_path=f"{uri}/model")
+    assert f"continuing the weights and moments of {uri}/model after 122 steps" in said
 
 
 @pytest.mark.slow

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from components.models.tables.placement import sharding_of
+from components.train.checkpoints.state import named_state_of
 from components.train.loop.ranks import Alone
 from components.train.whole import copy_whole, sharded_bytes, write_tables
 from tests.models.tables.simulated import on_simulated
@@ -34,16 +35,16 @@ def test_tables_are_written_one_by_one(tmp_path: Path) -> None:
     spec = json.loads((tmp_path / "tables" / "tables.json").read_text())
     dense = np.load(tmp_path / "tables" / "dense.npz")
     model = built(Alone(), {})
-    assert set(spec["tables"]) == {"tables/city:0", "tables/tags:0", "embedding_tables:0"}
-    for variable in model.variables:
-        if variable.name in spec["tables"]:
-            described = spec["tables"][variable.name]
+    assert set(spec["tables"]) == {"tables/city", "tables/tags", "embedding_tables"}
+    for name, variable in named_state_of(model).items():
+        if name in spec["tables"]:
+            described = spec["tables"][name]
             assert [described["rows"], described["width"]] == variable.shape.as_list()
             found = np.load(tmp_path / "tables" / described["file"])
         else:
-            found = dense[variable.name]
+            found = dense[name]
         np.testing.assert_array_equal(found, variable.numpy())
-    assert spec["features"]["tags"] == {"table": "tables/tags:0", "first_row": 0, "rows": 12}
+    assert spec["features"]["tags"] == {"table": "tables/tags", "first_row": 0, "rows": 12}
 
 
 def test_only_sharded_tables_count() -> None:

@@ -22,6 +22,7 @@ from components.scoring.model import SAVED_MODEL, load_saved_model
 from components.steps.catalog import STEPS, worker_parameters
 from components.steps.parameter import build
 from components.tasks.ranking import TASK
+from components.train.checkpoints.state import named_state_of
 from components.train.checkpoints.warm_start import warm_start
 from components.train.launching.launch import LocalLauncher
 from components.train.loop.log import read_log
@@ -100,10 +101,12 @@ def test_a_training_starts_from_a_champion_whose_tables_were_sharded(two: Path, 
     spec = load_feature_spec(data)
     given = {name: str(value) for name, value in SETTINGS.items()}
     model: Any = build_model(build(worker_parameters("wide_and_deep"), given), spec, seed=1)
-    served = load_saved_model(two / SAVED_MODEL).weights
-    assert warm_start(str(two), two, model, spec) == sum(table.rows for table in model.tables.values())
-    for mine, champion in zip(model.variables, served, strict=True):
-        np.testing.assert_array_equal(mine.numpy(), champion.numpy())
+    served = load_saved_model(two / SAVED_MODEL).by_name
+    assert warm_start(str(two), two, model, spec).rows == sum(table.rows for table in model.tables.values())
+    mine = named_state_of(model)
+    assert set(mine) == set(served)
+    for name, variable in mine.items():
+        np.testing.assert_array_equal(variable.numpy(), served[name].numpy())
 
 
 def test_the_map_of_two_ranks_is_that_of_all_scores(two: Path, data: Path) -> None:

@@ -20,6 +20,7 @@ from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
 from components.records import Records
 from components.train import worker
+from components.train.checkpoints.state import VARIABLES, name_in
 from components.train.loop import runtime
 from components.train.loop.log import read_log
 from components.train.loop.ranks import Ranks
@@ -85,6 +86,8 @@ def two_ranks(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "benchmark": SOONEST | measured | {"global_batch_size": 400},
         # No seed: the checkpoint brings it, for the masks of both ranks, too.
         "resumed": dropout | {"seed": -1, "load_checkpoint_path": folder / "whole" / "checkpoint" / "ckpt-30"},
+        # At a rate of 0, so that it ends with the weights that it began with.
+        "continued": dropout | {"lr": 0, "seed": 9, "global_batch_size": 40, "continue_path": folder / "whole"},
     }
     words = {name: arguments(data, folder / name, **changed) for name, changed in cases.items()}
     on_ranks(2, "mpi", "tests.train.test_worker:run_workers", folder, words)
@@ -156,6 +159,46 @@ def test_two_ranks_with_dropout_go_on_at_the_exact_step(two_ranks: Path) -> None
     whole, resumed = (losses(read_log(two_ranks / name / "log.json")) for name in ("whole", "resumed"))
     assert len(resumed) == 31
     np.testing.assert_allclose(resumed, whole[30:], atol=1e-5)
+
+
+def test_a_training_continues_weights_and_moments_with_a_schedule_and_epochs_of_its_own(two_ranks: Path) -> None:
+    found, expected = (checkpointed(two_ranks / name / "checkpoint") for name in ("continued", "whole"))
+    assert set(found) == set(expected)
+    for name in (name for name in found if name.startswith("model/")):
+        np.testing.assert_array_equal(found[name], expected[name], name)
+    # 1210 samples are 61 batches of 20 and 31 of 40. The moments are corrected by all of their steps.
+    assert (expected["optimizer/0/steps"], expected["optimizer/0/updates"]) == (61, 61)
+    assert (found["optimizer/0/steps"], found["optimizer/0/updates"]) == (31, 61 + 31)
+    steps = [record["step"] for record in read_log(two_ranks / "continued" / "log.json") if len(record["step"]) == 2]
+    assert (steps[0], steps[-1]) == ([1, 1], [1, 31])
+    told = (two_ranks / "continued-0.log").read_text()
+    assert f"continuing the weights and moments of {two_ranks / 'whole'} after 61 steps" in told
+
+
+def checkpointed(folder: Path) -> dict[str, Any]:
+    """The values in the newest checkpoint, by name."""
+    reader = tf.train.load_checkpoint(str(folder))
+    keys = reader.get_variable_to_shape_map()
+    return {name: reader.get_tensor(key) for key in keys if (name := name_in(key, VARIABLES))}
+
+
+def test_the_moments_of_another_optimizer_are_one_line(data: Path, two_ranks: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        KfrecError, match=r"continue_path .*ckpt-61: was trained with optimizer adam, this run has sgd; "
+    ):
+        train(data, tmp_path, **SOONEST, optimizer="sgd", continue_path=two_ranks / "whole")
+
+
+def test_a_training_that_continues_another_one_neither_resumes_nor_starts_warm(data: Path, tmp_path: Path) -> None:
+    with pytest.raises(KfrecError, match="continue_path=a and warm_start_path=b: a training starts from one of them"):
+        train(data, tmp_path, **SOONEST, continue_path="a", warm_start_path="b")
+    with pytest.raises(KfrecError, match="load_checkpoint_path=b and continue_path=a: the first resumes a training"):
+        train(data, tmp_path, **SOONEST, continue_path="a", load_checkpoint_path="b")
+
+
+def test_with_dropout_two_ranks_follow_the_loss_curve_of_one(data: Path, two_ranks: Path, tmp_path: Path) -> None:
+    alone = train(data, tmp_path, **SOONEST, dropout_rate=0.5)
+    np.testing.assert_allclose(losses(read_log(two_ranks / "whole" / "log.json"))[:50], losses(alone)[:50], atol=1e-3)
 
 
 def served_auc(data: Path, out: Path, split: str) -> float:

@@ -43,6 +43,10 @@ class Weights:
         """Weights with the same seed and names prefixed by ``name``."""
         return Weights(self.seed, f"{self._scope}{name}/")
 
+    def path(self, name: str) -> str:
+        """The full name of a variable or a stream of draws."""
+        return self._scope + name
+
     def tables(self) -> TableWeights:
         """The same weights for embedding tables, which may be sharded."""
         return TableWeights(self.seed, self._scope)

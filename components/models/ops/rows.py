@@ -116,11 +116,16 @@ class AdamStep(NamedTuple):
     powers: tuple[tf.Tensor, tf.Tensor]
     scaling: Scaling = UNSCALED
 
+    @property
+    def decays(self) -> bool:
+        """Whether the weights decay; a tensor follows a schedule."""
+        return tf.is_tensor(self.keep_weights) or self.keep_weights != 1.0
+
     def if_allowed(self) -> AdamStep:
         """The same step, with identity factors if it is skipped."""
         kept = self.scaling.kept
         return self._replace(
-            keep_weights=1.0 if self.keep_weights == 1.0 else kept(self.keep_weights),
+            keep_weights=kept(self.keep_weights) if self.decays else 1.0,
             beta_1=kept(self.beta_1),
             beta_2=kept(self.beta_2),
             rate=self.scaling.taken(self.rate),
@@ -151,7 +156,7 @@ def adam(
         by: the step.
     """
     by = by.if_allowed()
-    if not isinstance(by.keep_weights, float) or by.keep_weights != 1.0:
+    if by.decays:
         variable.assign(variable * by.keep_weights)
     # ResourceApplyAdam reads and writes each row once; converting the gradient to dense is cheaper than sparse passes
     # over the moments.

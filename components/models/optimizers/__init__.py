@@ -46,23 +46,27 @@ def one_optimizer(parameters: OneOptimizer, model: Model, steps_per_epoch: int) 
     return [OptimizerGroup(optimizer, model.trainable_variables)]
 
 
-def make_optimizer(name: str, learning_rate: Rate, **settings: float) -> Optimizer:
+def make_optimizer(name: str, learning_rate: Rate, **settings: Any) -> Optimizer:
     """Makes an optimizer.
 
     Args:
-        name: adam, lazy_adam, sgd, ftrl or rmsprop.
+        name: adam, adamw, lazy_adam, lamb, sgd, ftrl or rmsprop.
         learning_rate: a number or a schedule.
-        settings: its other arguments, such as ``weight_decay`` of the first three.
+        settings: its other arguments, such as ``weight_decay`` of the first five.
     """
     from components.models.optimizers.adam import Adam
+    from components.models.optimizers.adamw import AdamW
     from components.models.optimizers.ftrl import Ftrl
+    from components.models.optimizers.lamb import Lamb
     from components.models.optimizers.lazy_adam import LazyAdam
     from components.models.optimizers.rmsprop import RmsProp
     from components.models.optimizers.sgd import Sgd
 
     optimizers: dict[str, Callable[..., Optimizer]] = {
         "adam": Adam,
+        "adamw": AdamW,
         "lazy_adam": LazyAdam,
+        "lamb": Lamb,
         "sgd": Sgd,
         "ftrl": Ftrl,
         "rmsprop": RmsProp,

@@ -10,7 +10,7 @@ import tensorflow as tf
 from components.models.ops.rows import AdamStep, adam_all
 from components.models.ops.scaling import UNSCALED, Scaling
 from components.models.optimizers.schedules import Rate, at
-from components.models.optimizers.slots import slot
+from components.models.optimizers.slots import STEPS, counter, slot
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-7
 
@@ -27,6 +27,9 @@ class Adam(tf.Module):
     Args:
         learning_rate: lr, a number or a schedule.
         weight_decay: decay, independent of the learning rate and its schedule.
+        name: of the optimizer.
+        beta_1, beta_2: b1 and b2, decay rates of the moments.
+        epsilon: added to the root of the second moment.
 
     References:
         Kingma and Ba, https://arxiv.org/abs/1412.6980; Loshchilov and Hutter, https://arxiv.org/abs/1711.05101
@@ -35,17 +38,27 @@ class Adam(tf.Module):
     keeps_sparse = False
     takes_scaling = True
 
-    def __init__(self, learning_rate: Rate, weight_decay: float = 0.0, name: str = "adam") -> None:
+    def __init__(
+        self,
+        learning_rate: Rate,
+        weight_decay: float = 0.0,
+        name: str = "adam",
+        beta_1: float = BETA_1,
+        beta_2: float = BETA_2,
+        epsilon: float = EPSILON,
+    ) -> None:
         super().__init__(name=name)
         self._learning_rate = learning_rate
         self._weight_decay = weight_decay
-        self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
+        self._betas, self._epsilon = (beta_1, beta_2), epsilon
+        self.steps = counter(STEPS)
+        self.updates = counter("updates")  # of the moments
         self.moments: list[tuple[tf.Variable, tf.Variable]] = []
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
         """Creates the two moments of every variable."""
         with tf.init_scope():
-            self.moments = [(slot(variable), slot(variable)) for variable in variables]
+            self.moments = [(slot(variable, "m"), slot(variable, "v")) for variable in variables]
 
     def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
         """Applies one step, unless ``scaling`` skips it; variables must have the same order in every call."""
@@ -53,11 +66,12 @@ class Adam(tf.Module):
         if not self.moments:
             self.build([variable for _, variable in pairs])
         rate = at(self._learning_rate, tf.cast(self.steps, tf.float32))
-        step = tf.cast(self.steps + 1, tf.float32)
-        powers = tf.pow(BETA_1, step), tf.pow(BETA_2, step)
-        by = AdamStep(1.0 - self._weight_decay, BETA_1, BETA_2, EPSILON, rate, powers, scaling)
+        step = tf.cast(self.updates + 1, tf.float32)
+        powers = tf.pow(self._betas[0], step), tf.pow(self._betas[1], step)
+        by = AdamStep(1.0 - self._weight_decay, *self._betas, self._epsilon, rate, powers, scaling)
         self._update_all([(*pair, *moments) for pair, moments in zip(pairs, self.moments, strict=True)], by)
-        self.steps.assign_add(scaling.steps)
+        for counted in (self.steps, self.updates):
+            counted.assign_add(scaling.steps)
 
     def _update_all(self, updates: Sequence[tuple[Any, tf.Variable, tf.Variable, tf.Variable]], by: AdamStep) -> None:
         """Applies the step to tuples of gradient, variable and its two moments."""

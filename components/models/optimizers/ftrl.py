@@ -10,7 +10,7 @@ import tensorflow as tf
 from components.models.ops.rows import sum_by_row
 from components.models.ops.scaling import UNSCALED, Scaling
 from components.models.optimizers.schedules import Rate, at
-from components.models.optimizers.slots import slot
+from components.models.optimizers.slots import STEPS, counter, slot
 
 
 class Ftrl(tf.Module):
@@ -45,13 +45,13 @@ class Ftrl(tf.Module):
         super().__init__(name="ftrl")
         self._learning_rate = learning_rate
         self._initial_accumulator = initial_accumulator
-        self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
+        self.steps = counter(STEPS)
         self.accumulators: list[tf.Variable] = []
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
         """Creates the accumulator of every variable."""
         with tf.init_scope():
-            self.accumulators = [slot(variable, self._initial_accumulator) for variable in variables]
+            self.accumulators = [slot(variable, "squares", self._initial_accumulator) for variable in variables]
 
     def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
         """Applies one step, unless ``scaling`` skips it; variables must have the same order in every call."""

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from components.models.names import by_name
 from components.models.ops.scaling import UNSCALED, Scaling
 from components.models.optimizers import Optimizer
 
@@ -56,6 +57,19 @@ class Optimizers(tf.Module):
     def description(self) -> str:
         """The optimizers' names, compared when a checkpoint is restored."""
         return " and ".join(optimizer.name for optimizer in self.optimizers)
+
+    @property
+    def state(self) -> dict[str, tf.Variable]:
+        """The optimizers' variables: slots by name, such as ``output/kernel/m``, others by group, such as ``0/steps``.
+
+        Raises:
+            KfrecError: two have the same name.
+        """
+        found: dict[str, tf.Variable] = {}
+        for number, optimizer in enumerate(self.optimizers):
+            for name, variable in by_name(getattr(optimizer, "variables", ()), f"optimizer {optimizer.name}").items():
+                found[name if "/" in name else f"{number}/{name}"] = variable
+        return found
 
     @property
     def keeps_sparse(self) -> tuple[bool, ...]:

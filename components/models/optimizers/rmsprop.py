@@ -11,7 +11,7 @@ import tensorflow as tf
 from components.models.ops.rows import sum_by_row
 from components.models.ops.scaling import UNSCALED, Scaling
 from components.models.optimizers.schedules import Rate, at
-from components.models.optimizers.slots import slot
+from components.models.optimizers.slots import STEPS, counter, slot
 
 EPSILON = 1e-7
 # The mean squares are stored divided by a factor down to this power of ten.
@@ -44,7 +44,7 @@ class RmsProp(tf.Module):
         self._learning_rate = learning_rate
         self._rho = rho
         self._period = max(1, math.ceil(_DIGITS / -math.log10(rho)))
-        self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
+        self.steps = counter(STEPS)
         with tf.device("CPU"):  # on the CPU, so that the reset of f does not wait for a GPU
             self.calls = tf.Variable(0, dtype=tf.int64, trainable=False, name="calls")
         self.factor = tf.Variable(1.0, trainable=False, name="factor")
@@ -53,7 +53,7 @@ class RmsProp(tf.Module):
     def build(self, variables: Sequence[tf.Variable]) -> None:
         """Creates the mean squares u of every variable."""
         with tf.init_scope():
-            self.squares = [slot(variable) for variable in variables]
+            self.squares = [slot(variable, "squares") for variable in variables]
 
     def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
         """Applies one step, unless ``scaling`` skips it; variables must have the same order in every call."""

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from components.models.ops.scaling import UNSCALED, Scaling
 from components.models.optimizers.schedules import Rate, at
+from components.models.optimizers.slots import STEPS, counter
 
 
 class Sgd(tf.Module):
@@ -26,7 +27,7 @@ class Sgd(tf.Module):
         super().__init__(name="sgd")
         self._learning_rate = learning_rate
         self._weight_decay = weight_decay
-        self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="steps")
+        self.steps = counter(STEPS)
 
     def build(self, variables: Sequence[tf.Variable]) -> None:
         """Does nothing: the only state is the step counter."""

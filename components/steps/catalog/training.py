@@ -116,6 +116,11 @@ class TrainParameters:
     warm_start_path: str = param(
         "", "Folder or URI of a model whose weights training starts from, matched by vocabulary; empty starts fresh"
     )
+    continue_path: str = param(
+        "",
+        "Folder or URI of another training's checkpoints, or of its model, whose weights and optimizer moments this "
+        "training continues with a schedule of its own; needs the same model, optimizers and ids; empty starts fresh",
+    )
     checkpoint_steps: int = param(
         0, "Steps between checkpoints, in addition to one every epoch; 0 is none", unit="steps", at_least=0
     )
@@ -141,11 +146,16 @@ class TrainParameters:
     )
 
     def check(self) -> None:
-        """Requires valid placements, no collectives under XLA, and a loss scale for half precision.
+        """Requires valid placements, no collectives under XLA, a loss scale for half precision, and one start.
 
         Raises:
             KfrecError: one of these does not hold.
         """
+        if self.continue_path and self.warm_start_path:
+            raise KfrecError(
+                f"parameters continue_path={self.continue_path} and warm_start_path={self.warm_start_path}: a training "
+                "starts from one of them; give continue_path for the moments too, warm_start_path for the weights alone"
+            )
         if self.fp16_allreduce and not self.amp:
             raise KfrecError(
                 "parameter fp16_allreduce=True: without the loss scale of amp, small gradients become 0 in half "

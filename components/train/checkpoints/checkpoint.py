@@ -7,6 +7,7 @@ newest checkpoints are kept, and that of the best epoch, which the newest one na
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,17 +20,20 @@ import tensorflow as tf
 from components.errors import KfrecError
 from components.models import Model
 from components.models.optimizers.groups import Optimizers
+from components.models.optimizers.slots import STEPS
 from components.models.tables.placement import whole_shape
 from components.train.checkpoints.disk import disk_errors
 from components.train.checkpoints.listing import read_list, write_list
 from components.train.checkpoints.parts import layout_of, read_parts, remove_parts, write_parts
-from components.train.checkpoints.standing import Standing, StandingState
-from components.train.checkpoints.state import paths_of, state_of, tree_of
-from components.train.loop.averages import Averages
+from components.train.checkpoints.standing import FORMAT, Standing, StandingState
+from components.train.checkpoints.state import VARIABLES, named_state_of
+from components.train.loop.averages import AVERAGE, Averages
 from components.train.loop.loss_scale import LossScale
 from components.train.results import CHECKPOINT
 
 KEEP = 3
+# Parts of a training's state, the first words of its variables' names in a checkpoint.
+MODEL, OPTIMIZER, AVERAGES = "model", "optimizer", "averages"
 _STATE_KEY = "state/.ATTRIBUTES/py_state"
 
 
@@ -62,8 +66,13 @@ class Checkpoints:
     ) -> None:
         self._folder, self._saved, self._rank = folder, saved, rank
         self._state = StandingState()
-        parts = {"model": model, "optimizer": optimizer, "loss_scale": loss_scale, "averages": averages}
-        self._variables = {f"{name}/{path}": v for name, part in parts.items() for path, v in paths_of(part).items()}
+        parts = {
+            MODEL: named_state_of(model),
+            OPTIMIZER: optimizer.state,
+            "loss_scale": named_state_of(loss_scale),
+            AVERAGES: named_state_of(averages),
+        }
+        self._variables = {f"{part}/{name}": v for part, state in parts.items() for name, v in state.items()}
         self.layout = layout_of(self._variables)
         self._checkpoint = self._without(self.layout)
         self._names = read_list(folder) if rank == 0 else []
@@ -71,7 +80,7 @@ class Checkpoints:
     def _without(self, sharded: Collection[str]) -> tf.train.Checkpoint:
         """A checkpoint of the standing and of all variables except the sharded ones."""
         whole = {path: variable for path, variable in self._variables.items() if path not in sharded}
-        return tf.train.Checkpoint(**tree_of(whole), state=self._state)
+        return tf.train.Checkpoint(**{VARIABLES: whole}, state=self._state)
 
     def save_parts(self, standing: Standing) -> None:
         """Writes this rank's shards, on every rank before :meth:`save`."""
@@ -166,6 +175,39 @@ class Checkpoints:
         with _explaining_damage(path):
             read_parts(path, standing.tables, self._variables)
 
+    def continue_from(self, path: str, standing: Standing) -> None:
+        """Restores the weights and the optimizers' moments alone, except for tables that are sharded in either.
+
+        Step counters of the optimizers, loss scale and averages keep their values.
+
+        Args:
+            path: prefix of another training's checkpoint, of the same model and optimizers.
+            standing: stored in it.
+
+        Raises:
+            KfrecError: the file is damaged.
+        """
+        sharded = {*self.layout, *standing.tables}
+        whole = {name: variable for name, variable in self._continued.items() if name not in sharded}
+        with _explaining_damage(path):
+            reader = tf.train.Checkpoint(**{VARIABLES: whole}).read(path)
+            reader.assert_existing_objects_matched().expect_partial()
+
+    def continue_parts(self, path: str, standing: Standing) -> None:
+        """As :meth:`restore_parts`, after :meth:`continue_from`."""
+        with _explaining_damage(path):
+            read_parts(path, standing.tables, self._continued)
+
+    @property
+    def _continued(self) -> dict[str, tf.Variable]:
+        """The weights and the optimizers' state, except for the counters that their schedules follow."""
+        counters = re.compile(rf"{OPTIMIZER}/\d+/{STEPS}")
+        return {
+            name: variable
+            for name, variable in self._variables.items()
+            if name.startswith((f"{MODEL}/", f"{OPTIMIZER}/")) and not counters.fullmatch(name)
+        }
+
 
 def _remove(folder: Path, name: str) -> None:
     """Removes a checkpoint, except for its shards."""
@@ -188,8 +230,12 @@ def find_scored(path: str) -> str:
     return str(Path(prefix).with_name(best)) if best else prefix
 
 
-def find_checkpoint(path: str) -> str:
+def find_checkpoint(path: str, parameter: str = "load_checkpoint_path") -> str:
     """The newest checkpoint at ``path``: a folder of checkpoints, a model folder, or one checkpoint's prefix.
+
+    Args:
+        path: given by the user.
+        parameter: that names it, for messages.
 
     Raises:
         KfrecError: there is no checkpoint.
@@ -201,7 +247,7 @@ def find_checkpoint(path: str) -> str:
             return latest
     if Path(f"{path}.index").is_file():
         return path
-    raise KfrecError(f"load_checkpoint_path {path}: no checkpoint here; give a folder with a training's checkpoints")
+    raise KfrecError(f"{parameter} {path}: no checkpoint here; give a folder with a training's checkpoints")
 
 
 def read_standing(prefix: str) -> Standing:
@@ -216,6 +262,11 @@ def read_standing(prefix: str) -> Standing:
     except (tf.errors.OpError, ValueError, LookupError, TypeError) as error:
         reason = str(error).splitlines()[0]
         raise KfrecError(f"{prefix}: not a usable checkpoint of a kfrec training ({reason}); give another") from None
+    if state.format != FORMAT:
+        raise KfrecError(
+            f"{prefix}: was written by an earlier kfrec, which did not save weights by name; train again, or use the "
+            "kfrec that wrote it"
+        )
     assert state.standing is not None
     return state.standing
 
@@ -237,7 +288,7 @@ def restore_weights(prefix: str, standing: Standing, model: Model) -> None:
     sharded = {*layout_of(variables), *standing.tables}
     whole = {path: variable for path, variable in variables.items() if path not in sharded}
     with _explaining_damage(prefix):
-        tf.train.Checkpoint(**tree_of(whole)).restore(prefix).expect_partial()
+        tf.train.Checkpoint(**{VARIABLES: whole}).restore(prefix).expect_partial()
 
 
 def restore_tables(prefix: str, standing: Standing, model: Model) -> None:
@@ -251,10 +302,12 @@ def restore_tables(prefix: str, standing: Standing, model: Model) -> None:
 
 
 def _scored(model: Model, standing: Standing) -> dict[str, tf.Variable]:
-    """The model's variables by their checkpoint paths: those of the averages, if there are any."""
-    averages = {v.ref(): f"averages/values/{i}" for i, v in enumerate(model.trainable_variables)}
-    kept = averages if standing.average_decay else {}
-    return {kept.get(variable.ref(), f"model/{path}"): variable for path, variable in paths_of(model).items()}
+    """The model's variables by their names in a checkpoint: those of the averages, if there are any."""
+    averaged = {variable.ref() for variable in model.trainable_variables} if standing.average_decay else set()
+    return {
+        f"{AVERAGES}/{name}/{AVERAGE}" if variable.ref() in averaged else f"{MODEL}/{name}": variable
+        for name, variable in named_state_of(model).items()
+    }
 
 
 @contextmanager
@@ -269,7 +322,7 @@ def _explaining_damage(prefix: str) -> Iterator[None]:
 
 def described(model: Model) -> list[list[Any]]:
     """(name, shape) of a model's variables, as stored in a :class:`Standing`."""
-    return [[variable.name, whole_shape(variable)] for variable in state_of(model)]
+    return [[name, whole_shape(variable)] for name, variable in named_state_of(model).items()]
 
 
 def require_same_model(prefix: str, standing: Standing, model: Model) -> None:
@@ -279,16 +332,14 @@ def require_same_model(prefix: str, standing: Standing, model: Model) -> None:
         KfrecError: they differ; the message names the first difference.
     """
     remedy = "use the parameters and data of the training that wrote it"
-    mine = described(model)
-    for (theirs_name, theirs_shape), (name, shape) in zip(standing.variables, mine, strict=False):
-        if theirs_shape != shape:
-            raise KfrecError(
-                f"{prefix}: its {theirs_name} has shape {theirs_shape}, this model's has {shape}; {remedy}"
-            )
-        if theirs_name != name:
-            raise KfrecError(f"{prefix}: holds {theirs_name} where this model has {name}; {remedy}")
-    if len(standing.variables) != len(mine):
-        raise KfrecError(f"{prefix}: holds {len(standing.variables)} variables, this model has {len(mine)}; {remedy}")
+    theirs, mine = dict(standing.variables), dict(described(model))
+    for name in dict.fromkeys((*theirs, *mine)):
+        if name not in mine:
+            raise KfrecError(f"{prefix}: holds {name}, which this model has not; {remedy}")
+        if name not in theirs:
+            raise KfrecError(f"{prefix}: does not hold this model's {name}; {remedy}")
+        if theirs[name] != mine[name]:
+            raise KfrecError(f"{prefix}: its {name} has shape {theirs[name]}, this model's has {mine[name]}; {remedy}")
 
 
 def require_same_run(prefix: str, standing: Standing, mine: Standing, seed: int) -> None:

@@ -26,6 +26,24 @@ def made_with(checkpoints: Path) -> dict[str, Any]:
     return read_notes(_note(checkpoints))
 
 
+def require_one_start(load_checkpoint_path: str, continue_path: str) -> None:
+    """Checks that a training either resumes or continues another one.
+
+    Both are allowed if the training to resume has itself continued that one.
+
+    Raises:
+        KfrecError: both are given.
+    """
+    if not load_checkpoint_path or not continue_path:
+        return
+    begun = made_with(Path(load_checkpoint_path)).get("parameters", {})
+    if begun.get("continue_path") != continue_path:
+        raise KfrecError(
+            f"parameters load_checkpoint_path={load_checkpoint_path} and continue_path={continue_path}: the first "
+            "resumes a training, the second starts one; give one of them"
+        )
+
+
 def _note(checkpoints: Path) -> Path:
     return checkpoints.with_name(f"{checkpoints.name}.json")
 

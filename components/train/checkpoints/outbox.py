@@ -13,10 +13,11 @@ from pathlib import Path
 
 from components.artifacts.remote import ATTEMPTS, read_remote, require_room
 from components.errors import KfrecError, Unreachable
-from components.storage import Retry, fetch_file, open_store
+from components.storage import Retry, below, fetch_file, open_store
 from components.train.checkpoints.listing import LIST, list_text, listed_names, write_list
 from components.train.checkpoints.parts import is_part, rank_of
 from components.train.checkpoints.standing import NAME
+from components.train.results import CHECKPOINT
 
 LOG = "log.json"
 _FILE = re.compile(rf"({NAME}-\d+)\.")
@@ -148,11 +149,18 @@ def send_parts(uri: str, prefix: str, rank: int) -> None:
 def fetch_checkpoint(uri: str, folder: Path) -> None:
     """Fetches the newest checkpoint at ``uri``, and that of the best epoch, into ``folder``.
 
+    Args:
+        uri: of the checkpoints, or of the model that has them.
+        folder: receives the files.
+
     Raises:
         KfrecError: there is none, it cannot be fetched, or the disk is too small.
     """
-    store, retry = open_store(uri), Retry(ATTEMPTS)
     listed = read_remote(uri, LIST)
+    if listed is None:
+        listed = read_remote(below(uri, CHECKPOINT), LIST)
+        uri = below(uri, CHECKPOINT) if listed is not None else uri
+    store, retry = open_store(uri), Retry(ATTEMPTS)
     if listed is None:
         raise KfrecError(f"{uri}: no checkpoint here; give a folder with a training's checkpoints")
     names = listed_names(listed.decode())

@@ -19,7 +19,7 @@ import tensorflow as tf
 
 from components.errors import KfrecError
 from components.models.tables.placement import Part, sharding_of
-from components.train.checkpoints.state import key_of
+from components.train.checkpoints.state import VARIABLES, key_of
 
 # A shard in a file: its part of the table, and its values.
 Piece = tuple[Part, np.ndarray]
@@ -99,7 +99,7 @@ def read_parts(
             wanted = range(len(parts)) if own is None else [own]
             pieces = [_piece(_file(prefix, number, rank), parts[rank]) for rank in wanted]
         elif sharding is not None:
-            values = tf.train.load_checkpoint(prefix).get_tensor(key_of(path))
+            values = tf.train.load_checkpoint(prefix).get_tensor(key_of(VARIABLES, path))
             pieces = [(Part(0, 1, values.shape[0], 0, values.shape[1]), values)]
         else:
             continue

@@ -13,6 +13,8 @@ import numpy as np
 import tensorflow as tf
 
 NAME = "ckpt"
+# Of the checkpoints that name their variables.
+FORMAT = 2
 
 
 @dataclass
@@ -24,7 +26,7 @@ class Standing:
         global_batch_size: samples a step.
         steps_per_epoch: steps of one epoch.
         optimizer: its name.
-        variables: (name, shape) of the model's variables, in order; the whole shape for sharded tables.
+        variables: (name, shape) of the model's variables; the whole shape for sharded tables.
         tables: each rank's parts of sharded variables (:func:`components.train.checkpoints.parts.layout_of`).
         average_decay: decay of the weights' moving averages; 0 without averages.
         validation_rows: samples that judge the epochs.
@@ -64,21 +66,28 @@ class Standing:
 
 
 class StandingState(tf.train.experimental.PythonState):
-    """Stores a :class:`Standing` and the totals of this epoch's metrics in a TensorFlow checkpoint."""
+    """Stores a :class:`Standing` and the totals of this epoch's metrics in a TensorFlow checkpoint.
+
+    Attributes:
+        format: of the checkpoint; anything but FORMAT for one of an earlier kfrec, whose standing stays None.
+    """
 
     def __init__(self) -> None:
+        self.format = FORMAT
         self.standing: Standing | None = None
         self.totals: list[np.ndarray] = []
 
     def serialize(self) -> str:
         assert self.standing is not None
-        return json.dumps({"standing": asdict(self.standing), "totals": [_packed(total) for total in self.totals]})
+        totals = [_packed(total) for total in self.totals]
+        return json.dumps({"format": FORMAT, "standing": asdict(self.standing), "totals": totals})
 
     def deserialize(self, string_value: str | bytes) -> None:
         body = json.loads(string_value)
         standing = body["standing"]
-        # Written by an earlier version.
-        standing.setdefault("finished_steps", standing["epoch"] * standing["steps_per_epoch"])
+        self.format = body.get("format", 1)
+        if self.format != FORMAT:
+            return
         self.standing = Standing(**standing)
         self.totals = [_unpacked(total) for total in body["totals"]]
 

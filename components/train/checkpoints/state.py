@@ -3,35 +3,40 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
 from typing import Any
 
 import tensorflow as tf
 
+from components.models.names import by_name
 from components.models.tables.placement import sharding_of
 
-
-def paths_of(trackable: Any) -> dict[str, tf.Variable]:
-    """The variables below an object by their checkpoint paths, such as ``dense/kernel``.
-
-    The order is the same in every process. States of random generators are included.
-    """
-    found: dict[str, tf.Variable] = {}
-    seen, waiting = {id(trackable)}, deque([("", trackable)])
-    while waiting:
-        path, parent = waiting.popleft()
-        if isinstance(parent, tf.Variable):
-            found[path] = parent
-        for name, child in tf.train.TrackableView.children(parent).items():
-            if id(child) not in seen:
-                seen.add(id(child))
-                waiting.append((f"{path}/{_escaped(name)}" if path else _escaped(name), child))
-    return found
+# The attributes of a checkpoint and of an exported model that hold their variables.
+VARIABLES, BY_NAME = "variables", "by_name"
+_KEY = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 
 def state_of(trackable: Any) -> list[tf.Variable]:
-    """The variables below an object, in the same order in every process."""
-    return list(paths_of(trackable).values())
+    """The variables below an object, in the same order in every process; includes states of random generators."""
+    found: list[tf.Variable] = []
+    seen, waiting = {id(trackable)}, deque([trackable])
+    while waiting:
+        parent = waiting.popleft()
+        if isinstance(parent, tf.Variable):
+            found.append(parent)
+        for child in tf.train.TrackableView.children(parent).values():
+            if id(child) not in seen:
+                seen.add(id(child))
+                waiting.append(child)
+    return found
+
+
+def named_state_of(trackable: Any) -> dict[str, tf.Variable]:
+    """:func:`state_of` by name.
+
+    Raises:
+        KfrecError: two variables have the same name.
+    """
+    return by_name(state_of(trackable), f"model {type(trackable).__name__}")
 
 
 def shared_state_of(trackable: Any) -> list[tf.Variable]:
@@ -39,26 +44,18 @@ def shared_state_of(trackable: Any) -> list[tf.Variable]:
     return [variable for variable in state_of(trackable) if sharding_of(variable) is None]
 
 
-def tree_of(variables: Mapping[str, tf.Variable]) -> dict[str, Any]:
-    """Nested dictionaries that give the variables these paths in a TensorFlow checkpoint."""
-    tree: dict[str, Any] = {}
-    for path, variable in variables.items():
-        *folders, name = (_unescaped(part) for part in path.split("/"))
-        place = tree
-        for folder in folders:
-            place = place.setdefault(folder, {})
-        place[name] = variable
-    return tree
+def key_of(holder: str, name: str) -> str:
+    """The key of a value in a TensorFlow checkpoint.
+
+    Args:
+        holder: attribute of the saved object, a dictionary of variables.
+        name: of the variable there.
+    """
+    return f"{holder}/{name.replace('.', '..').replace('/', '.S')}{_KEY}"
 
 
-def key_of(path: str) -> str:
-    """The key of a variable's value in a checkpoint."""
-    return f"{path}/.ATTRIBUTES/VARIABLE_VALUE"
-
-
-def _escaped(name: str) -> str:
-    return name.replace(".", "..").replace("/", ".S")
-
-
-def _unescaped(name: str) -> str:
-    return name.replace(".S", "/").replace("..", ".")
+def name_in(key: str, holder: str) -> str | None:
+    """The inverse of :func:`key_of`; None for a key of something else."""
+    if not key.startswith(f"{holder}/") or not key.endswith(_KEY):
+        return None
+    return key.removeprefix(f"{holder}/").removesuffix(_KEY).replace(".S", "/").replace("..", ".")

@@ -1,10 +1,10 @@
-"""The weights in a model's folder, loaded one at a time."""
+"""The weights in a model's folder by name, loaded one at a time."""
 
 from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -12,12 +12,13 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
+from components.errors import KfrecError
 from components.scoring.model import SAVED_MODEL, TABLES
 from components.scoring.signature import damaged
+from components.train.checkpoints.state import BY_NAME, name_in
 from components.train.whole import DENSE, SPEC
 
 _VARIABLES = "variables/variables"
-_KEY = "weights/{}/.ATTRIBUTES/VARIABLE_VALUE"  # of an exported SavedModel
 _DAMAGED = (ValueError, IndexError, tf.errors.OpError)  # TensorFlow raises IndexError for a truncated file
 
 
@@ -39,21 +40,20 @@ def has_weights(folder: Path) -> bool:
     return (folder / SAVED_MODEL).is_dir() or (folder / TABLES).is_dir()
 
 
-def weights_of(folder: Path, names: Sequence[str]) -> list[Weight]:
-    """The weights of a model, in the order of its variables; requires :func:`has_weights`.
+def weights_of(folder: Path) -> dict[str, Weight]:
+    """The weights of a model by name; requires :func:`has_weights`.
 
     Args:
         folder: of the model.
-        names: of the variables, for a model in table files; other weights are skipped.
 
     Raises:
-        KfrecError: a file is damaged.
+        KfrecError: a file is damaged, or an earlier kfrec exported the model.
     """
     saved = folder / SAVED_MODEL
-    return _of_saved_model(saved) if saved.is_dir() else _of_tables(folder / TABLES, names)
+    return _of_saved_model(saved) if saved.is_dir() else _of_tables(folder / TABLES)
 
 
-def _of_saved_model(saved: Path) -> list[Weight]:
+def _of_saved_model(saved: Path) -> dict[str, Weight]:
     try:
         reader = tf.train.load_checkpoint(str(saved / _VARIABLES))
     except _DAMAGED as error:
@@ -67,13 +67,15 @@ def _of_saved_model(saved: Path) -> list[Weight]:
             raise damaged(saved, error) from error
         return values
 
-    found: list[Weight] = []
-    while (key := _KEY.format(len(found))) in shapes:
-        found.append(Weight(tuple(shapes[key]), partial(read, key)))
-    return found
+    named = {key: name for key in shapes if (name := name_in(key, BY_NAME)) is not None}
+    if not named:
+        raise KfrecError(
+            f"{saved}: was exported by an earlier kfrec, whose weights have no names; train once without it"
+        )
+    return {name: Weight(tuple(shapes[key]), partial(read, key)) for key, name in sorted(named.items())}
 
 
-def _of_tables(folder: Path, names: Sequence[str]) -> list[Weight]:
+def _of_tables(folder: Path) -> dict[str, Weight]:
     try:
         tables = json.loads((folder / SPEC).read_text())["tables"]
         with np.load(folder / DENSE) as arrays:
@@ -84,7 +86,7 @@ def _of_tables(folder: Path, names: Sequence[str]) -> list[Weight]:
         }
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise damaged(folder, error) from error
-    return [found[name] for name in names if name in found]
+    return {name.removesuffix(":0"): weight for name, weight in found.items()}  # as an earlier kfrec named them
 
 
 def _held(values: np.ndarray) -> Weight:

@@ -9,6 +9,9 @@ import tensorflow as tf
 
 from components.models.optimizers.slots import slot
 
+# Name of a variable's average among its state.
+AVERAGE = "average"
+
 
 class Averages(tf.Module):
     """The exponential moving average of weights, over the steps of a training.
@@ -31,7 +34,7 @@ class Averages(tf.Module):
         super().__init__()
         self._decay = decay
         self.steps = tf.Variable(0, dtype=tf.int64, trainable=False, name="averaged_steps")
-        self.values = [slot(variable) for variable in variables] if decay else []
+        self.values = [slot(variable, AVERAGE) for variable in variables] if decay else []
 
     def update(self, variables: Sequence[tf.Variable]) -> None:
         """Adds the weights after a step."""

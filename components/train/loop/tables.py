@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from components.feature_spec import FeatureSpec
 from components.models import Model, ModelDefinition, build_model
+from components.models.names import by_name
 from components.models.tables.making import PlacedTables, Survey, tables_made_by
 from components.models.tables.placement import RANK, REPLICATED, Placement
 from components.models.tables.plan import AUTO, Requirements, plan_tables, read_named
@@ -46,7 +47,8 @@ def build_placed(
         memory: see :func:`table_memory`.
 
     Raises:
-        KfrecError: the tables do not fit into memory, or cannot be placed as requested.
+        KfrecError: the tables do not fit into memory, or cannot be placed as requested; or two variables of the model
+            have the same name.
     """
     survey, copies = surveyed(definition, parameters, spec)
     named = read_named(parameters.placed_tables)
@@ -73,6 +75,7 @@ def surveyed(definition: ModelDefinition, parameters: Any, spec: FeatureSpec) ->
     with tables_made_by(survey := Survey()):
         empty = build_model(parameters, spec, seed=0)
     total = survey.bytes * (2.0 if parameters.average_decay else 1.0)
+    by_name(empty.variables, f"model {definition.name}")
     for group in definition.optimizers(parameters, empty, 1):
         tables = [variable for variable in group.variables if variable.ref() in survey.sizes]
         group.optimizer.build(tables)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
+from components.errors import KfrecError
 from components.feature_spec.spec import VALIDATION
 from components.models.optimizers.groups import Optimizers
 from components.progress import emit
@@ -27,6 +28,7 @@ from components.train.checkpoints.checkpoint import (
     restore_tables,
     restore_weights,
 )
+from components.train.checkpoints.outbox import fetch_checkpoint
 from components.train.checkpoints.standing import Standing
 from components.train.checkpoints.state import shared_state_of
 from components.train.checkpoints.warm_start import fetch_earlier, warm_start
@@ -95,6 +97,7 @@ class Training:
             rows=data.one_size(data.train.rows),
             fp16_allreduce=parameters.fp16_allreduce,
             unpack=data.train_transfer.features,
+            seed=self.standing.seed,
         )
         self.exchange = self._choose_exchange() if self._ranks.size > 1 else {}
 
@@ -162,7 +165,7 @@ class Training:
         together(self._ranks, lambda: restore_tables(prefix, standing, model))
 
     def _begin(self) -> None:
-        """Restores the checkpoint or warm start on the first rank, then broadcasts its state.
+        """Restores the checkpoint, or starts from another training's, on the first rank; then broadcasts the state.
 
         Each rank restores its own table shards.
         """
@@ -175,6 +178,8 @@ class Training:
             # The first rank continues the totals of all ranks; the sum at the end of the epoch is complete.
             if self._session.is_first and totals:
                 self._metrics.load(totals)
+        elif self._parameters.continue_path:
+            self._continue()
         elif self._parameters.warm_start_path:
             self._warm_start()
         for part in (self._session.model, self._optimizer, self._loss_scale, self._averages):
@@ -216,9 +221,37 @@ class Training:
             folder = Path(self._parameters.stage_dir) / "warm-start"
             fetches = is_receiver and self._ranks.local_rank == 0
             together(self._ranks, lambda: fetch_earlier(place, folder) if fetches else None)
-        carried = together(self._ranks, lambda: warm_start(place, folder, model, spec) if is_receiver else 0)
+        fresh = self._session.definition.fresh
+        taken = together(self._ranks, lambda: warm_start(place, folder, model, spec, fresh) if is_receiver else None)
+        if self._session.is_first and taken is not None:
+            print(taken.line(place), flush=True)
+
+    def _continue(self) -> None:
+        """Continues the weights and the optimizers' moments of another training, with a schedule of its own."""
+        place, folder = self._parameters.continue_path, self._parameters.continue_path
+        if is_uri(place):
+            folder = str(Path(self._parameters.stage_dir) / "continue")
+            fetches = self._ranks.local_rank == 0
+            together(self._ranks, lambda: fetch_checkpoint(place, Path(folder)) if fetches else None)
+        found = together(self._ranks, lambda: self._continued(folder) if self._session.is_first else None)
+        found = self._ranks.from_first(found)
+        assert found is not None
+        prefix, standing = found
+        together(self._ranks, lambda: self._checkpoints.continue_parts(prefix, standing))
         if self._session.is_first:
-            print(f"starting from the weights of {place}; {carried:,} rows of embeddings carried over", flush=True)
+            print(f"continuing the weights and moments of {place} after {standing.global_step:,} steps", flush=True)
+
+    def _continued(self, folder: str) -> tuple[str, Standing]:
+        prefix = find_checkpoint(folder, "continue_path")
+        standing = read_standing(prefix)
+        require_same_model(prefix, standing, self._session.model)
+        if standing.optimizer != self.standing.optimizer:
+            raise KfrecError(
+                f"continue_path {prefix}: was trained with optimizer {standing.optimizer}, this run has "
+                f"{self.standing.optimizer}; make them the same, or take the weights alone with warm_start_path"
+            )
+        self._checkpoints.continue_from(prefix, standing)
+        return prefix, standing
 
     def _restore(self) -> tuple[str, Standing, list[np.ndarray]]:
         if not self._session.is_first:
@@ -246,7 +279,8 @@ class Training:
             advance(sum(self._data.rows_of(step) for step in range(standing.step)))
             self._meter.start()
             batches = self._session.training_batches(standing.seed, standing.epoch, standing.step)
-            for losses in self._watchdog.over(self.step.steps(batches)):
+            positions = self._data.positions(standing.finished_steps, standing.step)
+            for losses in self._watchdog.over(self.step.steps(batches, positions)):
                 pending.append(losses)
                 standing.step += 1
                 advance(self._data.rows_of(standing.step - 1))

@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice, tee, zip_longest
+from itertools import count, islice, tee, zip_longest
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from components.models import LossTerm, Model
-from components.models.layers.dropout import masks_of
+from components.models.draws import START, draws_at
 from components.models.layers.global_batch import Batch, global_batch
 from components.models.loss import sum_of
 from components.models.model import loss_terms_of
@@ -58,9 +59,11 @@ class TrainingStep:
         fp16_allreduce: sum dense gradients over the ranks in half precision.
         unpack: a transferred batch to its features and targets
             (:meth:`components.train.loop.transfer.Transfer.features`).
+        seed: of the model's random draws.
 
     Attributes:
-        run: trains on this rank's share of a global batch; returns the loss of the global batch, float32.
+        run: trains on this rank's share of a global batch; returns the loss of the global batch, float32. Takes the
+            batch's position too (:func:`components.models.draws.draws_at`), by default that of a training's start.
         run_in_parts: as ``run``, but returns the loss and its parts, float32 ``[1 + parts]``.
         parts: names of the parts of the loss (:attr:`components.models.LossTerm.part`), set by the first step.
     """
@@ -80,8 +83,9 @@ class TrainingStep:
         rows: int = 0,
         fp16_allreduce: bool = False,
         unpack: Callable[[Any], dict[str, tf.Tensor]] = dict,
+        seed: int = 0,
     ) -> None:
-        self._model, self._optimizer, self._ranks = model, optimizer, ranks
+        self._model, self._optimizer, self._ranks, self._seed = model, optimizer, ranks, seed
         self._metrics, self._loss_scale, self._targets, self._kept = metrics, loss_scale, targets, kept
         self._averages = averages or Averages(model.trainable_variables, 0.0)
         self._variables = list(model.trainable_variables)
@@ -91,13 +95,15 @@ class TrainingStep:
         compiled = {"jit_compile": True} if xla else {}
         self._differentiate = tf.function(self._loss_and_gradients, autograph=False, **compiled)
         self._counts = tf.function(self._term_counts, autograph=False, **compiled)
-        counts = tf.TensorSpec([None], tf.float32)
-        self._count = tf.function(self._counts_of, input_signature=[signature], autograph=False)
-        self._run_ahead = tf.function(self._step, input_signature=[signature, counts, counts], autograph=False)
+        counts, batch = tf.TensorSpec([None], tf.float32), [signature, tf.TensorSpec(START.shape, START.dtype)]
+        self._count = tf.function(self._counts_of, input_signature=batch, autograph=False)
+        self._run_ahead = tf.function(self._step, input_signature=[*batch, counts, counts], autograph=False)
         self.parts: tuple[str, ...] = ()
-        self.run = tf.function(lambda given: self._step(given)[0][0], input_signature=[signature], autograph=False)
+        self.run = tf.function(
+            lambda given, position=START: self._step(given, position)[0][0], input_signature=batch, autograph=False
+        )
         self.run_in_parts = tf.function(
-            lambda given: self._step(given)[0], input_signature=[signature], autograph=False
+            lambda given, position=START: self._step(given, position)[0], input_signature=batch, autograph=False
         )
 
     def choose_exchange(self, batch: Features) -> dict[str, str]:
@@ -110,7 +116,9 @@ class TrainingStep:
             Variable name to "whole" or "rows", for each table that is not sharded.
         """
         features, targets = self._split(batch)
-        gathered = self._ranks.gather(touched_rows(self._model, self._variables, features, targets))
+        with draws_at(self._seed):
+            touching = touched_rows(self._model, self._variables, features, targets)
+        gathered = self._ranks.gather(touching)
         touched = [None if None in rows else max(rows) for rows in zip(*gathered, strict=True)]
         self._whole = self._chosen(touched, next(iter(features.values())).dtype.size)
         chosen = zip(self._variables, touched, self._whole, self._are_parts, strict=True)
@@ -127,32 +135,45 @@ class TrainingStep:
         each = zip(self._variables, keeps, touched, strict=True)
         return [is_whole(v.shape.as_list(), sparse, rows, ranks, index_bytes, value_bytes) for v, sparse, rows in each]
 
-    def steps(self, batches: Iterable[Any]) -> Iterator[tf.Tensor]:
+    def steps(self, batches: Iterable[Any], positions: Iterable[np.ndarray] | None = None) -> Iterator[tf.Tensor]:
         """Runs a step on each batch and yields the results of ``run_in_parts``; a collective operation.
 
         Requests the next batch before each step, whose reduction includes the next batch's counts.
+
+        Args:
+            batches: this rank's shares of global batches.
+            positions: of each batch (:func:`components.models.draws.draws_at`); None counts steps.
         """
+        if positions is None:
+            positions = (np.array([step, 0], START.dtype) for step in count())
         if self._ranks.size == 1 or any(self._are_parts):  # no reduction, or it overlaps the exchange of rows
-            yield from map(self.run_in_parts, batches)
+            yield from map(self.run_in_parts, batches, positions)
             return
         counts: tf.Tensor | None = None
-        batches, later = tee(batches)
-        for batch, following in zip_longest(batches, islice(later, 1, None)):
+        given, later = tee(zip(batches, positions, strict=False))
+        for (batch, position), following in zip_longest(given, islice(later, 1, None)):
             if counts is None:
-                counts = self._summed(self._count(batch))
-            ahead = tf.zeros_like(counts) if following is None else self._count(following)
-            losses, counts = self._run_ahead(batch, counts, ahead)
+                counts = self._summed(self._count(batch, position))
+            ahead = tf.zeros_like(counts) if following is None else self._count(*following)
+            losses, counts = self._run_ahead(batch, position, counts, ahead)
             yield losses
 
-    def _counts_of(self, given: Any) -> tf.Tensor:
+    def _counts_of(self, given: Any, position: tf.Tensor) -> tf.Tensor:
         """This rank's counts of the terms, [terms]; TensorFlow prunes the graph to little more than the masks."""
-        return self._term_counts(*self._filled(self._unpack(given)))
+        return self._term_counts(*self._filled(self._unpack(given)), position)
 
-    def _step(self, given: Any, counts: tf.Tensor | None = None, following: tf.Tensor | None = None) -> list[tf.Tensor]:
+    def _step(
+        self,
+        given: Any,
+        position: tf.Tensor,
+        counts: tf.Tensor | None = None,
+        following: tf.Tensor | None = None,
+    ) -> list[tf.Tensor]:
         """Runs a step.
 
         Args:
             given: this rank's share of a global batch.
+            position: of its samples.
             counts: of the terms, over all ranks, [terms]; None computes them.
             following: this rank's counts of the next batch, [terms], if any.
 
@@ -162,8 +183,8 @@ class TrainingStep:
         batch = self._unpack(given)
         features, targets, counted = self._filled(batch)
         if counts is None and self._xla:  # a compiled function cannot contain a reduction
-            counts = self._summed(self._counts(features, targets, counted))
-        losses, outputs, gradients = self._differentiate(features, targets, counted, counts)
+            counts = self._summed(self._counts(features, targets, counted, position))
+        losses, outputs, gradients = self._differentiate(features, targets, counted, counts, position)
         gradients = [_of(variable, gradient) for variable, gradient in zip(self._variables, gradients, strict=True)]
         with training_back_end():
             with tf.name_scope("exchange"):
@@ -198,8 +219,11 @@ class TrainingStep:
         mask = tf.ones([rows], tf.bool) if counted is None else counted > 0
         return loss_terms_of(self._model, features, targets, mask, training)
 
-    def _term_counts(self, features: Features, targets: Features, counted: tf.Tensor | None) -> tf.Tensor:
-        return _counts(self._terms(features, targets, counted, training=False)[1].values(), counted)
+    def _term_counts(
+        self, features: Features, targets: Features, counted: tf.Tensor | None, position: tf.Tensor
+    ) -> tf.Tensor:
+        with draws_at(self._seed, position):
+            return _counts(self._terms(features, targets, counted, training=False)[1].values(), counted)
 
     def _summed(self, counts: tf.Tensor) -> tf.Tensor:
         """Counts summed over the ranks, in a separate reduction."""
@@ -218,14 +242,20 @@ class TrainingStep:
         return Batch(self._ranks.rank, summing, self._ranks.gather_rows, counted)
 
     def _loss_and_gradients(
-        self, features: Features, targets: Features, counted: tf.Tensor | None, counts: tf.Tensor | None
+        self,
+        features: Features,
+        targets: Features,
+        counted: tf.Tensor | None,
+        counts: tf.Tensor | None,
+        position: tf.Tensor,
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor], list[Gradient]]:
         """This rank's share of the loss and of its parts, its outputs, and the gradients of its share, scaled."""
         with (
             dense_gradients(v for v, whole in zip(self._variables, self._whole, strict=True) if whole),
             training_back_end(self._xla),
         ):
-            with masks_of(self._ranks.rank), global_batch(self._batch(counted)), tf.GradientTape() as tape:
+            drawn = draws_at(self._seed, position)
+            with drawn, global_batch(self._batch(counted)), tf.GradientTape() as tape:
                 outputs, terms = self._terms(features, targets, counted, training=True)
                 if counts is None:
                     counts = self._summed(_counts(terms.values(), counted))

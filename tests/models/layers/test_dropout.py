@@ -2,15 +2,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models.layers.dropout import Dropout, masks_of
+from components.models.draws import draws_at
+from components.models.layers.dropout import Dropout
 from components.models.layers.weights import Weights
 
 ONES = np.ones((200, 50), "f")
 
 
-def _mask(layer: Dropout, rank: int = 0) -> np.ndarray:
-    with masks_of(rank):
-        return tf.function(layer, autograph=False)(tf.constant(ONES)).numpy()
+def _mask(layer: Dropout, seed: int = 1, step: int = 0, first: int = 0, ones: np.ndarray = ONES, **how) -> np.ndarray:
+    def apply(inputs: tf.Tensor, position: tf.Tensor) -> tf.Tensor:
+        with draws_at(seed, position):
+            return layer(inputs)
+
+    return tf.function(apply, autograph=False, **how)(tf.constant(ones), tf.constant([step, first])).numpy()
 
 
 def test_a_share_of_the_units_is_zero_and_the_others_make_up_for_it():
@@ -19,37 +23,37 @@ def test_a_share_of_the_units_is_zero_and_the_others_make_up_for_it():
     assert abs((dropped == 0).mean() - 0.25) < 0.02
 
 
-def test_ranks_draw_different_masks_and_keep_the_same_state():
-    layers = [Dropout(Weights(1), 0.5) for _ in range(2)]
-    masks = [_mask(layer, rank) for rank, layer in enumerate(layers)]
-    assert abs((masks[0] == masks[1]).mean() - 0.5) < 0.02
-    for first, second in zip(layers[0].variables, layers[1].variables, strict=True):
-        np.testing.assert_array_equal(first, second)
+@pytest.mark.parametrize("units", [50, 64])
+def test_a_samples_mask_does_not_depend_on_its_batch(units):
+    layer, ones = Dropout(Weights(1), 0.5), np.ones((20, units), "f")
+    whole = _mask(layer, ones=ones)
+    for begin, end in ((0, 7), (7, 20)):
+        np.testing.assert_array_equal(_mask(layer, first=begin, ones=ones[begin:end]), whole[begin:end])
+    np.testing.assert_array_equal(_mask(layer, ones=ones, jit_compile=True), whole)
 
 
-def test_every_step_layer_and_seed_has_its_own_mask():
+def test_every_step_layer_sample_and_seed_has_its_own_mask():
     layer = Dropout(Weights(1), 0.5)
     masks = [
         _mask(layer),
-        _mask(layer),
+        _mask(layer, step=1),
+        _mask(layer, first=200),
         _mask(Dropout(Weights(1).scope("other"), 0.5)),
-        _mask(Dropout(Weights(2), 0.5)),
+        _mask(layer, seed=2),
     ]
-    for i in range(4):
+    for i in range(5):
         for j in range(i):
             assert abs((masks[i] == masks[j]).mean() - 0.5) < 0.02
 
 
-@pytest.mark.parametrize("rank", [0, 1])
-def test_the_first_ranks_state_restores_the_masks_of_every_rank(rank, tmp_path):
-    first, whole = Dropout(Weights(1), 0.5), Dropout(Weights(1), 0.5)
-    _mask(first)
-    _mask(whole, rank)
-    saved = tf.train.Checkpoint(layer=first).save(str(tmp_path / "checkpoint"))
-    restored = Dropout(Weights(2), 0.5)
-    tf.train.Checkpoint(layer=restored).restore(saved).assert_consumed()
-    np.testing.assert_array_equal(_mask(restored, rank), _mask(whole, rank))
+def test_the_gradient_is_the_mask():
+    layer, inputs = Dropout(Weights(1), 0.5), tf.constant(ONES)
+    with draws_at(1), tf.GradientTape() as tape:
+        tape.watch(inputs)
+        dropped = layer(inputs)
+    np.testing.assert_array_equal(tape.gradient(dropped, inputs), dropped)
 
 
 def test_half_precision_stays_half_precision():
-    assert Dropout(Weights(1), 0.5)(tf.constant(ONES, tf.float16)).dtype == tf.float16
+    with draws_at(1):
+        assert Dropout(Weights(1), 0.5)(tf.constant(ONES, tf.float16)).dtype == tf.float16

@@ -30,6 +30,13 @@ def test_a_warm_up_hands_over_to_another_schedule() -> None:
     np.testing.assert_allclose(rates(schedule, [4000, 8000, 60_000]), [12, 24, 6])
 
 
+def test_a_warm_up_and_a_square_root_end_at_zero() -> None:
+    # ELECTRA, second phase: 4e-3 s / 200, then 4e-3 sqrt(1 - (s - 200) / (933 - 200))
+    schedule = warm_up(4e-3, 200, polynomial_decay(4e-3, 200, 933, power=0.5))
+    expected = [0, 2e-3, 4e-3, 4e-3 * (1 - 400 / 733) ** 0.5, 0, 0]
+    np.testing.assert_allclose(rates(schedule, [0, 100, 200, 600, 933, 1000]), expected, rtol=1e-5, atol=1e-9)
+
+
 def test_pieces_hold_from_their_step_on() -> None:
     np.testing.assert_allclose(rates(piecewise([(0, 1.0), (3, 0.25), (5, 0.125)]), [0, 2, 3, 4, 5, 9]),
                                [1, 1, 0.25, 0.25, 0.125, 0.125])  # fmt: skip

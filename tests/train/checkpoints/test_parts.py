@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from components.errors import KfrecError
+from components.models.layers.dense import Dense
+from components.models.layers.weights import Weights
 from components.models.optimizers.groups import Optimizers
 from components.models.tables.placement import sharding_of
-from components.train.checkpoints.checkpoint import Checkpoints, described, find_checkpoint, require_same_model
+from components.train.checkpoints.checkpoint import (
+    Checkpoints,
+    described,
+    find_checkpoint,
+    read_standing,
+    require_same_model,
+)
 from components.train.checkpoints.standing import Standing
-from components.train.checkpoints.state import paths_of, tree_of
+from components.train.checkpoints.state import VARIABLES, name_in, named_state_of
 from components.train.loop.averages import Averages
+from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
 from tests.train.loop.sharded import NAMES, Small, built, training
 
@@ -37,7 +48,7 @@ def member(rank: int, group: Group, folder: Path, seed: float) -> tuple[Small, O
     ranks = Rank(rank, group[0])
     model = built(ranks, group[1])
     _, optimizers, scale = training(model, ranks, "adam")
-    for number, variable in enumerate([*paths_of(model).values(), *paths_of(optimizers).values()]):
+    for number, variable in enumerate([*named_state_of(model).values(), *optimizers.state.values()]):
         sharding = sharding_of(variable)
         shape = sharding.shape if sharding is not None else variable.shape.as_list()
         whole = np.arange(np.prod(shape, dtype=int), dtype=float).reshape(shape) + seed + 1000 * number
@@ -85,15 +96,17 @@ def test_any_ranks_read_what_other_ranks_wrote(writers: Group, readers: Group, t
     for rank in range(readers[0]):
         found = restored(rank, readers, tmp_path, prefix)
         expected = member(rank, readers, tmp_path / "expected", 0.25)
-        for mine, theirs in zip(found, expected, strict=False):
-            for path, variable in paths_of(mine).items():
-                np.testing.assert_array_equal(variable.numpy(), paths_of(theirs)[path].numpy(), path)
+        for name, variable in named_state_of(found[0]).items():
+            np.testing.assert_array_equal(variable.numpy(), named_state_of(expected[0])[name].numpy(), name)
+        for name, variable in found[1].state.items():
+            np.testing.assert_array_equal(variable.numpy(), expected[1].state[name].numpy(), name)
 
 
 def test_the_first_ranks_file_holds_no_sharded_table(tmp_path: Path) -> None:
     prefix = saved((2, ROWS), tmp_path)
-    held = [name for name, _ in tf.train.list_variables(prefix)]
-    assert not any("tables" in name for name in held if name.startswith("model/"))
+    held = [name for key, _ in tf.train.list_variables(prefix) if (name := name_in(key, VARIABLES))]
+    assert "model/dense/kernel" in held and "optimizer/dense/kernel/v" in held
+    assert not any("tables" in name for name in held)
     assert len(list(tmp_path.glob("ckpt-5.table-*.npy"))) == 2 * 3 * len(NAMES)  # of each a weight and two moments
 
 
@@ -132,12 +145,67 @@ def test_divided_and_whole_tables_describe_the_same_model(tmp_path: Path) -> Non
     require_same_model("ckpt-5", standing, built(Alone(), {}))
 
 
-def test_a_checkpoint_has_the_paths_that_tensorflow_gives_its_objects(tmp_path: Path) -> None:
+def test_a_checkpoint_names_variables_whatever_object_holds_them(tmp_path: Path) -> None:
+    prefix = saved((1, {}), tmp_path)
+
+    class Renamed(tf.Module):
+        """The model's layers as other attributes, in another order."""
+
+        def __init__(self, model: Small) -> None:
+            super().__init__()
+            self.layers = [model.dense, model.fused, model.embed]
+
+    model, optimizers, _ = member(0, (1, {}), tmp_path / "other", 0.5)
+    renamed: Any = Renamed(model)
+    scale, averages = LossScale(False), Averages(model.trainable_variables, 0.0)
+    Checkpoints(tmp_path / "other", renamed, optimizers, scale, averages, 0, lambda prefix, best: None).restore(prefix)
+    expected, _, _ = member(0, (1, {}), tmp_path / "expected", 0.25)
+    for name, variable in named_state_of(renamed).items():
+        np.testing.assert_array_equal(variable.numpy(), named_state_of(expected)[name].numpy(), name)
+
+
+def test_two_variables_of_one_name_are_one_line(tmp_path: Path) -> None:
     model = built(Alone(), {})
+    model.other = Dense(Weights(3).scope("dense"), 2, 1)
     _, optimizers, scale = training(model, Alone(), "adam")
-    parts = {"model": model, "optimizer": optimizers, "loss_scale": scale}
-    ours = {f"{name}/{path}": v for name, part in parts.items() for path, v in paths_of(part).items()}
-    tf.train.Checkpoint(**parts).write(str(tmp_path / "theirs"))
-    tf.train.Checkpoint(**tree_of(ours)).write(str(tmp_path / "ours"))
-    theirs, mine = (sorted(tf.train.list_variables(str(tmp_path / name))) for name in ("theirs", "ours"))
-    assert theirs == mine
+    averages = Averages(model.trainable_variables, 0.0)
+    with pytest.raises(
+        KfrecError, match=r"model Small: two variables are called dense/kernel, .*Weights\(seed\).scope"
+    ):
+        Checkpoints(tmp_path, model, optimizers, scale, averages, 0, lambda prefix, best: None)
+
+
+def test_a_checkpoint_without_names_is_one_line(tmp_path: Path) -> None:
+    prefix = saved((1, {}), tmp_path)
+    body = json.loads(tf.train.load_checkpoint(prefix).get_tensor("state/.ATTRIBUTES/py_state"))
+
+    class Earlier(tf.train.experimental.PythonState):
+        """The standing as an earlier kfrec wrote it."""
+
+        def serialize(self) -> str:
+            return json.dumps({name: value for name, value in body.items() if name != "format"})
+
+        def deserialize(self, string_value: str) -> None:
+            raise NotImplementedError
+
+    tf.train.Checkpoint(state=Earlier()).write(str(tmp_path / "earlier"))
+    with pytest.raises(KfrecError, match=r"earlier: was written by an earlier kfrec, .* by name; train again"):
+        read_standing(str(tmp_path / "earlier"))
+
+
+@pytest.mark.parametrize(("writers", "readers"), [((1, {}), (1, {})), ((2, ROWS), (4, COLUMNS)), ((2, MIXED), (1, {}))])
+def test_weights_and_moments_continue_under_a_schedule_of_their_own(
+    writers: Group, readers: Group, tmp_path: Path
+) -> None:
+    prefix = saved(writers, tmp_path)
+    standing = read_standing(prefix)
+    for rank in range(readers[0]):
+        model, optimizers, checkpoints = member(rank, readers, tmp_path / "other", 0.5)
+        drawn = optimizers.state["0/steps"].numpy()
+        checkpoints.continue_from(prefix, standing)
+        checkpoints.continue_parts(prefix, standing)
+        expected = member(rank, readers, tmp_path / "expected", 0.25)
+        for name, variable in {**named_state_of(model), **optimizers.state}.items():
+            wanted = drawn if name == "0/steps" else {**named_state_of(expected[0]), **expected[1].state}[name].numpy()
+            np.testing.assert_array_equal(variable.numpy(), wanted, name)
+    assert "0/updates" in optimizers.state

@@ -43,6 +43,19 @@ def test_full_test_batches_come_without_end_and_ranks_share_them(tmp_path: Path,
         np.testing.assert_array_equal(shared, batch["item_pos"])
 
 
+@pytest.mark.parametrize("rows", [300, 337])
+def test_positions_are_those_of_the_samples_in_the_batches_of_one_rank(tmp_path: Path, rows: int) -> None:
+    folder = write_dataset(tmp_path / "data", train=rows)
+    whole, *parts = (opened(folder, ranks, repeat_count=2) for ranks in (Alone(), OneOfTwo(0), OneOfTwo(1)))
+    batches = list(whole.training_batches(1, 0))
+    for part in parts:
+        mine = list(zip(part.training_batches(1, 0, first_step=4), part.positions(100, first_step=4), strict=True))
+        assert [step for _, (step, _) in mine] == list(range(104, 100 + whole.steps_per_epoch))
+        for batch, (step, first) in mine:
+            expected = batches[step - 100]["item_pos"][first : first + len(batch["item_pos"])]
+            np.testing.assert_array_equal(batch["item_pos"], expected)
+
+
 def test_records_tell_a_prebatch_size_that_the_specification_does_not(tmp_path: Path) -> None:
     written: dict[str, Any] = dict(train=430, test=101, prebatch_size=100)
     public = opened(

@@ -104,7 +104,7 @@ def test_sharded_tables_start_from_an_earlier_model_as_whole_ones_do(
     earlier = trained[2] / f"{model_type}-earlier"
     model = Trained(Alone(), model_type, tmp_path).model
     drawn = [variable.numpy() for variable in model.variables]
-    assert warm_start(str(earlier), earlier, model, SPEC) == sum(table.rows for table in model.tables.values())
+    assert warm_start(str(earlier), earlier, model, SPEC).rows == sum(table.rows for table in model.tables.values())
     parts = [list(np.load(trained[2] / f"{model_type}-warm-{rank}.npz").values()) for rank in range(2)]
     for variable, before, *found in zip(model.variables, drawn, *parts, strict=True):
         whole = variable.numpy()

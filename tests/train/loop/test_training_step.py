@@ -20,12 +20,6 @@ from tests.train.dataset import LONG, samples, specification
 from tests.train.loop.building import build_step
 
 
-class Second(Alone):
-    """The second of two ranks, whose sums are its own: only what it draws itself can tell it from the first."""
-
-    rank = 1
-
-
 class Twins(Alone):
     """Two ranks that have the same samples; notes what is summed, by name."""
 
@@ -60,22 +54,31 @@ def batch_of(rows: int, seed: int = 3) -> dict[str, tf.Tensor]:
     return {name: tf.constant(values, tf.int32) for name, values in samples(rows, seed=seed).items()}
 
 
-def steps(tmp_path: Path, ranks: Ranks, **given: Any) -> list[np.ndarray]:
-    """What three steps on the same batch return."""
-    step = make_step(tmp_path, ranks, **given)
-    return [step.run(batch_of(50)).numpy() for _ in range(3)]
+def loss_and_counts(step: TrainingStep, batch: Mapping[str, tf.Tensor], at: int, first: int = 0) -> np.ndarray:
+    """The sum of the losses of a batch's samples, which are those from ``first`` on of a step."""
+    return step.run(batch, np.array([at, first], np.int32)).numpy() * len(batch["label"])
 
 
+# The user's dropout draws once a sample, the classifier's 200 and 80 times.
 @pytest.mark.parametrize("xla", ["false", "true"])
-def test_dropout_differs_between_ranks_and_from_step_to_step(tmp_path: Path, xla: str) -> None:
-    first, second = (steps(tmp_path, ranks, dropout_rate="0.5", xla=xla) for ranks in (Alone(), Second()))
-    assert len({float(loss) for loss in [*first, *second]}) == 6
+def test_samples_have_the_same_masks_in_one_batch_and_in_several(tmp_path: Path, xla: str) -> None:
+    step = make_step(tmp_path, Alone(), dropout_rate="0.5", user_dropout="0.5", xla=xla)
+    whole, at = batch_of(50), 7
+    parts = [{name: values[begin:end] for name, values in whole.items()} for begin, end in ((0, 13), (13, 50))]
+    expected = loss_and_counts(step, whole, at)
+    found = loss_and_counts(step, parts[0], at, 0) + loss_and_counts(step, parts[1], at, 13)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+    elsewhere = loss_and_counts(step, parts[0], at, 0) + loss_and_counts(step, parts[1], at, 0)
+    assert abs(elsewhere - expected) > 1e-3 * expected
 
 
-def test_without_dropout_ranks_compute_the_same(tmp_path: Path) -> None:
-    without = {"dropout_rate": "-1", "user_dropout": "0"}
-    first, second = (steps(tmp_path, ranks, **without) for ranks in (Alone(), Second()))
-    np.testing.assert_allclose(first, second, rtol=1e-5)
+def test_xla_draws_the_masks_of_tensorflow_and_every_step_others(tmp_path: Path) -> None:
+    found = []
+    for xla in ("false", "true"):
+        step = make_step(tmp_path, Alone(), dropout_rate="0.5", xla=xla)
+        found.append([losses.numpy()[0] for losses in step.steps(batch_of(50) for _ in range(3))])
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+    assert len({float(loss) for loss in found[0]}) == 3
 
 
 @pytest.mark.parametrize("optimizer", ["adam", "lazy_adam"])
@@ -116,9 +119,12 @@ def test_counts_are_summed_along_with_the_gradients_of_the_step_before(
 ) -> None:
     sizes, ranks = (40, 50, 7, 50), Twins()
     apart = make_step(tmp_path, Alone(), 64, model_type, lr="0.01", **given)
-    expected = [apart.run_in_parts(batch_of(rows, seed=rows)).numpy() for rows in sizes]
+    positions = [np.array([step, 0], np.int32) for step in range(4)]
+    expected = [
+        apart.run_in_parts(batch_of(rows, seed=rows), at).numpy() for rows, at in zip(sizes, positions, strict=True)
+    ]
     together = make_step(tmp_path, ranks, 64, model_type, lr="0.01", **given)
-    found = [losses.numpy() for losses in together.steps(batch_of(rows, seed=rows) for rows in sizes)]
+    found = [losses.numpy() for losses in together.steps((batch_of(rows, seed=rows) for rows in sizes), positions)]
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     # Summed by name: once as it is, before the first step, and once while the graph of all steps is traced.
     assert ranks.summed == ["counts", "gradients"]

@@ -36,6 +36,8 @@ def adam(
     """
     if not isinstance(gradient, tf.IndexedSlices) or variable.shape.rank != 2 or by.scaling.allowed is not None:
         return NotImplemented
+    if tf.is_tensor(by.keep_weights):  # follows a schedule
+        return NotImplemented
     if not rows.supports(variable.shape[-1], gradient.values.dtype):
         return NotImplemented
     variables = variable, first, second

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from components.models.draws import draws_at
 from components.models.layers.classifier import Classifier
 from components.models.layers.dense import Dense
 from components.models.layers.prelu import PReLU, rectified_layers
@@ -83,7 +84,7 @@ def test_what_is_no_number_stays_with_its_sample(scored: bool):
 
 def test_dropout_leaves_the_layers_to_the_kernels():
     classifier = Classifier(Weights(1), 16, (32, 8), dropout_rate=0.5)
-    with host_back_end():
+    with host_back_end(), draws_at(1):
         score = tf.function(lambda x: classifier(x, training=True), autograph=False)
         assert operations(score, tf.zeros([3, 16])).count(CALL) == 2
 

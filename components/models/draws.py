@@ -1,0 +1,135 @@
+"""Random draws of a training step: functions of seed, stream, step and sample.
+
+A draw does not depend on how the samples of a step are divided into ranks and batches, and a training that resumes
+draws what it would have drawn. The bits are those of Philox 4x32-10 (Salmon et al., 2011,
+https://doi.org/10.1145/2063384.2063405), keyed by seed and stream; the counter's upper half is the step, and its lower
+half numbers the draws of the step's samples. They are the same on every device, compiled by XLA or not.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from components.errors import KfrecError
+from components.models.ops.choice import fused
+
+# The first sample of a training. int32, which TensorFlow keeps in the host's memory.
+START = np.zeros(2, np.int32)
+
+_PHILOX = 1
+# 32-bit draws of a counter.
+_WORDS = 4
+
+
+class _Position(NamedTuple):
+    seed: int
+    position: tf.Tensor
+
+
+_position: ContextVar[_Position | None] = ContextVar("position_of_draws", default=None)
+
+
+@contextmanager
+def draws_at(seed: int, position: tf.Tensor | np.ndarray = START) -> Iterator[None]:
+    """Layers and models called within draw for these samples.
+
+    Args:
+        seed: of the training.
+        position: int32 ``[2]``: number of the step, and index of this batch's first sample within the step's samples,
+            those of all ranks. Steps start at 0.
+    """
+    token = _position.set(_Position(seed, tf.convert_to_tensor(position, tf.int32)))
+    try:
+        yield
+    finally:
+        _position.reset(token)
+
+
+def bits(stream: str, shape: Sequence[int | tf.Tensor]) -> tf.Tensor:
+    """Uniformly distributed bits.
+
+    Args:
+        stream: name of these draws, such as that of the layer; equal names draw equal bits.
+        shape: of the result. The first axis is the batch's samples; the others must be equal on all ranks.
+
+    Returns:
+        uint32, of this shape.
+
+    Raises:
+        KfrecError: called outside of a training step.
+    """
+    here = _position.get()
+    if here is None:
+        raise KfrecError(
+            f"{stream}: draws at random, which needs a training step; call the model within "
+            "components.models.draws.draws_at(seed, position)"
+        )
+    samples, *others = shape
+    static = all(isinstance(each, int) for each in others)
+    a_sample: Any = math.prod(others) if static else tf.reduce_prod(tf.stack([tf.cast(n, tf.int64) for n in others]))
+    with tf.name_scope("draws"):
+        with tf.device("CPU"):  # where the position is
+            step, first = tf.unstack(tf.cast(here.position, tf.int64))
+            begun = first * a_sample
+            counter = tf.cast(tf.stack([begun // _WORDS, step]), tf.uint64)
+        if static and a_sample % _WORDS == 0:  # each sample begins with a counter
+            return _drawn(here, stream, shape, counter)
+        with tf.device("CPU"):
+            count = tf.cast(samples, tf.int64) * a_sample
+            begin, length = tf.reshape(begun % _WORDS, [1]), tf.reshape(count, [1])
+        flat = _drawn(here, stream, length + _WORDS - 1, counter)
+        return tf.reshape(tf.slice(flat, begin, length), shape)
+
+
+def uniform(stream: str, shape: Sequence[int | tf.Tensor]) -> tf.Tensor:
+    """Uniform in [0, 1), multiples of 2^-24; for a model's own draws, such as masked positions.
+
+    Args:
+        stream: as for :func:`bits`.
+        shape: as for :func:`bits`.
+
+    Returns:
+        float32, of this shape.
+
+    Raises:
+        KfrecError: called outside of a training step.
+
+    Example:
+        >>> with draws_at(seed=1):
+        ...     both = uniform("positions", [2, 3])
+        >>> with draws_at(seed=1, position=np.array([0, 1], np.int32)):
+        ...     second = uniform("positions", [1, 3])
+        >>> bool(tf.reduce_all(both[1:] == second))
+        True
+    """
+    return _unit(bits(stream, shape))
+
+
+@fused
+def _unit(drawn: tf.Tensor) -> tf.Tensor:
+    return tf.cast(tf.bitwise.right_shift(drawn, tf.constant(8, tf.uint32)), tf.float32) * 2.0**-24
+
+
+def _drawn(here: _Position, stream: str, shape: Sequence[int | tf.Tensor] | tf.Tensor, counter: tf.Tensor) -> tf.Tensor:
+    key = tf.constant(_key(here.seed, stream), tf.uint64)
+    return tf.raw_ops.StatelessRandomUniformFullIntV2(
+        shape=shape, key=key, counter=counter, alg=_PHILOX, dtype=tf.uint32
+    )
+
+
+@lru_cache(maxsize=1024)
+def _key(seed: int, stream: str) -> tuple[int]:
+    """The key of a seed and a stream, mixed so that similar ones have unlike keys."""
+    with tf.init_scope(), tf.device("CPU"):
+        words = tf.constant([seed, zlib.crc32(stream.encode())], tf.int64)
+        key, _ = tf.raw_ops.StatelessRandomGetKeyCounter(seed=words)
+        return (int(key.numpy()[0]),)
