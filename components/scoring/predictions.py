@@ -47,10 +47,14 @@ def read_predictions(path: Path) -> Scores:
     """
     try:
         table = pq.read_table(path)
-        roles: Mapping[str, list[str]] = json.loads(table.schema.metadata[_ROLES])
+        roles: Mapping[str, list[str]] = json.loads((table.schema.metadata or {})[_ROLES])
         arrays = {role: {name: _array(table[name]) for name in names} for role, names in roles.items()}
         return Scores(arrays["targets"], arrays["outputs"], arrays["kept"])
-    except (OSError, KeyError, TypeError, ValueError, pa.ArrowInvalid) as error:
+    except KeyError:
+        raise KfrecError(
+            f"{path}: does not say what its columns are, as evaluations of an earlier kfrec; evaluate again"
+        ) from None
+    except (OSError, TypeError, ValueError, pa.ArrowInvalid) as error:
         raise KfrecError(f"{path}: not the predictions of an evaluation ({error}); evaluate again") from None
 
 

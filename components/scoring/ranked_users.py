@@ -15,6 +15,7 @@ from components.scoring.newest import NewestSamples, choice_label, events_of, is
 from components.scoring.raw import RawModel
 from components.scoring.split import READ_AHEAD, translated
 from components.tasks import Ranked
+from components.tasks.unknown import oldest_two
 
 _ROWS = 16_384
 _NOWHERE = -1
@@ -26,7 +27,8 @@ def rank_test_users(
     """Ranks all items of the model's vocabulary for a sample of the test split's users.
 
     The newest positive sample of a user gives the history and the target. Items of the history are excluded, but not
-    the target, which may be a repetition. A user outside the vocabulary counts once a sample.
+    the target, which may be a repetition. Users outside the vocabulary share an id and are told apart by their two
+    oldest items. Data without users count each sample as one.
 
     Args:
         spec: the data, with histories.
@@ -99,12 +101,15 @@ def _newest_positives(spec: FeatureSpec, inputs: list[str], users: int) -> Newes
     with progress("reading the newest test samples", records.rows, "samples") as bar:
         for batch in prefetched(records.batches(_ROWS), READ_AHEAD):
             rows = len(batch[target.name])
-            keys = -np.arange(first + 1, first + rows + 1)
-            if user:
-                keys = np.where(np.isin(batch[user], known), batch[user], keys)
-            chosen = np.flatnonzero(is_chosen(label, batch, rows) & (_hash(keys) <= largest))
+            chosen = np.flatnonzero(is_chosen(label, batch, rows))
             events = events_of(batch[positive.name][chosen], batch[target.name][chosen], np.ones(len(chosen), bool))
-            sampled.add(keys[chosen], events, {name: batch[name][chosen] for name in inputs})
+            if user:
+                ids = batch[user][chosen]
+                keys = np.where(np.isin(ids, known), ids, -oldest_two(events))
+            else:
+                keys = first + chosen
+            near = _hash(keys) <= largest
+            sampled.add(keys[near], events[near], {name: batch[name][chosen[near]] for name in inputs})
             if len(sampled) > users:
                 held = sampled.users
                 order = np.argsort(_hash(held), kind="stable")[:users]

@@ -46,6 +46,7 @@ def make_data(
     label: int | None = None,
     seed: int = 0,
     dataset: str = "",
+    chosen: Sequence[tuple[int, Sequence[str], str]] = (),
 ) -> Path:
     """Writes a TFRecord artifact with a test split.
 
@@ -57,6 +58,7 @@ def make_data(
         label: the label of all samples, instead of a drawn one.
         seed: seed of the samples; the same seed draws the same items by name, whatever their ids.
         dataset: name of the data set that encodes raw rows for its models.
+        chosen: user id, history and target of clicked samples that are written in place of drawn ones.
     """
     import tensorflow as tf
 
@@ -76,16 +78,20 @@ def make_data(
     }
     for part in ("test", "train", "vocabulary"):
         (folder / part).mkdir(parents=True)
+    samples: list[tuple[int, int, Sequence[str], str]] = [(1, *sample) for sample in chosen]
+    for _ in range(0 if chosen else rows):
+        target, *history = random.choice(sorted(names), 1 + HISTORY)
+        length = random.integers(1, HISTORY + 1)
+        clicked = random.random() < quality(str(target))
+        drawn = int(random.integers(1, 51)), history[:length], str(target)
+        samples.append((int(clicked) if label is None else label, *drawn))
     with tf.io.TFRecordWriter(str(folder / "test" / "part_0.tfrecord")) as writer:
-        for _ in range(rows):
-            target, *history = random.choice(sorted(names), 1 + HISTORY)
-            length = random.integers(1, HISTORY + 1)
-            clicked = random.random() < quality(str(target))
+        for is_clicked, user, before, item in samples:
             sample = {
-                "label": [int(clicked) if label is None else label],
-                "uid": [int(random.integers(1, 51))],
-                "item_trgt": [ids[str(target)]],
-                "item_pos": [0] * (HISTORY - length) + [ids[str(name)] for name in history[:length]],
+                "label": [is_clicked],
+                "uid": [user],
+                "item_trgt": [ids[item]],
+                "item_pos": [0] * (HISTORY - len(before)) + [ids[str(name)] for name in before],
             }
             fields = {k: tf.train.Feature(int64_list=tf.train.Int64List(value=v)) for k, v in sample.items()}
             writer.write(tf.train.Example(features=tf.train.Features(feature=fields)).SerializeToString())

@@ -151,6 +151,20 @@ def test_a_test_users_target_has_its_place_in_the_recommended_list(make: Callabl
     assert ranked.popularity_lists is not None and set(ranked.popularity_lists[:, 0]) <= {1, 2}
 
 
+def test_an_unknown_user_counts_once_with_the_newest_target(make: Callable[..., Path], tmp_path: Path) -> None:
+    raw, unknown, known = load_raw_model(make() / "model"), 0, 7
+    reviews = {unknown: [NAMES[10:15], NAMES[20:24]], known: [NAMES[30:36]]}
+    newest = [(user, items[:-1], items[-1]) for user, lists in reviews.items() for items in lists]
+    earlier = [(user, items[:end], items[end]) for user, items, _ in newest for end in range(1, len(items))]
+    found = []
+    for name, chosen in (("all", [*earlier, *newest]), ("newest", newest)):
+        spec = load_feature_spec(make_data(tmp_path / name, dataset="amazon_reviews", chosen=chosen))
+        ranked = rank_test_users(spec, raw, scoring_translation(spec, raw.model), users=1000, scores=10**6, top=5)
+        assert ranked is not None
+        found.append(sorted(ranked.ranks.tolist()))
+    assert len(found[0]) == 3 and found[0] == found[1]
+
+
 def test_fewer_users_are_ranked_where_the_scores_are_limited(make: Callable[..., Path]) -> None:
     folder = make()
     spec, raw = load_feature_spec(folder / "tfrecord"), load_raw_model(folder / "model")

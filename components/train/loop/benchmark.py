@@ -131,7 +131,8 @@ def timed_steps(steps: Steps, batches: Iterator[Any], rows: Callable[[Any], int]
         result = next(results, None)
         if result is None:
             return
-        result.numpy()  # waits for the device
+        for each in tf.nest.flatten(result):
+            each.numpy()  # waits for the device
         cycle = time.perf_counter() - begun
         yield sizes.popleft(), cycle, cycle - waited
 
