@@ -156,24 +156,6 @@ class TrainingData:
                 first = rows_before(self.train.rows, size, rank, ranks, lanes_of(size), number)
             yield np.array([finished_steps + step, first], np.int32)
 
-    def positions(self, finished_steps: int, first_step: int = 0) -> Iterator[np.ndarray]:
-        """Of each of :meth:`training_batches`: number of the step and index of its first sample.
-
-        Args:
-            finished_steps: steps of earlier epochs.
-            first_step: of the epoch.
-
-        Yields:
-            int32 ``[2]``, as for :func:`components.models.draws.draws_at`.
-        """
-        size, rank, ranks = self.parameters.global_batch_size, self.ranks.rank, self.ranks.size
-        for step in range(first_step, self.steps_per_epoch):
-            first = size * rank // ranks
-            if self.rows_of(step) < size:
-                number = step % self.steps_per_pass
-                first = rows_before(self.train.rows, size, rank, ranks, lanes_of(size), number)
-            yield np.array([finished_steps + step, first], np.int32)
-
     def one_size(self, split_rows: int) -> int:
         """The size to which a rank pads its batches of a split; 0 for no padding.
 

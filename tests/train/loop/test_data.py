@@ -49,11 +49,28 @@ def test_positions_are_those_of_the_samples_in_the_batches_of_one_rank(tmp_path:
     whole, *parts = (opened(folder, ranks, repeat_count=2) for ranks in (Alone(), OneOfTwo(0), OneOfTwo(1)))
     batches = list(whole.training_batches(1, 0))
     for part in parts:
-        mine = list(zip(part.training_batches(1, 0, first_step=4), part.positions(100, first_step=4), strict=True))
+        mine = list(zip(part.training_batches(1, 0, first_step=4), part.positions(0, 100, first_step=4), strict=True))
         assert [step for _, (step, _) in mine] == list(range(104, 100 + whole.steps_per_epoch))
         for batch, (step, first) in mine:
             expected = batches[step - 100]["item_pos"][first : first + len(batch["item_pos"])]
             np.testing.assert_array_equal(batch["item_pos"], expected)
+
+
+def test_epochs_of_steps_read_the_passes_one_after_the_other(tmp_path: Path) -> None:
+    folder = write_dataset(tmp_path / "data", train=337)
+    passes = opened(folder, Alone(), repeat_count=3)
+    every = [batch["item_pos"] for batch in passes.training_batches(1, 0)]
+    steps = len(every) * 2 // 3 + 1  # an epoch ends within a pass
+    limited = opened(folder, Alone(), steps_per_epoch=steps, max_steps=len(every), epochs=9)
+    assert limited.epochs == 2 and [limited.steps_of(epoch) for epoch in range(2)] == [steps, len(every) - steps]
+    taken = [batch["item_pos"] for epoch in range(2) for batch in limited.training_batches(1, epoch)]
+    resumed = [batch["item_pos"] for batch in limited.training_batches(1, 1, first_step=1)]
+    for mine, expected in zip(taken, every, strict=True):
+        np.testing.assert_array_equal(mine, expected)
+    np.testing.assert_array_equal(np.concatenate(resumed), np.concatenate(every[steps + 1 :]))
+    rows = [limited.rows_of(epoch, step) for epoch in range(2) for step in range(limited.steps_of(epoch))]
+    assert rows == [len(batch) for batch in every]
+    assert limited.rows_of_epoch(0) + limited.rows_of_epoch(1) == 3 * limited.train.rows
 
 
 def test_records_tell_a_prebatch_size_that_the_specification_does_not(tmp_path: Path) -> None:
