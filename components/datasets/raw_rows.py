@@ -71,6 +71,33 @@ class RawRows(Protocol):
         """Two rows of known values, by column."""
 
 
+@runtime_checkable
+class Answering(Protocol):
+    """Raw rows that a model's outputs answer: one row may be several samples, whose outputs become one answer.
+
+    :meth:`RawRows.encode` then returns the samples of all rows, one row after the other.
+
+    Attributes:
+        answers: columns of an answer, in place of the model's outputs, to NumPy's name of their type, such as "str".
+    """
+
+    answers: Mapping[str, str]
+
+    def answer(
+        self, rows: Mapping[str, pa.Array], encoded: Encoded, outputs: Mapping[str, np.ndarray]
+    ) -> Mapping[str, np.ndarray]:
+        """Answers the rows.
+
+        Args:
+            rows: as given to :meth:`RawRows.encode`.
+            encoded: what it returned; it may hold what is needed to get from samples back to rows.
+            outputs: of the model, by name, ``[samples, ...]`` each.
+
+        Returns:
+            The columns, ``[rows, ...]`` each.
+        """
+
+
 def listed(value: Any) -> list[str | None]:
     """A history as a list: of a list itself, of text its parts, of None nothing."""
     if isinstance(value, str):

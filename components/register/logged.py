@@ -65,7 +65,7 @@ def _of_rows(model: RawModel) -> Logged:
     ]
     ranks = model.column_of(CANDIDATE) is not None
     parameters = [ParamSpec("top", DataType.long, 0), ParamSpec("keep_seen", DataType.boolean, False)]
-    returned = model.model.nothing()
+    returned = model.nothing()
     outputs: list[ColSpec | TensorSpec] = [ColSpec(_kind_of(values), name) for name, values in returned.items()]
     outputs.append(ColSpec(DataType.integer, UNKNOWN))
     takes = "\n".join(f"- `{column.name}`: {column.help}" for column in model.columns)

@@ -21,7 +21,9 @@ from components.artifacts.notes import read_notes
 from components.checks import PROFILE
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, load_feature_spec
+from components.feature_spec.side_tables import SIDE_TABLES
 from components.feature_spec.spec import FILENAME
+from components.feature_spec.vocabulary import VOCABULARY
 from components.scoring.signature import Output, damaged, read_signature
 
 SAVED_MODEL = "saved_model"
@@ -33,7 +35,7 @@ SEARCH = "search"
 # Name of the signature that scores many targets of one user; only models that share a user's computations have it.
 TARGETS = "targets"
 # The files of a model's folder used for scoring and uploaded to the registry; all must be listed in the manifest.
-MODEL_FILES = (SAVED_MODEL, FILENAME, "vocabulary", "parameters.json", "training.json", PROFILE)
+MODEL_FILES = (SAVED_MODEL, FILENAME, VOCABULARY, SIDE_TABLES, "parameters.json", "training.json", PROFILE)
 _PART, _PART_OF_A_GPU = 2048, 1 << 16
 T = TypeVar("T")
 
@@ -268,7 +270,7 @@ def open_test_split(tfrecord: Path) -> Artifact:
     Raises:
         KfrecError: see :func:`components.artifacts.open_input`.
     """
-    return open_input(tfrecord, steps=("tfrecord",), reads=(FILENAME, PROFILE, "vocabulary", "test"))
+    return open_input(tfrecord, steps=("tfrecord",), reads=(FILENAME, PROFILE, VOCABULARY, SIDE_TABLES, "test"))
 
 
 def open_trained(model: Path) -> Artifact:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from components import registry
-from components.datasets.raw_rows import Encoded, RawColumn, RawRows
+from components.datasets.raw_rows import Answering, Encoded, RawColumn, RawRows
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
 from components.scoring.model import ExportedModel, load_model
@@ -24,7 +24,7 @@ class Scored:
     """Outputs of rows.
 
     Attributes:
-        outputs: of the model by name, ``[n, ...]`` each.
+        outputs: of the model by name, or its answers, ``[n, ...]`` each.
         unknown: column to the number of its ids outside the vocabulary, per row ``[n]``.
     """
 
@@ -67,8 +67,14 @@ class RawModel:
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """The output columns: the model's outputs and the number of unknown ids."""
-        return (*self.model.outputs, UNKNOWN)
+        """The output columns: the model's outputs, or its answers, and the number of unknown ids."""
+        return (*(self.rows.answers if isinstance(self.rows, Answering) else self.model.outputs), UNKNOWN)
+
+    def nothing(self) -> dict[str, np.ndarray]:
+        """The outputs of no rows."""
+        if isinstance(self.rows, Answering):
+            return {name: np.zeros(0, kind) for name, kind in self.rows.answers.items()}
+        return self.model.nothing()
 
     def column_of(self, role: str) -> RawColumn | None:
         """The column of a role; None if the data set has none."""
@@ -98,9 +104,13 @@ class RawModel:
             KfrecError: a column is missing or invalid.
         """
         self.require(rows)
-        read: Encoded = self.rows.encode({column.name: rows[column.name] for column in self.columns})
+        given = {column.name: rows[column.name] for column in self.columns}
+        read: Encoded = self.rows.encode(given)
         count = len(read.features[self.model.inputs[0]])
         outputs = self.model.begin(read.features) if count else self.model.nothing
+        encoder = self.rows
+        if isinstance(encoder, Answering):
+            return lambda: Scored(encoder.answer(given, read, outputs()), read.unknown)
         return lambda: Scored(outputs(), read.unknown)
 
     def score(self, rows: Mapping[str, pa.Array]) -> Scored:

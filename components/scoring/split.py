@@ -9,6 +9,7 @@ import numpy as np
 
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
+from components.feature_spec.side_tables import side_tables
 from components.progress import progress
 from components.scoring.columns import KeptColumns
 from components.scoring.model import ExportedModel, joined
@@ -65,7 +66,7 @@ def score_split(
             scores.append({name: in_place(values, order) for name, values in outputs().items()})
             bar.advance(len(next(iter(scores[-1].values()))))
     kept = columns.arrays()
-    return Scores(joined(targets), joined(scores), kept, columns.names(kept))
+    return Scores(joined(targets), joined(scores), kept, columns.names(kept), tables=side_tables(spec.folder))
 
 
 def targets_of(spec: FeatureSpec, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

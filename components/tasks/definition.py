@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -84,6 +85,7 @@ class Scores:
         kept: the task's kept columns present in the data, by name.
         names: id to value for named columns, without ids outside the vocabulary.
         controlled: scores of the task's controls; None if it has none for the data.
+        tables: side tables of the data, name to file; see :mod:`components.feature_spec.side_tables`.
     """
 
     targets: Mapping[str, np.ndarray]
@@ -91,6 +93,7 @@ class Scores:
     kept: Mapping[str, np.ndarray] = field(default_factory=dict)
     names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
     controlled: Controlled | None = None
+    tables: Mapping[str, Path] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:

@@ -12,6 +12,7 @@ from components.artifacts import Artifact, open_input, publishing
 from components.checks import PROFILE
 from components.errors import KfrecError
 from components.feature_spec import Chunk, FeatureSpec, Vocabulary
+from components.feature_spec.side_tables import SIDE_TABLES
 from components.feature_spec.spec import FILENAME, TEST, TRAIN, VALIDATION
 from components.feature_spec.vocabulary import VOCABULARY
 from components.records.layout import layout_of
@@ -45,7 +46,9 @@ def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Map
     Raises:
         KfrecError: the parquet folder is unfinished, or its samples break metadata.json.
     """
-    source = open_input(parquet, steps=("preprocess",), reads=(METADATA, FILENAME, PROFILE, VOCABULARY, *SPLITS))
+    source = open_input(
+        parquet, steps=("preprocess",), reads=(METADATA, FILENAME, PROFILE, VOCABULARY, SIDE_TABLES, *SPLITS)
+    )
     for name in (METADATA, FILENAME, PROFILE):
         source.file(name)
     columns = read_columns(source.path, parameters.number_of_user_features)
@@ -66,6 +69,9 @@ def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Map
             _write(parameters, columns, declared | lengths, groups, source, staging.path, workers)
         for profile in source.paths(PROFILE):
             shutil.copyfile(profile, staging.path / PROFILE)
+        for table in source.paths(f"{SIDE_TABLES}/*.parquet"):
+            (staging.path / SIDE_TABLES).mkdir(exist_ok=True)
+            shutil.copyfile(table, staging.path / SIDE_TABLES / table.name)
         staging.rows.update({split: sum(group.rows for group in groups[split]) for split in groups})
     return staging.rows
 

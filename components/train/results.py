@@ -13,6 +13,7 @@ from components.artifacts.folder import listed_paths
 from components.checks import PROFILE
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
+from components.feature_spec.side_tables import SIDE_TABLES
 from components.feature_spec.spec import FILENAME
 from components.feature_spec.vocabulary import VOCABULARY
 from components.scoring.model import SAVED_MODEL, TABLES
@@ -144,7 +145,7 @@ def require_own_results(folder: Path, log_filename: str) -> None:
     log = folder / log_filename
     if log.is_file() and is_training_log(log):
         return
-    for name in (log_filename, SAVED_MODEL, TABLES, PARAMETERS, TRAINING, FILENAME, VOCABULARY, PROFILE):
+    for name in (log_filename, SAVED_MODEL, TABLES, PARAMETERS, TRAINING, FILENAME, VOCABULARY, SIDE_TABLES, PROFILE):
         if (folder / name).exists():
             raise KfrecError(
                 f"results_dir {folder}: holds {name}, and no {log_filename} of a training; name another folder"
@@ -159,7 +160,7 @@ def write_json(path: Path, body: Mapping[str, Any]) -> None:
 
 
 def copy_data_description(spec: FeatureSpec, feature_spec: str, folder: Path) -> None:
-    """Copies the feature specification and, if present, the vocabulary and the data profile next to the model.
+    """Copies the feature specification and, if present, vocabulary, side tables and data profile next to the model.
 
     Args:
         spec: of the training data.
@@ -167,8 +168,9 @@ def copy_data_description(spec: FeatureSpec, feature_spec: str, folder: Path) ->
         folder: the results folder.
     """
     shutil.copyfile(spec.folder / feature_spec, folder / FILENAME)
-    for path in listed_paths(spec.folder, f"{VOCABULARY}/*"):
-        (folder / VOCABULARY).mkdir(exist_ok=True)
-        shutil.copyfile(path, folder / VOCABULARY / path.name)
+    for name in (VOCABULARY, SIDE_TABLES):
+        for path in listed_paths(spec.folder, f"{name}/*"):
+            (folder / name).mkdir(exist_ok=True)
+            shutil.copyfile(path, folder / name / path.name)
     for path in listed_paths(spec.folder, PROFILE):
         shutil.copyfile(path, folder / PROFILE)

@@ -8,10 +8,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from components.artifacts import adopt, open_artifact
+from components.errors import KfrecError
 from components.feature_spec import FeatureSpec, Vocabulary, load_feature_spec
+from components.feature_spec.side_tables import SIDE_TABLES, read_side_table, side_tables
 from components.records import Records
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
@@ -284,3 +287,17 @@ def test_lists_are_padded_to_the_longest_of_the_validation_split_too(tmp_path: P
     folder = artifact(tmp_path / "in", table(samples(90)), table(samples(20)), validation=longer)
     run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out")
     assert load_feature_spec(tmp_path / "out").features["item_pos"].length == 13
+
+
+def test_side_tables_stay_with_the_records(tmp_path: Path, columns: dict[str, list]) -> None:
+    source = artifact(tmp_path / "parquet", table(columns), table(columns))
+    (source / SIDE_TABLES).mkdir()
+    texts = pa.table({"id": [1, 2], "text": ["one", "two"]})
+    pq.write_table(texts, source / SIDE_TABLES / "texts.parquet")
+    adopt(source)
+    run(TfrecordParameters(), parquet=source, tfrecord=tmp_path / "tfrecord")
+    tables = side_tables(tmp_path / "tfrecord")
+    assert read_side_table(tables, "texts") == texts
+    with pytest.raises(KfrecError, match="no side table questions; the data set has texts"):
+        read_side_table(tables, "questions")
+    assert "texts" not in load_feature_spec(tmp_path / "tfrecord").features
