@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from components import registry
-from components.steps.catalog import LOCAL_DEFAULTS, STEPS
+from components.steps.catalog import LOCAL_DEFAULTS, STEPS, brought_layers, defaults_by
 
 TRAINING, RETRAINING, PREDICTION = "training", "retraining", "prediction"
 MODEL = "sim"
@@ -78,30 +78,54 @@ FOUND = tuple(name for name in STEPS["find"].results if name != "proceed")
 
 def dataset_defaults(pipeline: Pipeline) -> Mapping[str, Any]:
     """The model's defaults for the pipeline's data set; they hold locally and on a cluster."""
-    return registry.model(pipeline.model).dataset_defaults.get(pipeline.choices["dataset"], {})
+    model, data = registry.model(pipeline.model), pipeline.choices["dataset"]
+    return defaults_by(f"model {model.name} on {data}", model.dataset_defaults.get(data, {}), pipeline.choices)
+
+
+def layers(pipeline: Pipeline) -> list[tuple[str, Mapping[str, Any]]]:
+    """The defaults that a pipeline has in place of the steps', and whose they are; later ones win."""
+    return [
+        (f"pipeline {pipeline.kind}", PIPELINE_DEFAULTS[pipeline.kind]),
+        *brought_layers(pipeline.choices),
+        (f"model {pipeline.model} on {pipeline.choices['dataset']}", dataset_defaults(pipeline)),
+    ]
 
 
 def local_layers(pipeline: Pipeline) -> list[tuple[str, Mapping[str, Any]]]:
-    """The defaults that ``kfrec run`` has in place of the steps', and whose they are; later ones win.
+    """As :func:`layers`, for ``kfrec run``.
 
-    They hold for any data. Published sizes and rates suit batches of many GPUs; these suit up to some million samples
-    on one machine. The model's defaults for the data set replace its local ones.
+    Its own come after those of the steps. Published sizes and rates suit batches of many GPUs; these suit up to some
+    million samples on one machine. The local defaults of the data set and the model hold for any data; the model's
+    defaults for the data set replace its local ones.
     """
+    of_kind, *brought, on_data = layers(pipeline)
     data, model = registry.dataset(pipeline.choices["dataset"]), registry.model(pipeline.model)
-    chosen = dataset_defaults(pipeline)
-    own = (f"model {model.name} on {data.name}", chosen) if chosen else (f"model {model.name}", model.local_defaults)
-    return [("kfrec run", LOCAL_DEFAULTS), (f"data set {data.name}", data.local_defaults), own]
+    local = {f"data set {data.name}": data.local_defaults}
+    if not on_data[1]:
+        local[f"model {model.name}"] = model.local_defaults
+    joined = [
+        (whose, {**layer, **defaults_by(whose, local.get(whose, {}), pipeline.choices)}) for whose, layer in brought
+    ]
+    return [("kfrec run", LOCAL_DEFAULTS), of_kind, *joined, on_data]
 
 
 def local_defaults(pipeline: Pipeline) -> dict[str, Any]:
     """Defaults of local runs by pipeline parameter; see :func:`local_layers`."""
-    return {name: value for _, layer in local_layers(pipeline) for name, value in layer.items()}
+    return _merged(local_layers(pipeline))
 
 
 def whose_defaults(pipeline: Pipeline) -> dict[str, str]:
     """Parameter to whose default ``kfrec run`` has, where it is not the step's: of a model, say, or a data set."""
-    of_kind = (f"pipeline {pipeline.kind}", PIPELINE_DEFAULTS[pipeline.kind])
-    return {name: whose for whose, layer in (of_kind, *local_layers(pipeline)) for name in layer}
+    return {name: whose for whose, layer in local_layers(pipeline) for name in layer}
+
+
+def pipeline_defaults(pipeline: Pipeline) -> dict[str, Any]:
+    """Defaults by pipeline parameter, wherever the pipeline runs; see :func:`layers`."""
+    return _merged(layers(pipeline))
+
+
+def _merged(layers: Iterable[tuple[str, Mapping[str, Any]]]) -> dict[str, Any]:
+    return {name: value for _, layer in layers for name, value in layer.items()}
 
 
 CLUSTER_DEFAULTS: dict[str, Any] = {"launcher": "mpijob"}

@@ -10,7 +10,7 @@ from components import registry
 from components.errors import KfrecError
 from components.steps.catalog import STEPS, Step
 from components.steps.parameter import Parameter, build, parameters_of, plain, unknown_parameter
-from pipelines.defaults import FOUND, PIPELINE_DEFAULTS, RETRAINING, Pipeline, dataset_defaults
+from pipelines.defaults import FOUND, RETRAINING, Pipeline, pipeline_defaults
 
 # Arguments set by the pipeline itself, or by a step's input artifacts.
 BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri", "model_type", "task", "dataset")
@@ -26,13 +26,12 @@ def pipeline_parameters(pipeline: Pipeline, defaults: Mapping[str, Any] | None =
 
     Args:
         pipeline: the pipeline.
-        defaults: local or cluster defaults; they override those of the pipeline, the model's for its data set, and the
-            catalog.
+        defaults: local or cluster defaults; they override all others.
 
     Raises:
-        KfrecError: there is no such model, data set or task.
+        KfrecError: there is no such model, data set or task, or the names of its parameters or its defaults are wrong.
     """
-    other = {**PIPELINE_DEFAULTS[pipeline.kind], **dataset_defaults(pipeline), **(defaults or {})}
+    other = {**pipeline_defaults(pipeline), **(defaults or {})}
     decided = FOUND if pipeline.kind == RETRAINING else ()
     every = (parameter for name in pipeline.steps for parameter in step_parameters(STEPS[name], pipeline))
     return {

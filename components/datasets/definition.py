@@ -140,7 +140,8 @@ class DatasetDefinition:
             raw rows; None if models of the data set take encoded features only. Preprocessing records the data set's
             name as ``dataset`` in the metadata section ``encoding``.
         no_raw_rows: why there are no ``raw_rows``, in half a sentence.
-        local_defaults: preprocess defaults that differ for ``kfrec run``, from any source.
+        defaults: defaults of the steps' parameters, by pipeline name, that override those of the task and of the steps.
+        local_defaults: the same for ``kfrec run``, from any source.
     """
 
     name: str
@@ -153,4 +154,5 @@ class DatasetDefinition:
     lengths: Callable[[Any], Mapping[str, ListLength]] = lambda parameters: {}
     raw_rows: Callable[[FeatureSpec, Collection[str]], RawRows] | None = None
     no_raw_rows: str = ""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
     local_defaults: Mapping[str, Any] = field(default_factory=dict)

@@ -34,8 +34,8 @@ class ModelDefinition:
         serving: returns the context in which the exported signature is traced, such as one that trims histories.
         fresh: prefixes of the names of weights that need no counterpart in a model to start from (``warm_start_path``),
             such as the head of a fine-tuning.
-        defaults: defaults of the steps' parameters, by name, that override those of the task and of the steps, such as
-            the published epochs and batch size, or registered_model.
+        defaults: defaults of the steps' parameters, by pipeline name, that override those of the data set, the task and
+            the steps, such as the published epochs and batch size, or registered_model.
         local_defaults: the same for ``kfrec run``, on any data, by pipeline parameter.
         dataset_defaults: data set to the defaults of the pipelines on it, by pipeline parameter, wherever they run.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar, get_type_hints
 
@@ -189,14 +189,24 @@ def _parse_ints(value: Any) -> Ints:
 _PARSERS: dict[type, Any] = {int: _parse_int, float: _parse_float, bool: _parse_bool, str: str, tuple: _parse_ints}
 
 
-def parameters_of(group: type) -> Iterator[Parameter]:
+@cache
+def parameters_of(group: type) -> tuple[Parameter, ...]:
     """The parameters that a dataclass declares, in order."""
     hints = get_type_hints(group)
-    for field in dataclasses.fields(group):
-        hint = hints[field.name]
-        metadata = dict(field.metadata)
-        metadata["pipeline_name"] = metadata["pipeline_name"] or field.name
-        yield Parameter(name=field.name, value_type=tuple if hint == Ints else hint, default=field.default, **metadata)
+    return tuple(
+        Parameter(
+            name=field.name,
+            value_type=tuple if hints[field.name] == Ints else hints[field.name],
+            default=field.default,
+            **{**field.metadata, "pipeline_name": pipeline_name(field)},
+        )
+        for field in dataclasses.fields(group)
+    )
+
+
+def pipeline_name(field: dataclasses.Field[Any]) -> str:
+    """The name of a declared parameter at the level of the pipeline."""
+    return field.metadata["pipeline_name"] or field.name
 
 
 def build(group: type[P], values: Mapping[str, Any]) -> P:

@@ -34,8 +34,9 @@ def reference() -> str:
             "end, have other defaults, of the model or its task."
         )
         brought = brought_defaults({"model_type": name})
-        own = [*parameters_of(model.parameters), *_of_steps({**brought, **model.local_defaults}, brought)]
-        sections.append(_section(f"model {name}", text, own, {**LOCAL_DEFAULTS, **model.local_defaults}))
+        own = [_with_default(parameter, brought) for parameter in parameters_of(model.parameters)]
+        own += _of_steps({**brought, **model.local_defaults}, brought)
+        sections.append(_section(f"model {name}", text, own, {**LOCAL_DEFAULTS, **brought, **model.local_defaults}))
     sections.append(
         _section(
             "the training worker",
@@ -55,8 +56,12 @@ def _names(step: str) -> set[str]:
 
 def _of_steps(names: Collection[str], defaults: Mapping[str, Any]) -> list[Parameter]:
     """The steps' own parameters of these names, with other defaults."""
-    every = {parameter.name: parameter for step in STEPS.values() for parameter in parameters_of(step.own)}
-    return [dataclasses.replace(every[n], default=defaults.get(n, every[n].default)) for n in names if n in every]
+    every = {parameter.pipeline_name: parameter for step in STEPS.values() for parameter in parameters_of(step.own)}
+    return [_with_default(every[name], defaults) for name in names if name in every]
+
+
+def _with_default(parameter: Parameter, defaults: Mapping[str, Any]) -> Parameter:
+    return dataclasses.replace(parameter, default=defaults.get(parameter.pipeline_name, parameter.default))
 
 
 def _section(title: str, text: str, parameters: Iterable[Parameter], local: Mapping[str, Any]) -> str:

@@ -222,8 +222,9 @@ class TaskDefinition:
         summary: one sentence.
         metrics: the primary metric, by which epochs and models are compared, first.
         training: frozen dataclass of its parameters in the train step.
-        defaults: defaults of the steps' parameters, by name, that override the steps': registered_model, because models
-            of different tasks cannot be compared, and promotion_margin, in the unit of the primary metric.
+        defaults: defaults of the steps' parameters, by pipeline name, that override the steps': registered_model,
+            because models of different tasks cannot be compared, and promotion_margin, in the unit of the primary
+            metric.
         evaluation: frozen dataclass of its parameters in the evaluate step.
         decision: frozen dataclass of its parameters in the register step.
         kept: columns kept with each sample's score.

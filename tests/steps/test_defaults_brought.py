@@ -1,4 +1,4 @@
-"""A task and a model bring defaults of any step's parameters."""
+"""A task, a data set and a model bring defaults of any step's parameters; equal names have one meaning."""
 
 from __future__ import annotations
 
@@ -12,27 +12,49 @@ import pytest
 from components import registry
 from components.errors import KfrecError
 from components.steps.catalog import STEPS, worker_parameters
-from components.steps.parameter import parameters_of
+from components.steps.parameter import param, parameters_of
 from pipelines.defaults import RETRAINING, TRAINING, Pipeline, local_defaults
 from pipelines.parameters import pipeline_parameters
 
 
 @pytest.fixture
 def bring(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Gives every model or every task other defaults."""
+    """Gives every model, every data set or every task other defaults."""
+    return lambda kind, **defaults: _replace(monkeypatch, kind, defaults=defaults)
 
-    def bring(kind: str, **defaults: Any) -> None:
-        load = getattr(registry, kind)
-        monkeypatch.setattr(
-            f"components.steps.catalog.steps.{kind}",
-            lambda name: dataclasses.replace(load(name), defaults=defaults),
-        )
 
-    return bring
+@pytest.fixture
+def declare(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Gives every model, data set or task other dataclasses of parameters: group to names and declarations."""
+
+    def declare(kind: str, **groups: dict[str, Any]) -> None:
+        made = {
+            group: dataclasses.make_dataclass(
+                group.title(), [(name, int, declared) for name, declared in fields.items()], frozen=True
+            )
+            for group, fields in groups.items()
+        }
+        _replace(monkeypatch, kind, **made)
+
+    return declare
+
+
+def _replace(monkeypatch: pytest.MonkeyPatch, kind: str, **changes: Any) -> None:
+    load = getattr(registry, kind)
+    for place in ("components.steps.catalog.steps", "components.registry"):
+        monkeypatch.setattr(f"{place}.{kind}", lambda name: dataclasses.replace(load(name), **changes))
 
 
 def defaults_of(pipeline: Pipeline) -> dict[str, Any]:
     return {name: parameter.default for name, parameter in pipeline_parameters(pipeline).items()}
+
+
+def default(pipeline: Pipeline, name: str) -> Any:
+    return defaults_of(pipeline)[name]
+
+
+def local(pipeline: Pipeline, name: str) -> Any:
+    return pipeline_parameters(pipeline, local_defaults(pipeline))[name].default
 
 
 @pytest.mark.parametrize("kind", [TRAINING, RETRAINING])
@@ -57,7 +79,75 @@ def test_defaults_of_other_steps_do_not_disturb_the_worker(bring: Callable[..., 
     assert found["checkpoint_steps"] == 7 and "promotion_margin" not in found
 
 
-@pytest.mark.parametrize("kind", ["task", "model"])
+def test_the_last_of_step_run_task_data_set_and_model_wins(bring: Callable[..., None]) -> None:
+    pipeline = Pipeline(TRAINING, "popularity")
+    bring("model")
+    assert (default(pipeline, "global_batch_size"), local(pipeline, "global_batch_size")) == (131_072, 1024)
+    for kind, size in (("task", 11), ("dataset", 22), ("model", 33)):
+        bring(kind, global_batch_size=size)
+        assert default(pipeline, "global_batch_size") == local(pipeline, "global_batch_size") == size
+
+
+def test_a_default_is_named_as_in_the_pipeline(bring: Callable[..., None]) -> None:
+    bring("model", tfrecord_workers=3)
+    found = defaults_of(Pipeline(TRAINING, "din"))
+    assert (found["tfrecord_workers"], found["workers"], found["preprocess_workers"]) == (3, 1, 0)
+
+
+def test_an_owners_default_holds_in_a_retraining_too(bring: Callable[..., None]) -> None:
+    pipeline = Pipeline(RETRAINING, "din")
+    assert default(pipeline, "out_of_vocabulary_limit") == 0.05
+    bring("dataset", out_of_vocabulary_limit=0.2)
+    assert default(pipeline, "out_of_vocabulary_limit") == local(pipeline, "out_of_vocabulary_limit") == 0.2
+
+
+@pytest.mark.parametrize("kind", ["task", "dataset", "model"])
+def test_a_default_out_of_range_is_refused(bring: Callable[..., None], kind: str) -> None:
+    bring(kind, epochs=0)
+    with pytest.raises(KfrecError, match=r"(task click|data set amazon_reviews|model din): wrong default: .*epochs=0"):
+        defaults_of(Pipeline(TRAINING, "din"))
+
+
+@pytest.mark.parametrize("kind", ["dataset", "model"])
+def test_a_local_default_of_no_parameter_is_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    _replace(monkeypatch, kind, local_defaults={"epoch": 2})
+    with pytest.raises(KfrecError, match=r"(data set amazon_reviews|model din): no parameter epoch is declared"):
+        local_defaults(Pipeline(TRAINING, "din"))
+
+
+OWN = param(3, "Of its owner", at_least=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "group", "name", "told"),
+    [
+        ("model", "parameters", "samples_per_shard", "model din .* samples_per_shard, which step tfrecord declares"),
+        ("model", "parameters", "seed", "model din .* seed, which step download declares"),
+        ("model", "parameters", "mode", "model din .* mode, which training worker declares"),
+        ("model", "parameters", "test_days", "model din .* test_days, which data set amazon_reviews declares"),
+        ("dataset", "sampling", "epochs", "data set amazon_reviews .* epochs, which step train declares"),
+        ("task", "evaluation", "run_id", "task click .* run_id, which step train declares"),
+    ],
+)
+def test_a_name_that_another_declares_differently_is_refused(
+    kind: str, group: str, name: str, told: str, declare: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "test_days":
+        declare("dataset", sampling={name: param(9, "Of the data set")})
+    declare(kind, **{group: {name: OWN}})
+    with pytest.raises(KfrecError, match=f"{told} differently; rename it in .*, or give it a pipeline_name"):
+        defaults_of(Pipeline(TRAINING, "din"))
+
+
+def test_one_owner_may_declare_one_parameter_in_several_steps(declare: Callable[..., None]) -> None:
+    declare("task", training={"top_k": OWN}, evaluation={"top_k": OWN})
+    assert default(Pipeline(TRAINING, "din"), "top_k") == 3
+    declare("task", training={"top_k": OWN}, evaluation={"top_k": param(4, "Of its owner", at_least=1)})
+    with pytest.raises(KfrecError, match="task click declares the parameter top_k, which task click declares diff"):
+        defaults_of(Pipeline(TRAINING, "din"))
+
+
+@pytest.mark.parametrize("kind", ["task", "dataset", "model"])
 def test_a_default_of_no_parameter_is_refused(bring: Callable[..., None], kind: str) -> None:
     bring(kind, registerd_model="x")
     with pytest.raises(KfrecError, match="no parameter registerd_model is declared, so it has no default 'x'"):

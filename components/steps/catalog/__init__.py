@@ -17,7 +17,14 @@ from components.steps.catalog.judging import EvaluateParameters, RegisterParamet
 from components.steps.catalog.local import LOCAL_DEFAULTS
 from components.steps.catalog.predicting import PredictParameters
 from components.steps.catalog.shared import PREBATCH_SIZES, REGISTERED_MODEL
-from components.steps.catalog.steps import STEPS, Step, brought_defaults, worker_parameters
+from components.steps.catalog.steps import (
+    STEPS,
+    Step,
+    brought_defaults,
+    brought_layers,
+    defaults_by,
+    worker_parameters,
+)
 from components.steps.catalog.training import (
     BEST,
     GLOO,
@@ -54,5 +61,7 @@ __all__ = [
     "TrainParameters",
     "WorkerParameters",
     "brought_defaults",
+    "brought_layers",
+    "defaults_by",
     "worker_parameters",
 ]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from components.errors import KfrecError
 from components.registry import dataset, model, task
@@ -18,10 +18,24 @@ from components.steps.catalog.data import (
 from components.steps.catalog.judging import EvaluateParameters, RegisterParameters
 from components.steps.catalog.predicting import PredictParameters
 from components.steps.catalog.training import LaunchParameters, WorkerParameters
-from components.steps.parameter import joined
+from components.steps.parameter import Parameter, joined, parameters_of, pipeline_name
 
-# The parameters that select the model and the task of a pipeline, which bring defaults to every step.
-_MODEL_TYPE, _TASK = "model_type", "task"
+# The parameters that select what brings defaults to every step.
+_MODEL_TYPE, _TASK, _DATASET = "model_type", "task", "dataset"
+
+
+class Owner(NamedTuple):
+    """A task, a data set or a model, as the owner of parameters.
+
+    Attributes:
+        name: such as "model sim".
+        groups: its dataclasses of parameters.
+        defaults: its defaults of parameters, by pipeline name.
+    """
+
+    name: str
+    groups: tuple[type, ...]
+    defaults: Mapping[str, Any]
 
 
 def _added_by_model(name: str, judge: str) -> tuple[type, ...]:
@@ -49,12 +63,13 @@ def _joined(
         own: the step's own.
         added: takes the values of ``selecting`` and returns further dataclasses.
         selecting: values of the parameters that select them.
-        chosen: names of the model and the task that bring defaults.
+        chosen: names of the model, the data set and the task that bring defaults.
     """
     try:
         groups = (*(added(*selecting.values()) if added else ()), own)
-        declared = {field.name for group in groups for field in dataclasses.fields(group)}
-        defaults = {name: value for name, value in brought_defaults(chosen).items() if name in declared}
+        brought = brought_defaults(chosen)
+        named = {each.name: pipeline_name(each) for group in groups for each in dataclasses.fields(group)}
+        defaults = {name: brought[wide] for name, wide in named.items() if wide in brought}
         return joined(*groups, defaults=tuple(defaults.items()))
     except KfrecError as error:
         every = {**selecting, **chosen}
@@ -63,28 +78,89 @@ def _joined(
         raise KfrecError(f"parameter {choices}: {error}") from None
 
 
-def brought_defaults(chosen: Mapping[str, str]) -> dict[str, Any]:
-    """Defaults of the steps' parameters that the chosen task and model bring; the model's override the task's.
+def owners_of(chosen: Mapping[str, str]) -> list[Owner]:
+    """The task, the data set and the model that are chosen; the defaults of later ones override those of earlier ones.
 
-    Raises:
-        KfrecError: one is of a parameter that neither a step nor its owner declares.
+    Args:
+        chosen: names by parameter: ``model_type``, ``dataset`` and ``task``, of which an empty one is the model's own;
+            other names are ignored.
     """
-    found: dict[str, Any] = {}
-    of_steps = {field.name for step in STEPS.values() for field in dataclasses.fields(step.own)}
     trained = model(chosen[_MODEL_TYPE]) if chosen.get(_MODEL_TYPE) else None
     judge = chosen.get(_TASK) or (trained.task if trained else "")
-    owners: list[tuple[Mapping[str, Any], tuple[type, ...]]] = []
+    owners = []
     if judge:
         judging = task(judge)
-        owners.append((judging.defaults, (judging.training, judging.evaluation, judging.decision)))
+        groups = (judging.training, judging.evaluation, judging.decision)
+        owners.append(Owner(f"task {judging.name}", groups, judging.defaults))
+    if chosen.get(_DATASET):
+        data = dataset(chosen[_DATASET])
+        owners.append(Owner(f"data set {data.name}", (data.generation, data.sampling), data.defaults))
     if trained:
-        owners.append((trained.defaults, (trained.parameters,)))
-    for defaults, groups in owners:
-        for name, value in defaults.items():
-            if name not in of_steps | {field.name for group in groups for field in dataclasses.fields(group)}:
-                raise KfrecError(f"no parameter {name} is declared, so it has no default {value!r}")
-        found |= defaults
+        owners.append(Owner(f"model {trained.name}", (trained.parameters,), trained.defaults))
+    return owners
+
+
+def brought_layers(chosen: Mapping[str, str]) -> list[tuple[str, dict[str, Any]]]:
+    """The defaults that the chosen task, data set and model bring to every step, by owner; later ones override.
+
+    Raises:
+        KfrecError: see :func:`defaults_by`.
+    """
+    return [(owner.name, defaults_by(owner.name, owner.defaults, chosen)) for owner in owners_of(chosen)]
+
+
+def brought_defaults(chosen: Mapping[str, str]) -> dict[str, Any]:
+    """The defaults of :func:`brought_layers`, by pipeline name."""
+    return {name: value for _, layer in brought_layers(chosen) for name, value in layer.items()}
+
+
+def defaults_by(owner: str, defaults: Mapping[str, Any], chosen: Mapping[str, str]) -> dict[str, Any]:
+    """Checks an owner's defaults.
+
+    Args:
+        owner: for messages, such as "model sim".
+        defaults: by pipeline name.
+        chosen: as for :func:`owners_of`.
+
+    Raises:
+        KfrecError: no step, and no chosen model, data set or task declares a parameter, two of these declare one
+            differently, or a value is of the wrong type or out of range.
+    """
+    declared = _declared(owners_of(chosen))
+    found = {}
+    for name, value in defaults.items():
+        if name not in declared:
+            raise KfrecError(f"{owner}: no parameter {name} is declared, so it has no default {value!r}")
+        try:
+            found[name] = declared[name].parse(value)
+        except KfrecError as error:
+            raise KfrecError(f"{owner}: wrong default: {error}") from None
     return found
+
+
+def _declared(owners: Sequence[Owner]) -> dict[str, Parameter]:
+    """The parameters of all steps and of ``owners``, by pipeline name.
+
+    Raises:
+        KfrecError: a step and an owner, or two owners, declare one differently: it would be one parameter of the
+            pipeline, with two meanings.
+    """
+    steps = [(f"step {step.name}", step.own) for step in STEPS.values()]
+    found: dict[str, list[tuple[str, Parameter]]] = {}
+    for name, group in (*steps, ("training worker", WorkerParameters)):
+        for parameter in parameters_of(group):
+            found.setdefault(parameter.pipeline_name, []).append((name, parameter))
+    for owner in owners:
+        for parameter in (parameter for group in owner.groups for parameter in parameters_of(group)):
+            others = found.setdefault(parameter.pipeline_name, [])
+            for other, theirs in others:
+                if theirs != parameter:
+                    raise KfrecError(
+                        f"{owner.name} declares the parameter {parameter.pipeline_name}, which {other} declares "
+                        f"differently; rename it in {owner.name}, or give it a pipeline_name"
+                    )
+            others.append((owner.name, parameter))
+    return {name: declarations[0][1] for name, declarations in found.items()}
 
 
 @dataclass(frozen=True)
@@ -122,15 +198,15 @@ class Step:
         """The dataclass of all its parameters.
 
         Args:
-            chosen: values by name; those of ``chosen_by``, of model_type and of task are used.
+            chosen: values by name; those of ``chosen_by``, of model_type, dataset and task are used.
 
         Raises:
             KfrecError: nothing has that name.
         """
         given = chosen or {}
-        own = {field.name: field.default for field in dataclasses.fields(self.own)}
+        own = {each.name: each.default for each in dataclasses.fields(self.own)}
         selecting = {name: str(given.get(name, own[name])) for name in self.chosen_by}
-        bringing = {name: str(given[name]) for name in (_MODEL_TYPE, _TASK) if given.get(name)}
+        bringing = {name: str(given[name]) for name in (_MODEL_TYPE, _TASK, _DATASET) if given.get(name)}
         return _joined(self.own, self.added, selecting, {**bringing, **selecting})
 
     def of(self, **values: Any) -> Any:

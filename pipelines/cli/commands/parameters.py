@@ -55,7 +55,7 @@ def _shown(value: object) -> str:
 
 def _notes(parameter: Parameter, value: object, whose: str) -> str:
     """Whose default the value of a local run is, and what a cluster has, where they are not the step's."""
-    notes = [f"{value!r} is the default of {whose}"] if whose and value != parameter.plain_default else []
+    notes = [f"{value!r} is the default of {whose}"] if whose else []
     if parameter.pipeline_name in CLUSTER_DEFAULTS:
         notes.append(f"kfrec submit has {CLUSTER_DEFAULTS[parameter.pipeline_name]!r}")
     return "".join(f"; {note}" for note in notes)
