@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipelines.toy_package import edit, toy_installed
+from tests.pipelines.installed import edit, installed
 
-_GIVEN = ("epochs=1", "global_batch_size=200", "toy_offers=400", "tfrecord_workers=1", "bootstrap_samples=100")
+_GIVEN = ("epochs=1", "global_batch_size=200", "synthetic_trips=400", "tfrecord_workers=1", "bootstrap_samples=100")
 
 
 @pytest.fixture
 def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    with toy_installed(tmp_path / "site", monkeypatch) as folder:
+    with installed("regression", tmp_path / "site", monkeypatch) as folder:
         yield folder
 
 
 def kfrec_run(workdir: Path, *words: str) -> str:
-    """Runs the pipeline of the toy, which fails, and returns the one line that says why."""
+    """Runs the pipeline of the package, which fails, and returns the one line that says why."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")}
     given = [word for value in _GIVEN for word in ("--set", value)]
-    command = [sys.executable, "-m", "pipelines.cli", "run", "--model", "toy", "--workdir", str(workdir)]
+    command = [sys.executable, "-m", "pipelines.cli", "run", "--model", "trip_time", "--workdir", str(workdir)]
     done = subprocess.run([*command, *given, *words], capture_output=True, text=True, env=environment, timeout=400)
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr[-2000:]
     (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
@@ -47,7 +47,7 @@ _DEEP = """
     try:
         deep(60)
     except ValueError as error:
-        raise RuntimeError("the offers cannot be made") from error
+        raise RuntimeError("the trips cannot be made") from error
 """
 
 
@@ -55,7 +55,7 @@ def test_an_exception_of_an_extension_is_its_type_message_and_place(package: Pat
     edit(package / "dataset.py", "    random = np.random.default_rng(12345)\n", _DEEP)
     line = kfrec_run(tmp_path / "runs")
     log = log_of(tmp_path / "runs")
-    assert line.startswith("error: download: RuntimeError: the offers cannot be made, at ")
+    assert line.startswith("error: download: RuntimeError: the trips cannot be made, at ")
     assert f"{package / 'dataset.py'}:" in line and " in _generate; raised from JSONDecodeError: Expecting" in line
     assert f"; its traceback is in {log}; resume with: kfrec run --resume {log.parent}" in line
     assert "memory" not in line
@@ -75,8 +75,8 @@ _NOISY = """
 def test_an_exception_without_message_is_not_hidden_by_what_follows_it(package: Path, tmp_path: Path) -> None:
     edit(
         package / "dataset.py",
-        "    paths = [path for path in job.raw",
-        f"{_NOISY}    paths = [path for path in job.raw",
+        "    paths = TRIPS.files(job.raw)",
+        f"{_NOISY}    paths = TRIPS.files(job.raw)",
     )
     line = kfrec_run(tmp_path / "runs")
     assert "OSError: of a library" in log_of(tmp_path / "runs").read_text()
@@ -114,8 +114,8 @@ def _preprocess("""
 def test_an_exception_in_a_dask_worker_names_its_line_there(package: Path, tmp_path: Path) -> None:
     edit(
         package / "dataset.py",
-        "    paths = [path for path in job.raw",
-        f"{_IN_A_WORKER}    paths = [path for path in job.raw",
+        "    paths = TRIPS.files(job.raw)",
+        f"{_IN_A_WORKER}    paths = TRIPS.files(job.raw)",
     )
     edit(package / "dataset.py", "\ndef _preprocess(", _PART)
     line = kfrec_run(tmp_path / "runs")
