@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 
 DATASETS, MODELS, TASKS = "kfrec.datasets", "kfrec.models", "kfrec.tasks"
 _KINDS = {DATASETS: "data set", MODELS: "model", TASKS: "task"}
+_DEFINITIONS = {
+    DATASETS: "components.datasets.definition:DatasetDefinition",
+    MODELS: "components.models.definition:ModelDefinition",
+    TASKS: "components.tasks.definition:TaskDefinition",
+}
 # The parameters that choose one of each.
 _CHOSEN_BY = {"dataset": DATASETS, "model_type": MODELS, "task": TASKS}
 _OWN_PACKAGES = (__name__.partition(".")[0], "pipelines")
@@ -38,7 +43,7 @@ def model(name: str) -> ModelDefinition:
     """The model of that name.
 
     Raises:
-        KfrecError: no package registers it, or its package cannot be imported.
+        KfrecError: no package or two packages register it, its package cannot be imported, or its definition is wrong.
     """
     return _load(MODELS, name)
 
@@ -47,7 +52,7 @@ def dataset(name: str) -> DatasetDefinition:
     """The data set of that name.
 
     Raises:
-        KfrecError: no package registers it, or its package cannot be imported.
+        KfrecError: no package or two packages register it, its package cannot be imported, or its definition is wrong.
     """
     return _load(DATASETS, name)
 
@@ -56,7 +61,7 @@ def task(name: str) -> TaskDefinition:
     """The task of that name.
 
     Raises:
-        KfrecError: no package registers it, or its package cannot be imported.
+        KfrecError: no package or two packages register it, its package cannot be imported, or its definition is wrong.
     """
     return _load(TASKS, name)
 
@@ -68,14 +73,17 @@ def names(group: str) -> list[str]:
 
 @cache
 def _entries(group: str) -> dict[str, EntryPoint]:
-    found: dict[str, EntryPoint] = {}
+    return {name: found[0] for name, found in _every_entry(group).items()}
+
+
+@cache
+def _every_entry(group: str) -> dict[str, list[EntryPoint]]:
+    """The entry points of a group by name, without repeated ones."""
+    found: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=group):
-        earlier = found.setdefault(entry.name, entry)
-        if earlier.value != entry.value:
-            raise KfrecError(
-                f"the {_KINDS[group]} {entry.name} is provided by two packages, as {earlier.value} and as "
-                f"{entry.value}; uninstall one of them"
-            )
+        same = found.setdefault(entry.name, [])
+        if all(other.value != entry.value for other in same):
+            same.append(entry)
     return found
 
 
@@ -86,15 +94,30 @@ def _load(group: str, name: str) -> Any:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise KfrecError(f"no {_KINDS[group]} {name!r}: {hint}there are {', '.join(sorted(known)) or 'none'}")
-    what = f"the {_KINDS[group]} {name} ({known[name].value}) cannot be imported"
+    if len(twice := _every_entry(group).get(name, [])) > 1:
+        packages = " and by ".join(map(_described, twice))
+        raise KfrecError(f"the {_KINDS[group]} {name} is provided by {packages}; uninstall one of them")
+    what = f"the {_KINDS[group]} {name} of {_described(known[name])}"
     try:
-        return known[name].load()
-    except (ImportError, AttributeError) as error:
-        raise KfrecError(f"{what}: {error}; install its package again") from error
+        definition = known[name].load()
     except Exception as error:
         from components.crash import describe_exception
 
-        raise KfrecError(f"{what}: {describe_exception(error)}; correct its package") from error
+        remedy = "install what it needs, or correct it" if isinstance(error, ImportError) else "correct it"
+        raise KfrecError(f"{what} cannot be imported: {describe_exception(error)}; {remedy}") from error
+    from components.definition_checks import require_valid
+
+    try:
+        require_valid(name, definition, _DEFINITIONS[group])
+    except KfrecError as error:
+        raise KfrecError(f"{what}: {error}") from None
+    return definition
+
+
+def _described(entry: EntryPoint) -> str:
+    """The package of an entry point, and what the entry point names."""
+    package = f"{entry.dist.name} {entry.dist.version}" if entry.dist else entry.module.partition(".")[0]
+    return f"{package} ({entry.value})"
 
 
 def extensions(choices: Mapping[str, Any]) -> dict[str, str]:
@@ -105,7 +128,7 @@ def extensions(choices: Mapping[str, Any]) -> dict[str, str]:
             other names are ignored.
 
     Returns:
-        Parameter to distribution, version and digest of its files, such as ``{"model_type": "toy 0.1.0
+        Parameter to distribution, version and digest of its files, such as ``{"model_type": "trips 0.1.0
         sha256:0f343b093112"}``; nothing for what kfrec itself provides.
 
     Raises:

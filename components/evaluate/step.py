@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ from components.scoring import (
 from components.scoring.predictions import write_predictions
 from components.steps.catalog import EvaluateParameters
 from components.steps.recorded import recorded
-from components.tasks import Measured, TaskDefinition, missing_column
+from components.tasks import Measured, Scores, TaskDefinition, missing_column
 from components.tracking import (
     TrackedRun,
     data_name,
@@ -87,7 +88,7 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
                 lookups=lookups,
             )
             scores = replace(scores, controlled=controlled)
-        measured = _with_best(task.measure(scores, parameters), spec, task)
+        measured = _with_best(measured_by(task, scores, parameters), spec, task)
         measured.metrics.update(ranking_metrics(spec, exported, task, parameters, lookups))
         searched = search_examples(spec, exported, lookups)
         facts = _facts(spec, exported.parameters, model, inputs, parameters.run_id or tracked.id, profile, searched)
@@ -100,6 +101,41 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
             staging.rows["test"] = scores.rows
         _track(tracked, measured, evaluation)
     return {**staging.rows, "summary": _headline(measured.metrics, task, evaluation)}
+
+
+def measured_by(task: TaskDefinition, scores: Scores, parameters: Any) -> Measured:
+    """The task's measurements.
+
+    Raises:
+        KfrecError: the task returns something else, lacks one of its metrics, or returns what is not finite.
+    """
+    measured = task.measure(scores, parameters)
+    what = f"task {task.name}: measure returns"
+    if not isinstance(measured, Measured):
+        raise KfrecError(f"{what} a {type(measured).__name__}; return a Measured")
+    for name in (f"test_{metric.name}" for metric in task.metrics):
+        value = measured.metrics.get(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            raise KfrecError(
+                f"{what} {name}={value!r}, where its metrics promise a finite number; correct it, or refuse scores "
+                "without one in require"
+            )
+    for place, value in _numbers({"metrics": measured.metrics, **measured.curves}):
+        if not math.isfinite(value):
+            raise KfrecError(f"{what} {value} in {place}; leave an undefined number out, or make it None")
+    return measured
+
+
+def _numbers(body: Any, place: str = "") -> Iterator[tuple[str, float]]:
+    """The floats of a nested body, and where they are."""
+    if isinstance(body, Mapping):
+        for name, value in body.items():
+            yield from _numbers(value, f"{place}.{name}" if place else str(name))
+    elif isinstance(body, (list, tuple)):
+        for value in body:
+            yield from _numbers(value, place)
+    elif isinstance(body, float):
+        yield place, body
 
 
 def _with_best(measured: Measured, spec: FeatureSpec, task: TaskDefinition) -> Measured:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from components.models.definition import ModelDefinition
 from components.models.loss import LossTerm
-from components.models.model import Model, Table
+from components.models.model import Model, Table, require_interface
 from components.models.optimizers import Optimizer, make_optimizer
 
 if TYPE_CHECKING:
@@ -25,9 +25,11 @@ def build_model(parameters: TrainParameters, spec: FeatureSpec, *, seed: int | N
         seed: of the weights; None takes ``parameters.seed``.
 
     Raises:
-        KfrecError: there is no such model, or the channels of ``spec`` do not fit it.
+        KfrecError: there is no such model, the channels of ``spec`` do not fit it, or it lacks what a model has.
     """
     from components import registry
 
     definition = registry.model(parameters.model_type)
-    return definition.build(parameters, spec, parameters.seed if seed is None else seed, parameters.amp)
+    model = definition.build(parameters, spec, parameters.seed if seed is None else seed, parameters.amp)
+    require_interface(f"model {definition.name}", model, spec)
+    return model

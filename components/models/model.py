@@ -11,6 +11,8 @@ from components.models.loss import LossTerm
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from components.feature_spec import FeatureSpec
+
 
 class Table(NamedTuple):
     """The rows of a variable that embed the ids of one feature.
@@ -117,6 +119,34 @@ class SharingUser(Protocol):
     """
 
     target_features: tuple[str, ...]
+
+
+def require_interface(name: str, model: Any, spec: FeatureSpec) -> None:
+    """Checks what the ``build`` of a definition returns.
+
+    Args:
+        name: for messages, such as "model sim".
+        model: what it returns.
+        spec: the features of the records.
+
+    Raises:
+        KfrecError: it lacks an attribute of :class:`Model`, or one is of the wrong type.
+    """
+    kind = f"{type(model).__module__}.{type(model).__qualname__}"
+    for attribute in ("serving_features", "tables", "variables", "trainable_variables", "outputs", "loss_terms"):
+        if not hasattr(model, attribute):
+            raise KfrecError(
+                f"{name}: build returns a {kind}, which has no {attribute}; derive it from tf.Module and give it one"
+            )
+    for feature in model.serving_features:
+        if feature not in spec.features:
+            raise KfrecError(
+                f"{name}: {kind}.serving_features has {feature!r}, which is no feature of the data; name features of "
+                f"the channels that the model reads, out of {', '.join(spec.features)}"
+            )
+    for feature, table in model.tables.items():
+        if not isinstance(table, Table):
+            raise KfrecError(f"{name}: {kind}.tables has {_described(table)} as {feature}; make it a Table")
 
 
 def outputs_of(model: Model, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:

@@ -44,7 +44,13 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
         reference = reference_profile(given, dataset.name, staging.scratch / "reference") if given else None
         profiler = Profiler(parameters, reference)
         job = PreprocessJob(parameters, artifact, staging.path, output, scratch, parameters.scheduler, profiler)
-        staging.rows.update(dataset.preprocess(job))
+        counts = dataset.preprocess(job)
+        if not isinstance(counts, Mapping) or not {"train", "test"} <= counts.keys():
+            raise KfrecError(
+                f"data set {dataset.name}: preprocess returns {counts!r}; return counts by name, train and test among "
+                "them"
+            )
+        staging.rows.update(counts)
         profiler.write(staging.path)
     return staging.rows
 

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from components.errors import KfrecError
 from components.metrics import CONFIDENCE, Interval
 from components.tasks.definition import Metric, Scores, TaskDefinition
 
@@ -83,14 +84,14 @@ def difference_of(
         parameters: of the evaluation.
         samples: number of resamples.
         confidence: level of the interval.
+
+    Raises:
+        KfrecError: the task returns something else than an interval.
     """
-    return Difference(
-        task.primary,
-        task.value(ours, parameters),
-        task.value(theirs, parameters),
-        task.difference(ours, theirs, parameters, samples, confidence, _SEED),
-        confidence,
-    )
+    interval = task.difference(ours, theirs, parameters, samples, confidence, _SEED)
+    if not isinstance(interval, Interval):
+        raise KfrecError(f"task {task.name}: difference returns a {type(interval).__name__}; return an Interval")
+    return Difference(task.primary, task.value(ours, parameters), task.value(theirs, parameters), interval, confidence)
 
 
 def _side(gain: float) -> str:

@@ -45,8 +45,22 @@ def missing_column(spec: FeatureSpec, kept: Sequence[Kept]) -> str:
     """One line about a required column that the data lack; empty if there is none."""
     found = kept_features(spec, kept)
     lacking = [column for column in kept if column.needed_for and column not in found]
-    return "; ".join(
-        f"{spec.folder / FILENAME}: channel_spec has no {column.channel}, which {column.needed_for} needs; name the "
-        f"feature, or evaluate with a task that needs no {column.channel}"
-        for column in lacking
+    return "; ".join(f"{spec.folder / FILENAME}: {_why_missing(spec, column)}" for column in lacking)
+
+
+def _why_missing(spec: FeatureSpec, column: Kept) -> str:
+    features = spec.channels.get(column.channel)
+    if not features:
+        return (
+            f"channel_spec has no {column.channel}, which {column.needed_for} needs; name the feature, or evaluate "
+            f"with a task that needs no {column.channel}"
+        )
+    if column.place >= len(features):
+        return (
+            f"the channel {column.channel} has {len(features)} features, and the column {column.name} of the task is "
+            f"its feature {column.place} counted from 0, which {column.needed_for} needs; correct the place of the Kept"
+        )
+    return (
+        f"the feature {features[column.place]} is not a single id, as the column {column.name} needs to be for "
+        f"{column.needed_for}; correct the channel {column.channel}"
     )

@@ -44,7 +44,10 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
     """
 
     def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
-        return dict(task.serve(outputs_of(model, features)))
+        served = task.serve(outputs_of(model, features))
+        if not isinstance(served, Mapping) or not served:
+            raise KfrecError(f"task {task.name}: serve returns a {type(served).__name__}; return outputs by name")
+        return dict(served)
 
     signature = {
         name: tf.TensorSpec(spec.shape, spec.dtype if spec.dtype.is_floating else tf.int64, name=name)

@@ -9,6 +9,7 @@ from typing import Any
 
 import tensorflow as tf
 
+from components.errors import KfrecError
 from components.models.names import by_name
 from components.models.ops.scaling import UNSCALED, Scaling
 from components.models.optimizers import Optimizer
@@ -35,20 +36,23 @@ class Optimizers(tf.Module):
         variables: of the model, in its order.
 
     Raises:
-        ValueError: a variable is in no group or in two.
+        KfrecError: a variable is in no group or in two, or something else is among the groups.
     """
 
     def __init__(self, groups: Sequence[OptimizerGroup], variables: Sequence[tf.Variable]) -> None:
         super().__init__()
+        for group in groups:
+            if not isinstance(group, OptimizerGroup):
+                raise KfrecError(f"the optimizers of the model have a {type(group).__name__}; return OptimizerGroups")
         self.optimizers = [group.optimizer for group in groups]
         owner: dict[Any, int] = {}
         for number, group in enumerate(groups):
             for variable in group.variables:
                 if owner.setdefault(variable.ref(), number) != number:
-                    raise ValueError(f"{variable.name} is in two optimizer groups")
+                    raise KfrecError(f"{variable.name} is in two optimizer groups; leave it out of one of them")
         missing = [variable.name for variable in variables if variable.ref() not in owner]
         if missing:
-            raise ValueError(f"{', '.join(missing)}: in no optimizer group")
+            raise KfrecError(f"{', '.join(missing)}: in no optimizer group; add every trainable variable to one")
         self._owners = tuple(owner[variable.ref()] for variable in variables)
         for number, optimizer in enumerate(self.optimizers):
             optimizer.build([v for v, group in zip(variables, self._owners, strict=True) if group == number])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from components.errors import KfrecError
 from components.models.optimizers import make_optimizer
 from components.models.optimizers.groups import OptimizerGroup, Optimizers
 from components.models.optimizers.schedules import Rate, at, piecewise, polynomial_decay, warm_up
@@ -73,7 +74,7 @@ def test_each_group_moves_its_own_variables_by_its_own_schedule() -> None:
 def test_a_variable_without_a_group_and_one_in_two_are_refused() -> None:
     first, second = tf.Variable([1.0]), tf.Variable([1.0], name="lonely")
     optimizer = make_optimizer("sgd", 0.5)
-    with pytest.raises(ValueError, match="lonely:0: in no optimizer group"):
+    with pytest.raises(KfrecError, match="lonely:0: in no optimizer group"):
         Optimizers([OptimizerGroup(optimizer, [first])], [first, second])
-    with pytest.raises(ValueError, match="in two optimizer groups"):
+    with pytest.raises(KfrecError, match="in two optimizer groups"):
         Optimizers([OptimizerGroup(optimizer, [first]), OptimizerGroup(make_optimizer("adam", 1), [first])], [first])

@@ -1,0 +1,180 @@
+"""What is wrong with a package is one line that names the package, the attribute and the remedy."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from components import registry
+from components.errors import KfrecError
+from components.evaluate.step import measured_by
+from components.feature_spec import Feature, FeatureSpec
+from components.metrics import Interval
+from components.models.model import Table, require_interface
+from components.tasks import Kept, Measured, Scores, difference_of, missing_column
+from components.train.export import export
+from pipelines.cli import main
+from tests.pipelines.installed import edit, installed
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    with installed("regression", tmp_path / "site", monkeypatch) as folder:
+        yield folder
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "other", "told"),
+    [
+        ("definition.py", "import annotations\n", "import annotations\nimport absent\n",
+         "cannot be imported: ModuleNotFoundError: No module named 'absent', at .*definition.py:4"),
+        ("definition.py", "Model, ModelDefinition", "Model, ModelDefinitions",
+         "cannot be imported: ImportError: cannot import name 'ModelDefinitions'.*; install what it needs, or correct"),
+        ("definition.py", "    build=_build,\n", "",
+         "cannot be imported: TypeError: .*missing 1 required positional argument: 'build', at .*definition.py:"),
+        ("__init__.py", "import MODEL\n", "import _build as MODEL\n", "it is a function, not a ModelDefinition;"),
+        ("definition.py", "build=_build", 'build="_build"', "ModelDefinition.build is '_build'; make it a function"),
+        ("definition.py", "seed: int, amp: bool)", "seed: int)",
+         "ModelDefinition.build is called with 4 arguments .Any, FeatureSpec, int, bool., which _build does not take"),
+        ("definition.py", 'name="trip_time"', 'name="trip"', "ModelDefinition.name is 'trip', and its entry point"),
+        ("definition.py", 'title="Trip time"', "title=None", "ModelDefinition.title is None; make it text"),
+        ("definition.py", "defaults={", "defaults=None and {", "ModelDefinition.defaults is None; make it a mapping"),
+        ("definition.py", "@dataclass(frozen=True)", "@dataclass",
+         "ModelDefinition.parameters is TripTimeParameters, a dataclass that is not frozen; declare it with"),
+        ("definition.py", "parameters=TripTimeParameters", "parameters=dict",
+         "ModelDefinition.parameters is the class dict; make it a frozen dataclass"),
+        ("definition.py", 'param(4, "Width of an embedding", unit="floats", at_least=1)', "4",
+         r"has TripTimeParameters.width, which is not declared with param\(\); write width: int = param\("),
+        ("definition.py", "width: int", "width: bytes", "TripTimeParameters.width of <class 'bytes'>; make it int,"),
+        ("definition.py", "width: int", "width: Width", "TripTimeParameters with an annotation that cannot be"),
+        ("definition.py", "param(4", "param(0", "TripTimeParameters.width with a wrong default: .*width=0 must be at"),
+    ],
+)  # fmt: skip
+def test_a_broken_model(file: str, text: str, other: str, told: str, package: Path) -> None:
+    edit(package / file, text, other)
+    with pytest.raises(KfrecError, match=rf"^the model trip_time of trips 0.1.0 \(trips:MODEL\):? .*{told}") as error:
+        registry.model("trip_time")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "told"),
+    [
+        ('metrics=(Metric("rmse", "RMSE", higher_is_better=False),)', "metrics=()", "metrics is empty; name"),
+        ('metrics=(Metric("rmse", "RMSE", higher_is_better=False),)', 'metrics=("rmse",)',
+         "metrics is a tuple; make it a tuple of Metric"),
+        ("kept=()", 'kept=(Kept("zone", "zone", place=-1),)', "kept: column zone has place=-1; count the features"),
+        ("kept=()", "kept=[]", "kept is a list; make it a tuple of Kept"),
+        ("parameters: NoParameters, samples: int,", "samples: int,",
+         "difference is called with 6 arguments .*, which _difference does not take"),
+    ],
+)  # fmt: skip
+def test_a_broken_task(text: str, other: str, told: str, package: Path) -> None:
+    edit(package / "task.py", "import Exchange, ", "import Exchange, Kept, ")
+    edit(package / "task.py", text, other)
+    with pytest.raises(KfrecError, match=rf"^the task trip_rmse of trips 0.1.0 \(trips:TASK\): TaskDefinition.{told}"):
+        registry.task("trip_rmse")
+
+
+def test_a_broken_data_set(package: Path) -> None:
+    edit(package / "dataset.py", "raw=RawContract((TRIPS,))", "raw=TRIPS")
+    with pytest.raises(
+        KfrecError, match=r"the data set trips .*DatasetDefinition.raw is a RawKind; make it a RawContract"
+    ):
+        registry.dataset("trips")
+
+
+def test_one_broken_package_does_not_hide_the_others(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edit(package / "definition.py", "build=_build", "build=None")
+    assert main(["models"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "broken: the model trip_time of trips 0.1.0" in lines["trip_time"] and "broken" not in lines["sim"]
+
+
+def test_a_name_of_two_packages_hides_no_other(
+    package: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noted = tmp_path / "site" / "other-1.0.0.dist-info"
+    noted.mkdir()
+    (noted / "METADATA").write_text("Metadata-Version: 2.1\nName: other\nVersion: 1.0.0\n")
+    (noted / "entry_points.txt").write_text("[kfrec.models]\ntrip_time = other:MODEL\n")
+    assert main(["models"]) == 0
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines()}
+    assert "trips 0.1.0 (trips:MODEL)" in lines["trip_time"] and "other 1.0.0 (other:MODEL)" in lines["trip_time"]
+    assert "broken" not in lines["sim"]
+
+
+SPEC = FeatureSpec({"zone": Feature("zone", "int64", 3)}, {}, {"zone": ("zone",)})
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"tables": None}, "model m: build returns a types.SimpleNamespace, which has no tables; derive it from"),
+        ({"serving_features": ("zones",)}, "serving_features has 'zones', which is no feature of the data; name"),
+        ({"tables": {"zone": np.zeros(3)}}, r"tables has a ndarray of shape \(3,\) as zone; make it a Table"),
+    ],
+)
+def test_a_model_that_lacks_an_attribute(changes: dict[str, Any], told: str) -> None:
+    whole = dict.fromkeys(("variables", "trainable_variables", "outputs", "loss_terms"))
+    model = {**whole, "serving_features": ("zone",), "tables": {"zone": Table(tf.Variable([[0.0]]), 0, 1)}}
+    require_interface("model m", SimpleNamespace(**model), SPEC)
+    kept = {name: value for name, value in {**model, **changes}.items() if value is not None or name not in changes}
+    with pytest.raises(KfrecError, match=told):
+        require_interface("model m", SimpleNamespace(**kept), SPEC)
+
+
+@pytest.mark.parametrize(
+    ("measured", "told"),
+    [
+        ({}, "task ranking: measure returns a dict; return a Measured"),
+        (Measured({"test_map": 0.5}, {}), "measure returns test_auc=None, where its metrics promise a finite number"),
+        (Measured({"test_map": float("nan")}, {}), "measure returns test_map=nan, where its metrics promise"),
+        (Measured({}, {"roc": {"x": [0.0, float("inf")]}}), "measure returns inf in roc.x; leave an undefined number"),
+        (Measured({"of": {"hour": float("nan")}}, {}), "measure returns nan in metrics.of.hour; leave an undefined"),
+    ],
+)
+def test_a_metric_that_is_no_number(measured: Any, told: str) -> None:
+    task = registry.task("ranking")
+    complete = {f"test_{metric.name}": 0.5 for metric in task.metrics}
+    if isinstance(measured, Measured) and "test_map" not in measured.metrics:
+        measured.metrics.update(complete)
+    with pytest.raises(KfrecError, match=told):
+        measured_by(dataclasses.replace(task, measure=lambda scores, parameters: measured), Scores({}, {}), None)
+
+
+def test_a_place_beyond_a_channel() -> None:
+    column = Kept("zone", "zone", place=1, needed_for="the error by zone")
+    line = missing_column(SPEC, [column])
+    assert "the channel zone has 1 features, and the column zone of the task is its feature 1 counted from 0" in line
+
+
+def test_served_outputs_without_names(tmp_path: Path) -> None:
+    class Model(tf.Module):
+        serving_features = ("x",)
+
+        def outputs(self, features, training=False):
+            return {"x": features["x"]}
+
+    task = dataclasses.replace(registry.task("click"), serve=lambda outputs: outputs["x"])
+    with pytest.raises(KfrecError, match=r"task click: serve returns a .*Tensor; return outputs by name"):
+        export(Model(), task, {"x": tf.TensorSpec([None], tf.float32)}, tmp_path / "saved_model")
+
+
+def test_a_difference_that_is_no_interval() -> None:
+    wrong: Any = (0.1, 0.0, 0.2)
+    task = dataclasses.replace(
+        registry.task("click"), difference=lambda *given: wrong, value=lambda scores, parameters: 0.5
+    )
+    scores = Scores({}, {})
+    with pytest.raises(KfrecError, match="task click: difference returns a tuple; return an Interval"):
+        difference_of(task, scores, scores, None)
+    sound = dataclasses.replace(task, difference=lambda *given: Interval(0.1, 0.0, 0.2))
+    assert difference_of(sound, scores, scores, None).interval.high == 0.2
