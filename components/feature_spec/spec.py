@@ -35,16 +35,25 @@ LARGEST_ID = 2**31 - 1
 
 
 class Channel:
-    """Names of the channels that the built-in models and tasks read."""
+    """Names of the channels that kfrec's steps, models and tasks read; any other name is between a model and its data.
+
+    Attributes:
+        LABEL: ``label``, what models learn to predict: none or several features of any dtype, no input of a model.
+        GROUP: ``group``, which samples are ranked against each other, such as ads of one display; no model reads it.
+        CATEGORICAL: ``categorical``, ids of a table; 0 is a missing or rare value.
+        MULTIHOT: ``multihot``, lists of ids of a table; 0 is padding.
+        NUMERICAL: ``numerical``, numbers of a table.
+        USER: ``user_features``, ids of a user; 0 does not occur.
+        TARGET: ``target_item_features``, ids of the candidate; 0 does not occur.
+        POSITIVE: ``positive_history``, a list of ids for each of the target's features, equally long in a sample.
+        NEGATIVE: ``negative_history``, the same of sampled items, which only training reads.
+    """
 
     LABEL = "label"
-    # Which samples are ranked against each other, such as the ads of one display; no model reads it.
     GROUP = "group"
-    # Tables: ids, lists of ids and numbers. 0 is a missing or rare value, and padding in lists.
     CATEGORICAL = "categorical"
     MULTIHOT = "multihot"
     NUMERICAL = "numerical"
-    # Histories.
     USER = "user_features"
     TARGET = "target_item_features"
     POSITIVE = "positive_history"

@@ -36,14 +36,13 @@ class Workers(Protocol):
         ...
 
 
-def in_order(
-    workers: Workers, tasks: Sequence[Delayed], ended: Callable[[int, Any], Any] = lambda place, result: None
-) -> list[Any]:
+def in_order(workers: Workers, tasks: Sequence[Delayed], ended: Callable[[int, Any], Any] | None = None) -> list[Any]:
     """The results of ``tasks``, in their order; calls ``ended`` with the index and result of each as it completes."""
     results: list[Any] = [None] * len(tasks)
     for place, result in workers.run(tasks):
         results[place] = result
-        ended(place, result)
+        if ended is not None:
+            ended(place, result)
     return results
 
 

@@ -42,6 +42,17 @@ records = Records(load_feature_spec(artifact.path), "train")
 for batch in records.batches(4096, seed=1):
     print({name: values.shape for name, values in batch.items()})
 ```
+
+## Constants
+
+- `from components.contract import LOGIT, PROBABILITY`: the output of a model that is the log-odds of the label 1, and
+  the served output that is its probability. The built-in tasks read the first, and candidates are ranked by the second.
+- `from components.datasets.raw_rows import TEXT, TEXTS, VALUE, USER, HISTORY, CANDIDATE, SEPARATOR`: kinds and roles of
+  columns of raw rows, and what separates the texts of a list in plain files.
+- `from components.feature_spec.spec import FILENAME, TRAIN, TEST, VALIDATION`: the name of the specification's file,
+  and the splits.
+- `from components.metrics import CONFIDENCE`: level of the reported intervals.
+- `from components.steps.parameter import Ints`: type of a parameter of several integers, such as sizes of layers.
 """
 
 # Section of the page to its objects.
@@ -50,6 +61,11 @@ _PUBLIC = {
     "Records": (
         "components.feature_spec:load_feature_spec",
         "components.feature_spec:FeatureSpec",
+        "components.feature_spec:Feature",
+        "components.feature_spec:Channel",
+        "components.feature_spec:Chunk",
+        "components.feature_spec:ListLength",
+        "components.feature_spec:Vocabulary",
         "components.records:Records",
     ),
     "Registered models": (
@@ -63,20 +79,109 @@ _PUBLIC = {
         "components.registry:task",
         "components.registry:names",
     ),
-    "Definitions": (
+    "Errors and parameters": (
+        "components.errors:KfrecError",
+        "components.steps.parameter:param",
+        "components.lazy:Lazy",
+        "components.contract:only_label",
+    ),
+    "Models": (
         "components.models:ModelDefinition",
+        "components.models:Model",
+        "components.models:Table",
         "components.models:LossTerm",
+        "components.models.loss:click_loss",
+        "components.models.loss:cross_entropy",
+        "components.models.loss:embedding_penalty",
+        "components.models.loss:next_item_loss",
+        "components.models.model:Searching",
+        "components.models.model:SharingUser",
+    ),
+    "Optimizers": (
+        "components.models:make_optimizer",
+        "components.models.optimizers:one_optimizer",
+        "components.models.parameters:OneOptimizer",
         "components.models.optimizers.groups:OptimizerGroup",
+        "components.models.optimizers.schedules:warm_up",
+        "components.models.optimizers.schedules:polynomial_decay",
+        "components.models.optimizers.schedules:piecewise",
+    ),
+    "Layers": (
+        "components.models.layers.weights:Weights",
+        "components.models.layers.embedding_tables:EmbeddingTables",
+        "components.models.layers.embedding:FusedEmbedding",
+        "components.models.tables.exchange:gather",
+        "components.models.layers.linear:Linear",
+        "components.models.layers.dense:Dense",
+        "components.models.layers.mlp:Mlp",
+        "components.models.layers.dropout:Dropout",
+        "components.models.layers.batch_normalization:BatchNormalization",
+        "components.models.layers.dot_interaction:dot_interaction",
+        "components.models.layers.global_batch:gathered_over_ranks",
+        "components.models.layers.global_batch:Gathered",
+        "components.models.layers.global_batch:summed_over_ranks",
+    ),
+    "Data sets": (
         "components.datasets:DatasetDefinition",
         "components.datasets:RawContract",
         "components.datasets:RawKind",
         "components.datasets:PreprocessJob",
+        "components.checks.profiler:Profiler",
+    ),
+    "Raw rows": (
+        "components.datasets.raw_rows:RawColumn",
+        "components.datasets.raw_rows:RawRows",
+        "components.datasets.raw_rows:Encoded",
+        "components.datasets.raw_rows:SampledNegatives",
+        "components.datasets.raw_rows:listed",
+    ),
+    "Preprocessing": (
+        "components.workflows.workers:dask_workers",
+        "components.workflows.workers:in_order",
+        "components.workflows.text_blocks:blocks",
+        "components.workflows.quarantine:Quarantine",
+    ),
+    "Tasks": (
         "components.tasks:TaskDefinition",
         "components.tasks:Metric",
+        "components.tasks:Kept",
+        "components.tasks:NoParameters",
+        "components.tasks:Scores",
         "components.tasks:Streaming",
+        "components.tasks:Exchange",
         "components.tasks:Measured",
+        "components.tasks:Controls",
+        "components.tasks:Controlled",
+        "components.tasks:Probe",
+        "components.tasks:Baselines",
+        "components.tasks:CatalogueMeasure",
+        "components.tasks:Ranked",
+        "components.tasks.binary:probability",
+        "components.tasks.binary:require_both_classes",
     ),
-    "Parameters": ("components.steps.parameter:param",),
+    "Metrics and intervals": (
+        "components.metrics:Interval",
+        "components.metrics:mean_interval",
+        "components.metrics:auc_interval",
+        "components.metrics:roc_auc",
+        "components.metrics:roc_curve",
+        "components.metrics:log_loss",
+        "components.metrics:average_precision",
+        "components.metrics:calibration",
+        "components.metrics:RankedGroups",
+    ),
+    "Parts of a report": (
+        "components.report:Story",
+        "components.report:Card",
+        "components.report:Section",
+        "components.report:Figure",
+        "components.report:line_chart",
+        "components.report:bar_chart",
+        "components.report:table",
+        "components.report:Line",
+        "components.report:Axis",
+        "components.report:spanning",
+    ),
 }
 _SECTIONS = ("Args", "Attributes", "Returns", "Yields", "Raises")
 

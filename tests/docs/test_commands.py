@@ -21,10 +21,11 @@ from pipelines.cli.options import pipeline_of
 from pipelines.parameters import parse_assignment, pipeline_parameters
 from pipelines.reference import commands, python
 from tests.docs.commands import ROOT, Shown, commands_of, shown
+from tests.pipelines.installed import PACKAGES
 
 SHOWN = shown()
 # Stand for a name of the reader's, or belong to a package that the pages write.
-_PLACEHOLDERS = {"NAME", "toy"}
+_PLACEHOLDERS = {"NAME", "trip_time"}
 
 
 def told(command: Shown) -> str:
@@ -54,6 +55,20 @@ def test_what_python_blocks_import_exists(page: Path) -> None:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("components"):
                 module = importlib.import_module(str(node.module))
                 assert all(hasattr(module, name.name) for name in node.names), ast.unparse(node)
+
+
+@pytest.mark.parametrize("package", sorted(PACKAGES.iterdir()), ids=lambda package: package.name)
+def test_the_packages_import_what_the_python_reference_lists(package: Path) -> None:
+    page = (ROOT / "docs" / "python.md").read_text()
+    listed = {
+        (module, name.strip())
+        for module, names in re.findall(r"`from (\S+) import ([^`]+)`", page)
+        for name in names.split(",")
+    }
+    for file in package.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("components", "pipelines")):
+                assert {(node.module, name.name) for name in node.names} <= listed, f"{file}: {ast.unparse(node)}"
 
 
 @pytest.mark.parametrize(("page", "written"), [("commands", commands.reference), ("python", python.reference)])
