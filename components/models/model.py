@@ -169,6 +169,7 @@ def loss_terms_of(
 
     Raises:
         KfrecError: it does not return outputs and terms, or the values of a term are not one a sample.
+        tf.errors.InvalidArgumentError: the first axis of an output or of a term is not the batch.
     """
     name, returned = _name_of(model, "loss_terms"), model.loss_terms(features, targets, mask, training)
     if not (isinstance(returned, tuple) and len(returned) == 2):
@@ -188,7 +189,26 @@ def loss_terms_of(
                     f"{name}: the {part} of term {key} is {_described(values)}, not one value a sample; sum over all "
                     "axes but the first"
                 )
-    return _checked(model, "loss_terms", outputs), dict(terms)
+    checked = _checked(model, "loss_terms", outputs)
+    if training:
+        for key, term in terms.items():
+            _require_rows(f"{name}: the total of term {key}", term.total, mask)
+            _require_rows(f"{name}: the count of term {key}", term.count, mask)
+        for key, values in checked.items():
+            _require_rows(f"{name}: output {key}", values, mask)
+    return checked, dict(terms)
+
+
+def _require_rows(what: str, values: tf.Tensor, mask: tf.Tensor) -> None:
+    """Fails the step if the first axis is not the batch; XLA leaves the check out."""
+    import tensorflow as tf
+
+    from components.models.ops.choice import is_compiled
+
+    if not is_compiled():
+        rows, batch = tf.shape(values)[0], tf.shape(mask)[0]
+        told = f"{what} has another number of rows than the batch; return one row a sample"
+        tf.raw_ops.Assert(condition=tf.equal(rows, batch), data=[told, rows, batch])
 
 
 def _checked(model: Model, method: str, outputs: Any) -> dict[str, tf.Tensor]:

@@ -17,7 +17,8 @@ from components.errors import KfrecError
 from components.evaluate.step import measured_by
 from components.feature_spec import Feature, FeatureSpec
 from components.metrics import Interval
-from components.models.model import Table, require_interface
+from components.models import LossTerm
+from components.models.model import Table, loss_terms_of, require_interface
 from components.tasks import Kept, Measured, Scores, difference_of, missing_column
 from components.train.export import export
 from pipelines.cli import main
@@ -129,6 +130,49 @@ def test_a_model_that_lacks_an_attribute(changes: dict[str, Any], told: str) -> 
     kept = {name: value for name, value in {**model, **changes}.items() if value is not None or name not in changes}
     with pytest.raises(KfrecError, match=told):
         require_interface("model m", SimpleNamespace(**kept), SPEC)
+
+
+def _terms(total: Any, count: Any) -> dict[str, LossTerm]:
+    return {"loss": LossTerm(total, count, 1.0)}
+
+
+_B = np.zeros(4, np.float32)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "terms", "told"),
+    [
+        (
+            _B,
+            _terms(_B, _B),
+            r"Model.loss_terms returns a .*Tensor of shape \(4,\) as outputs; return a mapping of names",
+        ),
+        ({"x": 0.5}, _terms(_B, _B), r"output x is a .*Tensor of shape \(\); return a tensor whose first axis is the"),
+        ({"x": _B}, {}, "returns a dict as terms of the loss; return at least one LossTerm by name"),
+        ({"x": _B}, {"loss": _B}, r"returns a .*Tensor of shape \(4,\) as term loss; return a LossTerm"),
+        (
+            {"x": _B},
+            _terms(_B[:, None] - _B, _B),
+            r"the total of term loss is .* \(4, 4\), not one value a sample; sum over",
+        ),
+        (
+            {"x": _B},
+            _terms(np.tile(_B, 2), _B),
+            "the total of term loss has another number of rows than the batch; return",
+        ),
+        ({"x": _B}, _terms(_B, _B[:1]), "the count of term loss has another number of rows than the batch; return one"),
+        ({"x": np.tile(_B, 2)}, _terms(_B, _B), "output x has another number of rows than the batch; return one row a"),
+    ],
+)
+def test_outputs_and_losses_of_a_wrong_shape(outputs: Any, terms: Any, told: str) -> None:
+    class Model(tf.Module):
+        def loss_terms(self, features, targets, mask, training=True):
+            return tf.nest.map_structure(tf.constant, (outputs, terms)) if terms else (outputs, terms)
+
+    model: Any = Model()
+    step = tf.function(lambda mask: loss_terms_of(model, {}, {}, mask)[1]["loss"], autograph=False)
+    with pytest.raises((KfrecError, tf.errors.InvalidArgumentError), match=told):
+        step(tf.ones([4], tf.bool))
 
 
 @pytest.mark.parametrize(
