@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import dataclasses
 import inspect
 import sys
@@ -69,12 +70,12 @@ def _fault(declared: str, value: Any, module: str) -> str:
     if outer == "type":
         return next(_faults_of_parameters(value), "")
     named = inner.partition(",")[0] if outer == "tuple" else outer
-    kind = getattr(sys.modules[module], named)
+    kind = getattr(builtins, named, None) or getattr(sys.modules[module], named)
     if outer != "tuple":
         return "" if isinstance(value, kind) else f"is {_described(value)}; make it a {named}"
     if isinstance(value, tuple) and all(isinstance(each, kind) for each in value):
         return "is empty; name the primary metric first" if named == "Metric" and not value else ""
-    return f"is {_described(value)}; make it a tuple of {named}, such as ({named}(...),)"
+    return f"is {_described(value)}; make it a tuple of {named}"
 
 
 def _fault_of_function(declared: str, value: Any) -> str:
