@@ -8,11 +8,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import mlflow
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
+import tensorflow as tf
 import yaml
 
+from components import registry
+from components.feature_spec import Feature, FeatureSpec
 from pipelines.cli import main
 from tests.pipelines.conftest import Run
 from tests.pipelines.installed import installed
@@ -125,6 +130,27 @@ def test_two_labels_are_learned_by_two_outputs(
     assert [len(row["expected_seconds"]) for row in scored] == [3, 3]
     assert [row["unknown_ids"] for row in scored] == [0, 1]
 
+    served = mlflow.pyfunc.load_model("models:/watching@champion")
+    answered = served.predict(pd.DataFrame({"user": [1, 99], "video": [4, 4]}))
+    assert answered["probability"].tolist() == pytest.approx([row["probability"] for row in scored], rel=1e-4)
+    assert np.stack(answered["expected_seconds"]).shape == (2, 3)
+
+
+@of("retrieval")
+def test_padding_samples_are_no_negatives(package: str) -> None:
+    definition = registry.model("towers")
+    features = {name: Feature(name, "int64", 9) for name in ("user", "item")} | {"share": Feature("share", "float32")}
+    spec = FeatureSpec(features, {}, {name: (name,) for name in features})
+    model = definition.build(definition.parameters(), spec, 1, False)
+
+    def losses(rows: int, mask: list[bool]) -> np.ndarray:
+        batch = {"user": [1, 2, 3, 3], "item": [4, 5, 6, 7], "share": [0.5, 0.25, 0.125, 0.125]}
+        given = {name: tf.constant(values[:rows]) for name, values in batch.items()}
+        return model.loss_terms(given, {}, tf.constant(mask))[1]["softmax"].total.numpy()[:3]
+
+    np.testing.assert_allclose(losses(4, [True, True, True, False]), losses(3, [True] * 3), rtol=1e-5)
+    assert (losses(4, [True] * 4) > losses(3, [True] * 3)).all()
+
 
 @pytest.mark.slow
 @of("retrieval")
@@ -149,3 +175,10 @@ def test_two_towers_learn_without_a_label_the_same_on_two_ranks_as_on_one(
     predictions = pq.read_table(file_of(two, "evaluation", "predictions.parquet"))
     assert predictions.column_names == ["user_vector", "item_vector", "item"]
     assert {len(row) for row in predictions["user_vector"].to_pylist()} == {8}
+
+    runs = [Path(each.out.splitlines()[-1]).parent.name for each in (alone, two)]
+    assert main(["compare", *runs, "--workdir", str(tmp_path / "runs")]) == 0
+    assert "test hit rate 0." in capfd.readouterr().out
+    served = mlflow.pyfunc.load_model("models:/towers@champion")
+    answered = served.predict({name: np.array([1, 2]) for name in ("user", "item")})
+    assert {name: values.shape for name, values in answered.items()} == {"user_vector": (2, 8), "item_vector": (2, 8)}

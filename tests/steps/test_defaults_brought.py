@@ -80,7 +80,7 @@ def test_defaults_of_other_steps_do_not_disturb_the_worker(bring: Callable[..., 
 
 
 def test_the_last_of_step_run_task_data_set_and_model_wins(bring: Callable[..., None]) -> None:
-    pipeline = Pipeline(TRAINING, "popularity")
+    pipeline = Pipeline(TRAINING, "din")
     bring("model")
     assert (default(pipeline, "global_batch_size"), local(pipeline, "global_batch_size")) == (131_072, 1024)
     for kind, size in (("task", 11), ("dataset", 22), ("model", 33)):

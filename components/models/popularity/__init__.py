@@ -50,4 +50,5 @@ MODEL = ModelDefinition(
     dataset="tabular",
     task="click",
     defaults={"epochs": 5, "global_batch_size": 4096},
+    local_defaults={"global_batch_size": 1024},
 )
