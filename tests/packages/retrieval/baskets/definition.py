@@ -33,5 +33,5 @@ MODEL = ModelDefinition(
     optimizers=one_optimizer,
     dataset="baskets",
     task="finding",
-    defaults={"epochs": 3, "global_batch_size": 200, "lr": 0.05},
+    defaults={"epochs": 5, "global_batch_size": 200, "lr": 0.05},
 )

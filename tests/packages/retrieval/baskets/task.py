@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 # One parameter of two steps: equal declarations of one owner are one parameter of the pipeline.
-HIT_K = param(10, "Best items among which the sample's own one is a hit", unit="items", at_least=1)
+HIT_K = param(3, "Best items among which the sample's own one is a hit", unit="items", at_least=1)
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Evaluation:
 class Decision:
     """Of the register step."""
 
-    hit_floor: float = param(0.3, "A first model must hit more often than this", at_least=0, at_most=1)
+    hit_floor: float = param(0.2, "A first model must hit more often than this", at_least=0, at_most=1)
 
 
 def hits(users: np.ndarray, items: np.ndarray, ids: np.ndarray, k: int) -> np.ndarray:
