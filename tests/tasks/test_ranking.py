@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 import pytest
@@ -48,10 +49,10 @@ def drawn(rows: int = 500, groups: int = 90, seed: int = 0) -> tuple[np.ndarray,
 
 def collected(labels: np.ndarray, logits: np.ndarray, groups: np.ndarray, batch: int) -> RankingMetrics:
     metrics = RankingMetrics(training=False, k=K)
-    update = tf.function(metrics.update, autograph=False)
+    add = tf.function(partial(update, metrics), autograph=False)
     for begin in range(0, len(labels), batch):
         part = slice(begin, begin + batch)
-        update(tf.constant(labels[part]), tf.constant(logits[part]), {"group": tf.constant(groups[part])})
+        add(tf.constant(labels[part]), tf.constant(logits[part]), {"group": tf.constant(groups[part])})
     return metrics
 
 
