@@ -57,7 +57,8 @@ def test_a_value_that_is_not_the_steps_is_listed_with_whose_it_is(capsys: pytest
     lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.startswith("  ")}
     assert "(default 0.02); 0.05 is the default of model wide_and_deep" in lines["linear_learning_rate"]
     assert lines["launcher"].endswith("; kfrec submit has 'mpijob'")
-    assert " is the default of " not in lines["seed"]
+    assert " is the default of " not in lines["seed"] + lines["out_of_vocabulary_limit"]
+    assert "'kfrec-ranking' is the default of task ranking" in lines["registered_model"]
 
 
 def test_what_is_set_is_no_default(capsys: pytest.CaptureFixture[str]) -> None:

@@ -33,8 +33,10 @@ def execute(options: argparse.Namespace) -> int:
     whose: dict[str, str] = {}
     for kind in (*PIPELINES, pipeline.kind):
         of_kind = pipeline.of_kind(kind)
-        values |= arguments_of(of_kind, given if kind == pipeline.kind else {}, Path(WORKDIR))
-        whose |= whose_defaults(of_kind)
+        arguments = arguments_of(of_kind, given if kind == pipeline.kind else {}, Path(WORKDIR))
+        owners = whose_defaults(of_kind)
+        values |= arguments
+        whose |= {name: owners.get(name, "") for name in arguments}
     print(f"  {'parameter':<32} {'kfrec run':<24} meaning")
     seen = set[str]()
     for step in STEPS.values():
