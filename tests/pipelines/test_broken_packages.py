@@ -13,12 +13,15 @@ import pytest
 import tensorflow as tf
 
 from components import registry
+from components.download import step as download
 from components.errors import KfrecError
 from components.evaluate.step import measured_by
 from components.feature_spec import Feature, FeatureSpec
 from components.metrics import Interval
 from components.models import LossTerm
 from components.models.model import Table, loss_terms_of, require_interface
+from components.preprocess import step as preprocess
+from components.steps.catalog import STEPS
 from components.tasks import Kept, Measured, Scores, difference_of, missing_column
 from components.train.export import export
 from pipelines.cli import main
@@ -90,6 +93,15 @@ def test_a_broken_data_set(package: Path) -> None:
         KfrecError, match=r"the data set trips .*DatasetDefinition.raw is a RawKind; make it a RawContract"
     ):
         registry.dataset("trips")
+
+
+def test_counts_without_a_split(package: Path, tmp_path: Path) -> None:
+    edit(package / "dataset.py", "    return counts\n", "    return {'train': 1}\n")
+    download.run(STEPS["download"].of(dataset="trips", synthetic_trips=20), raw=tmp_path / "raw")
+    with pytest.raises(
+        KfrecError, match=r"data set trips: preprocess returns {'train': 1}; return counts by name, train"
+    ):
+        preprocess.run(STEPS["preprocess"].of(dataset="trips"), raw=tmp_path / "raw", parquet=tmp_path / "parquet")
 
 
 def test_one_broken_package_does_not_hide_the_others(package: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -144,7 +144,7 @@ def test_padding_samples_are_no_negatives(package: str) -> None:
     model = definition.build(definition.parameters(), spec, 1, False)
 
     def losses(rows: int, mask: list[bool]) -> np.ndarray:
-        batch = {"user": [1, 2, 3, 3], "item": [4, 5, 6, 7], "share": [0.5, 0.25, 0.125, 0.125]}
+        batch: dict[str, list[Any]] = {"user": [1, 2, 3, 3], "item": [4, 5, 6, 7], "share": [0.5, 0.25, 0.125, 0.125]}
         given = {name: tf.constant(values[:rows]) for name, values in batch.items()}
         return model.loss_terms(given, {}, tf.constant(mask))[1]["softmax"].total.numpy()[:3]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -78,3 +80,9 @@ def test_a_variable_without_a_group_and_one_in_two_are_refused() -> None:
         Optimizers([OptimizerGroup(optimizer, [first])], [first, second])
     with pytest.raises(KfrecError, match="in two optimizer groups"):
         Optimizers([OptimizerGroup(optimizer, [first]), OptimizerGroup(make_optimizer("adam", 1), [first])], [first])
+
+
+def test_an_optimizer_without_its_variables_is_refused() -> None:
+    groups: list[Any] = [make_optimizer("sgd", 0.5)]
+    with pytest.raises(KfrecError, match="the optimizers of the model have a Sgd; return OptimizerGroups"):
+        Optimizers(groups, [tf.Variable([1.0])])
