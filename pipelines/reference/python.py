@@ -132,6 +132,7 @@ _PUBLIC = {
         "components.datasets.raw_rows:RawColumn",
         "components.datasets.raw_rows:RawRows",
         "components.datasets.raw_rows:Encoded",
+        "components.datasets.raw_rows:Answering",
         "components.datasets.raw_rows:SampledNegatives",
         "components.datasets.raw_rows:listed",
     ),
