@@ -66,6 +66,7 @@ _PUBLIC = {
         "components.feature_spec:Chunk",
         "components.feature_spec:ListLength",
         "components.feature_spec:Vocabulary",
+        "components.feature_spec.side_tables:read_side_table",
         "components.records:Records",
     ),
     "Registered models": (
