@@ -1,9 +1,9 @@
-"""Quality on real tables: ``python -m benchmarks.quality [--data FOLDER] [--seeds 1,2,3] [CASE ...]``.
+"""Quality on tables: ``python -m benchmarks.quality [--data FOLDER] [--seeds 1,2,3] [CASE ...]``.
 
-Every case is a real data set with its schema from docs/examples. The models of kfrec and gradient-boosted trees
-(scikit-learn) learn from the same training samples. Validation samples choose each model's settings among those listed
-here, with the first seed; a model's defaults are always among them. Then the test samples are scored, once for each
-seed, with the chosen settings and with the defaults.
+A case is a real data set with its schema from docs/examples, or a generated table. The models of kfrec and others,
+gradient-boosted trees (scikit-learn) or the same models in plain Keras, learn from the same training samples.
+Validation samples choose each model's settings among those listed here, with the first seed; a model's defaults are
+always among them. Then the test samples are scored, once for each seed, with the chosen settings and with the defaults.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.tables import write_choices, write_steps
 from benchmarks.trained import run_step, score, train
 from components.contract import PROBABILITY
 from components.feature_spec import Channel, FeatureSpec, load_feature_spec
@@ -31,13 +32,15 @@ from pipelines.defaults import TRAINING, Pipeline, dataset_defaults
 
 Settings = Mapping[str, Any]
 EXAMPLES = Path(__file__).parents[1] / "docs" / "examples"
-TREES = "trees"
+TREES, KERAS = "trees", "keras_"
 # Maximum number of categories of scikit-learn's trees; larger vocabularies are used as numbers, by frequency.
 _MOST_CATEGORIES = 254
 # Share of the training samples that chooses the settings of the trees where the data have no validation samples.
 _VALIDATION_SHARE = 0.1
 # Suffix of binned numbers, which trees do not need.
 _BINS = "_bin"
+# Rows of the generated tables.
+_STEPS_ROWS, _CHOICES_ROWS = 40_000, 100_000
 
 
 @dataclass(frozen=True)
@@ -45,57 +48,75 @@ class Case:
     """A data set.
 
     Attributes:
-        folder: of its raw files, below the data folder.
-        schema: file name in docs/examples.
+        folder: of its raw files, below the data folder; empty for a generated table.
+        schema: file name in docs/examples; empty for a generated table.
         choices: model to settings among which validation chooses, each the parameters that are not the defaults.
-        trees: the same of the gradient-boosted trees.
+        others: the same of the models that are not kfrec's.
+        generate: writes a table and its schema into a folder, and returns the best possible AUC.
         targets: model to metric to the minimum of its mean.
     """
 
     folder: str
     schema: str
     choices: Mapping[str, Sequence[Settings]]
-    trees: Sequence[Settings]
-    targets: Mapping[str, Mapping[str, float]]
+    others: Mapping[str, Sequence[Settings]] = field(default_factory=dict)
+    generate: Callable[[Path], float] | None = None
+    targets: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def command(self, model: str, settings: Settings, data: str = "DATA") -> str:
         """The command that runs the whole workflow with this model."""
-        values = {"table_schema": f"docs/examples/{self.schema}", **settings}
-        given = " ".join(f"--set {name}={value}" for name, value in values.items())
-        return f"kfrec run --model {model} --dataset tabular --task click --source {data}/{self.folder} {given}"
+        values = {"table_schema": f"docs/examples/{self.schema}"} if self.schema else {}
+        given = " ".join(f"--set {name}={value}" for name, value in {**values, **settings}.items())
+        source = f"{data}/{self.folder or 'FOLDER'}"
+        return f"kfrec run --model {model} --dataset tabular --task click --source {source} {given}".rstrip()
 
 
 DEFAULTS: Settings = {}
 CHOICES: dict[str, Sequence[Settings]] = {
-    "wide_and_deep": (DEFAULTS, dict(deep_dropout=0.5), dict(deep_learning_rate=0.0003)),
-    "dlrm": (DEFAULTS, dict(top_dropout=0.5), dict(learning_rate=0.0003)),
+    "wide_and_deep": (DEFAULTS, dict(deep_dropout=0.3), dict(deep_learning_rate=0.0003)),
+    "dlrm": (DEFAULTS, dict(top_dropout=0.3), dict(learning_rate=0.0003)),
     "logistic_regression": (DEFAULTS, dict(lr=0.0005)),
 }
 BOOSTED: Sequence[Settings] = tuple(
     dict(max_iter=500, early_stopping=True, learning_rate=rate) for rate in (0.03, 0.06, 0.1)
 )
+PENALTIES: Sequence[Settings] = tuple(dict(l2=l2) for l2 in (1e-6, 1e-5, 1e-4))
 CASES = {
-    "adult": Case("adult", "adult.yaml", CHOICES, BOOSTED, {}),
-    "flights": Case("nycflights13", "flights.yaml", CHOICES, BOOSTED, {}),
+    "adult": Case("adult", "adult.yaml", CHOICES, {TREES: BOOSTED}),
+    "flights": Case("nycflights13", "flights.yaml", CHOICES, {TREES: BOOSTED}),
+    "steps": Case("", "", CHOICES, {TREES: BOOSTED}, lambda folder: write_steps(folder, _STEPS_ROWS)),
+    "choices": Case(
+        "",
+        "",
+        {name: CHOICES[name] for name in ("wide_and_deep", "dlrm")},
+        {f"{KERAS}{name}": PENALTIES for name in ("wide_and_deep", "dlrm")},
+        lambda folder: write_choices(folder, _CHOICES_ROWS),
+    ),
 }
 METRICS = ("auc", "logloss", "accuracy")
 
 
 def main() -> int:
     options = _parser().parse_args()
-    if not options.data:
+    names = options.cases or list(CASES)
+    if not options.data and any(CASES[name].folder for name in names):
         print("error: name the folder of the data with --data, or set KFREC_DATA", file=sys.stderr)
         return 2
     failed = False
-    for name in options.cases or CASES:
-        case = CASES[name]
+    for name in names:
+        case, best = CASES[name], ""
         with tempfile.TemporaryDirectory(prefix="kfrec-quality-") as folder:
-            found = measure(case, Path(options.data) / case.folder, Path(folder), options.seeds, options.models)
+            source = Path(options.data) / case.folder
+            if case.generate:
+                source = Path(folder) / "source"
+                source.mkdir()
+                best = f", best possible AUC {case.generate(source):.4f}"
+            found = measure(case, source, Path(folder), options.seeds, options.models)
         results = {row.name: row.test for row in found}
-        print(f"\n{name}, {len(options.seeds)} seeds: mean (least to most)\n\n{table(results)}\n")
+        print(f"\n{name}, {len(options.seeds)} seeds: mean (least to most){best}\n\n{table(results)}\n")
         for row in found:
             print(f"    {row.name}: validation AUC {row.validation:.4f}")
-            if row.model != TREES:
+            if row.model not in case.others:
                 print(f"    {case.command(row.model, row.settings)}")
         for missed in missed_targets(case, results):
             print(f"error: {name}: {missed}", file=sys.stderr)
@@ -109,7 +130,7 @@ class Row:
 
     Attributes:
         name: of the row.
-        model: of the workflow, or TREES.
+        model: of the workflow, or another.
         settings: that are not the defaults.
         validation: AUC of the validation samples, with the first seed.
         test: metrics of the test samples, one entry per seed.
@@ -134,16 +155,17 @@ def measure(case: Case, source: Path, folder: Path, seeds: Sequence[int], models
     """
     raw, parquet, records = (folder / name for name in ("raw", "parquet", "tfrecord"))
     run_step("download", "--dataset=tabular", f"--source={source}", f"--raw={raw}")
-    schema = EXAMPLES / case.schema
-    run_step("preprocess", "--dataset=tabular", f"--schema={schema}", f"--raw={raw}", f"--parquet={parquet}")
+    schema = [f"--schema={EXAMPLES / case.schema}"] if case.schema else []
+    run_step("preprocess", "--dataset=tabular", *schema, f"--raw={raw}", f"--parquet={parquet}")
     run_step("tfrecord", f"--parquet={parquet}", f"--tfrecord={records}")
     rows: list[Row] = []
-    for model in models or (*case.choices, TREES):
-        choices = case.trees if model == TREES else case.choices[model]
+    choices_of = {**case.choices, **case.others}
+    for model in models or choices_of:
+        choices, foreign = choices_of[model], model in case.others
         fits = [_fitted(model, settings, parquet, records, folder, seeds[0]) for settings in choices]
         best = max(range(len(fits)), key=lambda number: fits[number][0])
-        for number in dict.fromkeys((best,) if model == TREES else (0, best)):
-            name = model if model == TREES else f"{model}, {_name(number, best)}"
+        for number in dict.fromkeys((best,) if foreign else (0, best)):
+            name = model if foreign else f"{model}, {_name(number, best)}"
             row = Row(name, model, choices[number], fits[number][0], [])
             for seed in seeds:
                 first = seed == seeds[0]
@@ -170,6 +192,8 @@ def _fitted(
     """Trains; returns the AUC of the validation samples, and the scores of the test samples, not yet read."""
     if model == TREES:
         found = trees(parquet, seed, settings)
+    elif model.startswith(KERAS):
+        found = keras(model.removeprefix(KERAS), parquet, seed, settings)
     else:
         values = {**dataset_defaults(Pipeline(TRAINING, model, "tabular", "click")), "task": "click", **settings}
         place = folder / "-".join([model, str(seed), *(f"{name}={value}" for name, value in settings.items())])
@@ -231,6 +255,37 @@ def trees(parquet: Path, seed: int, settings: Settings) -> tuple[float, Scored]:
     return measured(judged, boosted.predict_proba(judging)[:, 1])["auc"], scored
 
 
+def keras(model: str, parquet: Path, seed: int, settings: Settings) -> tuple[float, Scored]:
+    """Trains a model of ids in Keras.
+
+    Args:
+        model: wide_and_deep or dlrm.
+        parquet: folder of the samples, which have a validation split.
+        seed: of the training.
+        settings: ``l2``.
+
+    Returns:
+        The AUC of the validation samples, and the scores of the test samples.
+    """
+    from benchmarks.reference.keras_tables import fit
+
+    spec = load_feature_spec(parquet)
+    features = spec.channel(Channel.CATEGORICAL)
+    names, cardinalities = zip(*((feature.name, feature.cardinality or 0) for feature in features), strict=True)
+    train, validation = (_samples(parquet, spec, split, names) for split in (TRAIN, VALIDATION))
+    trained = fit(model, cardinalities, settings["l2"], seed, train, validation)
+
+    def probabilities(ids: np.ndarray) -> np.ndarray:
+        logits = trained.predict(ids, 4096, verbose=0)[:, 0].astype(np.float64)
+        return 1 / (1 + np.exp(-logits))
+
+    def scored() -> tuple[np.ndarray, np.ndarray]:
+        given, right = _samples(parquet, spec, TEST, names)
+        return right, probabilities(given)
+
+    return measured(validation[1], probabilities(validation[0]))["auc"], scored
+
+
 def _samples(parquet: Path, spec: FeatureSpec, split: str, names: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     files = sorted((parquet / split).glob("*.parquet"))
     rows = pa.concat_tables(pq.read_table(file) for file in files)
@@ -284,7 +339,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)} (default: all)")
     parser.add_argument("--data", default=os.environ.get("KFREC_DATA", ""), metavar="FOLDER", help="default KFREC_DATA")
     parser.add_argument("--seeds", type=_seeds, default=[1, 2, 3], metavar="N,N,...", help="default 1,2,3")
-    parser.add_argument("--models", nargs="*", default=(), metavar="NAME", help=f"models, or {TREES} (default: all)")
+    parser.add_argument("--models", nargs="*", default=(), metavar="NAME", help="of the case (default: all)")
     return parser
 
 

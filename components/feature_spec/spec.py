@@ -54,6 +54,8 @@ class Channel:
     CATEGORICAL = "categorical"
     MULTIHOT = "multihot"
     NUMERICAL = "numerical"
+    # Numbers' quantiles among the training rows, 0 to 1, which models expand piecewise linearly.
+    QUANTILE = "quantile"
     USER = "user_features"
     TARGET = "target_item_features"
     POSITIVE = "positive_history"

@@ -1,12 +1,16 @@
-"""The channels of a tabular model: ids, lists of ids and numbers."""
+"""The channels of a tabular model: ids, lists of ids, numbers and their quantiles."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+
+import tensorflow as tf
 
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.feature_spec.spec import FILENAME
+from components.models.layers.piecewise_linear import PIECES, piecewise_linear
 
 
 @dataclass(frozen=True)
@@ -17,16 +21,32 @@ class TabularChannels:
         categorical: one id per sample, 0 for a missing or rare value.
         multihot: a list of ids per sample, padded with 0.
         numerical: one float per sample.
+        quantile: one float per sample, from 0 to 1.
     """
 
     categorical: tuple[Feature, ...]
     multihot: tuple[Feature, ...]
     numerical: tuple[Feature, ...]
+    quantile: tuple[Feature, ...] = ()
 
     @property
     def serving_features(self) -> tuple[str, ...]:
         """Names of the features that scoring needs."""
-        return tuple(feature.name for feature in (*self.categorical, *self.multihot, *self.numerical))
+        features = (*self.categorical, *self.multihot, *self.numerical, *self.quantile)
+        return tuple(feature.name for feature in features)
+
+    @property
+    def numbers(self) -> int:
+        """Width of :meth:`stacked`."""
+        return len(self.numerical) + PIECES * len(self.quantile)
+
+    def stacked(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
+        """The numbers and the pieces of the quantiles of a batch, float32 ``[B, numbers]``, which may be 0 wide."""
+        rows = tf.shape(features[self.serving_features[0]])[0]
+        parts = [features[feature.name][:, tf.newaxis] for feature in self.numerical]
+        if self.quantile:
+            parts.append(piecewise_linear(tf.stack([features[feature.name] for feature in self.quantile], 1)))
+        return tf.concat(parts, 1) if parts else tf.zeros([rows, 0])
 
 
 def read_tabular(spec: FeatureSpec) -> TabularChannels:
@@ -36,14 +56,14 @@ def read_tabular(spec: FeatureSpec) -> TabularChannels:
         KfrecError: there is no feature, or a feature is invalid in its channel.
     """
     path = spec.folder / FILENAME
-    names = (Channel.CATEGORICAL, Channel.MULTIHOT, Channel.NUMERICAL)
-    categorical, multihot, numerical = (spec.channel(name) if name in spec.channels else () for name in names)
-    if not (categorical or multihot or numerical):
+    names = (Channel.CATEGORICAL, Channel.MULTIHOT, Channel.NUMERICAL, Channel.QUANTILE)
+    categorical, multihot, numerical, quantile = (spec.channel(name) if name in spec.channels else () for name in names)
+    if not (categorical or multihot or numerical or quantile):
         raise KfrecError(f"{path}: no feature in the channels {', '.join(names)}; name those that the model reads")
     for feature in (*categorical, *multihot):
         if feature.cardinality is None:
             raise KfrecError(f"{path}: feature {feature.name} has no cardinality; give its largest id")
-    for feature in (*categorical, *numerical):
+    for feature in (*categorical, *numerical, *quantile):
         if feature.length is not None:
             raise KfrecError(
                 f"{path}: feature {feature.name} has dimensions [{feature.length}]; remove them, or move it to the "
@@ -52,7 +72,8 @@ def read_tabular(spec: FeatureSpec) -> TabularChannels:
     for feature in multihot:
         if feature.length is None:
             raise KfrecError(f"{path}: feature {feature.name} has no dimensions; give the longest list, such as [3]")
-    for feature in numerical:
+    for feature in (*numerical, *quantile):
         if not feature.is_float:
-            raise KfrecError(f"{path}: feature {feature.name} has dtype {feature.dtype}; channel numerical has float32")
-    return TabularChannels(categorical, multihot, numerical)
+            channel = Channel.NUMERICAL if feature in numerical else Channel.QUANTILE
+            raise KfrecError(f"{path}: feature {feature.name} has dtype {feature.dtype}; channel {channel} has float32")
+    return TabularChannels(categorical, multihot, numerical, quantile)

@@ -82,16 +82,15 @@ def save(served: tf.Module, signatures: Mapping[str, Any], folder: Path) -> None
 
     Args:
         served: holds the variables.
-        signatures: concrete functions of named tensors, by name, with SIGNATURE among them.
+        signatures: concrete functions of keyword arguments, by name, with SIGNATURE among them.
         folder: to write.
 
     Raises:
         KfrecError: the outputs cannot be described.
     """
-    inputs = tf.nest.flatten(signatures[SIGNATURE].structured_input_signature)
-    described = Signature(
-        tuple(sorted(spec.name for spec in inputs)), _outputs_of(signatures[SIGNATURE].structured_outputs)
-    )
+    # The keywords, not the names of the specifications, which TensorFlow writes in lower case.
+    _, inputs = signatures[SIGNATURE].structured_input_signature
+    described = Signature(tuple(sorted(inputs)), _outputs_of(signatures[SIGNATURE].structured_outputs))
     tf.saved_model.save(served, str(folder), signatures=signatures)
     write_signature(folder, described)
 

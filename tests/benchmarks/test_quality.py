@@ -20,7 +20,7 @@ from pipelines.parameters import checked
 def test_the_commands_that_are_shown_are_accepted(name: str) -> None:
     for model, choices in CASES[name].choices.items():
         for settings in choices:
-            values = {"table_schema": CASES[name].schema, **settings}
+            values = {"table_schema": CASES[name].schema or "schema.yaml", **settings}
             assert checked(values, Pipeline(TRAINING, model, "tabular", "click"))
             assert f"--model {model} " in CASES[name].command(model, settings)
 
@@ -39,7 +39,7 @@ def test_validation_chooses_and_only_the_chosen_settings_and_the_defaults_read_t
 
     monkeypatch.setattr(quality, "_fitted", fitted)
     monkeypatch.setattr(quality, "run_step", lambda *words: None)
-    case = Case("f", "s.yaml", {"m": ({}, {"choice": 1}, {"choice": 2})}, (), {})
+    case = Case("f", "s.yaml", {"m": ({}, {"choice": 1}, {"choice": 2})})
     rows = quality.measure(case, tmp_path, tmp_path, [1, 2], ["m"])
     assert [(row.name, row.validation) for row in rows] == [("m, defaults", 0.7), ("m, tuned on validation", 0.9)]
     assert read == [(0, 1), (0, 2), (1, 1), (1, 2)]
@@ -58,7 +58,7 @@ def test_the_table_shows_mean_and_range() -> None:
 
 
 def test_a_target_that_is_missed_is_told() -> None:
-    case = Case("f", "s.yaml", {"m": ({},)}, (), {"m": {"auc": 0.9}})
+    case = Case("f", "s.yaml", {"m": ({},)}, targets={"m": {"auc": 0.9}})
     assert missed_targets(case, {"m": [{"auc": 0.89}, {"auc": 0.9}]}) == ["m: auc 0.8950 is below the target 0.9"]
     assert not missed_targets(case, {"m": [{"auc": 0.91}, {"auc": 0.89}]})
 

@@ -39,7 +39,7 @@ def make_known_model(folder: Path, data: Path, logits: Mapping[str, float], *, s
     for identity, name in zip(vocabulary["id"].to_pylist(), vocabulary["value"].to_pylist(), strict=True):
         table[identity] = logits.get(name, 0.0)
 
-    def serve(uid: tf.Tensor, item_trgt: tf.Tensor, item_pos: tf.Tensor) -> dict[str, tf.Tensor]:
+    def serve(*, uid: tf.Tensor, item_trgt: tf.Tensor, item_pos: tf.Tensor) -> dict[str, tf.Tensor]:
         newest = item_pos[:, -1]
         both = tf.cast((item_trgt % 2 == 1) & (newest % 2 == 1), tf.float32)
         unused = 0.0 * tf.cast(uid, tf.float32)

@@ -133,7 +133,7 @@ def make_model(
             self.table = tf.Variable(np.array([0.5] * FIRST_ID + [belief(name) for name in names], np.float32))
 
         @tf.function
-        def serve(self, uid: tf.Tensor, item_trgt: tf.Tensor, item_pos: tf.Tensor) -> dict[str, tf.Tensor]:
+        def serve(self, *, uid: tf.Tensor, item_trgt: tf.Tensor, item_pos: tf.Tensor) -> dict[str, tf.Tensor]:
             unused = 0.0 * tf.cast(uid + tf.reduce_sum(item_pos, 1), tf.float32)
             return {"probability": tf.gather(self.table, item_trgt) + unused}
 

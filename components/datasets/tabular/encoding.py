@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,17 @@ from dask import dataframe
 
 from components.datasets.tabular.conversion import hashes
 from components.datasets.tabular.entries import Categorical, Group, Multihot, Numeric
-from components.datasets.tabular.fitted import Fitted, FittedNumber
+from components.datasets.tabular.fitted import Fitted, FittedNumber, quantiles
 from components.datasets.tabular.rows import GROUP, LABEL
-from components.datasets.tabular.schema import Source, TableSchema, bin_name, feature_name, missing_name
+from components.datasets.tabular.schema import (
+    Source,
+    TableSchema,
+    bin_name,
+    feature_name,
+    made_of,
+    missing_name,
+    quantile_name,
+)
 from components.datasets.tabular.statistics import Partition, logarithm
 from components.feature_spec import Channel, Feature
 from components.feature_spec.spec import FLOAT
@@ -81,10 +90,12 @@ def build_workflow(fitted: Fitted, sources: Sequence[Source], scratch: Path) -> 
             number = fitted.numbers[source.name]
             if source.treatment.number:
                 nodes += _number(source.name, number)
-                inputs.append(ColumnSchema(source.name, dtype=np.float64))
-            if source.treatment.bins:
+            if source.treatment.quantile:
+                nodes.append([quantile_name(source.name)] >> ops.LambdaOp(partial(quantiles, number.knots)))
+            made = made_of(source.name, source.treatment, bool(number.edges))
+            if bin_name(source.name) in made:
                 nodes.append(_bins(bin_name(source.name), number))
-                inputs.append(ColumnSchema(bin_name(source.name), dtype=np.float64))
+            inputs += [ColumnSchema(name, dtype=np.float64) for name in made]
     # Only hashed columns: the workflow has nothing to do.
     return Workflow(sum(nodes[1:], nodes[0])).fit_schema(Schema(inputs)) if nodes else None
 
@@ -95,18 +106,14 @@ def _number(name: str, number: FittedNumber) -> list[Any]:
     fill.medians = {name: number.fill}
     scale = ops.Normalize(out_dtype=np.float32)
     scale.means, scale.stds = {name: number.mean}, {name: number.deviation}
-    filled = _logarithm([name], number) >> fill
+    filled = ([name] >> ops.LambdaOp(logarithm) if number.log else [name]) >> fill
     return [filled[name] >> scale, *([filled[missing_name(name)]] if number.indicator else [])]
 
 
 def _bins(name: str, number: FittedNumber) -> Any:
     """The id of the number's bin; np.digitize gives 0 below the first boundary, where missing values go."""
     boundaries = [-np.finfo(np.float64).max, *number.edges]
-    return _logarithm([name], number) >> ops.FillMissing(-np.inf) >> ops.Bucketize({name: boundaries})
-
-
-def _logarithm(columns: Any, number: FittedNumber) -> Any:
-    return columns >> ops.LambdaOp(logarithm) if number.log else columns
+    return [name] >> ops.FillMissing(-np.inf) >> ops.Bucketize({name: boundaries})
 
 
 def features(fitted: Fitted, schema: TableSchema) -> tuple[dict[str, Feature], dict[str, tuple[str, ...]]]:
@@ -136,7 +143,9 @@ def _features_of(source: Source, fitted: Fitted) -> Iterator[tuple[str, Feature]
             yield Channel.NUMERICAL, Feature(source.name, FLOAT)
             if number.indicator:
                 yield Channel.NUMERICAL, Feature(missing_name(source.name), FLOAT)
-        if treatment.bins:
+        if treatment.quantile:
+            yield Channel.QUANTILE, Feature(quantile_name(source.name), FLOAT)
+        if bin_name(source.name) in made_of(source.name, treatment, bool(number.edges)):
             yield Channel.CATEGORICAL, Feature(bin_name(source.name), "int64", number.bins)
     else:
         cardinality = treatment.buckets or len(fitted.vocabularies[source.name])
@@ -191,14 +200,13 @@ class Encoder:
 
 
 def _frame(rows: pa.Table, sources: Sequence[Source]) -> pd.DataFrame:
-    """The columns that the workflow reads; a number with bins appears twice."""
+    """The columns that the workflow reads; a number appears once for each of its features."""
     columns = {}
     for source in sources:
         if source.vocabulary:
             columns[source.name] = rows[source.name]
         elif isinstance(source.treatment, Numeric):
-            columns |= {source.name: rows[source.name]} if source.treatment.number else {}
-            columns |= {bin_name(source.name): rows[source.name]} if source.treatment.bins else {}
+            columns |= dict.fromkeys(made_of(source.name, source.treatment), rows[source.name])
     return pa.table(columns).to_pandas()
 
 

@@ -120,22 +120,24 @@ class AtRandom:
 
 @dataclass(frozen=True)
 class Numeric:
-    """A number, which becomes a float32 feature, ids of quantile bins, or both.
+    """A number, which becomes a float32 feature, its quantile, ids of quantile bins, or several of them.
 
     Attributes:
         number: whether the number itself is a feature.
+        quantile: whether its quantile is one, which models expand piecewise linearly.
         scale: whether to standardise by the training rows' mean and standard deviation.
-        log: take sign(x) ln(1 + |x|) first.
-        bins: quantile bins of a categorical feature beside the number; 0 is none.
+        log: take sign(x) ln(1 + |x|) of the number first.
+        bins: quantile bins of a categorical feature; 0 is none, None one for each value if the column has few.
         fill: replacement of missing numbers.
     """
 
     __pydantic_config__ = _PART
     role: Literal["numeric"]
     number: StrictBool = True
+    quantile: StrictBool = True
     scale: Literal["standard", "none"] = "standard"
     log: StrictBool = False
-    bins: Annotated[StrictInt, Field(ge=0, le=1024)] = 0
+    bins: Annotated[StrictInt, Field(ge=0, le=1024)] | None = None
     fill: Literal["median", "mean"] = "median"
 
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from components.datasets.tabular.entries import Numeric
 from components.datasets.tabular.schema import Source
-from components.datasets.tabular.statistics import NumberStatistics
+from components.datasets.tabular.statistics import NumberStatistics, logarithm
 from components.errors import KfrecError
 from components.feature_spec.values import earlier_vocabulary, encoding_values
 from components.feature_spec.vocabulary import VOCABULARY, vocabulary_file
@@ -27,7 +27,11 @@ from components.feature_spec.vocabulary import VOCABULARY, vocabulary_file
 NUMBERS = f"{VOCABULARY}/numbers.json"
 # The schema, for records and models, which carry this folder only.
 SERVED_SCHEMA = f"{VOCABULARY}/schema.yaml"
-_FORMAT = 1
+_FORMAT = 2
+# Pieces of the quantile function; models expand quantiles in as many.
+_PIECES = 32
+# A column with at most as many distinct values has a bin for each, unless the schema states its bins.
+_FEW = 256
 _REMEDY = "give an earlier output of this data set, or leave the parameter workflow empty"
 
 
@@ -36,12 +40,14 @@ class FittedNumber:
     """How a number becomes features.
 
     Attributes:
-        log: whether its logarithm is taken first.
-        fill: replacement of missing values.
+        log: whether the logarithm of the number is taken first.
+        fill: replacement of missing values, after the logarithm.
         mean: subtrahend.
         deviation: divisor; 0 maps a constant to 0.
         indicator: whether a missing indicator is a feature.
-        edges: ascending; values from edge i on belong to bin i + 2 or a later one. Empty without bins.
+        edges: ascending, of the values themselves, since the last bits of logarithms differ by processor; values from
+            edge i on belong to bin i + 2 or a later one. Empty without bins.
+        knots: ascending; values whose quantiles are 0 to 1 in equal steps. Empty without the quantile.
     """
 
     log: bool
@@ -50,6 +56,7 @@ class FittedNumber:
     deviation: float
     indicator: bool
     edges: tuple[float, ...]
+    knots: tuple[float, ...]
 
     @property
     def bins(self) -> int:
@@ -73,15 +80,17 @@ class Fitted:
 def fit_number(treatment: Numeric, statistics: NumberStatistics) -> FittedNumber:
     """From the statistics of the training rows; a column without any value is all zeros."""
     sample = statistics.sample
-    median = float(np.median(sample)) if len(sample) else 0.0
+    median = np.array(np.median(sample) if len(sample) else 0.0)
     standard = treatment.scale == "standard"
+    bins = treatment.bins if treatment.bins is not None else _FEW * (len(np.unique(sample)) <= _FEW)
     return FittedNumber(
         treatment.log,
-        median if treatment.fill == "median" else statistics.mean,
+        float(logarithm(median) if treatment.log else median) if treatment.fill == "median" else statistics.mean,
         statistics.mean if standard else 0.0,
         statistics.deviation if standard else 1.0,
         statistics.missing > 0,
-        bin_edges(sample, treatment.bins) if treatment.bins else (),
+        bin_edges(sample, bins) if bins else (),
+        quantile_knots(sample) if treatment.quantile else (),
     )
 
 
@@ -104,6 +113,23 @@ def bin_edges(sample: np.ndarray, bins: int) -> tuple[float, ...]:
     quantiles = np.quantile(rest, np.arange(1, left) / left, method="lower") if len(rest) else rest
     edges = np.unique(np.concatenate([quantiles, distinct[heavy], distinct[1:][heavy[:-1]]]))
     return tuple(edges[edges > distinct[0]].tolist())
+
+
+def quantile_knots(sample: np.ndarray) -> tuple[float, ...]:
+    """The ends and the edges of the sample's bins; 0 where there is no value."""
+    ends = (sample.min(), sample.max()) if len(sample) else (0.0,)
+    return tuple(np.unique([*ends, *bin_edges(sample, _PIECES)]).tolist())
+
+
+def quantiles(knots: Sequence[float], values: np.ndarray) -> np.ndarray:
+    """The quantiles of values, float64 from 0 to 1, interpolated between the knots; 0.5 where missing.
+
+    Args:
+        knots: ascending; with a single one, all quantiles are 0.
+        values: float64, NaN where missing.
+    """
+    found = np.interp(values, knots, np.linspace(0, 1, len(knots)))
+    return np.where(np.isnan(values), 0.5, found)
 
 
 def write_fitted(fitted: Fitted, sources: Sequence[Source], folder: Path) -> str:
@@ -146,7 +172,8 @@ def read_fitted(place: str, sources: Sequence[Source], scratch: Path) -> Fitted:
         if body["format"] != _FORMAT:
             raise ValueError
         numbers = {
-            name: FittedNumber(**{**entry, "edges": tuple(entry["edges"])}) for name, entry in body["numbers"].items()
+            name: FittedNumber(**{**entry, **{part: tuple(entry[part]) for part in ("edges", "knots")}})
+            for name, entry in body["numbers"].items()
         }
         fitted_for = body["sources"]
     except FileNotFoundError:

@@ -29,13 +29,6 @@ class Sampling:
         "", "File or URI of the schema of the tables; empty is schema.yaml beside them", is_file=True,
         pipeline_name="table_schema",
     )  # fmt: skip
-    default_bins: int = param(
-        32,
-        "Quantile bins of each number whose column in the schema states none, ids beside the number; 0 is none",
-        unit="bins",
-        at_least=0,
-        at_most=1024,
-    )
     rows_per_partition: int = param(500_000, "Rows held in memory at a time by one worker", unit="rows", at_least=1)
 
 

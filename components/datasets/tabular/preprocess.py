@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from components.datasets.definition import PreprocessJob
 from components.datasets.tabular.entries import ByTime, Multihot, Numeric
 from components.datasets.tabular.fitted import SERVED_SCHEMA, Fitted, fit_number, read_fitted, write_fitted
-from components.datasets.tabular.raw_files import FILENAME, fill_bins, find_schema, find_tables, read_schema
+from components.datasets.tabular.raw_files import FILENAME, find_schema, find_tables, read_schema
 from components.datasets.tabular.rows import Reading, Rows, read_tables
 from components.datasets.tabular.schema import SPLITS, Source, TableSchema
 from components.datasets.tabular.splits import find_cuts
@@ -46,8 +46,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     """
     parameters: PreprocessTable = job.parameters
     place, text = find_schema(job.raw, parameters.schema)
-    filled = fill_bins(place, text, parameters.default_bins)
-    schema = read_schema(place, filled)
+    schema = read_schema(place, text)
     tables = find_tables(job.raw, schema, place)
     given = read_fitted(parameters.workflow, schema.sources, job.scratch / "given") if parameters.workflow else None
     reading = Reading(
@@ -73,8 +72,8 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         fitted, encoding = _fitted(workers, partitions, schema, found, given, parameters, job.scratch, place)
         encoding["statistics"] = write_fitted(fitted, schema.sources, job.folder)
         spec = _encode(workers, partitions, schema, found, fitted, job)
-    for copy, content in ((FILENAME, text), (SERVED_SCHEMA, filled)):
-        (job.folder / copy).write_text(content)
+    for copy in (FILENAME, SERVED_SCHEMA):
+        (job.folder / copy).write_text(text)
     noted = {"dataset": "tabular", **encoding, "raw_rows": rows.read}
     notes = {"vocabulary": _vocabularies(fitted), "encoding": noted}
     (job.folder / SPEC).write_text(replace(spec, metadata=notes).to_yaml())

@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-import yaml
-
 from components.artifacts import Artifact
 from components.datasets.definition import RawContract, RawKind
 from components.datasets.tabular.entries import ByFiles
@@ -77,31 +75,6 @@ def read_schema(place: str, text: str) -> TableSchema:
         KfrecError: it is invalid; the message begins with ``place``.
     """
     return parse_schema(place, parse_yaml(place, text))
-
-
-def fill_bins(place: str, text: str, bins: int) -> str:
-    """The schema with ``bins`` stated for each number that states none.
-
-    Records and models keep this text, so that they do not depend on the parameter.
-
-    Args:
-        place: of the schema, for messages.
-        text: of its YAML file.
-        bins: number of bins; with 0 nothing changes.
-
-    Raises:
-        KfrecError: it is not YAML.
-    """
-    body = parse_yaml(place, text)
-    columns = body.get("columns")
-    treatments = columns.values() if isinstance(columns, dict) else ()
-    numbers = [each for each in treatments if isinstance(each, dict) and each.get("role") == "numeric"]
-    without = [each for each in numbers if "bins" not in each]
-    if not (bins and without):
-        return text
-    for each in without:
-        each["bins"] = bins
-    return yaml.safe_dump(body, sort_keys=False, allow_unicode=True)
 
 
 def find_tables(raw: Artifact, schema: TableSchema, place: str) -> list[TableFile]:

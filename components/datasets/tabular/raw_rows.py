@@ -17,7 +17,7 @@ import pyarrow as pa
 from components.artifacts.folder import require_listed
 from components.datasets.raw_rows import VALUE, Encoded, RawColumn
 from components.datasets.tabular.conversion import ids, lists
-from components.datasets.tabular.fitted import SERVED_SCHEMA, Fitted, FittedNumber, read_fitted
+from components.datasets.tabular.fitted import SERVED_SCHEMA, Fitted, FittedNumber, quantiles, read_fitted
 from components.datasets.tabular.raw_files import read_schema
 from components.datasets.tabular.schema import (
     Categorical,
@@ -27,7 +27,9 @@ from components.datasets.tabular.schema import (
     Source,
     TableSchema,
     bin_name,
+    made_of,
     missing_name,
+    quantile_name,
 )
 from components.datasets.tabular.statistics import logarithm
 from components.datasets.tabular.values import numbers
@@ -143,8 +145,13 @@ def encode_number(name: str, number: FittedNumber, values: np.ndarray) -> dict[s
     filled = np.where(missing, number.fill, taken) - number.mean
     scaled = (filled / number.deviation if number.deviation > 0 else filled).astype(np.float32)
     boundaries = np.array([-np.finfo(np.float64).max, *number.edges])
-    bins = np.digitize(np.where(missing, -np.inf, taken), boundaries).astype(np.int32)
-    return {name: scaled, missing_name(name): missing.astype(np.float32), bin_name(name): bins}
+    bins = np.digitize(np.where(missing, -np.inf, values), boundaries).astype(np.int32)
+    return {
+        name: scaled,
+        missing_name(name): missing.astype(np.float32),
+        quantile_name(name): quantiles(number.knots or (0.0,), values).astype(np.float32),
+        bin_name(name): bins,
+    }
 
 
 def _features_of(source: Source) -> set[str]:
@@ -152,7 +159,7 @@ def _features_of(source: Source) -> set[str]:
     if isinstance(source.treatment, Group):
         return set()
     if isinstance(source.treatment, Numeric):
-        return {source.name, missing_name(source.name), bin_name(source.name)}
+        return {*made_of(source.name, source.treatment), missing_name(source.name)}
     return {source.name}
 
 

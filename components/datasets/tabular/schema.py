@@ -112,10 +112,12 @@ class TableSchema:
         if len(groups) == len(self.columns):
             raise ValueError("columns: none is a feature; give one the role numeric, categorical or multihot")
         for source in self.sources:
-            if isinstance(source.treatment, Numeric) and not (source.treatment.number or source.treatment.bins):
-                raise ValueError(f"columns: {source.column}: number is false and bins is 0; ask for one of them")
             if isinstance(source.treatment, Numeric) and source.treatment.bins == 1:
                 raise ValueError(f"columns: {source.column}: bins is 1; give at least 2, or 0 for none")
+            if isinstance(source.treatment, Numeric) and not made_of(source.name, source.treatment, False):
+                raise ValueError(
+                    f"columns: {source.column}: number and quantile are false without bins; ask for one of them"
+                )
         taken: dict[str, str] = {}
         for name, column in self._features():
             if name in taken:
@@ -149,12 +151,11 @@ class TableSchema:
         """Names of all possible features, each with its column."""
         yield feature_name(self.label.column), self.label.column
         for source in self.sources:
-            if not isinstance(source.treatment, Numeric) or source.treatment.number:
-                yield source.name, source.column
             if isinstance(source.treatment, Numeric):
-                yield missing_name(source.name), source.column
-                if source.treatment.bins:
-                    yield bin_name(source.name), source.column
+                for name in (*made_of(source.name, source.treatment), missing_name(source.name)):
+                    yield name, source.column
+            else:
+                yield source.name, source.column
 
 
 def feature_name(column: str) -> str:
@@ -165,6 +166,24 @@ def feature_name(column: str) -> str:
 def bin_name(name: str) -> str:
     """The feature of a number's quantile bins."""
     return f"{name}_bin"
+
+
+def quantile_name(name: str) -> str:
+    """The feature of a number's quantile."""
+    return f"{name}_quantile"
+
+
+def made_of(name: str, number: Numeric, few: bool = True) -> tuple[str, ...]:
+    """The features of a number ``name``, but for the missing indicator.
+
+    Args:
+        name: feature name of the column.
+        number: its treatment.
+        few: whether its column has few values, or may have.
+    """
+    binned = few if number.bins is None else number.bins > 0
+    asked = {name: number.number, quantile_name(name): number.quantile, bin_name(name): binned}
+    return tuple(feature for feature, wanted in asked.items() if wanted)
 
 
 def missing_name(name: str) -> str:

@@ -52,14 +52,14 @@ class Partition:
 
 @dataclass
 class NumberStatistics:
-    """Statistics of the training rows' numbers in a column, after the logarithm if enabled.
+    """Statistics of the training rows' numbers in a column.
 
     Attributes:
         known: number of known values.
         missing: number of missing values.
-        mean: mean of the known values.
-        squares: sum of their squared deviations from the mean.
-        values: a sample, in ascending order of the rows' draws, NaN where missing.
+        mean: mean of the known values, after the logarithm if enabled.
+        squares: sum of their squared deviations from the mean, after the logarithm if enabled.
+        values: a sample, without the logarithm, in ascending order of the rows' draws, NaN where missing.
     """
 
     known: int = 0
@@ -120,11 +120,11 @@ def survey(partition: Partition, sources: Sequence[Source], seed: int) -> Survey
     for source in sources:
         if isinstance(source.treatment, Numeric):
             values = file.read([source.name])[source.name].to_numpy()[train]
-            values = logarithm(values) if source.treatment.log else values
             known = values[~np.isnan(values)]
+            missing = len(values) - len(known)
+            known = logarithm(known) if source.treatment.log else known
             mean = float(known.mean()) if len(known) else 0.0
             squares = float(((known - mean) ** 2).sum())
-            missing = len(values) - len(known)
             numbers[source.name] = NumberStatistics(len(known), missing, mean, squares, values[chosen])
     return Survey(
         np.array([part.sum() for part in splits]),

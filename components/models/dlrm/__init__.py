@@ -69,16 +69,16 @@ MODEL = ModelDefinition(
         "warmup_steps": 100,
         "decay_steps": 0,
     },
-    # For thousands to millions of rows; chosen by validation on real and synthetic tables (benchmarks/quality.py).
+    # For thousands to millions of rows.
     dataset_defaults={
         "tabular": {
             "epochs": 30,
             "patience": 3,
             "global_batch_size": 256,
             "embedding_dim": 16,
-            "bottom_mlp_dims": (64, 16),
+            "bottom_mlp_dims": (16,),
             "top_mlp_dims": (128, 64, 1),
-            "top_dropout": 0.3,
+            "top_dropout": 0.5,
             "batch_normalization": True,
             "embedding_l2": 0.5,
             "optimizer": ADAM,

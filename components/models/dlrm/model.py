@@ -43,13 +43,13 @@ class Dlrm(tf.Module):
         weights = Weights(seed)
         channels = read_tabular(spec)
         self.serving_features = channels.serving_features
-        self._numerical = tuple(feature.name for feature in channels.numerical)
+        self._channels = channels
         self._penalty = parameters.embedding_l2
         self._dtype = tf.float16 if amp else tf.float32
         width, embedded = parameters.embedding_dim, (*channels.categorical, *channels.multihot)
         self.embed = EmbeddingTables(weights.scope("embedding"), embedded, [width] * len(embedded), dtype=self._dtype)
         self.tables = self.embed.tables
-        numbers = len(self._numerical)
+        numbers = channels.numbers
         dims, normalized = parameters.bottom_mlp_dims, parameters.batch_normalization
         self.bottom = Mlp(weights.scope("bottom"), numbers, dims, False, normalized) if numbers else None
         vectors = len(embedded) + bool(numbers)
@@ -78,7 +78,6 @@ class Dlrm(tf.Module):
         if self.bottom is None:
             first, vectors = tf.add_n(embedded), embedded
         else:
-            numbers = tf.stack([features[name] for name in self._numerical], 1)
-            first = self.bottom(tf.cast(numbers, self._dtype), training)
+            first = self.bottom(tf.cast(self._channels.stacked(features), self._dtype), training)
             vectors = [first, *embedded]
         return tf.squeeze(self.top(tf.concat([first, dot_interaction(vectors)], 1), training), 1)

@@ -20,7 +20,7 @@ class Linear(tf.Module):
     Args:
         weights: source of fresh weights.
         features: ids, or lists of ids; each id has a weight.
-        numbers: number of numerical features.
+        numbers: width of the numbers.
 
     Example:
         >>> city = Feature("city", "int64", 9)

@@ -25,16 +25,12 @@ class LogisticRegression(tf.Module):
         super().__init__()
         channels = read_tabular(spec)
         self.serving_features = channels.serving_features
-        self._numerical = tuple(feature.name for feature in channels.numerical)
-        self._any = self.serving_features[0]
+        self._channels = channels
         ids = (*channels.categorical, *channels.multihot)
-        self.linear = Linear(Weights(0).scope("linear"), ids, len(self._numerical))
+        self.linear = Linear(Weights(0).scope("linear"), ids, channels.numbers)
         self.tables = self.linear.embed.tables
 
     def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
-        rows = tf.shape(features[self._any])[0]
-        numbers = [features[name] for name in self._numerical]
-        stacked = tf.stack(numbers, 1) if numbers else tf.zeros([rows, 0])
-        return {LOGIT: tf.squeeze(self.linear(features, stacked), 1)}
+        return {LOGIT: tf.squeeze(self.linear(features, self._channels.stacked(features)), 1)}
 
     loss_terms = click_loss

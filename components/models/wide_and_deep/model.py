@@ -30,7 +30,7 @@ class Deep(tf.Module):
     Args:
         weights: source of fresh weights; tables start Glorot normal, kernels Glorot uniform.
         features: ids, or lists of ids, whose embeddings are summed.
-        numbers: number of numerical features.
+        numbers: width of the numbers.
         parameters: sizes.
         dtype: of all layers but the output.
     """
@@ -88,13 +88,12 @@ class WideAndDeep(tf.Module):
         super().__init__()
         channels = read_tabular(spec)
         self.serving_features = channels.serving_features
-        self._numerical = tuple(feature.name for feature in channels.numerical)
-        self._any = self.serving_features[0]
+        self._channels = channels
         self._penalty = parameters.embedding_l2
         weights, features = Weights(seed), (*channels.categorical, *channels.multihot)
-        self.wide = Linear(weights.scope("wide"), features, len(self._numerical))
+        self.wide = Linear(weights.scope("wide"), features, channels.numbers)
         dtype = tf.float16 if amp else tf.float32
-        self.deep = Deep(weights.scope("deep"), features, len(self._numerical), parameters, dtype)
+        self.deep = Deep(weights.scope("deep"), features, channels.numbers, parameters, dtype)
         linear = {f"wide/{name}": Table(*table[:3], name) for name, table in self.wide.embed.tables.items()}
         self.tables = {**self.deep.embed.tables, **linear}
 
@@ -116,7 +115,5 @@ class WideAndDeep(tf.Module):
         }
 
     def _logits(self, features: Mapping[str, tf.Tensor], embedded: Sequence[tf.Tensor], training: bool) -> tf.Tensor:
-        rows = tf.shape(features[self._any])[0]
-        numbers = [features[name] for name in self._numerical]
-        stacked = tf.stack(numbers, 1) if numbers else tf.zeros([rows, 0])
-        return tf.squeeze(self.wide(features, stacked) + self.deep(embedded, stacked, training), 1)
+        numbers = self._channels.stacked(features)
+        return tf.squeeze(self.wide(features, numbers) + self.deep(embedded, numbers, training), 1)

@@ -44,7 +44,10 @@ SCHEMAS: dict[str, tuple[Any, str]] = {
     "an unknown treatment": (_column(role="numeric", buckets=3), "columns: city: numeric: unknown parameter buckets"),
     "too many bins": (_column(role="numeric", bins=5000), "bins: 5000 must be at most 1024"),
     "one bin": (_column(role="numeric", bins=1), "city: bins is 1; give at least 2"),
-    "neither number nor bins": (_column(role="numeric", number=False, bins=0), "number is false and bins is 0"),
+    "no feature of a number": (
+        _column(role="numeric", number=False, quantile=False),
+        "number and quantile are false without bins",
+    ),
     "a bucket too many": (_column(role="categorical", buckets=2**31), "buckets: 2147483648 must be at most"),
     "no longest": (_column(role="multihot"), "columns: city: multihot: has no longest; add it"),
     "a negative frequency": (_column(role="categorical", at_least=-1), "at_least: -1 must be at least 1"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-import yaml
 
 from tests.preprocess.tabular.tables import (
     CSV,
@@ -28,23 +28,28 @@ from tests.preprocess.tabular.tables import (
 
 
 def test_channels_hold_the_columns_by_role(tmp_path: Path) -> None:
-    body = spec(made(tmp_path, default_bins=0))
+    body = spec(made(tmp_path))
     assert body["channel_spec"] == {
         "label": ["bought"],
         "numerical": ["price", "price_filled"],
-        "categorical": ["city"],
+        "quantile": ["price_quantile"],
+        "categorical": ["city", "price_bin"],
         "multihot": ["tags"],
     }
     assert body["feature_spec"]["tags"] == {"dtype": "int64", "cardinality": 3, "dimensions": [2]}
 
 
-def test_a_number_has_bins_unless_its_column_states_none(tmp_path: Path) -> None:
-    columns = {"price": {"role": "numeric"}, "month": {"role": "numeric", "bins": 0}}
-    output = made(tmp_path, schema=with_columns(**columns), default_bins=2)
-    assert spec(output)["channel_spec"]["categorical"] == ["price_bin"]
-    # Records and models keep what was decided.
-    kept = yaml.safe_load((output / "vocabulary/schema.yaml").read_text())["columns"]
-    assert kept == {"price": {"role": "numeric", "bins": 2}, "month": {"role": "numeric", "bins": 0}}
+def test_a_number_has_its_quantile_among_the_training_rows(tmp_path: Path) -> None:
+    output = made(tmp_path)
+    # Known in training: 1, 2, 3; a missing number is in the middle, and one beyond them at the end.
+    np.testing.assert_allclose(samples(output, "train")["price_quantile"], [0, 0.5, 0.5, 1], rtol=1e-6)
+    np.testing.assert_allclose(samples(output, "test")["price_quantile"], [1, 1], rtol=1e-6)
+
+
+def test_a_quantile_may_be_left_out(tmp_path: Path) -> None:
+    output = made(tmp_path, schema=with_columns(price={"role": "numeric", "quantile": False}))
+    assert "quantile" not in spec(output)["channel_spec"]
+    assert "price_quantile" not in samples(output, "train")
 
 
 def test_ids_go_by_falling_count_of_the_training_rows_and_then_by_text(tmp_path: Path) -> None:
@@ -103,6 +108,29 @@ def test_bins_are_ids_beside_the_number(tmp_path: Path) -> None:
     assert samples(output, "train")["price_bin"] == [1, 2, 0, 3]
     assert samples(output, "test")["price_bin"] == [3, 3]
     assert "price" not in spec(output)["feature_spec"]
+
+
+def test_bins_and_quantiles_of_a_logarithm_are_cut_on_the_numbers_themselves(tmp_path: Path) -> None:
+    column = {"role": "numeric", "bins": 3, "log": True}
+    output = made(tmp_path, CSV.replace("3.0", "-3.5"), with_columns(price=column))
+    fitted = json.loads((output / "vocabulary/numbers.json").read_text())["numbers"]["price"]
+    assert (fitted["edges"], fitted["knots"]) == ([1, 2], [-3.5, 1, 2])
+    assert samples(output, "train")["price_bin"] == [2, 3, 0, 1]
+    np.testing.assert_allclose(samples(output, "train")["price_quantile"], [0.5, 1, 0.5, 0], rtol=1e-6)
+
+
+def test_a_column_of_few_values_has_a_bin_for_each_unless_it_states_its_bins(tmp_path: Path) -> None:
+    rows = "y,few,many,new\n" + "".join(f"{i % 3 % 2},{i % 200 / 2},{i / 2},{i % 4 == 3:d}\n" for i in range(2000))
+    schema = {
+        "label": {"column": "y"},
+        "split": {"by": "column", "column": "new", "test": [1]},
+        "columns": {"few": {"role": "numeric"}, "many": {"role": "numeric"}},
+    }
+    output = made(tmp_path / "one", rows, schema)
+    assert spec(output)["channel_spec"]["categorical"] == ["few_bin"]
+    assert spec(output)["feature_spec"]["few_bin"]["cardinality"] == 150
+    schema["columns"] = {"few": {"role": "numeric", "bins": 0}, "many": {"role": "numeric", "bins": 7}}
+    assert spec(made(tmp_path / "other", rows, schema))["channel_spec"]["categorical"] == ["many_bin"]
 
 
 def test_equal_values_fall_into_one_of_the_hash_buckets(tmp_path: Path) -> None:
@@ -315,7 +343,8 @@ def test_samples_depend_neither_on_partitions_nor_on_workers(tmp_path: Path) -> 
     cut = made(tmp_path / "cut", _large(), schema, rows_per_partition=300, workers=2)
     for split in ("train", "test"):
         one, other = samples(whole, split), samples(cut, split)
-        np.testing.assert_allclose(one.pop("price"), other.pop("price"), rtol=1e-6)
+        for name in ("price", "price_quantile"):
+            np.testing.assert_allclose(one.pop(name), other.pop(name), rtol=1e-6)
         assert one == other
 
 

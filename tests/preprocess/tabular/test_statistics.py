@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from components.datasets.tabular.fitted import bin_edges
+from components.datasets.tabular.fitted import bin_edges, quantile_knots, quantiles
 from components.datasets.tabular.statistics import NumberStatistics, Survey, merge
 
 
@@ -44,3 +44,16 @@ def test_a_value_that_fills_a_bin_has_one_of_its_own() -> None:
     bins = np.searchsorted(edges, sample, side="right")
     assert set(bins[:900]) == {0}
     assert np.bincount(bins[900:]).tolist() == [0, 24, 25, 25, 26]
+
+
+def test_quantiles_hold_equally_many_values_whatever_the_tail() -> None:
+    sample = np.random.default_rng(1).lognormal(0, 3, 3200)
+    knots = quantile_knots(sample)
+    assert len(knots) == 33 and (knots[0], knots[-1]) == (sample.min(), sample.max())
+    counts = np.histogram(quantiles(knots, sample), np.linspace(0, 1, 9) + 1e-9)[0]
+    assert np.abs(counts - 400).max() <= 8
+
+
+def test_values_of_a_column_without_numbers_are_all_in_one_place() -> None:
+    assert quantile_knots(np.zeros(0)) == (0.0,) and quantile_knots(np.full(9, 7.0)) == (7.0,)
+    np.testing.assert_array_equal(quantiles((7.0,), np.array([1.0, 7.0, 9.0])), 0)
