@@ -43,6 +43,8 @@ class Channel:
         CATEGORICAL: ``categorical``, ids of a table; 0 is a missing or rare value.
         MULTIHOT: ``multihot``, lists of ids of a table; 0 is padding.
         NUMERICAL: ``numerical``, numbers of a table.
+        QUANTILE: ``quantile``, quantiles of numbers among the training rows, 0 to 1, which models expand piecewise
+            linearly.
         USER: ``user_features``, ids of a user; 0 does not occur.
         TARGET: ``target_item_features``, ids of the candidate; 0 does not occur.
         POSITIVE: ``positive_history``, a list of ids for each of the target's features, equally long in a sample.
@@ -54,7 +56,6 @@ class Channel:
     CATEGORICAL = "categorical"
     MULTIHOT = "multihot"
     NUMERICAL = "numerical"
-    # Numbers' quantiles among the training rows, 0 to 1, which models expand piecewise linearly.
     QUANTILE = "quantile"
     USER = "user_features"
     TARGET = "target_item_features"
