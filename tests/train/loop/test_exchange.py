@@ -57,7 +57,7 @@ def test_rows_of_a_batch_are_counted_once_and_only_of_tables() -> None:
     found = dict(
         zip(
             (v.name for v in model.trainable_variables),
-            touched_rows(model, list(model.trainable_variables), batch, labels),
+            touched_rows(model, list(model.trainable_variables), batch, {"label": labels}),
             strict=True,
         )
     )
