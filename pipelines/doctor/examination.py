@@ -1,18 +1,61 @@
-"""Runs checks in parallel and prints their findings in list order."""
+"""Runs checks in parallel and prints their findings in list order, one line each."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from components.errors import KfrecError, explain_os_error
-from pipelines.doctor.finding import MISSING, Check, Finding, P, missing
 
+OK, MISSING, NOTE = "ok", "missing", "note"
+
+P = TypeVar("P")
 # A running server answers at once, a busy one within some seconds.
 LONGEST = 60.0
 _SUBJECT_WIDTH = 13
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line.
+
+    Attributes:
+        state: OK; MISSING if kfrec cannot work; NOTE if it can, with a remark.
+        found: description.
+        remedy: may be empty.
+    """
+
+    state: str
+    found: str
+    remedy: str = ""
+
+
+@dataclass(frozen=True)
+class Check(Generic[P]):
+    """One subject.
+
+    Attributes:
+        subject: a word or two at the beginning of the line.
+        run: maps the input to findings; a KfrecError counts as MISSING.
+    """
+
+    subject: str
+    run: Callable[[P], Iterable[Finding]]
+
+
+def ok(found: str) -> Finding:
+    return Finding(OK, found)
+
+
+def missing(found: str, remedy: str = "") -> Finding:
+    return Finding(MISSING, found, remedy)
+
+
+def note(found: str, remedy: str = "") -> Finding:
+    return Finding(NOTE, found, remedy)
 
 
 @dataclass
@@ -22,16 +65,17 @@ class _RunningCheck:
     defects: list[Exception] = field(default_factory=list)
 
 
-def examine(checks: Sequence[Check[P]], place: P, debug: bool = False, longest: float = LONGEST) -> int:
-    """Prints one line per finding and returns the number of MISSING ones.
+def examine(checks: Sequence[Check[P]], place: P, fine: str, debug: bool = False, longest: float = LONGEST) -> int:
+    """Prints one line per finding and a conclusion; returns the exit status: 0, or 1 if something is MISSING.
 
     A check that fails or times out becomes a finding.
 
     Args:
         checks: to run.
         place: input of the checks.
+        fine: the conclusion if nothing is missing.
         debug: re-raise an unexpected exception of a check after the last line.
-        longest: timeout of a check, in seconds.
+        longest: timeout of all checks, in seconds.
     """
     begun, lacking = time.monotonic(), 0
     started = [_start(check, place) for check in checks]
@@ -41,17 +85,13 @@ def examine(checks: Sequence[Check[P]], place: P, debug: bool = False, longest: 
         if running.thread.is_alive():
             findings.append(missing(f"no answer within {longest:.0f} s", "check that its server is running"))
         for finding in findings:
-            print(line(check.subject, finding), flush=True)
+            text = f"{finding.found}; {finding.remedy}" if finding.remedy else finding.found
+            print(f"{finding.state:<7}  {check.subject:<{_SUBJECT_WIDTH}}  {' '.join(text.split())}", flush=True)
             lacking += finding.state == MISSING
     for defect in (defect for running in started for defect in running.defects if debug):
         raise defect
-    return lacking
-
-
-def line(subject: str, finding: Finding) -> str:
-    """State, subject, finding and remedy."""
-    text = f"{finding.found}; {finding.remedy}" if finding.remedy else finding.found
-    return f"{finding.state:<7}  {subject:<{_SUBJECT_WIDTH}}  {' '.join(text.split())}"
+    print(f"\n{lacking} missing: see the remedies above" if lacking else f"\n{fine}")
+    return 1 if lacking else 0
 
 
 def _start(check: Check[P], place: P) -> _RunningCheck:
@@ -59,7 +99,7 @@ def _start(check: Check[P], place: P) -> _RunningCheck:
         try:
             running.findings.extend(check.run(place))
         except KfrecError as error:
-            running.findings.append(Finding(MISSING, str(error)))
+            running.findings.append(missing(str(error)))
         except ModuleNotFoundError as error:
             running.findings.append(
                 missing(f"the package {error.name} is not installed", "install kfrec with all its extras (make setup)")
@@ -67,7 +107,7 @@ def _start(check: Check[P], place: P) -> _RunningCheck:
         except Exception as error:
             text = explain_os_error(error) if isinstance(error, OSError) else None
             if text is not None:
-                running.findings.append(Finding(MISSING, str(text)))
+                running.findings.append(missing(str(text)))
                 return
             running.defects.append(error)
             running.findings.append(

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import base64
-import functools
-import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
-
-import yaml
 
 Json = dict[str, Any]
 Answer = tuple[int, Json | str]
 REVIEWS = "/apis/authorization.k8s.io/v1"
-_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _CORE_KINDS = {
     "configmaps": "ConfigMap",
     "secrets": "Secret",
@@ -29,27 +23,23 @@ class KubernetesObjects:
     Attributes:
         namespaces: that exist.
         core: (plural, namespace, name) to objects of the core group.
-        custom: (group, plural, namespace, name) of custom objects.
         crds: name to CustomResourceDefinition.
         nodes: nodes.
         ready: service to how many of its pods are ready.
         unreadable: plurals that the calling account may not read.
         refused: (account, resource, verb) that an account may not use; the calling account is "".
-        may_review: whether the calling account may review the rights of others.
-        may_impersonate: whether it may impersonate them.
+        may_impersonate: whether the calling account may impersonate others.
         version: of Kubernetes.
     """
 
     def __init__(self) -> None:
         self.namespaces = {"kubeflow"}
         self.core: dict[tuple[str, str, str], Json] = {}
-        self.custom: set[tuple[str, str, str, str]] = set()
         self.crds: dict[str, Json] = {}
         self.nodes: list[Json] = []
         self.ready: dict[str, int] = {}
         self.unreadable: set[str] = set()
         self.refused: set[tuple[str, str, str]] = set()
-        self.may_review = True
         self.may_impersonate = True
         self.version = "v1.33.1"
 
@@ -69,23 +59,11 @@ class KubernetesObjects:
         served: list[Json] = [{"name": version, "served": True, "storage": False} for version in versions]
         self.crds[f"{plural}.{group}"] = {"spec": {"group": group, "names": {"plural": plural}, "versions": served}}
 
-    def define_mpi_operator(self) -> None:
-        """Adds mpi-operator's CRD: its own where it is at hand, else what is needed of it."""
-        if "KFREC_SCHEMAS" in os.environ:
-            self.crds["mpijobs.kubeflow.org"] = _read(Path(os.environ["KFREC_SCHEMAS"]) / "kubeflow.org_mpijobs.yaml")
-            return
-        self.define("mpijobs", "kubeflow.org", "v2beta1")
-        policy = {"properties": {"managedBy": {"type": "string"}}}
-        schema = {"properties": {"spec": {"properties": {"runPolicy": policy}}}}
-        self.crds["mpijobs.kubeflow.org"]["spec"]["versions"][0]["schema"] = {"openAPIV3Schema": schema}
-
     def get(self, path: str, query: Mapping[str, str]) -> Answer:
         """The API server's response to a read request; for a path of no kind of object it is plain text."""
         words = path.strip("/").split("/")
         if path == "/version":
             return 200, {"major": "1", "minor": "33", "gitVersion": self.version}
-        if path.startswith(_CRDS):
-            return self._named("customresourcedefinitions", words[-1], self.crds.get(words[-1]))
         if words[:2] == ["api", "v1"] and words[2:] == ["nodes"]:
             return self._named("nodes", "", {"kind": "NodeList", "metadata": {}, "items": self.nodes})
         if words[:3] == ["api", "v1", "namespaces"] and len(words) == 4:
@@ -104,14 +82,9 @@ class KubernetesObjects:
 
     def review(self, path: str, body: Json, user: str) -> Answer:
         """Reviews whether an account has a right; with ``user``, by impersonation."""
-        spec = body["spec"]
         if user and not self.may_impersonate:
             return forbidden("serviceaccounts", user.rpartition(":")[2], "impersonate")
-        if path.endswith("/subjectaccessreviews"):
-            if not self.may_review:
-                return forbidden("subjectaccessreviews.authorization.k8s.io", "", "create")
-            user = spec["user"]
-        attributes = spec["resourceAttributes"]
+        attributes = body["spec"]["resourceAttributes"]
         resource = "/".join(filter(None, (attributes["resource"], attributes.get("subresource"))))
         refused = (user.rpartition(":")[2], resource, attributes["verb"]) in self.refused
         # RBAC has no opinion on what no role allows: neither denied nor a reason.
@@ -138,15 +111,7 @@ class KubernetesObjects:
         if len(words) == 2 and words[1] in served:
             names = [name for plural in served[words[1]] for name in (plural, f"{plural}/status")]
             return 200, {"kind": "APIResourceList", "resources": [{"name": name} for name in names]}
-        if len(words) == 6 and words[4] in served.get(words[1], ()):
-            place = (group, words[4], words[3], words[5])
-            return self._named(words[4], words[5], {"metadata": {"name": words[5]}} if place in self.custom else None)
         return 404, "404 page not found\n"
-
-
-@functools.lru_cache
-def _read(crd: Path) -> Json:
-    return dict(yaml.load(crd.read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
 
 
 def status(code: int, reason: str, message: str) -> Answer:

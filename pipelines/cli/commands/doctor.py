@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from components.errors import KfrecError
 from pipelines.cli.options import add_endpoint, add_settings, add_workdir, workdir_of
 
 SUMMARY = "check this machine, or a cluster, for missing prerequisites"
@@ -25,10 +26,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    from pipelines.doctor.command import examine_cluster, examine_machine
-
     if not options.cluster:
+        from pipelines.doctor.machine import examine_machine
+
         return examine_machine(workdir_of(options), options.debug)
+    try:
+        from pipelines.doctor.cluster import examine_cluster
+    except ModuleNotFoundError as error:
+        if error.name != "kubernetes":
+            raise
+        raise KfrecError(
+            "kfrec doctor --cluster needs the package kubernetes; install kfrec with the extra kubernetes"
+        ) from None
     from pipelines.task_settings import load_settings
 
     settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
@@ -39,5 +48,4 @@ def execute(options: argparse.Namespace) -> int:
         namespace=options.namespace,
         root=options.pipeline_root,
         account=options.service_account,
-        registry=options.registry,
     )

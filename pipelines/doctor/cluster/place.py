@@ -9,13 +9,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import quote, urlencode
 
-from components.cluster.api import NoCluster, Refused, find_cluster, impatient_client
+from kubernetes.client import ApiClient
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import HTTPError
+
+from components.cluster.api import Json, NoCluster, Refused, find_cluster, impatient_client, refused
 from components.errors import KfrecError
 from components.steps.catalog import LaunchParameters
 from components.steps.settings_file import merge, parse_yaml, with_additions
 from components.train.mpijob.settings import JobSettings
-from pipelines.doctor.cluster.api import Kubernetes
 from pipelines.task_settings import ClusterSettings
 
 CONFIG_MAP, SECRET = "config map", "secret"
@@ -23,11 +27,70 @@ _PLURALS = {CONFIG_MAP: "configmaps", SECRET: "secrets"}
 # KFP's config map with the default pipeline root, and KFP's built-in default.
 LAUNCHER, _ROOT = "kfp-launcher", "defaultPipelineRoot"
 _KFP_ROOT = "minio://mlpipeline/v2/artifacts"
-_STEPS_ACCOUNT = "kfrec-pipeline"
+TIMEOUT = (4.0, 20.0)  # to connect, to read; seconds
 # The default namespace of KFP.
 _KFP_NAMESPACE = "kubeflow"
 # MLflow's client would retry for minutes.
 _SHORT = {"MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0", "MLFLOW_HTTP_REQUEST_TIMEOUT": "20"}
+
+
+class Kubernetes:
+    """An API server, asked without retries.
+
+    Args:
+        client: of the server.
+        namespace: where kfrec is installed.
+
+    Attributes:
+        host: its address.
+    """
+
+    def __init__(self, client: ApiClient, namespace: str) -> None:
+        self._client, self.namespace = client, namespace
+        self.host = str(client.configuration.host)
+
+    def get(self, path: str, **query: str) -> Json | None:
+        """The object at a path, or None if there is none.
+
+        Raises:
+            Refused: the API server rejected the request; 403 if the caller lacks a right.
+            KfrecError: it did not answer.
+        """
+        try:
+            return self._ask("GET", f"{path}?{urlencode(query)}" if query else path)
+        except Refused as no:
+            if no.status == 404:
+                return None
+            raise
+
+    def object(self, plural: str, name: str, namespace: str = "") -> Json | None:
+        """An object of the core group in a namespace, by default kfrec's; see :meth:`get`."""
+        return self.get(f"/api/v1/namespaces/{namespace or self.namespace}/{plural}/{quote(name, safe='')}")
+
+    def post(self, path: str, body: Json, headers: dict[str, str] | None = None) -> Json:
+        """The API server's response to a posted object; see :meth:`get`."""
+        return self._ask("POST", path, body, headers or {})
+
+    def served(self, group: str, plural: str) -> list[str]:
+        """The served versions of a resource, from API discovery; see :meth:`get`."""
+        found = self.get(f"/apis/{group}") or {}
+        versions = [entry["version"] for entry in found.get("versions", ())]
+        return [version for version in versions if plural in self._plurals(f"/apis/{group}/{version}")]
+
+    def _plurals(self, path: str) -> set[str]:
+        return {resource["name"] for resource in (self.get(path) or {}).get("resources", ())}
+
+    def _ask(self, method: str, path: str, body: Json | None = None, headers: dict[str, str] | None = None) -> Json:
+        try:
+            return self._client.call_api(
+                path, method, body=body, header_params={"Accept": "application/json", **(headers or {})},
+                response_type="object", auth_settings=["BearerToken"], _return_http_data_only=True,
+                _request_timeout=TIMEOUT,
+            )  # fmt: skip
+        except ApiException as error:
+            raise refused(error) from error
+        except HTTPError as error:
+            raise KfrecError(f"{self.host}: does not answer ({type(error).__name__})") from None
 
 
 @dataclass(frozen=True)
@@ -63,7 +126,6 @@ class Place:
         user: the namespace for KFP's API; empty in single-user KFP.
         root: where artifacts go.
         account: service account to check the rights of; empty is the caller's own.
-        registry: prefix of the images' names.
         environment: of the steps.
     """
 
@@ -78,7 +140,6 @@ class Place:
     user: str
     root: str
     account: str
-    registry: str
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -97,11 +158,6 @@ class Place:
     def job_namespace(self) -> str:
         return self.job.namespace or self.api.namespace
 
-    def accounts(self) -> Iterator[tuple[str, str]]:
-        """(namespace, name) of the service accounts of steps and MPIJobs."""
-        yield self.api.namespace, self.account or _STEPS_ACCOUNT
-        yield self.job_namespace, self.job.service_account
-
     def get(self, kind: str, name: str) -> Held | None:
         return next((held for held in self.held if (held.kind, held.name) == (kind, name)), None)
 
@@ -113,7 +169,6 @@ def gather(
     namespace: str = "",
     root: str = "",
     account: str = "",
-    registry: str = "",
 ) -> Place:
     """Reads the inputs of all checks; the checks report what cannot be read.
 
@@ -123,7 +178,6 @@ def gather(
         namespace: of kfrec; empty is the pod's own, else that of the kubeconfig's context, else KFP's.
         root: where artifacts go; empty is KFP's default root.
         account: service account to check the rights of.
-        registry: prefix of the images' names; empty takes it from the environment or the cluster.
     """
     kubernetes, unanswered, version = _find(namespace)
     held = tuple(_read(kubernetes, settings)) if kubernetes else ()
@@ -146,7 +200,6 @@ def gather(
         user=namespace,
         root=root or launcher.get(_ROOT, "") or _KFP_ROOT,
         account=account,
-        registry=registry or environment.get("KFREC_REGISTRY", ""),
         environment=environment,
     )
 

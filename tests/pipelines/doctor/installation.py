@@ -107,7 +107,7 @@ def installed(
     with here.api.served() as kubernetes, here.kfp.served() as kfp:
         patch.setenv("KUBECONFIG", str(write_kubeconfig(folder / "kubeconfig", kubernetes)))
         objects = here.objects
-        objects.define_mpi_operator()
+        objects.define("mpijobs", "kubeflow.org", "v2beta1")
         objects.put("configmaps", "kfrec-config", data={
             "MLFLOW_TRACKING_URI": mlflow.uri, "KFP_ENDPOINT": kfp, "KFREC_REGISTRY": REGISTRY,
             "AWS_ENDPOINT_URL": store, "AWS_DEFAULT_REGION": "us-east-1",
@@ -121,9 +121,8 @@ def installed(
         objects.put("secrets", "mlpipeline-minio-artifact", data={"accesskey": "a", "secretkey": "b"})
         objects.put("serviceaccounts", "kfrec-pipeline")
         objects.put("serviceaccounts", "kfrec-worker")
-        names = [f"{REGISTRY}/kfrec-cpu:{VERSION}", f"{REGISTRY}/kfrec-cpu@sha256:{'ab' * 32}"]
         objects.nodes = [
             {"metadata": {"name": "gpu"}, "status": {"allocatable": {"nvidia.com/gpu": "4"}}},
-            {"metadata": {"name": "cpu"}, "status": {"allocatable": {"cpu": "8"}, "images": [{"names": names}]}},
+            {"metadata": {"name": "cpu"}, "status": {"allocatable": {"cpu": "8"}}},
         ]
         yield here

@@ -1,0 +1,162 @@
+"""Checks of the servers that the steps use: KFP, MLflow and the object store."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+from components.cluster.api import Refused
+from components.errors import KfrecError
+from components.secrets import without_password
+from components.storage import Store, Unavailable, is_uri, open_store
+from components.storage.s3 import KFP_STORE
+from components.tracking.store import prepare
+from pipelines.cluster.connection import ENDPOINT, ask, version_in
+from pipelines.doctor.cluster.place import CONFIG_MAP, LAUNCHER, TIMEOUT, Place
+from pipelines.doctor.examination import Finding, missing, note, ok
+
+# Older servers do not replace the placeholder of the run id: all runs share one literal text.
+_OLDEST = (2, 5)
+_STORE_SECONDS = 15.0
+_MLFLOW, _MLFLOW_USER = "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME"
+
+
+def pipelines(place: Place) -> Iterator[Finding]:
+    """KFP: its version, and this user's access."""
+    if not place.endpoint:
+        yield missing("no address of KFP's API", f"give --endpoint URL or set {ENDPOINT}")
+        return
+    if finding := _service_state(place, place.endpoint, "give --endpoint http://localhost:8888"):
+        yield finding
+        return
+    health = ask(place.endpoint, timeout=TIMEOUT)
+    shown = f"{health.get('tag_name') or 'no version'} at {place.endpoint}"
+    if (version_in(health) or _OLDEST) < _OLDEST:
+        yield missing(f"{shown}: every run has the same literal run id", "upgrade Kubeflow Pipelines to 2.5 or newer")
+    namespace = place.user or (place.kubernetes.namespace if place.kubernetes else "")
+    query = {"page_size": "1", **({"namespace": namespace} if health.get("multi_user") else {})}
+    ask(place.endpoint, f"experiments?{urlencode(query)}", TIMEOUT)
+    yield ok(f"{shown}: lets this user list experiments")
+
+
+def mlflow(place: Place) -> Iterator[Finding]:
+    """MLflow: availability and authentication."""
+    uri = place.environment.get(_MLFLOW, "").strip()
+    if not uri:
+        yield missing(f"{_MLFLOW} is not set", "set it in the config map kfrec-config")
+    elif not uri.startswith(("http://", "https://")):
+        yield missing(
+            f"{_MLFLOW} is {without_password(uri)}", "name an MLflow server: steps of a cluster share no disk"
+        )
+    elif finding := _service_state(place, uri, f"set {_MLFLOW} to http://localhost:5000"):
+        yield finding
+    else:
+        prepare()
+        user = place.environment.get(_MLFLOW_USER, "")
+        yield ok(f"answers at {without_password(uri)}{f', as {user}' if user else ''}")
+
+
+def object_store(place: Place) -> Iterator[Finding]:
+    """The artifact store: can it be listed and written to?"""
+    if not is_uri(place.root):
+        yield missing(f"{place.root} cannot hold artifacts", "give gs://, s3:// or minio:// as the pipeline root")
+        return
+    endpoint = _endpoint(place.scheme)
+    if endpoint and (finding := _service_state(place, endpoint, "set AWS_ENDPOINT_URL to http://localhost:9000")):
+        yield finding
+        return
+    at = f"{place.root}{f' at {endpoint}' if endpoint else ''}"
+    store = open_store(place.root, _STORE_SECONDS)
+    try:
+        store.names()
+        _write(store)
+    except Unavailable as error:
+        yield missing(f"{at}: {error}", "check that the store is running, and its address")
+        return
+    yield ok(f"{at}: can be listed and written to")
+    launcher = place.get(CONFIG_MAP, LAUNCHER)
+    if place.scheme == "s3" and launcher and not launcher.refused and "providers" not in (launcher.values or {}):
+        yield note(
+            f"{LAUNCHER} has no providers: KFP's launcher has no key of its own for s3://",
+            "add the component launcher-s3, unless the pods have a role in IAM",
+        )
+
+
+def _endpoint(scheme: str) -> str:
+    """The store's custom endpoint; empty for the cloud's own."""
+    if scheme not in ("s3", "minio"):
+        return ""
+    given = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+    return given or (KFP_STORE if scheme == "minio" else "")
+
+
+def _write(store: Store) -> None:
+    """Writes a temporary object and removes it.
+
+    Raises:
+        KfrecError: writing or removing is not allowed.
+        Unavailable: the store does not answer.
+    """
+    name = f".kfrec-doctor-{uuid.uuid4().hex}"
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / name
+        file.write_text("written by kfrec doctor, which removes it\n")
+        store.write(name, file)
+    try:
+        store.remove(name)
+    except KfrecError as error:
+        raise KfrecError(f"{error} (kfrec doctor leaves {store.url(name)} behind)") from None
+
+
+def _service_state(place: Place, url: str, forward: str) -> Finding | None:
+    """The state of the Kubernetes service behind an address that only the cluster's DNS resolves.
+
+    Args:
+        place: the installation.
+        url: the address.
+        forward: how to reach it, after a port-forward.
+
+    Returns:
+        None if the name resolves here, or the service cannot be looked up.
+    """
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:  # not an address; the request reports it
+        return None
+    if place.kubernetes is None or not host or _resolves(host):
+        return None
+    name, namespace = [*host.split("."), ""][:2]
+    space = namespace or place.api.namespace
+    try:
+        if place.api.object("services", name, space) is None:
+            return missing(f"{url}: there is no service {name} in namespace {space}", "correct the address")
+        slices = place.api.get(
+            f"/apis/discovery.k8s.io/v1/namespaces/{space}/endpointslices",
+            labelSelector=f"kubernetes.io/service-name={name}",
+        )
+    except (Refused, KfrecError):
+        return None
+    endpoints = [endpoint for each in (slices or {}).get("items", ()) for endpoint in each.get("endpoints") or ()]
+    # Kubernetes defines a missing condition as ready.
+    ready = sum((endpoint.get("conditions") or {}).get("ready") is not False for endpoint in endpoints)
+    if not ready:
+        return missing(
+            f"{url}: no pod of the service {name} is ready",
+            f"kubectl -n {space} describe endpoints {name}; see its pods",
+        )
+    return note(
+        f"{url}: only pods of the cluster can reach it; {ready} behind it ready",
+        f"run kfrec doctor in a pod, or kubectl -n {space} port-forward service/{name} and {forward}",
+    )
+
+
+def _resolves(host: str) -> bool:
+    try:
+        return bool(socket.getaddrinfo(host, None))
+    except (OSError, UnicodeError):
+        return False

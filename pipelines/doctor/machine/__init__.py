@@ -1,1 +1,0 @@
-"""Checks of a machine for ``kfrec run``."""
