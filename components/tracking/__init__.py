@@ -4,7 +4,6 @@ from components.tracking.data import data_name, log_extensions, log_lineage, log
 from components.tracking.kept import Tracked, deliver_kept, kept_run
 from components.tracking.run import TrackedRun, start_nested, tracked_run
 from components.tracking.store import tracking_uri
-from components.tracking.system_metrics import system_metrics
 
 __all__ = [
     "Tracked",
@@ -18,7 +17,6 @@ __all__ = [
     "log_splits",
     "metric_name",
     "start_nested",
-    "system_metrics",
     "tracked_run",
     "tracking_uri",
 ]

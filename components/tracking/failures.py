@@ -10,7 +10,6 @@ from components.errors import KfrecError, Unreachable
 from components.secrets import without_password
 
 _WORDS = 200
-_ASK_SECONDS = 10
 _ELSEWHERE = "set MLFLOW_TRACKING_URI to sqlite:///FILE or to a server's http:// address"
 # Module to package of database drivers with differing names.
 _PACKAGES = {"psycopg": "psycopg[binary]", "psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
@@ -87,26 +86,12 @@ def _answered(place: str, status: int, error: Exception) -> KfrecError:
 
 
 def _words_of(error: Exception) -> str:
-    """The server's message, from its JSON or HTML response.
-
-    mlflow drops the response of a retried request; a GET request is sent once more.
-    """
+    """The server's message, as far as mlflow keeps it: it drops the response of a retried request."""
     from mlflow.exceptions import RestException
 
     if isinstance(error, RestException):
         return _one_line(error)[:_WORDS]
-    body = str(error).partition("Response body:")[2].strip(" '")
-    request = getattr(error.__context__, "request", None)
-    if not body and request is not None and request.method == "GET":
-        import requests
-
-        try:
-            body = requests.Session().send(request, timeout=_ASK_SECONDS).text
-        except requests.RequestException:
-            return ""
-    message = re.search(r'"message": *"((?:[^"\\]|\\.)*)"', body)
-    plain = message[1] if message else re.sub(r"<(style|script|head)\b.*?</\1>|<[^>]+>", " ", body, flags=re.DOTALL)
-    return " ".join(plain.replace("\\n", " ").split())[:_WORDS]
+    return " ".join(str(error).partition("Response body:")[2].strip(" '").split())[:_WORDS]
 
 
 def _one_line(error: object) -> str:

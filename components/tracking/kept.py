@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from components.artifacts import Artifact
 from components.artifacts.remote import read_remote, write_remote
@@ -21,25 +21,13 @@ from components.tracking.failures import is_of_the_store, unusable
 from components.tracking.run import TrackedRun, open_run
 
 _NAME = "_tracking.json"
-# Allowlist of buffered methods of :class:`Tracked`: a file in object storage is untrusted input.
+# Allowlist of buffered methods of :class:`TrackedRun`: a file in object storage is untrusted input.
 _LOGGED = ("log_parameters", "log_series", "set_tags", "log_inputs", "log_artifact")
 _FINISHED = "FINISHED"
 
 
-class Tracked(Protocol):
-    """The interface that steps log to; see :class:`TrackedRun`."""
-
-    def age(self) -> int: ...
-    def log_parameters(self, parameters: Mapping[str, Any]) -> None: ...
-    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None: ...
-    def log_series(self, series: Sequence[tuple[int, Mapping[str, float]]], at: float | None = None) -> None: ...
-    def set_tags(self, tags: Mapping[str, Any]) -> None: ...
-    def log_inputs(self, datasets: Sequence[Mapping[str, Any]], context: Sequence[str]) -> None: ...
-    def log_artifact(self, path: Path | str, folder: str | None = None) -> None: ...
-
-
 class KeptRun:
-    """A run that buffers its logs while the server is unavailable.
+    """A run that buffers its logs while the server is unavailable; it takes the calls of :data:`_LOGGED`.
 
     Args:
         run: the MLflow run; None if it could not be opened.
@@ -47,38 +35,49 @@ class KeptRun:
     """
 
     def __init__(self, run: TrackedRun | None, which: Mapping[str, str]) -> None:
-        self._run, self._which, self._began = run, which, time.time()
+        self._run, self._which = run, which
         self._answers = run is not None
         self._kept: list[dict[str, Any]] = []
 
-    def age(self) -> int:
-        return self._run.age() if self._run else int(time.time() - self._began)
+    def __getattr__(self, name: str) -> Any:
+        if name not in _LOGGED:
+            raise AttributeError(name)
+        return lambda *given: self._log(name, list(given))
 
-    def log_parameters(self, parameters: Mapping[str, Any]) -> None:
-        self._log("log_parameters", parameters={name: str(value) for name, value in parameters.items()})
+    def log_metrics(self, metrics: Mapping[str, float]) -> None:
+        """See :meth:`TrackedRun.log_metrics`."""
+        self.log_series([(0, metrics)])
 
-    def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
-        self.log_series([(step or 0, metrics)])
+    @contextmanager
+    def system_metrics(self) -> Iterator[None]:
+        """MLflow's ``system/...`` metrics of this machine until the block ends, while the server answers.
 
-    def log_series(self, series: Sequence[tuple[int, Mapping[str, float]]], at: float | None = None) -> None:
-        plain = [(step, {name: float(value) for name, value in group.items()}) for step, group in series]
-        self._log("log_series", series=plain, at=at or time.time())
+        Nothing is logged without psutil, or if MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is false.
+        """
+        from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING as WANTED
 
-    def set_tags(self, tags: Mapping[str, Any]) -> None:
-        self._log("set_tags", tags={name: str(value) for name, value in tags.items()})
+        monitor = None
+        if self._run and (WANTED.get() or not WANTED.is_set()):
+            with suppress(ImportError):
+                from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
 
-    def log_inputs(self, datasets: Sequence[Mapping[str, Any]], context: Sequence[str]) -> None:
-        self._log("log_inputs", datasets=list(datasets), context=list(context))
+                uri = self._run.client.tracking_uri
+                monitor = SystemMetricsMonitor(self._run.id, resume_logging=True, tracking_uri=uri)
+                monitor.start()
+        try:
+            yield
+        finally:
+            if monitor:
+                monitor.finish()
 
-    def log_artifact(self, path: Path | str, folder: str | None = None) -> None:
-        self._log("log_artifact", path=str(path), folder=folder)
-
-    def _log(self, what: str, **given: Any) -> None:
+    def _log(self, what: str, given: list[Any]) -> None:
         from mlflow.exceptions import MlflowException
 
+        if what == "log_series":
+            given.append(time.time())
         if self._answers and self._run:
             try:
-                getattr(self._run, what)(**given)
+                getattr(self._run, what)(*given)
                 return
             except MlflowException as error:
                 if not is_of_the_store(error):
@@ -86,7 +85,7 @@ class KeptRun:
                 self._answers = False
                 _warn(unusable(self._run.client.tracking_uri, error))
         if what == "log_artifact":
-            given["path"] = Path(given["path"]).name  # relative to the model's folder, which may move
+            given[0] = Path(given[0]).name  # relative to the model's folder, which may move
         self._kept.append({"do": what, "given": given})
 
     def end(self, status: str) -> None:
@@ -105,7 +104,13 @@ class KeptRun:
         """The buffered logs as JSON; empty if the server has everything."""
         if self._answers and not self._kept:
             return ""
-        return json.dumps({**self._which, "mlflow_run": self._run.id if self._run else "", "log": self._kept}, indent=1)
+        return json.dumps(
+            {**self._which, "mlflow_run": self._run.id if self._run else "", "log": self._kept}, indent=1, default=str
+        )
+
+
+# What steps log to.
+Tracked = TrackedRun | KeptRun
 
 
 @contextmanager
@@ -158,7 +163,7 @@ def deliver_kept(model: Artifact) -> None:
     try:
         body = json.loads(text)
         which = {name: str(body[name]) for name in ("experiment", "run_id", "title")}
-        log = [(str(entry["do"]), dict(entry["given"])) for entry in body["log"]]
+        log = [(str(entry["do"]), list(entry["given"])) for entry in body["log"]]
         opened = str(body["mlflow_run"])
     except (ValueError, KeyError, TypeError, AttributeError):
         raise wrong from None
@@ -168,12 +173,12 @@ def deliver_kept(model: Artifact) -> None:
     try:
         for do, given in log:
             if do == "log_artifact":
-                given["path"] = model.path / Path(given["path"]).name
-                if not given["path"].is_file():
+                given[0] = model.path / Path(given[0]).name
+                if not given[0].is_file():
                     continue  # not fetched by this step; the model has it
-            getattr(run, do)(**given)
+            getattr(run, do)(*given)
         run.client.set_terminated(run.id, _FINISHED)
-    except (KeyError, TypeError, ValueError, AttributeError):
+    except (IndexError, TypeError, ValueError, AttributeError):
         raise wrong from None
     except MlflowException as error:
         if is_of_the_store(error):

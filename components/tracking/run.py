@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import getpass
 import os
 import signal
+import socket
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.errors import KfrecError
+from components.lifetime import start_time
 from components.steps.parameter import as_plain
 from components.tracking.failures import is_of_the_store, unusable
-from components.tracking.owner import end_abandoned, origin_tags, owner_tags
 from components.tracking.store import connect, database_of, experiment_id, missing
 
 if TYPE_CHECKING:
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 PIPELINE_RUN = "kfrec.pipeline_run"
 _PARENT = "mlflow.parentRunId"
 _CONTEXT = "mlflow.data.context"
+# The machine and the process that own a RUNNING run, and why a run is KILLED, or was before a retry.
+_HOST, _PROCESS, _KILLED = "kfrec.host", "kfrec.process", "kfrec.killed"
 # Limits of one log_batch request.
 _METRICS, _PARAMETERS = 1000, 100
 _PARAMETER_LENGTH, _TAG_LENGTH = 6000, 5000
@@ -42,12 +46,7 @@ class TrackedRun:
     def __init__(self, client: MlflowClient, run: Run) -> None:
         self.client = client
         self.id: str = run.info.run_id
-        self._began = run.info.start_time / 1000
         self._logged: dict[str, str] = dict(run.data.params)
-
-    def age(self) -> int:
-        """Seconds since the run began."""
-        return int(time.time() - self._began)
 
     def log_parameters(self, parameters: Mapping[str, Any]) -> None:
         """Logs parameters, in batches.
@@ -105,7 +104,7 @@ class TrackedRun:
 def start_nested(parent: TrackedRun, title: str, tags: Mapping[str, str]) -> str:
     """Starts a nested run in the experiment of ``parent`` and returns its id; a step joins it by MLFLOW_RUN_ID."""
     experiment = parent.client.get_run(parent.id).info.experiment_id
-    every = origin_tags({_PARENT: parent.id, **tags})
+    every = _origin_tags({_PARENT: parent.id, **tags})
     return str(parent.client.create_run(experiment, tags=every, run_name=title).info.run_id)
 
 
@@ -193,12 +192,12 @@ def _open(client: MlflowClient, experiment: str, run_id: str, title: str) -> Run
     own = experiment_id(client, experiment)
     # In a workdir all experiments are checked; on a shared server only this one.
     local = database_of(client.tracking_uri) is not None
-    end_abandoned(client, [e.experiment_id for e in client.search_experiments()] if local else [own])
+    _end_abandoned(client, [e.experiment_id for e in client.search_experiments()] if local else [own])
     found = _of_pipeline(client, own, run_id) if run_id else None
     if found is None:
-        return client.create_run(own, tags=origin_tags({PIPELINE_RUN: run_id}), run_name=_name(title, run_id))
+        return client.create_run(own, tags=_origin_tags({PIPELINE_RUN: run_id}), run_name=_name(title, run_id))
     # Owner tags first: a run must never be RUNNING with a dead owner.
-    for name, value in owner_tags().items():
+    for name, value in _owner_tags().items():
         client.set_tag(found.info.run_id, name, value)
     if found.info.status != "RUNNING":
         client.update_run(found.info.run_id, status="RUNNING")
@@ -234,3 +233,54 @@ def _quotable(run_id: str) -> str:
     if "'" in run_id:
         raise KfrecError(f"parameter run_id={run_id!r} holds a quote; give the plain id of the pipeline run")
     return run_id
+
+
+def _owner_tags() -> dict[str, str]:
+    """Tags of a run that this process owns."""
+    return {_HOST: _host(), _PROCESS: f"{os.getpid()}:{start_time(os.getpid())}"}
+
+
+def _origin_tags(others: Mapping[str, str]) -> dict[str, str]:
+    """Tags of a run that this process starts: its commit, user and owner, and others; the empty ones are left out."""
+    from mlflow.utils.git_utils import get_git_commit
+
+    commit = get_git_commit(str(Path(__file__).parent))
+    tags = {"mlflow.source.git.commit": commit, "mlflow.user": _user(), **_owner_tags(), **others}
+    return {name: value for name, value in tags.items() if value}
+
+
+def _end_abandoned(client: MlflowClient, experiments: Sequence[str]) -> None:
+    """Sets RUNNING runs of dead processes of this host to KILLED.
+
+    Args:
+        client: of the store.
+        experiments: ids of the experiments to search.
+    """
+    query = f"attributes.status = 'RUNNING' and tags.`{_HOST}` = '{_host()}'"
+    for run in client.search_runs(list(experiments), query) if experiments else ():
+        if _is_gone(run.data.tags):
+            pid = run.data.tags[_PROCESS].partition(":")[0]
+            client.set_tag(run.info.run_id, _KILLED, f"process {pid} ended without ending the run")
+            client.set_terminated(run.info.run_id, "KILLED")
+
+
+def _user() -> str:
+    """The user of this process; a container's user may have no name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        return f"uid {os.getuid()}"
+
+
+def _is_gone(tags: Mapping[str, str]) -> bool:
+    pid, _, started = tags.get(_PROCESS, "").partition(":")
+    return pid.isdigit() and bool(started) and start_time(int(pid)) != started
+
+
+def _host() -> str:
+    """The machine and, if containers share its name, the container: a pid is only valid there."""
+    try:
+        space = Path("/proc/self/ns/pid").readlink().name.strip("pid:[]")
+    except OSError:
+        space = ""
+    return f"{socket.gethostname()}/{space}"

@@ -22,7 +22,7 @@ from components.steps.catalog import LOCAL, MPIJOB, LaunchParameters
 from components.steps.recorded import recorded
 from components.storage import is_uri
 from components.tasks import TaskDefinition
-from components.tracking import Tracked, data_name, kept_run, system_metrics
+from components.tracking import Tracked, data_name, kept_run
 from components.tracking.champion import require_task_early
 from components.train.checkpoints.kept import kept_on_failure, require_one_start
 from components.train.failure import failing_once
@@ -113,7 +113,7 @@ def _tracked(
     """The MLflow run of a training, with its parameters, lineage and system metrics."""
     title = f"{parameters.model_type} {data_name(data)}"
     which = parameters.experiment, parameters.run_id, title
-    with kept_run(*which, model, uri) as tracked, system_metrics(tracked):
+    with kept_run(*which, model, uri) as tracked, tracked.system_metrics():
         track_start(tracked, parameters, data, spec)
         yield tracked
 

@@ -126,15 +126,11 @@ def ready(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return database
 
 
-def aside(database: Path) -> list[str]:
-    return sorted(path.name for path in database.parent.glob("mlflow.db.broken-*"))
-
-
 def test_two_first_runs_at_once_share_one_database(preparers: Preparers, tmp_path: Path) -> None:
     database = tmp_path / "runs" / "mlflow.db"
     preparers.start(database, 2)
     assert preparers.exit_codes() == [0, 0]
-    assert usable(database) and aside(database) == []
+    assert usable(database)
 
 
 def written(path: Path) -> int:
@@ -162,35 +158,10 @@ def test_a_kill_at_any_moment_of_the_creation_leaves_a_workdir_that_can_be_used(
     assert sorted(path.name for path in tmp_path.iterdir()) == [".mlflow.db.lock", "mlflow.db"]
 
 
-def test_what_a_kill_inside_mlflow_left_is_set_aside_and_said_so(
-    earlier: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    change(earlier, "CREATE TABLE _alembic_tmp_datasets (name TEXT)")
-    prepare_database(earlier)
-    assert usable(earlier)
-    (left,) = aside(earlier)
-    (line,) = capfd.readouterr().err.splitlines()
-    assert line == (f"{earlier}: is half made: a migration was cut short; renamed to {left}, runs go to a new database")
-
-
-@pytest.mark.parametrize(
-    ("damage", "told"),
-    [
-        (lambda content: b"", "is empty"),
-        (lambda content: content[:10], "is damaged"),
-        (lambda content: content[: len(content) // 2], "is damaged"),
-    ],
-)
-def test_a_file_that_was_cut_off_is_set_aside(
-    damage: object, told: str, ready: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    database = tmp_path / "mlflow.db"
-    content = damage(ready.read_bytes())  # type: ignore[operator]
-    database.write_bytes(content)
-    prepare_database(database)
-    (left,) = aside(database)
-    assert told in capfd.readouterr().err and (tmp_path / left).read_bytes() == content
-    assert usable(database)
+def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
+    (tmp_path / "mlflow.db").touch()
+    prepare_database(tmp_path / "mlflow.db")
+    assert usable(tmp_path / "mlflow.db")
 
 
 def test_the_journal_of_a_lost_database_does_not_meet_the_next_one(tmp_path: Path) -> None:
@@ -211,13 +182,7 @@ def test_a_database_of_an_earlier_mlflow_is_upgraded_with_its_runs(
     )
     prepare_database(earlier)
     assert MlflowClient(f"sqlite:///{earlier}").get_run("r1").info.status == "FINISHED"
-    assert aside(earlier) == [] and capfd.readouterr().err == ""
-
-
-def test_a_half_migrated_database_that_cannot_be_upgraded_is_set_aside(earlier: Path) -> None:
-    change(earlier, "DROP TABLE model_versions")
-    prepare_database(earlier)
-    assert len(aside(earlier)) == 1 and usable(earlier)
+    assert capfd.readouterr().err == ""
 
 
 def refused(database: Path, what: str) -> None:
@@ -226,7 +191,7 @@ def refused(database: Path, what: str) -> None:
     with pytest.raises(KfrecError, match=what) as told:
         prepare_database(database)
     assert "\n" not in str(told.value) and str(database) in str(told.value)
-    assert database.read_bytes() == before and aside(database) == []
+    assert database.read_bytes() == before
 
 
 def test_a_newer_mlflows_database_is_refused(ready: Path, tmp_path: Path) -> None:
@@ -239,21 +204,29 @@ def test_a_newer_mlflows_database_is_refused(ready: Path, tmp_path: Path) -> Non
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     database = tmp_path / "mlflow.db"
     database.write_text("notes, whatever the name says")
-    refused(database, "is not an SQLite database; set MLFLOW_TRACKING_URI")
+    refused(database, r"is not an SQLite database, or damaged \(.*\); set MLFLOW_TRACKING_URI")
+
+
+@pytest.mark.parametrize("share", [0.001, 0.5])
+def test_a_file_that_was_cut_off_is_refused(share: float, ready: Path, tmp_path: Path) -> None:
+    database, content = tmp_path / "mlflow.db", ready.read_bytes()
+    database.write_bytes(content[: int(len(content) * share)])
+    refused(database, "damaged")
 
 
 def test_another_programs_database_is_refused(tmp_path: Path) -> None:
     database = tmp_path / "mlflow.db"
     change(database, "CREATE TABLE customers (name TEXT)")
-    refused(database, "is a database of another program")
+    refused(database, "is not a complete database of MLflow")
 
 
-def test_a_broken_database_that_another_program_shares_is_refused(earlier: Path) -> None:
-    change(earlier, "CREATE TABLE _alembic_tmp_datasets (name TEXT)", "CREATE TABLE customers (name TEXT)")
-    refused(earlier, r"it holds tables of another program \(customers\)")
+@pytest.mark.parametrize("statement", ["CREATE TABLE _alembic_tmp_datasets (name TEXT)", "DROP TABLE model_versions"])
+def test_what_a_kill_inside_mlflow_left_is_refused(statement: str, earlier: Path) -> None:
+    change(earlier, statement)
+    refused(earlier, "MLflow cannot upgrade it")
 
 
-def test_a_half_made_database_that_is_open_elsewhere_is_left_to_its_maker(earlier: Path) -> None:
+def test_an_earlier_database_that_is_open_elsewhere_is_not_replaced(earlier: Path) -> None:
     reader = subprocess.Popen(["sleep", str(UNTIL_ENDED)], stdin=earlier.open("rb"))
     try:
         refused(earlier, f"process {reader.pid} has it open")

@@ -18,6 +18,7 @@ from components.artifacts.remote import open_remote, publish_remote
 from components.errors import KfrecError
 from components.tracking import Tracked, deliver_kept, kept_run
 from tests.fakes.object_stores import BUCKET
+from tests.waiting import wait_for
 
 _AWAY = "http://127.0.0.1:9"
 _WHICH = {"experiment": "kept", "title": "a training"}
@@ -136,9 +137,9 @@ def test_a_training_that_fails_keeps_its_own_error(model: Artifact, monkeypatch:
 @pytest.mark.parametrize(
     "log",
     [
-        [{"do": "client", "given": {}}],
-        [{"do": "log_artifact", "given": {"folder": "training"}}],
-        [{"do": "log_series", "given": {"series": "x"}}],
+        [{"do": "client", "given": []}],
+        [{"do": "log_artifact", "given": []}],
+        [{"do": "log_series", "given": ["x"]}],
         [{"do": "set_tags"}],
         "everything",
     ],
@@ -153,7 +154,7 @@ def test_what_no_training_kept_is_one_line(log: Any, model: Artifact, store: str
 def test_only_files_of_the_model_are_delivered(model: Artifact, store: str, tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("s")
     beside = model.path.with_name(".model_tracking.json")
-    log = [{"do": "log_artifact", "given": {"path": str(tmp_path / "secret.txt"), "folder": "training"}}]
+    log = [{"do": "log_artifact", "given": [str(tmp_path / "secret.txt"), "training"]}]
     beside.write_text(json.dumps({"experiment": "kept", "run_id": "path", "title": "t", "mlflow_run": "", "log": log}))
     deliver_kept(model)
     client = MlflowClient(store)
@@ -161,3 +162,24 @@ def test_only_files_of_the_model_are_delivered(model: Artifact, store: str, tmp_
     assert experiment is not None
     (run,) = client.search_runs([experiment.experiment_id], "tags.`kfrec.pipeline_run` = 'path'")
     assert client.list_artifacts(run.info.run_id) == []
+
+
+@pytest.mark.parametrize(("wanted", "logged"), [("true", True), ("false", False)])
+def test_system_metrics_are_mlflows_and_can_be_switched_off(
+    wanted: str, logged: bool, model: Artifact, store: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", wanted)
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
+    client = MlflowClient(store)
+
+    def metrics() -> set[str]:
+        (run,) = client.search_runs([client.get_experiment_by_name(f"system {wanted}").experiment_id])
+        return set(run.data.metrics)
+
+    with (
+        kept_run(f"system {wanted}", "", "a training", model.path) as run,
+        run.system_metrics(),
+    ):
+        run.log_metrics({"step": 1.0})
+        wait_for(lambda: metrics() - {"step"} or not logged)
+    assert ("system/cpu_utilization_percentage" in metrics()) == logged

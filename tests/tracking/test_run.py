@@ -10,13 +10,10 @@ from pathlib import Path
 
 import pytest
 from mlflow import MlflowClient
-from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
 
 from components.errors import KfrecError
-from components.tracking import system_metrics, tracked_run
-from components.tracking.owner import git_commit
+from components.tracking import tracked_run
 from components.tracking.run import end_failed
-from tests.waiting import LONGEST, wait_for
 
 
 def test_steps_of_one_pipeline_run_share_one_mlflow_run(store: str) -> None:
@@ -160,31 +157,6 @@ def test_a_user_without_a_name_is_a_number(store: str, monkeypatch: pytest.Monke
     assert MlflowClient(store).get_run(run.id).data.tags["mlflow.user"] == f"uid {os.getuid()}"
 
 
-def test_system_metrics_of_a_trial_shorter_than_the_first_interval_are_logged(
-    store: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    module = sys.modules["components.tracking.system_metrics"]  # in the package, the function has its name
-    monkeypatch.setattr(module, "_FIRST_SECONDS", LONGEST)
-    monkeypatch.setattr(module, "_SAMPLE_SECONDS", 0.02)
-    collected, collect = [], CPUMonitor.collect_metrics
-    monkeypatch.setattr(CPUMonitor, "collect_metrics", lambda monitor: collected.append(collect(monitor)))
-    with tracked_run("system") as run, system_metrics(run):
-        wait_for(lambda: len(collected) > 1)
-    found = MlflowClient(store).get_run(run.id).data.metrics
-    assert {
-        "system/cpu_utilization_percentage",
-        "system/system_memory_usage_megabytes",
-        "system/disk_usage_percentage",
-    } <= set(found)
-
-
-def test_system_metrics_can_be_switched_off(store: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", "false")
-    with tracked_run("system") as run, system_metrics(run):
-        pass
-    assert MlflowClient(store).get_run(run.id).data.metrics == {}
-
-
 def test_parameters_may_be_logged_twice_and_a_changed_one_becomes_a_tag(store: str) -> None:
     with tracked_run("parameters", "p") as run:
         run.log_parameters({"lr": 0.01, "epochs": 3})
@@ -243,7 +215,3 @@ def test_tracking_says_nothing(store: str, capfd: pytest.CaptureFixture[str]) ->
     with tracked_run("quiet"):
         pass
     assert capfd.readouterr() == ("", "")
-
-
-def test_a_folder_without_git_has_no_commit(tmp_path: Path) -> None:
-    assert git_commit(tmp_path) == ""
