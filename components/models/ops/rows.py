@@ -143,7 +143,6 @@ def adam_all(updates: Sequence[Update], by: AdamStep) -> None:
         adam(variable, first, second, gradient, by)
 
 
-@operation("adam.adam")
 def adam(
     variable: tf.Variable, first: tf.Variable, second: tf.Variable, gradient: tf.Tensor | tf.IndexedSlices, by: AdamStep
 ) -> None:

@@ -3,42 +3,47 @@ import pytest
 import tensorflow as tf
 
 from components.models.ops.choice import host_back_end
-from components.models.ops.dense import rectified_layers
-from components.models.ops.host import rectified
+from components.models.ops.host import rows
+from components.models.ops.rows import sum_by_row
 
-WEIGHTS = [np.ones(shape, np.float32) for shape in ((16, 3), (3,), (3,))]
+
+def slices(dtype: tf.DType = tf.float32) -> tf.IndexedSlices:
+    return tf.IndexedSlices(tf.ones([3, 16], dtype), tf.constant([4, 2, 4]), tf.constant([9, 16]))
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[tf.Tensor]:
-    """The inputs that the host back end of the rectified layers is called with."""
-    seen: list[tf.Tensor] = []
-    kernels = rectified.rectified_layers
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tf.IndexedSlices]:
+    """The gradients that the host back end is called with."""
+    seen: list[tf.IndexedSlices] = []
+    kernels = rows.sum_by_row
 
-    def recorded(x: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
-        seen.append(x)
-        return kernels(x, *weights)
+    def recorded(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
+        seen.append(gradient)
+        return kernels(gradient)
 
-    monkeypatch.setattr(rectified, "rectified_layers", recorded)
+    monkeypatch.setattr(rows, "sum_by_row", recorded)
     return seen
 
 
-def test_the_host_back_end_runs_only_within(calls: list[tf.Tensor]):
-    x = tf.ones([2, 16])
-    expected = rectified_layers(x, *WEIGHTS)
-    assert not calls
+def test_the_host_back_end_runs_only_within(calls: list[tf.IndexedSlices]):
+    def sums() -> dict[int, float]:
+        found, values = sum_by_row(slices())
+        return dict(zip(found.numpy().tolist(), values[:, 0].numpy().tolist(), strict=True))
+
+    assert sums() == {4: 2.0, 2: 1.0} and not calls
     with host_back_end():
-        np.testing.assert_allclose(rectified_layers(x, *WEIGHTS), expected)
+        assert sums() == {4: 2.0, 2: 1.0}
         assert len(calls) == 1
         with host_back_end(False):
-            rectified_layers(x, *WEIGHTS)
+            sums()
         assert len(calls) == 1
-    rectified_layers(x, *WEIGHTS)
+    sums()
     assert len(calls) == 1
 
 
-def test_what_the_host_does_not_support_is_computed_by_the_definition(calls: list[tf.Tensor]):
-    x = tf.ones([2, 16], tf.float16)
+def test_what_the_host_does_not_support_is_computed_by_the_definition(calls: list[tf.IndexedSlices]):
     with host_back_end():
-        assert rectified_layers(x, *WEIGHTS).dtype == tf.float16
+        _, values = sum_by_row(slices(tf.float16))
+    assert values.dtype == tf.float16
+    np.testing.assert_array_equal(values[:, 0], [2.0, 1.0])
     assert len(calls) == 1

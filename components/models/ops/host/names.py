@@ -1,4 +1,4 @@
-"""The distinct rows of a batch, and groups of equal rows."""
+"""The distinct rows of a batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import tensorflow as tf
 from components.models.ops.host import host
 from components.native import arrays
 from components.native.compiled import kernel
-from components.native.words import ones, trailing_zeros
 
 _NAMES = 8192  # smallest chunk: below this, call overhead dominates
 _BITS = np.uint64(64)  # of a word
@@ -27,7 +26,16 @@ def distinct(groups: Sequence[tf.Tensor], rows: int) -> tuple[tf.Tensor, list[tf
     """
 
     def run(*named: np.ndarray) -> list[np.ndarray]:
-        _, found, places = numbered(named, rows)
+        bits = np.zeros(-(-rows // int(_BITS)), np.uint64)
+        below = np.empty(len(bits), np.int32)
+        for names in named:
+            _mark(names.reshape(-1), bits)
+        found = arrays.empty([_count(bits, below)], named[0].dtype.type)
+        _list(bits, found)
+        places = [arrays.empty(names.shape, np.int32) for names in named]
+        for names, numbers in zip(named, places, strict=True):
+            flat = names.reshape(-1), bits, below, numbers.reshape(-1)
+            host.in_parts(lambda part, first, last, flat=flat: _number(*flat, first, last), names.size, least=_NAMES)
         return [found, *places]
 
     kinds = [groups[0].dtype, *(tf.int32 for _ in groups)]
@@ -38,39 +46,6 @@ def distinct(groups: Sequence[tf.Tensor], rows: int) -> tuple[tf.Tensor, list[tf
     return found, places
 
 
-def numbered(named: Sequence[np.ndarray], rows: int) -> tuple[np.ndarray, np.ndarray, list[np.ndarray]]:
-    """See :func:`distinct`; returns first a bitmap of the rows that occur."""
-    bits = np.zeros(-(-rows // int(_BITS)), np.uint64)
-    below = np.empty(len(bits), np.int32)
-    for names in named:
-        _mark(names.reshape(-1), bits)
-    found = arrays.empty([_count(bits, below)], named[0].dtype.type)
-    _list(bits, found)
-    places = [arrays.empty(names.shape, np.int32) for names in named]
-    for names, numbers in zip(named, places, strict=True):
-        flat = names.reshape(-1), bits, below, numbers.reshape(-1)
-        host.in_parts(lambda part, first, last, flat=flat: _number(*flat, first, last), names.size, least=_NAMES)
-    return bits, found, places
-
-
-def grouped(places: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Groups equal places by a counting sort.
-
-    Args:
-        places: int32 ``[N]``, in ``[0, count)``.
-        count: number of distinct places.
-
-    Returns:
-        The offset of each place's group in the second array, int32 ``[count + 1]``; and the indices of the places,
-        ascending within a group, int32 ``[N]``.
-    """
-    if len(places) == count and in_order(places):
-        return np.arange(count + 1, dtype=np.int32), places
-    starts, members = np.zeros(count + 2, np.int32), np.empty(len(places), np.int32)
-    _group(places, starts, members)
-    return starts[:-1], members
-
-
 @kernel
 def in_order(places):  # type: ignore[no-untyped-def]
     """Whether the places are 0, 1, 2, ..."""
@@ -78,6 +53,15 @@ def in_order(places):  # type: ignore[no-untyped-def]
     while i < len(places) and places[i] == i:
         i += 1
     return i == len(places)
+
+
+@kernel
+def _ones(word):  # type: ignore[no-untyped-def]
+    """Number of one bits; LLVM makes one instruction of it."""
+    word -= word >> np.uint64(1) & np.uint64(0x5555555555555555)
+    word = (word & np.uint64(0x3333333333333333)) + (word >> np.uint64(2) & np.uint64(0x3333333333333333))
+    word = word + (word >> np.uint64(4)) & np.uint64(0x0F0F0F0F0F0F0F0F)
+    return word * np.uint64(0x0101010101010101) >> np.uint64(56)
 
 
 @kernel
@@ -95,7 +79,7 @@ def _count(bits, below):  # type: ignore[no-untyped-def]
     count = np.int32(0)
     for word in range(len(bits)):
         below[word] = count
-        count += np.int32(ones(bits[word]))
+        count += np.int32(_ones(bits[word]))
     return count
 
 
@@ -105,7 +89,7 @@ def _number(named, bits, below, places, first, last):  # type: ignore[no-untyped
     for i in range(first, last):
         row = np.uint64(named[i])
         lower = bits[row // _BITS] & ((np.uint64(1) << row % _BITS) - np.uint64(1))
-        places[i] = below[row // _BITS] + np.int32(ones(lower))
+        places[i] = below[row // _BITS] + np.int32(_ones(lower))
 
 
 @kernel
@@ -115,19 +99,6 @@ def _list(bits, found):  # type: ignore[no-untyped-def]
     for word in range(len(bits)):
         left = bits[word]
         while left:
-            found[at] = word * np.int64(_BITS) + np.int64(trailing_zeros(left))
+            found[at] = word * np.int64(_BITS) + np.int64(_ones(~left & left - np.uint64(1)))
             left &= left - np.uint64(1)
             at += 1
-
-
-@kernel
-def _group(places, starts, members):  # type: ignore[no-untyped-def]
-    """See :func:`grouped`; ``starts`` is zeros ``[count + 2]``, one entry longer for counting."""
-    for place in places:
-        starts[place + 2] += np.int32(1)
-    for place in range(2, len(starts)):
-        starts[place] += starts[place - 1]
-    for i in range(len(places)):
-        at = places[i] + 1
-        members[starts[at]] = i
-        starts[at] += np.int32(1)

@@ -10,9 +10,8 @@ import tensorflow as tf
 from components.models.ops.host import host, names
 from components.models.ops.host.names import in_order
 from components.models.ops.host.products import GRAIN
-from components.models.ops.host.vectors import LANES, load, store
+from components.models.ops.host.vectors import LANES, load, prefetch, store
 from components.native.compiled import kernel
-from components.native.words import prefetch
 
 # Prefetch distance in rows, which are at random addresses.
 _AHEAD = 12

@@ -23,13 +23,13 @@ from components.models.ops.host.vectors import (
     everywhere,
     float_of,
     load,
+    prefetch,
     store,
     total,
     where_at_least,
 )
 from components.models.tables.placement import sharding_of
 from components.native.compiled import kernel
-from components.native.words import prefetch
 
 # Weightings of the history: attention over all items, attention over the found items, mean of the found items.
 WEIGHTINGS = 3

@@ -16,7 +16,6 @@ from numba.extending import intrinsic, overload, register_model
 from components.native.arrays import ALIGNMENT
 from components.native.compiled import kernel
 from components.native.processor import has
-from components.native.words import prefetch
 
 _HAS_AVX512 = has("avx512f", "avx512dq")
 HAS_32_REGISTERS = _HAS_AVX512 or platform.machine() == "aarch64"
@@ -85,6 +84,21 @@ def stream(typing: Any, array: Any, at: Any, values: Any) -> Any:
     return types.void(array, types.intp, vector), generate
 
 
+@intrinsic
+def prefetch(typing: Any, array: Any, at: Any) -> Any:
+    """Prefetches the cache line of ``array[at]``, which may be out of bounds."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        byte = ir.IntType(8).as_pointer()
+        kind = ir.FunctionType(ir.VoidType(), [byte, WORD, WORD, WORD])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        address = builder.bitcast(_address(context, builder, signature.args[0], *arguments), byte)
+        builder.call(function, [address, WORD(0), WORD(3), WORD(1)])  # to read, to all caches, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
 @kernel
 def ask(array, at, count):  # type: ignore[no-untyped-def]
     """Prefetches ``count`` floats."""
@@ -127,19 +141,6 @@ def at_most(typing: Any, values: Any, limit: Any) -> Any:
 
 
 @intrinsic
-def square_root(typing: Any, values: Any) -> Any:
-    """The square root of each lane."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        function = cgutils.get_or_insert_function(
-            builder.module, ir.FunctionType(VECTOR, [VECTOR]), f"llvm.sqrt.v{LANES}f32"
-        )
-        return builder.call(function, arguments)
-
-    return vector(vector), generate
-
-
-@intrinsic
 def reciprocal(typing: Any, values: Any) -> Any:
     """1 / x of each lane, accurate to the last bit but one; x must not be 0 or beyond 2**126.
 
@@ -156,19 +157,6 @@ def reciprocal(typing: Any, values: Any) -> Any:
         first = builder.call(estimate, [value, ir.Constant(VECTOR, ir.Undefined), ir.Constant(ir.IntType(16), -1)])
         error = builder.fsub(one, builder.fmul(value, first, flags=_CONTRACT), flags=_CONTRACT)
         return builder.fadd(first, builder.fmul(first, error, flags=_CONTRACT), flags=_CONTRACT)
-
-    return vector(vector), generate
-
-
-@intrinsic
-def normal(typing: Any, values: Any) -> Any:
-    """Flushes denormals to 0, which processors handle a hundred times slower."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        magnitude = ir.Constant(_WORDS, [0x7FFFFFFF] * LANES)
-        bits = builder.and_(builder.bitcast(arguments[0], _WORDS), magnitude)
-        tiny = builder.icmp_unsigned("<", bits, ir.Constant(_WORDS, [0x00800000] * LANES))
-        return builder.select(tiny, ir.Constant(VECTOR, [0.0] * LANES), arguments[0])
 
     return vector(vector), generate
 

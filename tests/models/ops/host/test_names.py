@@ -1,18 +1,8 @@
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from components.models.ops.host import host, names
-
-
-@pytest.mark.parametrize("places", [[], [0, 1, 2], [2, 0, 1], [1, 0, 1, 2, 0, 1]])
-def test_equal_places_are_found_in_their_order(places: list[int]):
-    count = len(set(places))
-    starts, members = names.grouped(np.array(places, np.int32), count)
-    groups = [list(members[first:last]) for first, last in itertools.pairwise(starts)]
-    assert groups == [[i for i, place in enumerate(places) if place == wanted] for wanted in range(count)]
 
 
 @pytest.mark.parametrize("threads", [1, 3])
