@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -124,10 +125,15 @@ def run_here(arguments: list[str], capture: pytest.CaptureFixture[str]) -> Outco
 
     program, *rest = arguments
     runs = {"kfrec": cli.main, "worker": worker.main}
+    return outcome_of(lambda: runs[program](rest) if program in runs else command(program, rest), capture)
+
+
+def outcome_of(run: Callable[[], int | None], capture: pytest.CaptureFixture[str]) -> Outcome:
+    """What comes of a call in this process, in the working folder."""
     capture.readouterr()
     before = everything(Path.cwd())
     try:
-        status: int | None = runs[program](rest) if program in runs else command(program, rest)
+        status = run()
     except SystemExit as left:
         status = int(left.code or 0) if not isinstance(left.code, str) else 1
     said = capture.readouterr()
