@@ -90,5 +90,5 @@ def test_a_model_of_tables_goes_on_from_its_champion(
     spec = load_feature_spec(later)
     names = [name for channel in (Channel.CATEGORICAL, Channel.MULTIHOT) for name in spec.channels.get(channel, ())]
     rows = sum((spec.features[name].cardinality or 0) + 1 for name in names) * (2 if model == "wide_and_deep" else 1)
-    assert f"; {rows:,} rows of embeddings carried over" in (later / "worker.log").read_text()
+    assert f", with {rows:,} rows of embeddings" in (later / "worker.log").read_text()
     assert first_loss(later) < first_loss(champion)

@@ -142,10 +142,10 @@ import os, signal, sys
 from components.train import worker
 from components.train.loop.training_step import TrainingStep
 steps = TrainingStep.steps
-def hangs(self, batches):
+def hangs(self, batches, positions=None):
     if os.environ["OMPI_COMM_WORLD_RANK"] == "1":
         os.kill(os.getpid(), signal.SIGSTOP)
-    return steps(self, batches)
+    return steps(self, batches, positions)
 TrainingStep.steps = hangs
 sys.exit(worker.main())
 """
