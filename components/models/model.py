@@ -169,7 +169,8 @@ def loss_terms_of(
 
     Raises:
         KfrecError: it does not return outputs and terms, or the values of a term are not one a sample.
-        tf.errors.InvalidArgumentError: the first axis of an output or of a term is not the batch.
+        tf.errors.InvalidArgumentError: the first axis of an output or of a term, whose size is not known before, is not
+            the batch.
     """
     name, returned = _name_of(model, "loss_terms"), model.loss_terms(features, targets, mask, training)
     if not (isinstance(returned, tuple) and len(returned) == 2):
@@ -205,9 +206,13 @@ def _require_rows(what: str, values: tf.Tensor, mask: tf.Tensor) -> None:
 
     from components.models.ops.choice import is_compiled
 
-    if not is_compiled():
+    told = f"{what} has another number of rows than the batch; return one row a sample"
+    known = values.shape[0], mask.shape[0]
+    if None not in known:  # as of the batches of a GPU, where a check in the graph costs kernels
+        if known[0] != known[1]:
+            raise KfrecError(told)
+    elif not is_compiled():
         rows, batch = tf.shape(values)[0], tf.shape(mask)[0]
-        told = f"{what} has another number of rows than the batch; return one row a sample"
         tf.raw_ops.Assert(condition=tf.equal(rows, batch), data=[told, rows, batch])
 
 
