@@ -20,6 +20,8 @@ from components.steps.catalog import PreprocessParameters
 from components.steps.recorded import recorded
 
 _PREFIX = "kfrec-preprocess-"
+# In a folder of this step alone: a user's folder may have such a name, too.
+_MARKER = ".kfrec-preprocess"
 # No step runs this long: a killed step left older files behind.
 _ABANDONED_SECONDS = 7 * 86_400
 
@@ -88,6 +90,7 @@ def _folders(parameters: PreprocessParameters, staging: Staging) -> Iterator[tup
     try:
         _remove_abandoned(shared)
         work = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=shared))
+        (work / _MARKER).touch()
     except OSError as error:
         raise KfrecError(
             f"shared_folder {shared}: cannot be written ({error.strerror}); mount the volume of the Dask workers there "
@@ -106,6 +109,6 @@ def _folders(parameters: PreprocessParameters, staging: Staging) -> Iterator[tup
 
 
 def _remove_abandoned(shared: Path) -> None:
-    for left in shared.glob(f"{_PREFIX}*"):
-        if time.time() - left.stat().st_mtime > _ABANDONED_SECONDS:
-            shutil.rmtree(left, ignore_errors=True)
+    for marker in shared.glob(f"{_PREFIX}*/{_MARKER}"):
+        if time.time() - marker.stat().st_mtime > _ABANDONED_SECONDS:
+            shutil.rmtree(marker.parent, ignore_errors=True)

@@ -194,10 +194,18 @@ def test_what_a_killed_step_left_in_the_shared_folder_is_removed_after_a_week(
     raw: Path, tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("components.workflows.workers._CONNECT_SECONDS", 0.2)
-    for name, days in (("kfrec-preprocess-old", 8), ("kfrec-preprocess-new", 1), ("others", 99)):
+    mine, users_own = ("kfrec-preprocess-old", 8), ("kfrec-preprocess-notes", 99)
+    for name, days in (mine, ("kfrec-preprocess-new", 1), users_own, ("others", 99)):
         (shared / name).mkdir()
+        written = shared / name / ("draft.txt" if (name, days) == users_own else ".kfrec-preprocess")
+        written.touch()
         ago = time.time() - days * 86_400
-        os.utime(shared / name, (ago, ago))
+        for path in (written, shared / name):
+            os.utime(path, (ago, ago))
     with pytest.raises(KfrecError, match="no Dask scheduler answers"):
         preprocess(raw, tmp_path / "there", scheduler="tcp://127.0.0.1:9", shared_folder=str(shared))
-    assert sorted(path.name for path in shared.iterdir()) == ["kfrec-preprocess-new", "others"]
+    assert sorted(path.name for path in shared.iterdir()) == [
+        "kfrec-preprocess-new",
+        "kfrec-preprocess-notes",
+        "others",
+    ]

@@ -135,6 +135,8 @@ class TrainingStep:
 
     def _chosen(self, touched: Sequence[int | None], index_bytes: int = 4) -> list[bool]:
         keeps, ranks, value_bytes = self._optimizer.keeps_sparse, self._ranks.size, 2 if self._in_half else 4
+        if self._micro:  # the sums of micro-batches are dense
+            return [True] * len(self._variables)
         if ranks == 1:  # nothing is sent
             return [not sparse for sparse in keeps]
         each = zip(self._variables, keeps, touched, strict=True)
