@@ -83,8 +83,13 @@ class NewestSamples:
 
 
 def choice_label(spec: FeatureSpec) -> str:
-    """The label that tells chosen targets from drawn ones, the first of the dtype bool; empty if all are chosen."""
-    return next((target.name for target in spec.targets if target.is_bool), "")
+    """The label that tells chosen targets, above 0, from drawn ones: the first of the dtype bool, or else the only one.
+
+    Empty if the samples have no labels, as those of retrieval: then all targets are chosen.
+    """
+    binary = (target.name for target in spec.targets if target.is_bool)
+    only = spec.targets[0].name if len(spec.targets) == 1 and spec.targets[0].length is None else ""
+    return next(binary, only)
 
 
 def is_chosen(label: str, batch: Mapping[str, np.ndarray], rows: int) -> np.ndarray:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from components.scoring.newest import NewestSamples, events_of
+from components.feature_spec import Feature, FeatureSpec
+from components.scoring.newest import NewestSamples, choice_label, events_of
 
 LENGTH = 5
 
@@ -52,3 +53,21 @@ def test_a_sample_that_continues_nothing_does_not_replace_an_earlier_one() -> No
     first, other = sample([1, 2, 3, 4, 5], 6), sample([11, 12, 13, 14, 15], 16)
     assert newest_of([first, other]) == [1, 2, 3, 4, 5, 6]
     assert newest_of([other, first]) == [11, 12, 13, 14, 15, 16]
+
+
+@pytest.mark.parametrize(
+    ("targets", "expected"),
+    [
+        ((), ""),
+        ((Feature("label", "bool"),), "label"),
+        ((Feature("label", "int64"),), "label"),
+        ((Feature("seconds", "float32"), Feature("clicked", "bool")), "clicked"),
+        ((Feature("seconds", "float32"), Feature("price", "float32")), ""),
+        ((Feature("ratings", "int64", None, 3),), ""),
+    ],
+)
+def test_the_label_of_a_choice_is_the_binary_one_or_else_the_only_one(
+    targets: tuple[Feature, ...], expected: str
+) -> None:
+    names = tuple(target.name for target in targets)
+    assert choice_label(FeatureSpec({each.name: each for each in targets}, {}, {"label": names})) == expected

@@ -37,21 +37,26 @@ class Refusals:
 
 
 def labels(column: pa.Array, label: Label, missing: Sequence[str], refusals: Refusals) -> tuple[pa.Array, np.ndarray]:
-    """The labels, int8.
+    """The labels, int8, or float32 if they are numbers.
 
     Args:
         column: label column.
         label: which values are positive.
         missing: texts that stand for a missing value.
-        refusals: collect rows whose label is missing or neither 0 nor 1.
+        refusals: collect rows whose label is missing, no number, or neither 0 nor 1.
 
     Returns:
-        labels: int8, 0 where missing.
+        labels: 0 where missing.
         dropped: bool, mask of unlabelled rows that the schema drops.
     """
     absent = pc.is_null(texts(column, missing)).to_numpy(zero_copy_only=False)
     if label.missing == "refuse":
         refusals.add(absent, label.column, "no label (label: missing: drop leaves such rows out)")
+    if label.number:
+        found, wrong = numbers(column, missing)
+        narrow = np.nan_to_num(found).astype(np.float32)
+        refusals.add(wrong | np.isinf(narrow), label.column, "not a number that float32 holds")
+        return pa.array(narrow), absent
     if label.positive:
         return pa.array(is_among(column, label.positive, missing).astype(np.int8)), absent
     if label.comparisons:

@@ -29,7 +29,7 @@ from components.datasets.tabular.schema import (
 )
 from components.datasets.tabular.statistics import Partition, logarithm
 from components.feature_spec import Channel, Feature
-from components.feature_spec.spec import FLOAT
+from components.feature_spec.spec import BOOL, FLOAT
 from components.workflows.nvtabular_quiet import ColumnSchema, ColumnSelector, Schema, Workflow, ops
 from components.workflows.workers import Workers
 
@@ -123,7 +123,7 @@ def features(fitted: Fitted, schema: TableSchema) -> tuple[dict[str, Feature], d
         fitted: statistics of the training rows.
         schema: table schema.
     """
-    label = Feature(feature_name(schema.label.column), "bool")
+    label = Feature(feature_name(schema.label.column), FLOAT if schema.label.number else BOOL)
     by_channel: dict[str, list[Feature]] = {Channel.LABEL: [label]}
     for source in schema.sources:
         for channel, feature in _features_of(source, fitted):

@@ -28,7 +28,7 @@ Buckets = Annotated[StrictInt, Field(ge=0, le=MOST_BUCKETS)]
 
 @dataclass(frozen=True)
 class Label:
-    """Which samples are positive: a column that is 0 or 1, or one of four comparisons of a column.
+    """Which samples are positive: a column that is 0 or 1, or one of four comparisons of a column; or a number.
 
     Attributes:
         column: column name.
@@ -36,6 +36,7 @@ class Label:
         below: positive where the number is smaller.
         equals: the positive value.
         in_: the positive values; ``in`` in the file.
+        number: the label is the number itself, which a regression learns.
         missing: what to do with rows without a label.
     """
 
@@ -45,6 +46,7 @@ class Label:
     below: StrictFloat | None = None
     equals: Scalar | None = None
     in_: Annotated[tuple[Scalar, ...] | None, Field(alias="in", min_length=1)] = None
+    number: StrictBool = False
     missing: Literal["refuse", "drop"] = "refuse"
 
     @property
@@ -54,8 +56,9 @@ class Label:
 
     @property
     def comparisons(self) -> list[str]:
-        """The comparisons given; at most one is allowed."""
+        """The comparisons given, or that it is a number; at most one is allowed."""
         given = {"above": self.above, "below": self.below, "equals": self.equals, "in": self.in_}
+        given["number"] = self.number or None
         return [name for name, value in given.items() if value is not None]
 
 

@@ -112,7 +112,7 @@ def _survey(workers: Workers, partitions: Sequence[Partition], schema: TableSche
 
 
 def _check(found: Survey, schema: TableSchema, partitions: Sequence[Partition], place: str) -> None:
-    """Checks that every split has rows, that both labels occur, and that no group is cut.
+    """Checks that every split has rows, that both labels occur unless they are numbers, and that no group is cut.
 
     Raises:
         KfrecError: one of these fails.
@@ -122,7 +122,7 @@ def _check(found: Survey, schema: TableSchema, partitions: Sequence[Partition], 
             continue
         if not rows:
             raise KfrecError(f"{place}: split: no row is left in the {split} split; correct the split")
-        if positive in (0, rows):
+        if positive in (0, rows) and not schema.label.number:
             raise KfrecError(
                 f"{place}: label: {positive} of {rows} rows of the {split} split are positive by column "
                 f"{schema.label.column}; a label needs both values: correct above, below, equals or in"

@@ -119,7 +119,8 @@ def _shown(schema: TableSchema) -> dict[str, str]:
 
 def _profiler(reading: Reading, shown: Mapping[str, str]) -> TableProfiler:
     """The profiler of the label, all features, and the time of a split by time."""
-    schema, columns = reading.schema, [Profiled(shown[LABEL], CATEGORY)]
+    schema = reading.schema
+    columns = [Profiled(shown[LABEL], NUMBER if schema.label.number else CATEGORY)]
     for source in schema.sources:
         if isinstance(source.treatment, Numeric):
             columns.append(Profiled(source.name, NUMBER))

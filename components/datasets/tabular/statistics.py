@@ -85,7 +85,7 @@ class Survey:
 
     Attributes:
         rows: rows of each of SPLITS.
-        positive: of these, rows with label 1.
+        positive: of these, rows with a label above 0.
         groups: keys of the groups of each split, int64, sorted.
         draws: uint64, one for each sampled row, ascending.
         numbers: feature to statistics.
@@ -128,7 +128,7 @@ def survey(partition: Partition, sources: Sequence[Source], seed: int) -> Survey
             numbers[source.name] = NumberStatistics(len(known), missing, mean, squares, values[chosen])
     return Survey(
         np.array([part.sum() for part in splits]),
-        np.array([int(label[part].sum()) for part in splits]),
+        np.array([int((label[part] > 0).sum()) for part in splits]),
         groups,
         drawn[chosen],
         numbers,

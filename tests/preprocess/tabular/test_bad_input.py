@@ -125,6 +125,14 @@ SCHEMAS: dict[str, tuple[Any, str]] = {
         {**with_columns(city={"role": "categorical"}), "label": {"column": "tags"}},
         "not 0 or 1",
     ),
+    "a label of text that is to be a number": (
+        {**with_columns(price={"role": "numeric"}), "label": {"column": "city", "number": True}},
+        "column city is 'Rome': not a number that float32 holds",
+    ),
+    "a label that is a number and compared": (
+        {**with_columns(city={"role": "categorical"}), "label": {"column": "price", "number": True, "above": 1.0}},
+        "label: above and number are given; give one of them",
+    ),
     "no frequent value": (_column(role="categorical", at_least=9), "city: no value occurs 9 times"),
     "text for a number": (_column(role="numeric"), "column city is 'Rome': not a finite number"),
 }  # fmt: skip

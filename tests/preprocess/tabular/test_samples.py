@@ -281,6 +281,15 @@ def test_the_label_is_a_comparison(tmp_path: Path, name: str) -> None:
     assert samples(made(tmp_path, text, schema), "train")[label["column"]] == expected
 
 
+def test_the_label_is_a_number(tmp_path: Path) -> None:
+    columns = {"tags": {"role": "multihot", "longest": 2}}
+    label = {"column": "price", "number": True, "missing": "drop"}
+    output = made(tmp_path, CSV.replace("2.0", "-2.5"), {**SCHEMA, "label": label, "columns": columns, "drop": ["*"]})
+    assert samples(output, "train")["price"] == [1.0, -2.5, 3.0]
+    assert spec(output)["feature_spec"]["price"] == {"dtype": "float32"}
+    assert spec(output)["channel_spec"]["label"] == ["price"]
+
+
 def _zipped(text: str) -> bytes:
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w") as archive:
