@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from components.models.ops.choice import fused
 from components.models.ops.rows import AdamStep
-from components.models.ops.scaling import UNSCALED, Scaling
+from components.models.optimizers.adam import Adam
 from components.models.optimizers.adamw import UNDECAYED, Factor, is_named
-from components.models.optimizers.schedules import Rate, at
-from components.models.optimizers.slots import STEPS, counter, slot
+from components.models.optimizers.schedules import Rate
 from components.models.tables.placement import sharding_of
 
 
@@ -24,7 +23,7 @@ class _Kind(NamedTuple):
     is_scaled: bool
 
 
-class Lamb(tf.Module):
+class Lamb(Adam):
     """Layer-wise adaptive moments.
 
         m = b1 m + (1 - b1) g
@@ -55,9 +54,6 @@ class Lamb(tf.Module):
         You et al., Large Batch Optimization for Deep Learning, https://arxiv.org/abs/1904.00962, algorithm 2
     """
 
-    keeps_sparse = False
-    takes_scaling = True
-
     def __init__(
         self,
         learning_rate: Rate,
@@ -68,40 +64,20 @@ class Lamb(tf.Module):
         excluded: Sequence[str] = UNDECAYED,
         factor: Factor | None = None,
     ) -> None:
-        super().__init__(name="lamb")
-        self._learning_rate = learning_rate
-        self._betas, self._epsilon = (beta_1, beta_2), epsilon
+        super().__init__(learning_rate, 0.0, "lamb", beta_1, beta_2, epsilon)
         self._decay, self._excluded, self._factor = weight_decay, tuple(excluded), factor
-        self.steps = counter(STEPS)
-        self.updates = counter("updates")  # of the moments
-        self.moments: list[tuple[tf.Variable, tf.Variable]] = []
 
-    def build(self, variables: Sequence[tf.Variable]) -> None:
-        """Creates the two moments of every variable."""
-        with tf.init_scope():
-            self.moments = [(slot(variable, "m"), slot(variable, "v")) for variable in variables]
-
-    def apply(self, gradients_and_variables: Iterable[tuple[Any, tf.Variable]], scaling: Scaling = UNSCALED) -> None:
-        """Applies one step, unless ``scaling`` skips it; variables must have the same order in every call."""
-        pairs = list(gradients_and_variables)
-        if not self.moments:
-            self.build([variable for _, variable in pairs])
-        rate = scaling.taken(at(self._learning_rate, tf.cast(self.steps, tf.float32)))
-        step = tf.cast(self.updates + 1, tf.float32)
-        powers = tf.pow(self._betas[0], step), tf.pow(self._betas[1], step)
-        by = AdamStep(1.0, *self._betas, self._epsilon, rate, powers, scaling)
-        variables = [variable for _, variable in pairs]
-        kinds = [self._kind(variable) for variable in variables]
+    def _update_all(self, updates: Sequence[tuple[Any, tf.Variable, tf.Variable, tf.Variable]], by: AdamStep) -> None:
+        variables = [variable for _, variable, _, _ in updates]
+        kinds, rate = [self._kind(variable) for variable in variables], by.scaling.taken(by.rate)
         found = [
-            _direction(tf.convert_to_tensor(gradient), variable, *moments, kind.decay, by)
-            for (gradient, variable), moments, kind in zip(pairs, self.moments, kinds, strict=True)
+            _direction(tf.convert_to_tensor(gradient), variable, first, second, kind.decay, by)
+            for (gradient, variable, first, second), kind in zip(updates, kinds, strict=True)
         ]
         squares = _of_whole_tables(variables, [each for _, each in found])
         for variable, kind, (direction, _), norms in zip(variables, kinds, found, squares, strict=True):
             size = rate * kind.factor
             _move(variable, direction, size * _ratio(norms) if kind.is_scaled else size)
-        for counted in (self.steps, self.updates):
-            counted.assign_add(scaling.steps)
 
     def _kind(self, variable: tf.Variable) -> _Kind:
         is_scaled = not is_named(variable, self._excluded)
