@@ -25,8 +25,8 @@ from components.tracking.run import end_failed
 from pipelines.defaults import PREDICTION, RETRAINING, TRAINING, Pipeline, local_defaults, whose_defaults
 from pipelines.parameters import checked, pipeline_parameters, step_parameters
 from pipelines.runs.earlier import Earlier, checkpoints_of, finished_steps
+from pipelines.runs.lifecycle import begin, running, tracked_at
 from pipelines.runs.record import RUNNING, SUMMARY, RunRecord, read_record, still_running
-from pipelines.runs.underway import begin, tracked_at, underway
 from pipelines.screen import StepOutput, table
 from pipelines.summary import summarise
 from pipelines.temporary import temporary_folder
@@ -64,7 +64,7 @@ def run(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -> Path | 
     _check_data(pipeline, arguments)
     record = begin(pipeline, arguments, workdir)
     _tell_local_defaults(pipeline, arguments, values)
-    with underway(record) as output:
+    with running(record) as output:
         return _finish(record, Earlier(), output)
 
 
@@ -92,7 +92,7 @@ def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
     _tell_changes(record, arguments)
     record.parameters = arguments
     os.environ["MLFLOW_TRACKING_URI"] = tracked_at(record)
-    with underway(record) as output:
+    with running(record) as output:
         found = record.steps.get("find", {}).get("results", {})
         earlier = finished_steps(record, record.pipeline, record.parameters | found)
         for name in earlier.steps:

@@ -49,7 +49,7 @@ class Fetcher:
         for info, path in zip(infos, found, strict=True):
             info, path = (info, path) if path is not None else fetched[info.name]
             local = PurePosixPath(info.name).name
-            if self.shelf.gives_up(path):
+            if self.shelf.may_move(path):
                 path.replace(target / local)
             else:
                 copy_file(path, target / local)

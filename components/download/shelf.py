@@ -72,8 +72,8 @@ class CacheShelf:
         except OSError as error:
             raise explain_os_error(error, folder) or error from error
 
-    def gives_up(self, path: Path) -> bool:
-        """Whether ``path`` is a file of this folder that may be moved away."""
+    def may_move(self, path: Path) -> bool:
+        """Whether ``path`` is in this folder and may be moved out of it."""
         return not self.kept and path.parent == self.folder
 
     def finished(self, name: str) -> Path:

@@ -13,14 +13,15 @@ from components.steps.catalog import WorkerParameters
 from components.steps.parameter import as_plain, bytes_of
 from components.train.checkpoints.checkpoint import (
     find_scored,
-    read_standing,
+    read_progress,
     require_same_model,
     restore_tables,
     restore_weights,
 )
-from components.train.checkpoints.standing import Standing
+from components.train.checkpoints.progress import TrainingProgress
 from components.train.checkpoints.state import shared_state_of
 from components.train.export import export
+from components.train.gather_tables import copy_gathered, sharded_bytes, write_tables
 from components.train.loop.benchmark import Benchmark, benchmark_inference, benchmark_training
 from components.train.loop.log import PARAMETER, TrainingLog
 from components.train.loop.ranks import Ranks, together
@@ -36,7 +37,6 @@ from components.train.results import (
     training_results,
     write_json,
 )
-from components.train.whole import copy_whole, sharded_bytes, write_tables
 
 
 def run_training(
@@ -57,7 +57,7 @@ def run_training(
     seed = ranks.from_first(drawn_seed(parameters.seed))
     session = together(ranks, lambda: open_session(folder, parameters, ranks, seed, checkpoint_saved))
     training = Training(session, seed)
-    seed = training.standing.seed
+    seed = training.progress.seed
     with _open_log(session, seed, append=bool(parameters.load_checkpoint_path)) as log:
         if parameters.benchmark:
             _report(session, log, benchmark_training(session, training.step.steps, seed, log))
@@ -67,8 +67,8 @@ def run_training(
         if session.is_first:
             print(outcome.line(), flush=True)
         validation_rows = data.scored.rows if data.scored is not None else 0
-        train_rows = [data.rows_of_epoch(epoch) for epoch in range(training.standing.epoch)]
-        results = training_results(training.standing, outcome, ranks.size, train_rows, validation_rows)
+        train_rows = [data.rows_of_epoch(epoch) for epoch in range(training.progress.epoch)]
+        results = training_results(training.progress, outcome, ranks.size, train_rows, validation_rows)
         log.write([], {name: value for name, value in results.items() if name != "epochs"})
         _write_results(session, seed, results)
 
@@ -118,7 +118,7 @@ def _report(session: Session, log: TrainingLog, measured: Benchmark) -> None:
         print(measured.summary(session.parameters.mode), flush=True)
 
 
-def _find_weights(session: Session) -> tuple[str, Standing] | None:
+def _find_weights(session: Session) -> tuple[str, TrainingProgress] | None:
     """The checkpoint to score with and its training's progress, on the first rank."""
     path = session.parameters.load_checkpoint_path
     if not session.is_first:
@@ -127,9 +127,9 @@ def _find_weights(session: Session) -> tuple[str, Standing] | None:
         print("no load_checkpoint_path given: the weights are random, so only the speed is meaningful", flush=True)
         return None
     prefix = find_scored(path)
-    standing = read_standing(prefix)
-    require_same_model(prefix, standing, session.model)
-    return prefix, standing
+    progress = read_progress(prefix)
+    require_same_model(prefix, progress, session.model)
+    return prefix, progress
 
 
 def _write_results(session: Session, seed: int, results: Mapping[str, Any]) -> None:
@@ -166,5 +166,5 @@ def _served(session: Session, seed: int) -> Model | None:
     model = None
     if session.is_first:
         model = session.definition.build(session.parameters, session.data.spec, seed, False)
-    copy_whole(session.model, model, session.ranks)
+    copy_gathered(session.model, model, session.ranks)
     return model

@@ -20,7 +20,7 @@ from components.scoring.model import SAVED_MODEL, TABLES
 from components.train.loop.log import is_training_log
 
 if TYPE_CHECKING:
-    from components.train.checkpoints.standing import Standing
+    from components.train.checkpoints.progress import TrainingProgress
 
 PARAMETERS = "parameters.json"
 TRAINING = "training.json"
@@ -89,12 +89,12 @@ def best_epoch(epochs: Sequence[Mapping[str, Any]], name: str, higher_is_better:
 
 
 def training_results(
-    standing: Standing, outcome: Outcome, workers: int, train_rows: Sequence[int], validation_rows: int
+    progress: TrainingProgress, outcome: Outcome, workers: int, train_rows: Sequence[int], validation_rows: int
 ) -> dict[str, Any]:
     """The content of training.json.
 
     Args:
-        standing: of a finished training.
+        progress: of a finished training.
         outcome: of the training.
         workers: ranks that trained.
         train_rows: samples of each epoch.
@@ -104,20 +104,20 @@ def training_results(
         ``epochs`` and the scores of the exported one; train_samples_per_second excluding validation, checkpoints and
         graph compilation; time_to_train in seconds, over all epochs excluding validation, as in the public examples.
     """
-    speeds = [epoch["samples_per_second"] for epoch in standing.epochs]
+    speeds = [epoch["samples_per_second"] for epoch in progress.epochs]
     return {
-        "epochs": standing.epochs,
-        **scores_of(standing.epochs[outcome.exported - 1]),
+        "epochs": progress.epochs,
+        **scores_of(progress.epochs[outcome.exported - 1]),
         "best_epoch": outcome.best or None,
         "exported_epoch": outcome.exported,
         "stopped_early": outcome.stopped_early,
         "outcome": outcome.line(),
         "train_samples_per_second": len(speeds) / sum(1 / speed for speed in speeds),
-        "time_to_train": sum(epoch["training_seconds"] for epoch in standing.epochs),
+        "time_to_train": sum(epoch["training_seconds"] for epoch in progress.epochs),
         "workers": workers,
-        "seed": standing.seed,
-        "steps": standing.global_step,
-        "steps_per_epoch": standing.steps_per_epoch,
+        "seed": progress.seed,
+        "steps": progress.global_step,
+        "steps_per_epoch": progress.steps_per_epoch,
         "train_rows": train_rows[0],
         "trained_rows": sum(train_rows),
         "validation_rows": validation_rows,

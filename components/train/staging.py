@@ -34,8 +34,8 @@ from components.steps.catalog import WorkerParameters
 from components.steps.recorded import recorded
 from components.storage import below, is_uri
 from components.train.checkpoints.listing import LIST
-from components.train.checkpoints.outbox import LOG, CheckpointOutbox, fetch_checkpoint, send_parts
 from components.train.checkpoints.parts import is_part
+from components.train.checkpoints.uploader import LOG, CheckpointUploader, fetch_checkpoint, send_parts
 from components.train.loop.data import samples_of
 from components.train.loop.ranks import Ranks, together
 from components.train.results import CHECKPOINT, TRAINING, trained_rows
@@ -118,8 +118,8 @@ def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, rank
     if ranks.rank:
         yield Place(data, local, lambda prefix, best: send_parts(stored, prefix, ranks.rank))
         return
-    with CheckpointOutbox(stored, log) as outbox:
-        yield Place(data, local, outbox.send)
+    with CheckpointUploader(stored, log) as uploader:
+        yield Place(data, local, uploader.send)
     with publishing(folder / "model", step=STEP, inputs={"tfrecord": source}, parameters=comparable) as staging:
         shutil.copytree(work, staging.path, dirs_exist_ok=True)
         _copy_checkpoints(stored, checkpoints, staging.path / CHECKPOINT)

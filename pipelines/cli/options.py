@@ -97,7 +97,7 @@ def add_tracked_workdir(parser: argparse.ArgumentParser) -> None:
 def use_store_of(options: argparse.Namespace) -> None:
     """Sets MLflow's store to --tracking-uri, else to the folder of --workdir, else keeps MLFLOW_TRACKING_URI."""
     workdir = workdir_of(options)
-    from pipelines.runs.underway import database_uri
+    from pipelines.runs.lifecycle import database_uri
 
     if options.tracking_uri:
         os.environ["MLFLOW_TRACKING_URI"] = options.tracking_uri

@@ -17,8 +17,8 @@ from components.steps.catalog import STEPS
 from pipelines.defaults import TRAINING, Pipeline
 from pipelines.local import arguments_of, check_environment, train
 from pipelines.runs.earlier import Earlier
+from pipelines.runs.lifecycle import begin, running
 from pipelines.runs.record import read_summary
-from pipelines.runs.underway import begin, underway
 from pipelines.summary import digests_of, repeatable
 
 # Registration depends on the current champion, and would add another version.
@@ -80,7 +80,7 @@ def reproduce(path: Path, workdir: Path) -> list[Finding]:
     arguments = arguments_of(pipeline, given | {"train_seed": seed}, workdir)
     check_environment(pipeline, arguments)
     record = begin(pipeline, arguments, workdir, purpose=shlex.join(["kfrec", "reproduce", str(path.absolute())]))
-    with underway(record) as output:
+    with running(record) as output:
         train(pipeline, arguments, record, Earlier(), output, last=_LAST)
         record.told = f"repeats {path.absolute()}"
         now = digests_of(output.finished)

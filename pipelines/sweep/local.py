@@ -20,8 +20,8 @@ from components.secrets import without_passwords
 from components.tracking import start_nested, tracked_run
 from pipelines.local import arguments_of, check_environment, train
 from pipelines.runs.earlier import Earlier, finished_steps
+from pipelines.runs.lifecycle import begin, running, tracked_at
 from pipelines.runs.record import FAILED, STOPPED, RunRecord, read_record
-from pipelines.runs.underway import begin, tracked_at, underway
 from pipelines.sweep.plan import Dimension, Plan
 from pipelines.sweep.trial import SCREEN, Pruned, at_a_time, evaluate, run_trial, shared_out
 
@@ -87,7 +87,7 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
         _echo(f"resumes the sweep in {record.folder}")
     words = ("kfrec", "sweep", path.absolute(), "--workdir", workdir.absolute())
     record.purpose = shlex.join(map(str, (*words, "--data", data.folder.absolute()) if data else words))
-    with underway(record) as output:
+    with running(record) as output:
         (record.folder / PLAN).write_text(_identity(plan, data))
         source = record if ended and record.steps else data
         earlier = finished_steps(source, plan.pipeline, arguments, _LAST) if source else Earlier()

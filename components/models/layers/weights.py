@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
-from components.models.tables.making import Draw, make_table
+from components.models.tables.creation import Draw, make_table
 
 # A Philox counter yields four floats.
 _FLOATS_A_COUNTER = 4

@@ -2,5 +2,5 @@
 
 A layer creates its tables with :meth:`components.models.layers.weights.Weights.tables` and reads them with
 :func:`components.models.tables.exchange.gather`. Placement is decided outside of the model, by
-:func:`components.models.tables.making.tables_made_by`, so that a model's code is the same for any number of ranks.
+:func:`components.models.tables.creation.tables_made_by`, so that a model's code is the same for any number of ranks.
 """

@@ -2,7 +2,7 @@
 
 Each rank writes its shards of sharded tables to separate files first. TensorFlow writes a checkpoint under temporary
 names, and the list of checkpoints is replaced last, so an interrupted save leaves the previous checkpoint valid. The
-newest checkpoints are kept, and that of the best epoch, which the newest one names in its standing.
+newest checkpoints are kept, and that of the best epoch, which the newest one names in its progress.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from components.models.tables.placement import whole_shape
 from components.train.checkpoints.disk import disk_errors
 from components.train.checkpoints.listing import read_list, write_list
 from components.train.checkpoints.parts import layout_of, read_parts, remove_parts, write_parts
-from components.train.checkpoints.standing import FORMAT, Standing, StandingState
+from components.train.checkpoints.progress import FORMAT, ProgressState, TrainingProgress
 from components.train.checkpoints.state import VARIABLES, named_state_of
 from components.train.loop.averages import AVERAGE, Averages
 from components.train.loop.loss_scale import LossScale
@@ -51,7 +51,7 @@ class Checkpoints:
             when the checkpoint is complete, on the others when their shards are written.
 
     Attributes:
-        layout: the shards of sharded variables, for a :class:`Standing`.
+        layout: the shards of sharded variables, for a :class:`TrainingProgress`.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Checkpoints:
         saved: Callable[[str, str], None],
     ) -> None:
         self._folder, self._saved, self._rank = folder, saved, rank
-        self._state = StandingState()
+        self._state = ProgressState()
         parts = {
             MODEL: named_state_of(model),
             OPTIMIZER: optimizer.state,
@@ -78,43 +78,43 @@ class Checkpoints:
         self._names = read_list(folder) if rank == 0 else []
 
     def _without(self, sharded: Collection[str]) -> tf.train.Checkpoint:
-        """A checkpoint of the standing and of all variables except the sharded ones."""
+        """A checkpoint of the progress and of all variables except the sharded ones."""
         whole = {path: variable for path, variable in self._variables.items() if path not in sharded}
         return tf.train.Checkpoint(**{VARIABLES: whole}, state=self._state)
 
-    def save_parts(self, standing: Standing) -> None:
+    def save_parts(self, progress: TrainingProgress) -> None:
         """Writes this rank's shards, on every rank before :meth:`save`."""
-        prefix = self.prefix(standing.name)
+        prefix = self.prefix(progress.name)
         if write_parts(prefix, self._variables, self._rank) and self._rank:
-            self._saved(prefix, self.prefix(standing.best))
+            self._saved(prefix, self.prefix(progress.best))
 
     def prefix(self, name: str) -> str:
         """The prefix of the checkpoint of this name; empty for no name."""
         return str(self._folder / name) if name else ""
 
-    def save(self, standing: Standing, totals: Sequence[np.ndarray]) -> list[str]:
+    def save(self, progress: TrainingProgress, totals: Sequence[np.ndarray]) -> list[str]:
         """Writes the checkpoint ``ckpt-<steps done>`` and removes all but the newest ones and the best epoch's.
 
         Args:
-            standing: the training's progress.
+            progress: the training's progress.
             totals: of this epoch's metrics, over all ranks.
 
         Returns:
             The names of the retained checkpoints.
         """
-        self._state.standing, self._state.totals = standing, list(totals)
-        earlier = [name for name in self._names if name != standing.name]
-        newest = [*earlier, standing.name][-KEEP:]
-        names = [name for name in earlier if name == standing.best and name not in newest] + newest
+        self._state.progress, self._state.totals = progress, list(totals)
+        earlier = [name for name in self._names if name != progress.name]
+        newest = [*earlier, progress.name][-KEEP:]
+        names = [name for name in earlier if name == progress.best and name not in newest] + newest
         self._folder.mkdir(parents=True, exist_ok=True)
         with disk_errors(self._folder):
-            self._checkpoint.write(self.prefix(standing.name))
+            self._checkpoint.write(self.prefix(progress.name))
         write_list(self._folder, names)
         for name in earlier:
             if name not in names:
                 _remove(self._folder, name)
         self._names = names
-        self._saved(self.prefix(standing.name), self.prefix(standing.best))
+        self._saved(self.prefix(progress.name), self.prefix(progress.best))
         return names
 
     def forget_parts(self, kept: Sequence[str]) -> None:
@@ -144,7 +144,7 @@ class Checkpoints:
             partial.replace(self._folder / file.name)
         self._names = [*self._names, Path(prefix).name]
 
-    def restore(self, path: str) -> tuple[Standing, list[np.ndarray]]:
+    def restore(self, path: str) -> tuple[TrainingProgress, list[np.ndarray]]:
         """Restores the training from a checkpoint, except for tables that are sharded in either of them.
 
         Args:
@@ -156,47 +156,47 @@ class Checkpoints:
         Raises:
             KfrecError: a file is damaged.
         """
-        sharded = {*self.layout, *read_standing(path).tables}
+        sharded = {*self.layout, *read_progress(path).tables}
         with _explaining_damage(path):
             self._without(sharded).read(path).assert_existing_objects_matched()
-        assert self._state.standing is not None
-        return self._state.standing, self._state.totals
+        assert self._state.progress is not None
+        return self._state.progress, self._state.totals
 
-    def restore_parts(self, path: str, standing: Standing) -> None:
+    def restore_parts(self, path: str, progress: TrainingProgress) -> None:
         """Restores this rank's shards of tables that are sharded here or in the checkpoint, on every rank.
 
         Args:
             path: prefix of the checkpoint.
-            standing: stored in it.
+            progress: stored in it.
 
         Raises:
             KfrecError: a file is missing or damaged.
         """
         with _explaining_damage(path):
-            read_parts(path, standing.tables, self._variables)
+            read_parts(path, progress.tables, self._variables)
 
-    def continue_from(self, path: str, standing: Standing) -> None:
+    def continue_from(self, path: str, progress: TrainingProgress) -> None:
         """Restores the weights and the optimizers' moments alone, except for tables that are sharded in either.
 
         Step counters of the optimizers, loss scale and averages keep their values.
 
         Args:
             path: prefix of another training's checkpoint, of the same model and optimizers.
-            standing: stored in it.
+            progress: stored in it.
 
         Raises:
             KfrecError: the file is damaged.
         """
-        sharded = {*self.layout, *standing.tables}
+        sharded = {*self.layout, *progress.tables}
         whole = {name: variable for name, variable in self._continued.items() if name not in sharded}
         with _explaining_damage(path):
             reader = tf.train.Checkpoint(**{VARIABLES: whole}).read(path)
             reader.assert_existing_objects_matched().expect_partial()
 
-    def continue_parts(self, path: str, standing: Standing) -> None:
+    def continue_parts(self, path: str, progress: TrainingProgress) -> None:
         """As :meth:`restore_parts`, after :meth:`continue_from`."""
         with _explaining_damage(path):
-            read_parts(path, standing.tables, self._continued)
+            read_parts(path, progress.tables, self._continued)
 
     @property
     def _continued(self) -> dict[str, tf.Variable]:
@@ -226,7 +226,7 @@ def find_scored(path: str) -> str:
     prefix = find_checkpoint(path)
     if prefix == path:
         return prefix
-    best = read_standing(prefix).best
+    best = read_progress(prefix).best
     return str(Path(prefix).with_name(best)) if best else prefix
 
 
@@ -250,13 +250,13 @@ def find_checkpoint(path: str, parameter: str = "load_checkpoint_path") -> str:
     raise KfrecError(f"{parameter} {path}: no checkpoint here; give a folder with a training's checkpoints")
 
 
-def read_standing(prefix: str) -> Standing:
+def read_progress(prefix: str) -> TrainingProgress:
     """The training progress stored in a checkpoint, without restoring it.
 
     Raises:
         KfrecError: the file is damaged, or not a checkpoint of this workflow.
     """
-    state = StandingState()
+    state = ProgressState()
     try:
         state.deserialize(tf.train.load_checkpoint(prefix).get_tensor(_STATE_KEY))
     except (tf.errors.OpError, ValueError, LookupError, TypeError) as error:
@@ -267,43 +267,43 @@ def read_standing(prefix: str) -> Standing:
             f"{prefix}: was written by an earlier kfrec, which did not save weights by name; train again, or use the "
             "kfrec that wrote it"
         )
-    assert state.standing is not None
-    return state.standing
+    assert state.progress is not None
+    return state.progress
 
 
-def restore_weights(prefix: str, standing: Standing, model: Model) -> None:
+def restore_weights(prefix: str, progress: TrainingProgress, model: Model) -> None:
     """Restores only the model, for inference, except for tables that are sharded here or in the checkpoint.
 
     Restores the averaged weights, if the training kept them.
 
     Args:
         prefix: of the checkpoint.
-        standing: stored in it.
+        progress: stored in it.
         model: receives the weights.
 
     Raises:
         KfrecError: a file is damaged.
     """
-    variables = _scored(model, standing)
-    sharded = {*layout_of(variables), *standing.tables}
+    variables = _scored(model, progress)
+    sharded = {*layout_of(variables), *progress.tables}
     whole = {path: variable for path, variable in variables.items() if path not in sharded}
     with _explaining_damage(prefix):
         tf.train.Checkpoint(**{VARIABLES: whole}).restore(prefix).expect_partial()
 
 
-def restore_tables(prefix: str, standing: Standing, model: Model) -> None:
+def restore_tables(prefix: str, progress: TrainingProgress, model: Model) -> None:
     """Restores this rank's shards of the tables that :func:`restore_weights` skips, on every rank.
 
     Raises:
         KfrecError: a file is missing or damaged.
     """
     with _explaining_damage(prefix):
-        read_parts(prefix, standing.tables, _scored(model, standing))
+        read_parts(prefix, progress.tables, _scored(model, progress))
 
 
-def _scored(model: Model, standing: Standing) -> dict[str, tf.Variable]:
+def _scored(model: Model, progress: TrainingProgress) -> dict[str, tf.Variable]:
     """The model's variables by their names in a checkpoint: those of the averages, if there are any."""
-    averaged = {variable.ref() for variable in model.trainable_variables} if standing.average_decay else set()
+    averaged = {variable.ref() for variable in model.trainable_variables} if progress.average_decay else set()
     return {
         f"{AVERAGES}/{name}/{AVERAGE}" if variable.ref() in averaged else f"{MODEL}/{name}": variable
         for name, variable in named_state_of(model).items()
@@ -321,18 +321,18 @@ def _explaining_damage(prefix: str) -> Iterator[None]:
 
 
 def described(model: Model) -> list[list[Any]]:
-    """(name, shape) of a model's variables, as stored in a :class:`Standing`."""
+    """(name, shape) of a model's variables, as stored in a :class:`TrainingProgress`."""
     return [[name, whole_shape(variable)] for name, variable in named_state_of(model).items()]
 
 
-def require_same_model(prefix: str, standing: Standing, model: Model) -> None:
+def require_same_model(prefix: str, progress: TrainingProgress, model: Model) -> None:
     """Compares a checkpoint's variables with the model's.
 
     Raises:
         KfrecError: they differ; the message names the first difference.
     """
     remedy = "use the parameters and data of the training that wrote it"
-    theirs, mine = dict(standing.variables), dict(described(model))
+    theirs, mine = dict(progress.variables), dict(described(model))
     for name in dict.fromkeys((*theirs, *mine)):
         if name not in mine:
             raise KfrecError(f"{prefix}: holds {name}, which this model has not; {remedy}")
@@ -342,12 +342,12 @@ def require_same_model(prefix: str, standing: Standing, model: Model) -> None:
             raise KfrecError(f"{prefix}: its {name} has shape {theirs[name]}, this model's has {mine[name]}; {remedy}")
 
 
-def require_same_run(prefix: str, standing: Standing, mine: Standing, seed: int) -> None:
+def require_same_run(prefix: str, progress: TrainingProgress, mine: TrainingProgress, seed: int) -> None:
     """Checks the settings that must not change when a training resumes.
 
     Args:
         prefix: the checkpoint.
-        standing: stored in it.
+        progress: stored in it.
         mine: of this run before it restores.
         seed: the requested seed; -1 takes the checkpoint's.
 
@@ -355,16 +355,16 @@ def require_same_run(prefix: str, standing: Standing, mine: Standing, seed: int)
         KfrecError: they differ.
     """
     compared = {
-        "optimizer": (standing.optimizer, mine.optimizer),
-        "average_decay": (standing.average_decay, mine.average_decay),
-        "seed": (standing.seed, standing.seed if seed < 0 else seed),
+        "optimizer": (progress.optimizer, mine.optimizer),
+        "average_decay": (progress.average_decay, mine.average_decay),
+        "seed": (progress.seed, progress.seed if seed < 0 else seed),
         # Scores on other samples cannot be compared, and samples that trained cannot judge.
-        "number of validation samples": (standing.validation_rows, mine.validation_rows),
+        "number of validation samples": (progress.validation_rows, mine.validation_rows),
     }
-    if standing.step:
+    if progress.step:
         # A position within an epoch is only valid for the same batches.
-        compared["global_batch_size"] = (standing.global_batch_size, mine.global_batch_size)
-        compared["number of steps an epoch"] = (standing.steps_per_epoch, mine.steps_per_epoch)
+        compared["global_batch_size"] = (progress.global_batch_size, mine.global_batch_size)
+        compared["number of steps an epoch"] = (progress.steps_per_epoch, mine.steps_per_epoch)
     for name, (theirs, ours) in compared.items():
         if theirs != ours:
             raise KfrecError(f"{prefix}: was trained with {name} {theirs}, this run has {ours}; make them the same")

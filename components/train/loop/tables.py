@@ -10,7 +10,7 @@ import tensorflow as tf
 from components.feature_spec import FeatureSpec
 from components.models import Model, ModelDefinition, build_model
 from components.models.names import by_name
-from components.models.tables.making import PlacedTables, Survey, tables_made_by
+from components.models.tables.creation import PlacedTables, Survey, tables_made_by
 from components.models.tables.placement import RANK, REPLICATED, Placement
 from components.models.tables.plan import AUTO, Requirements, plan_tables, read_named
 from components.steps.parameter import bytes_of

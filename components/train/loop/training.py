@@ -22,15 +22,15 @@ from components.train.checkpoints.checkpoint import (
     Checkpoints,
     described,
     find_checkpoint,
-    read_standing,
+    read_progress,
     require_same_model,
     require_same_run,
     restore_tables,
     restore_weights,
 )
-from components.train.checkpoints.outbox import fetch_checkpoint
-from components.train.checkpoints.standing import Standing
+from components.train.checkpoints.progress import TrainingProgress
 from components.train.checkpoints.state import shared_state_of
+from components.train.checkpoints.uploader import fetch_checkpoint
 from components.train.checkpoints.warm_start import fetch_earlier, warm_start
 from components.train.loop.averages import Averages
 from components.train.loop.log import PARAMETER, TrainingLog
@@ -62,7 +62,7 @@ class Training:
         self._metrics = session.task.streaming(True, parameters)
         self._meter = Meter()
         self._watchdog = Watchdog(session.ranks.rank, parameters.stall_seconds if session.ranks.size > 1 else 0)
-        self.standing = Standing(
+        self.progress = TrainingProgress(
             seed=seed,
             global_batch_size=parameters.global_batch_size,
             steps_per_epoch=data.steps_per_epoch,
@@ -81,7 +81,7 @@ class Training:
             self._ranks.rank,
             session.checkpoint_saved,
         )
-        self.standing.tables = self._checkpoints.layout
+        self.progress.tables = self._checkpoints.layout
         self._begin()
         self.step = TrainingStep(
             session.model,
@@ -97,14 +97,14 @@ class Training:
             rows=data.one_size(data.train.rows),
             fp16_allreduce=parameters.fp16_allreduce,
             unpack=data.train_transfer.features,
-            seed=self.standing.seed,
+            seed=self.progress.seed,
             micro=data.micro_size(self._optimizer.keeps_sparse),
             clip_norm=parameters.clip_norm,
         )
         self.exchange = self._choose_exchange() if self._ranks.size > 1 else {}
 
     def run(self, log: TrainingLog) -> None:
-        """Trains; afterwards ``standing`` and ``outcome`` hold the results, and the model the weights to export.
+        """Trains; afterwards ``progress`` and ``outcome`` hold the results, and the model the weights to export.
 
         Args:
             log: receives a record per step and per epoch.
@@ -119,7 +119,7 @@ class Training:
             log.write(PARAMETER, {"gradient_exchange": self.exchange})
         while not self._is_over():
             self._epoch(log)
-        if self.standing.best not in ("", self.standing.name):
+        if self.progress.best not in ("", self.progress.name):
             self._restore_best()
         else:
             self._averages.assign_to(self._session.model.trainable_variables)
@@ -127,15 +127,15 @@ class Training:
     @property
     def outcome(self) -> Outcome:
         """Which of the finished epochs is exported."""
-        standing, best = self.standing, self._best_epoch()
+        progress, best = self.progress, self._best_epoch()
         name, label = self._judged_by
         return Outcome(
-            epochs=standing.epoch,
-            planned=max(self._data.epochs, standing.epoch),
+            epochs=progress.epoch,
+            planned=max(self._data.epochs, progress.epoch),
             best=best,
-            exported=best if standing.best else standing.epoch,
+            exported=best if progress.best else progress.epoch,
             metric=label,
-            score=standing.epochs[best - 1][name] if best else None,
+            score=progress.epochs[best - 1][name] if best else None,
             is_judged=bool(self._data.samples.measured),
         )
 
@@ -147,24 +147,24 @@ class Training:
 
     def _best_epoch(self) -> int:
         """Number of the best finished epoch; 0 if none was judged."""
-        return best_epoch(self.standing.epochs, self._judged_by[0], self._session.judge.higher_is_better)
+        return best_epoch(self.progress.epochs, self._judged_by[0], self._session.judge.higher_is_better)
 
     def _is_over(self) -> bool:
         """Whether no further epoch trains. The results are the first rank's, so that all ranks agree."""
-        standing, patience, best = self.standing, self._parameters.patience, self._best_epoch()
-        if standing.epoch >= self._data.epochs:
+        progress, patience, best = self.progress, self._parameters.patience, self._best_epoch()
+        if progress.epoch >= self._data.epochs:
             return True
-        return bool(patience and best) and standing.step == 0 and standing.epoch - best >= patience
+        return bool(patience and best) and progress.step == 0 and progress.epoch - best >= patience
 
     def _restore_best(self) -> None:
         """Gives the model the weights of the best epoch, or their averages."""
-        prefix, model = self._checkpoints.prefix(self.standing.best), self._session.model
-        first = together(self._ranks, lambda: read_standing(prefix) if self._session.is_first else None)
-        standing = self._ranks.from_first(first)
-        assert standing is not None
-        together(self._ranks, lambda: restore_weights(prefix, standing, model) if self._session.is_first else None)
+        prefix, model = self._checkpoints.prefix(self.progress.best), self._session.model
+        first = together(self._ranks, lambda: read_progress(prefix) if self._session.is_first else None)
+        progress = self._ranks.from_first(first)
+        assert progress is not None
+        together(self._ranks, lambda: restore_weights(prefix, progress, model) if self._session.is_first else None)
         self._ranks.copy_variables(shared_state_of(model))
-        together(self._ranks, lambda: restore_tables(prefix, standing, model))
+        together(self._ranks, lambda: restore_tables(prefix, progress, model))
 
     def _begin(self) -> None:
         """Restores the checkpoint, or starts from another training's, on the first rank; then broadcasts the state.
@@ -173,9 +173,9 @@ class Training:
         """
         if self._parameters.load_checkpoint_path:
             restored = together(self._ranks, self._restore)
-            prefix, self.standing, totals = self._ranks.from_first(restored)
-            together(self._ranks, lambda: self._checkpoints.restore_parts(prefix, self.standing))
-            self.standing.tables = self._checkpoints.layout
+            prefix, self.progress, totals = self._ranks.from_first(restored)
+            together(self._ranks, lambda: self._checkpoints.restore_parts(prefix, self.progress))
+            self.progress.tables = self._checkpoints.layout
             self._carry_best_over(prefix)
             # The first rank continues the totals of all ranks; the sum at the end of the epoch is complete.
             if self._session.is_first and totals:
@@ -189,21 +189,21 @@ class Training:
 
     def _carry_best_over(self, prefix: str) -> None:
         """Keeps the checkpoint of the best epoch so far, which may lie in another folder."""
-        standing, best = self.standing, self._best_epoch()
+        progress, best = self.progress, self._best_epoch()
         if self._parameters.export_epoch == LAST:
-            standing.best = ""
-        elif best and not standing.best:
+            progress.best = ""
+        elif best and not progress.best:
             raise SharedError(
                 f"{prefix}: epoch {best} of its training was the best, and its checkpoint was not kept; set "
                 "export_epoch to last, or start fresh"
             )
-        elif standing.best:
-            place = str(Path(prefix).with_name(standing.best))
+        elif progress.best:
+            place = str(Path(prefix).with_name(progress.best))
             together(self._ranks, lambda: self._checkpoints.carry_over(place) if self._ranks.local_rank == 0 else None)
 
     def _choose_exchange(self) -> dict[str, str]:
         """Chooses how the gradients of each table are exchanged, by the rows of the first batch."""
-        batches = self._data.training_batches(self.standing.seed, self.standing.epoch)
+        batches = self._data.training_batches(self.progress.seed, self.progress.epoch)
         handed = self._data.train_transfer
         first = handed.features(handed.sent(together(self._ranks, lambda: next(batches))))
         exchange = self.step.choose_exchange(first)
@@ -238,98 +238,98 @@ class Training:
         found = together(self._ranks, lambda: self._continued(folder) if self._session.is_first else None)
         found = self._ranks.from_first(found)
         assert found is not None
-        prefix, standing = found
-        together(self._ranks, lambda: self._checkpoints.continue_parts(prefix, standing))
+        prefix, progress = found
+        together(self._ranks, lambda: self._checkpoints.continue_parts(prefix, progress))
         if self._session.is_first:
-            print(f"continuing the weights and moments of {place} after {standing.global_step:,} steps", flush=True)
+            print(f"continuing the weights and moments of {place} after {progress.global_step:,} steps", flush=True)
 
-    def _continued(self, folder: str) -> tuple[str, Standing]:
+    def _continued(self, folder: str) -> tuple[str, TrainingProgress]:
         prefix = find_checkpoint(folder, "continue_path")
-        standing = read_standing(prefix)
-        require_same_model(prefix, standing, self._session.model)
-        if standing.optimizer != self.standing.optimizer:
+        progress = read_progress(prefix)
+        require_same_model(prefix, progress, self._session.model)
+        if progress.optimizer != self.progress.optimizer:
             raise KfrecError(
-                f"continue_path {prefix}: was trained with optimizer {standing.optimizer}, this run has "
-                f"{self.standing.optimizer}; make them the same, or take the weights alone with warm_start_path"
+                f"continue_path {prefix}: was trained with optimizer {progress.optimizer}, this run has "
+                f"{self.progress.optimizer}; make them the same, or take the weights alone with warm_start_path"
             )
-        self._checkpoints.continue_from(prefix, standing)
-        return prefix, standing
+        self._checkpoints.continue_from(prefix, progress)
+        return prefix, progress
 
-    def _restore(self) -> tuple[str, Standing, list[np.ndarray]]:
+    def _restore(self) -> tuple[str, TrainingProgress, list[np.ndarray]]:
         if not self._session.is_first:
-            return "", self.standing, []
+            return "", self.progress, []
         prefix = find_checkpoint(self._parameters.load_checkpoint_path)
-        standing = read_standing(prefix)
-        require_same_model(prefix, standing, self._session.model)
-        mine = self.standing
+        progress = read_progress(prefix)
+        require_same_model(prefix, progress, self._session.model)
+        mine = self.progress
         if self._parameters.benchmark:  # it judges nothing
-            mine = replace(mine, validation_rows=standing.validation_rows)
-        require_same_run(prefix, standing, mine, self._parameters.seed)
-        standing, totals = self._checkpoints.restore(prefix)
-        standing.steps_per_epoch = self.standing.steps_per_epoch
-        standing.global_batch_size = self.standing.global_batch_size
-        return prefix, standing, totals
+            mine = replace(mine, validation_rows=progress.validation_rows)
+        require_same_run(prefix, progress, mine, self._parameters.seed)
+        progress, totals = self._checkpoints.restore(prefix)
+        progress.steps_per_epoch = self.progress.steps_per_epoch
+        progress.global_batch_size = self.progress.global_batch_size
+        return prefix, progress, totals
 
     def _epoch(self, log: TrainingLog) -> None:
-        standing, every = self.standing, self._parameters.checkpoint_steps
+        progress, every = self.progress, self._parameters.checkpoint_steps
         self._meter.next_epoch()
-        earlier, began = standing.epoch_seconds, time.monotonic()
-        sent, done = self._ranks.sent_bytes(), standing.step
+        earlier, began = progress.epoch_seconds, time.monotonic()
+        sent, done = self._ranks.sent_bytes(), progress.step
         pending: list[tf.Tensor] = []
-        epoch, last = standing.epoch, self._data.steps_of(standing.epoch)
+        epoch, last = progress.epoch, self._data.steps_of(progress.epoch)
         label = f"epoch {epoch + 1}/{self._data.epochs}"
         with self._session.progress(label, self._data.rows_of_epoch(epoch), "samples") as advance:
-            advance(sum(self._data.rows_of(epoch, step) for step in range(standing.step)))
+            advance(sum(self._data.rows_of(epoch, step) for step in range(progress.step)))
             self._meter.start()
-            batches = self._session.training_batches(standing.seed, epoch, standing.step)
-            positions = self._data.positions(epoch, standing.finished_steps, standing.step)
+            batches = self._session.training_batches(progress.seed, epoch, progress.step)
+            positions = self._data.positions(epoch, progress.finished_steps, progress.step)
             for losses in self._watchdog.over(self.step.steps(batches, positions)):
                 pending.append(losses)
-                standing.step += 1
-                advance(self._data.rows_of(epoch, standing.step - 1))
-                is_last = standing.step == last
-                is_saved = bool(every) and standing.global_step % every == 0 and not is_last
-                if is_last or is_saved or standing.step % self._parameters.log_steps == 0 or self._meter.is_cold:
+                progress.step += 1
+                advance(self._data.rows_of(epoch, progress.step - 1))
+                is_last = progress.step == last
+                is_saved = bool(every) and progress.global_step % every == 0 and not is_last
+                if is_last or is_saved or progress.step % self._parameters.log_steps == 0 or self._meter.is_cold:
                     self._read(pending, log)
                     pending = []
                 if is_saved:
-                    standing.epoch_seconds = earlier + time.monotonic() - began
+                    progress.epoch_seconds = earlier + time.monotonic() - began
                     self._save()
                     self._meter.start()
         sent = self._ranks.sent_bytes() - sent
-        sent_a_step = sum(self._ranks.gather(sent)) / self._ranks.size / max(standing.step - done, 1)
+        sent_a_step = sum(self._ranks.gather(sent)) / self._ranks.size / max(progress.step - done, 1)
         self._finish_epoch(earlier, began, sent_a_step, log)
 
     def _read(self, pending: list[tf.Tensor], log: TrainingLog) -> None:
         """Reads the losses of the steps since the last read, and logs them."""
-        standing = self.standing
+        progress = self.progress
         with self._watchdog:  # on a GPU a step returns before its end
             losses = tf.stack(pending).numpy()
-        first = standing.step - len(pending)
-        rows = sum(self._data.rows_of(standing.epoch, step) for step in range(first, standing.step))
+        first = progress.step - len(pending)
+        rows = sum(self._data.rows_of(progress.epoch, step) for step in range(first, progress.step))
         self._meter.stop(rows, len(pending))
         speed = {"samples/s": round(self._meter.samples_per_second, 1), "step_time": self._meter.step_seconds}
         for step, (loss, *parts) in enumerate(losses.tolist(), first + 1):
             if not math.isfinite(loss):
                 raise SharedError(
-                    f"epoch {standing.epoch + 1} step {step}: the loss is {loss}; lower the learning rate"
+                    f"epoch {progress.epoch + 1} step {step}: the loss is {loss}; lower the learning rate"
                     " or look at the data"
                 )
             published = {"total_loss": loss, **dict(zip(self.step.parts, parts, strict=True))}
-            log.write([standing.epoch + 1, step], {"loss": loss, **published, **speed})
+            log.write([progress.epoch + 1, step], {"loss": loss, **published, **speed})
         log.flush()
-        standing.loss_sum += float(losses[:, 0].sum(dtype=np.float64))
+        progress.loss_sum += float(losses[:, 0].sum(dtype=np.float64))
 
     def _finish_epoch(self, earlier: float, began: float, sent_bytes: float, log: TrainingLog) -> None:
-        standing = self.standing
+        progress = self.progress
         training_seconds = earlier + time.monotonic() - began
         train = self._metrics.result(self._totals())
         with self._averages.applied(self._session.model.trainable_variables):
             validation = self._session.score()
         seconds = earlier + time.monotonic() - began
         result: dict[str, Any] = {
-            "epoch": standing.epoch + 1,
-            "train_loss": standing.loss_sum / standing.step,
+            "epoch": progress.epoch + 1,
+            "train_loss": progress.loss_sum / progress.step,
             **{f"train_{name}": value for name, value in train.items()},
             **validation,
             "seconds": seconds,
@@ -339,26 +339,26 @@ class Training:
         # JSON has no NaN: an undefined metric is null.
         result = {name: None if math.isnan(value) else value for name, value in result.items()}
         result = self._ranks.from_first(result)
-        standing.epochs.append(result)
-        standing.finished_steps += standing.step
-        standing.epoch, standing.step, standing.loss_sum, standing.epoch_seconds = standing.epoch + 1, 0, 0.0, 0.0
-        if self._parameters.export_epoch == BEST and self._best_epoch() == standing.epoch:
-            standing.best = standing.name
+        progress.epochs.append(result)
+        progress.finished_steps += progress.step
+        progress.epoch, progress.step, progress.loss_sum, progress.epoch_seconds = progress.epoch + 1, 0, 0.0, 0.0
+        if self._parameters.export_epoch == BEST and self._best_epoch() == progress.epoch:
+            progress.best = progress.name
         self._metrics.reset()
         published = {"throughput": result["samples_per_second"], "time": training_seconds, **self._meter.latencies}
         published["sent_bytes"] = sent_bytes
-        log.write([standing.epoch], {name: value for name, value in result.items() if name != "epoch"} | published)
+        log.write([progress.epoch], {name: value for name, value in result.items() if name != "epoch"} | published)
         log.flush()
         self._save()
         if self._session.is_first:
-            emit("epoch", epoch=standing.epoch, metrics={n: value for n, value in result.items() if n != "epoch"})
+            emit("epoch", epoch=progress.epoch, metrics={n: value for n, value in result.items() if n != "epoch"})
             print(_epoch_line(result, self._data.epochs, self._session.task), flush=True)
 
     def _save(self) -> None:
         totals, checkpoints = self._totals(), self._checkpoints
         if checkpoints.layout:
-            together(self._ranks, lambda: checkpoints.save_parts(self.standing))
-        kept = together(self._ranks, lambda: checkpoints.save(self.standing, totals) if self._session.is_first else [])
+            together(self._ranks, lambda: checkpoints.save_parts(self.progress))
+        kept = together(self._ranks, lambda: checkpoints.save(self.progress, totals) if self._session.is_first else [])
         if checkpoints.layout:
             checkpoints.forget_parts(self._ranks.from_first(kept))
 

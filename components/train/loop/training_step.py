@@ -32,8 +32,8 @@ from components.models.tables.placement import sharding_of
 from components.tasks import Kept, Streaming
 from components.train.loop.averages import Averages
 from components.train.loop.exchange import is_whole, touched_rows
-from components.train.loop.filling import filled
 from components.train.loop.loss_scale import LossScale
+from components.train.loop.padding import padded
 from components.train.loop.ranks import Ranks
 from components.train.loop.reduction import Gradient, sum_gradients
 from components.train.loop.validation import kept_columns, targets_of
@@ -264,7 +264,7 @@ class TrainingStep:
         """Padded features and targets, and the sample mask, [B] float32; None without padding."""
         if not self._rows:
             return *self._split(batch), None
-        full, counted = filled(batch, self._rows)
+        full, counted = padded(batch, self._rows)
         return *self._split(full), counted
 
     def _terms(

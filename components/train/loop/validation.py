@@ -11,7 +11,7 @@ from components.models import Model
 from components.models.model import outputs_of
 from components.models.ops.choice import training_back_end
 from components.tasks import Kept, TaskDefinition
-from components.train.loop.filling import filled
+from components.train.loop.padding import padded
 from components.train.loop.ranks import Ranks
 
 
@@ -75,7 +75,7 @@ class Scorer:
 
     def _score_and_add(self, given: Any) -> None:
         batch = self._unpack(given)
-        scored, rows = filled(batch, self._rows)[0] if self._rows else batch, tf.shape(next(iter(batch.values())))[0]
+        scored, rows = padded(batch, self._rows)[0] if self._rows else batch, tf.shape(next(iter(batch.values())))[0]
         outputs = {name: values[:rows] for name, values in self._scores(scored).items()}
         self._metrics.update(targets_of(batch, self._targets), outputs, kept_columns(batch, self._kept))
 

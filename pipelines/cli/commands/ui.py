@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     from components.tracking import tracking_uri
     from components.tracking.store import prepare
-    from pipelines.runs.underway import database_uri
+    from pipelines.runs.lifecycle import database_uri
 
     use_store_of(options)
     uri = tracking_uri() if os.environ.get("MLFLOW_TRACKING_URI") else database_uri(Path(WORKDIR))

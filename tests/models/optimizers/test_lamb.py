@@ -14,7 +14,7 @@ from components.models.layers.weights import Weights
 from components.models.ops.choice import as_with_gpu, training_back_end
 from components.models.ops.scaling import Scaling
 from components.models.optimizers.lamb import Lamb
-from components.models.tables.making import PlacedTables, tables_made_by
+from components.models.tables.creation import PlacedTables, tables_made_by
 from components.models.tables.placement import Placement, sharding_of
 from tests.models.tables.simulated import on_simulated
 

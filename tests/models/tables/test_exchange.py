@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from components.models.layers.weights import Weights
+from components.models.tables.creation import PlacedTables, tables_made_by
 from components.models.tables.exchange import gather
-from components.models.tables.making import PlacedTables, tables_made_by
 from components.models.tables.placement import COLUMNS, KINDS, RANK, ROWS, Placement, sharding_of
 from tests.models.tables.simulated import Simulated, on_simulated
 
@@ -86,7 +86,7 @@ def test_a_row_travels_once_however_often_it_is_asked_for() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_blocks_of_rows_are_drawn_as_the_whole_table(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("components.models.tables.making._BLOCK_FLOATS", 24)
+    monkeypatch.setattr("components.models.tables.creation._BLOCK_FLOATS", 24)
     made = on_simulated(2, lambda peers: tables(peers, dict.fromkeys(SHAPES, kind)))
     for variables in made:
         for name, variable in zip(SHAPES, variables, strict=True):

@@ -11,8 +11,8 @@ from components.errors import KfrecError
 from pipelines.cli import main
 from pipelines.defaults import Pipeline
 from pipelines.runs.earlier import Earlier, checkpoints_of
+from pipelines.runs.lifecycle import running
 from pipelines.runs.record import FAILED, FINISHED, RUNNING, STOPPED, RunRecord, find_run, held, read_record
-from pipelines.runs.underway import underway
 
 
 @pytest.fixture
@@ -35,13 +35,13 @@ def test_a_run_is_running_while_a_process_holds_it_and_was_stopped_if_none_does(
 
 
 def test_a_run_that_ends_in_order_is_finished(record: RunRecord) -> None:
-    with underway(record):
+    with running(record):
         assert read_record(record.folder).state_now() == RUNNING
     assert read_record(record.folder).state_now() == FINISHED
 
 
 def test_an_error_ends_with_the_command_that_goes_on_and_is_kept(record: RunRecord) -> None:
-    with pytest.raises(KfrecError) as caught, underway(record):
+    with pytest.raises(KfrecError) as caught, running(record):
         raise KfrecError("train: the disk is full")
     command = f"kfrec run --resume {record.folder} (--set NAME=VALUE changes a parameter)"
     assert str(caught.value) == f"train: the disk is full; resume with: {command}"

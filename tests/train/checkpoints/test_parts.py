@@ -20,10 +20,10 @@ from components.train.checkpoints.checkpoint import (
     Checkpoints,
     described,
     find_checkpoint,
-    read_standing,
+    read_progress,
     require_same_model,
 )
-from components.train.checkpoints.standing import Standing
+from components.train.checkpoints.progress import TrainingProgress
 from components.train.checkpoints.state import VARIABLES, name_in, named_state_of
 from components.train.loop.averages import Averages
 from components.train.loop.loss_scale import LossScale
@@ -64,10 +64,10 @@ def saved(group: Group, folder: Path, step: int = 5) -> str:
     """Saves a checkpoint as the ranks of a group do."""
     members = [member(rank, group, folder, 0.25) for rank in range(group[0])]
     model, _, first = members[0]
-    standing = Standing(1, 30, 10, "adam", described(model), first.layout, step=step)
+    progress = TrainingProgress(1, 30, 10, "adam", described(model), first.layout, step=step)
     for _, _, checkpoints in members:
-        checkpoints.save_parts(standing)
-    kept = first.save(standing, [])
+        checkpoints.save_parts(progress)
+    kept = first.save(progress, [])
     for _, _, checkpoints in members:
         checkpoints.forget_parts(kept)
     return find_checkpoint(str(folder))
@@ -75,8 +75,8 @@ def saved(group: Group, folder: Path, step: int = 5) -> str:
 
 def restored(rank: int, group: Group, folder: Path, prefix: str) -> tuple[Small, Optimizers]:
     model, optimizers, checkpoints = member(rank, group, folder / "other", 0.5)
-    standing, _ = checkpoints.restore(prefix)
-    checkpoints.restore_parts(prefix, standing)
+    progress, _ = checkpoints.restore(prefix)
+    checkpoints.restore_parts(prefix, progress)
     return model, optimizers
 
 
@@ -113,10 +113,10 @@ def test_the_first_ranks_file_holds_no_sharded_table(tmp_path: Path) -> None:
 def test_parts_go_with_their_checkpoint(tmp_path: Path) -> None:
     members = [member(rank, (2, ROWS), tmp_path, 0.0) for rank in range(2)]
     for step in range(1, 6):
-        standing = Standing(1, 30, 10, "adam", described(members[0][0]), members[0][2].layout, step=step)
+        progress = TrainingProgress(1, 30, 10, "adam", described(members[0][0]), members[0][2].layout, step=step)
         for _, _, checkpoints in members:
-            checkpoints.save_parts(standing)
-        kept = members[0][2].save(standing, [])
+            checkpoints.save_parts(progress)
+        kept = members[0][2].save(progress, [])
         for _, _, checkpoints in members:
             checkpoints.forget_parts(kept)
     assert {file.name.partition(".")[0] for file in tmp_path.glob("*.npy")} == {"ckpt-3", "ckpt-4", "ckpt-5"}
@@ -141,8 +141,8 @@ def test_a_part_that_was_cut_off_is_one_line(tmp_path: Path) -> None:
 
 def test_divided_and_whole_tables_describe_the_same_model(tmp_path: Path) -> None:
     model, _, checkpoints = member(0, (2, ROWS), tmp_path, 0.0)
-    standing = Standing(1, 30, 10, "adam", described(model), checkpoints.layout)
-    require_same_model("ckpt-5", standing, built(Alone(), {}))
+    progress = TrainingProgress(1, 30, 10, "adam", described(model), checkpoints.layout)
+    require_same_model("ckpt-5", progress, built(Alone(), {}))
 
 
 def test_a_checkpoint_names_variables_whatever_object_holds_them(tmp_path: Path) -> None:
@@ -180,7 +180,7 @@ def test_a_checkpoint_without_names_is_one_line(tmp_path: Path) -> None:
     body = json.loads(tf.train.load_checkpoint(prefix).get_tensor("state/.ATTRIBUTES/py_state"))
 
     class Earlier(tf.train.experimental.PythonState):
-        """The standing as an earlier kfrec wrote it."""
+        """The progress as an earlier kfrec wrote it."""
 
         def serialize(self) -> str:
             return json.dumps({name: value for name, value in body.items() if name != "format"})
@@ -190,7 +190,7 @@ def test_a_checkpoint_without_names_is_one_line(tmp_path: Path) -> None:
 
     tf.train.Checkpoint(state=Earlier()).write(str(tmp_path / "earlier"))
     with pytest.raises(KfrecError, match=r"earlier: was written by an earlier kfrec, .* by name; train again"):
-        read_standing(str(tmp_path / "earlier"))
+        read_progress(str(tmp_path / "earlier"))
 
 
 @pytest.mark.parametrize(("writers", "readers"), [((1, {}), (1, {})), ((2, ROWS), (4, COLUMNS)), ((2, MIXED), (1, {}))])
@@ -198,12 +198,12 @@ def test_weights_and_moments_continue_under_a_schedule_of_their_own(
     writers: Group, readers: Group, tmp_path: Path
 ) -> None:
     prefix = saved(writers, tmp_path)
-    standing = read_standing(prefix)
+    progress = read_progress(prefix)
     for rank in range(readers[0]):
         model, optimizers, checkpoints = member(rank, readers, tmp_path / "other", 0.5)
         drawn = optimizers.state["0/steps"].numpy()
-        checkpoints.continue_from(prefix, standing)
-        checkpoints.continue_parts(prefix, standing)
+        checkpoints.continue_from(prefix, progress)
+        checkpoints.continue_parts(prefix, progress)
         expected = member(rank, readers, tmp_path / "expected", 0.25)
         for name, variable in {**named_state_of(model), **optimizers.state}.items():
             wanted = drawn if name == "0/steps" else {**named_state_of(expected[0]), **expected[1].state}[name].numpy()

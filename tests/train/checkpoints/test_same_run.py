@@ -9,9 +9,9 @@ import pytest
 
 from components.errors import KfrecError
 from components.train.checkpoints.checkpoint import require_same_run
-from components.train.checkpoints.standing import Standing
+from components.train.checkpoints.progress import TrainingProgress
 
-STANDING = Standing(
+PROGRESS = TrainingProgress(
     seed=7, global_batch_size=20, steps_per_epoch=5, optimizer="adam", variables=[], average_decay=0.9, step=3
 )
 
@@ -27,8 +27,8 @@ STANDING = Standing(
 )
 def test_another_setting_is_one_line(changed: dict[str, Any], told: str) -> None:
     with pytest.raises(KfrecError, match=told):
-        require_same_run("ckpt-3", STANDING, dataclasses.replace(STANDING, **changed), seed=7)
+        require_same_run("ckpt-3", PROGRESS, dataclasses.replace(PROGRESS, **changed), seed=7)
 
 
 def test_the_same_settings_go_on_and_a_seed_below_zero_takes_the_checkpoints() -> None:
-    require_same_run("ckpt-3", STANDING, dataclasses.replace(STANDING, step=0), seed=-1)
+    require_same_run("ckpt-3", PROGRESS, dataclasses.replace(PROGRESS, step=0), seed=-1)

@@ -17,7 +17,7 @@ from components.errors import KfrecError
 from components.feature_spec import Channel, Chunk, Feature, FeatureSpec, Vocabulary
 from components.models import Table, build_model
 from components.models.layers.weights import Weights
-from components.models.tables.making import PlacedTables, Survey, tables_made_by
+from components.models.tables.creation import PlacedTables, Survey, tables_made_by
 from components.models.tables.placement import Placement, sharding_of
 from components.steps.catalog import WorkerParameters, worker_parameters
 from components.train.checkpoints.state import named_state_of

@@ -16,7 +16,7 @@ from components.models.layers.weights import Weights
 from components.models.loss import click_loss
 from components.models.optimizers import make_optimizer
 from components.models.optimizers.groups import OptimizerGroup, Optimizers
-from components.models.tables.making import PlacedTables, tables_made_by
+from components.models.tables.creation import PlacedTables, tables_made_by
 from components.models.tables.placement import Placement, sharding_of
 from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop.loss_scale import LossScale

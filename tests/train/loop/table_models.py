@@ -19,15 +19,15 @@ from components.scoring.model import TABLES
 from components.steps.catalog import worker_parameters
 from components.tasks.binary.streaming import BinaryMetrics
 from components.train.checkpoints.checkpoint import Checkpoints, described, find_checkpoint
-from components.train.checkpoints.standing import Standing
+from components.train.checkpoints.progress import TrainingProgress
 from components.train.checkpoints.warm_start import warm_start
+from components.train.gather_tables import write_tables
 from components.train.loop.averages import Averages
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Ranks
 from components.train.loop.tables import build_placed
 from components.train.loop.training_step import TrainingStep
 from components.train.loop.transfer import Shared, Transfer
-from components.train.whole import write_tables
 from tests.train.displays import CHANNELS, FEATURES, MOST_TOPICS, displays
 from tests.train.loop.sharded import share
 
@@ -115,20 +115,20 @@ class Trained:
 
     def save(self) -> None:
         """Saves a checkpoint, as the training loop does."""
-        standing = Standing(
+        progress = TrainingProgress(
             3, 40, STEPS, self.optimizers.description, described(self.model), self.checkpoints.layout, step=self.steps
         )
-        self.checkpoints.save_parts(standing)
+        self.checkpoints.save_parts(progress)
         self.ranks.gather(0)
         if self.ranks.rank == 0:
-            self.checkpoints.save(standing, [])
+            self.checkpoints.save(progress, [])
 
     def restore(self) -> None:
         """Restores the newest checkpoint of its folder."""
         prefix = find_checkpoint(str(self.folder))
-        standing, _ = self.checkpoints.restore(prefix)
-        self.checkpoints.restore_parts(prefix, standing)
-        self.steps = standing.step
+        progress, _ = self.checkpoints.restore(prefix)
+        self.checkpoints.restore_parts(prefix, progress)
+        self.steps = progress.step
 
 
 def main(ranks: Ranks, folder: Path) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tensorflow as tf
 
-from components.models.ops.host import host, names
-from components.models.ops.host.names import in_order
+from components.models.ops.host import host
 from components.models.ops.host.products import GRAIN
+from components.models.ops.host.unique_rows import in_order, unique_rows
 from components.models.ops.host.vectors import LANES, load, prefetch, store
 from components.native.compiled import kernel
 
@@ -51,7 +51,7 @@ def sum_by_row(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
     values = gradient.values
     if gradient.shape[0] is None or values.shape.rank != 2 or not supports(values.shape[-1], values.dtype):
         return NotImplemented
-    rows, (places,) = names.distinct([gradient.indices], gradient.shape[0])
+    rows, (places,) = unique_rows([gradient.indices], gradient.shape[0])
     return rows, sums(values, places, tf.size(rows))
 
 

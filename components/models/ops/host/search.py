@@ -12,11 +12,12 @@ import numpy as np
 import tensorflow as tf
 
 from components.models.ops.attention import FURTHEST
-from components.models.ops.host import host, names
+from components.models.ops.host import host
 from components.models.ops.host import rows as kernels
 from components.models.ops.host.activations import exp
 from components.models.ops.host.products import padded
 from components.models.ops.host.rows import share_of
+from components.models.ops.host.unique_rows import unique_rows
 from components.models.ops.host.vectors import (
     LANES,
     count_at_least,
@@ -44,7 +45,7 @@ def search(
     if sharding_of(table) is not None or not kernels.supports(table.shape[-1], target.dtype):
         return NotImplemented
     # Each distinct row is read from the table once, and its gradient is summed once.
-    found, (places,) = names.distinct([rows], table.shape[0])
+    found, (places,) = unique_rows([rows], table.shape[0])
     held = kernels.look_up(kernels.whole(table), found)
     attention, best, mean = tf.unstack(_weighted(held, places, mask, target, k), axis=1)
     return attention, best, mean

@@ -16,14 +16,14 @@ from components.errors import KfrecError, Unreachable
 from components.storage import Retry, below, fetch_file, open_store
 from components.train.checkpoints.listing import LIST, list_text, listed_names, write_list
 from components.train.checkpoints.parts import is_part, rank_of
-from components.train.checkpoints.standing import NAME
+from components.train.checkpoints.progress import NAME
 from components.train.results import CHECKPOINT
 
 LOG = "log.json"
 _FILE = re.compile(rf"({NAME}-\d+)\.")
 
 
-class CheckpointOutbox:
+class CheckpointUploader:
     """Uploads checkpoints from a background thread, one at a time; a newer checkpoint replaces a pending one.
 
     If the service stays unreachable for a checkpoint's retries, that checkpoint is skipped and training continues.
@@ -44,7 +44,7 @@ class CheckpointOutbox:
         self._closed = False
         self._failure: KfrecError | None = None
         self._sent: set[str] = set()
-        self._thread = threading.Thread(target=self._work, name="checkpoint outbox", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="checkpoint uploader", daemon=True)
 
     def send(self, prefix: str, best: str = "") -> None:
         """Enqueues the checkpoint with this prefix and returns at once.
@@ -59,7 +59,7 @@ class CheckpointOutbox:
             self._waiting = Path(prefix), Path(best).name, self._log.read_text()
             self._news.notify()
 
-    def __enter__(self) -> CheckpointOutbox:
+    def __enter__(self) -> CheckpointUploader:
         self._thread.start()
         return self
 
@@ -137,7 +137,7 @@ def send_parts(uri: str, prefix: str, rank: int) -> None:
     Args:
         uri: destination of the checkpoints.
         prefix: of the checkpoint.
-        rank: owner of the shards; not the first, whose :class:`CheckpointOutbox` uploads its own.
+        rank: owner of the shards; not the first, whose :class:`CheckpointUploader` uploads its own.
     """
     store, retry = open_store(uri), Retry(ATTEMPTS)
     place = Path(prefix)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import tensorflow as tf
 
 
-def filled(batch: Mapping[str, tf.Tensor], rows: int) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+def padded(batch: Mapping[str, tf.Tensor], rows: int) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
     """Pads a batch with repetitions of its own samples, which look up no additional rows.
 
     Args:

@@ -9,8 +9,8 @@ import numpy as np
 
 from components.models.tables.placement import sharding_of
 from components.train.checkpoints.state import named_state_of
+from components.train.gather_tables import copy_gathered, sharded_bytes, write_tables
 from components.train.loop.ranks import Alone
-from components.train.whole import copy_whole, sharded_bytes, write_tables
 from tests.models.tables.simulated import on_simulated
 from tests.train.loop.sharded import NAMES, built
 
@@ -23,7 +23,7 @@ def test_the_first_rank_receives_whole_tables() -> None:
         variable.assign(np.zeros(variable.shape))
 
     def copy(ranks: object) -> None:
-        copy_whole(built(ranks, MIXED), other if ranks.rank == 0 else None, ranks)  # type: ignore[attr-defined, arg-type]
+        copy_gathered(built(ranks, MIXED), other if ranks.rank == 0 else None, ranks)  # type: ignore[attr-defined, arg-type]
 
     on_simulated(4, copy)
     for found, expected in zip(other.variables, built(Alone(), {}).variables, strict=True):

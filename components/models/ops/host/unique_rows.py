@@ -15,7 +15,7 @@ _NAMES = 8192  # smallest chunk: below this, call overhead dominates
 _BITS = np.uint64(64)  # of a word
 
 
-def distinct(groups: Sequence[tf.Tensor], rows: int) -> tuple[tf.Tensor, list[tf.Tensor]]:
+def unique_rows(groups: Sequence[tf.Tensor], rows: int) -> tuple[tf.Tensor, list[tf.Tensor]]:
     """The distinct rows of several tensors, ascending, as of ``tf.unique``.
 
     Args:

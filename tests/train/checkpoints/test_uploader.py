@@ -9,9 +9,9 @@ import pytest
 from components.errors import KfrecError
 from components.storage import Retry, Unavailable
 from components.storage.folder import FolderStore
-from components.train.checkpoints import outbox
+from components.train.checkpoints import uploader
 from components.train.checkpoints.listing import LIST, read_list
-from components.train.checkpoints.outbox import CheckpointOutbox, fetch_checkpoint
+from components.train.checkpoints.uploader import CheckpointUploader, fetch_checkpoint
 from tests.waiting import LONGEST
 
 
@@ -30,12 +30,12 @@ class Unsteady(FolderStore):
 def there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "store"
     folder.mkdir()
-    monkeypatch.setattr(outbox, "open_store", lambda uri: Unsteady(uri, 60.0))
-    monkeypatch.setattr(outbox, "Retry", lambda attempts: Retry(attempts, sleep=lambda seconds: None))
+    monkeypatch.setattr(uploader, "open_store", lambda uri: Unsteady(uri, 60.0))
+    monkeypatch.setattr(uploader, "Retry", lambda attempts: Retry(attempts, sleep=lambda seconds: None))
     return folder
 
 
-def send(box: CheckpointOutbox, folder: Path, step: int, best: int = 0) -> None:
+def send(box: CheckpointUploader, folder: Path, step: int, best: int = 0) -> None:
     """A checkpoint of a training, and its end, so that the next one does not take its place."""
     (folder / f"ckpt-{step}.index").write_text(f"weights of step {step}")
     box.send(str(folder / f"ckpt-{step}"), str(folder / f"ckpt-{best}") if best else "")
@@ -50,7 +50,7 @@ def test_a_checkpoint_that_the_service_misses_is_left_out_and_the_next_one_is_th
     monkeypatch.setattr(Unsteady, "error", Unavailable("503"), raising=False)
     log = tmp_path / "log.json"
     for steps, newest in (((1, 2), 1), ((2, 3), 3)):
-        with CheckpointOutbox(str(there), log) as box:
+        with CheckpointUploader(str(there), log) as box:
             for step in steps:
                 log.write_text(f"log of step {step}")
                 send(box, tmp_path, step)
@@ -67,7 +67,7 @@ def test_a_service_that_refuses_a_checkpoint_ends_the_training(
     monkeypatch.setattr(Unsteady, "error", KfrecError("access denied"), raising=False)
     log = tmp_path / "log.json"
     log.write_text("")
-    with pytest.raises(KfrecError, match="access denied"), CheckpointOutbox(str(there), log) as box:
+    with pytest.raises(KfrecError, match="access denied"), CheckpointUploader(str(there), log) as box:
         send(box, tmp_path, 2)
         box._thread.join(LONGEST)
         send(box, tmp_path, 3)
@@ -75,7 +75,7 @@ def test_a_service_that_refuses_a_checkpoint_ends_the_training(
 
 @pytest.fixture
 def steady(there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(outbox, "open_store", lambda uri: FolderStore(uri, 60.0))
+    monkeypatch.setattr(uploader, "open_store", lambda uri: FolderStore(uri, 60.0))
     (tmp_path / "log.json").write_text("")
     return there
 
@@ -85,20 +85,20 @@ def checkpoints(folder: Path) -> set[str]:
 
 
 def test_the_best_epochs_checkpoint_stays_beside_the_newest_one(steady: Path, tmp_path: Path) -> None:
-    with CheckpointOutbox(str(steady), tmp_path / "log.json") as box:
+    with CheckpointUploader(str(steady), tmp_path / "log.json") as box:
         for step, best in ((1, 1), (2, 1), (3, 1)):
             send(box, tmp_path, step, best)
     assert checkpoints(steady) == {"ckpt-1.index", "ckpt-3.index"}
     fetch_checkpoint(str(steady), tmp_path / "fetched")
     assert checkpoints(tmp_path / "fetched") == {"ckpt-1.index", "ckpt-3.index"}
     assert read_list(tmp_path / "fetched") == ["ckpt-1", "ckpt-3"]  # the newest last
-    with CheckpointOutbox(str(steady), tmp_path / "log.json") as box:
+    with CheckpointUploader(str(steady), tmp_path / "log.json") as box:
         send(box, tmp_path, 4, best=4)
     assert checkpoints(steady) == {"ckpt-4.index"} and read_list(steady) == ["ckpt-4"]
 
 
 def test_a_best_checkpoint_whose_turn_a_newer_one_took_is_uploaded_with_it(steady: Path, tmp_path: Path) -> None:
-    box = CheckpointOutbox(str(steady), tmp_path / "log.json")
+    box = CheckpointUploader(str(steady), tmp_path / "log.json")
     for step in (1, 2):  # the thread does not run yet, so the second one takes the first one's place
         (tmp_path / f"ckpt-{step}.index").write_text(f"weights of step {step}")
         (tmp_path / f"ckpt-{step}.table-0.1.npy").write_text("another rank's shard")
@@ -110,7 +110,7 @@ def test_a_best_checkpoint_whose_turn_a_newer_one_took_is_uploaded_with_it(stead
 
 
 def test_a_best_checkpoint_that_is_gone_leaves_the_list_as_it_was(steady: Path, tmp_path: Path) -> None:
-    with CheckpointOutbox(str(steady), tmp_path / "log.json") as box:
+    with CheckpointUploader(str(steady), tmp_path / "log.json") as box:
         send(box, tmp_path, 1, best=1)
         send(box, tmp_path, 3, best=2)  # of epoch 2 nothing is left: a better one has replaced it
     assert read_list(steady) == ["ckpt-1"] and "ckpt-1.index" in checkpoints(steady)

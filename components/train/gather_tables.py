@@ -26,7 +26,7 @@ def sharded_bytes(model: Model) -> int:
     return sum(4 * int(np.prod(whole_shape(variable), dtype=np.int64)) for variable in sharded)
 
 
-def copy_whole(trained: Model, model: Model | None, ranks: Ranks) -> None:
+def copy_gathered(trained: Model, model: Model | None, ranks: Ranks) -> None:
     """Copies the weights of a model with sharded tables to one with whole tables; a collective operation.
 
     Args:

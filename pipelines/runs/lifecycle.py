@@ -50,7 +50,7 @@ def begin(pipeline: Pipeline, arguments: Mapping[str, Any], workdir: Path, purpo
 
 
 @contextlib.contextmanager
-def underway(record: RunRecord) -> Iterator[StepOutput]:
+def running(record: RunRecord) -> Iterator[StepOutput]:
     """Locks the folder of a run and updates its record; yields the steps' output.
 
     Raises:

@@ -18,7 +18,7 @@ FORMAT = 2
 
 
 @dataclass
-class Standing:
+class TrainingProgress:
     """Position and results of a training so far.
 
     Attributes:
@@ -65,30 +65,30 @@ class Standing:
         return f"{NAME}-{self.global_step}"
 
 
-class StandingState(tf.train.experimental.PythonState):
-    """Stores a :class:`Standing` and the totals of this epoch's metrics in a TensorFlow checkpoint.
+class ProgressState(tf.train.experimental.PythonState):
+    """Stores a :class:`TrainingProgress` and the totals of this epoch's metrics in a TensorFlow checkpoint.
 
     Attributes:
-        format: of the checkpoint; anything but FORMAT for one of an earlier kfrec, whose standing stays None.
+        format: of the checkpoint; anything but FORMAT for one of an earlier kfrec, whose progress stays None.
     """
 
     def __init__(self) -> None:
         self.format = FORMAT
-        self.standing: Standing | None = None
+        self.progress: TrainingProgress | None = None
         self.totals: list[np.ndarray] = []
 
     def serialize(self) -> str:
-        assert self.standing is not None
+        assert self.progress is not None
         totals = [_packed(total) for total in self.totals]
-        return json.dumps({"format": FORMAT, "standing": asdict(self.standing), "totals": totals})
+        return json.dumps({"format": FORMAT, "standing": asdict(self.progress), "totals": totals})
 
     def deserialize(self, string_value: str | bytes) -> None:
         body = json.loads(string_value)
-        standing = body["standing"]
+        progress = body["standing"]
         self.format = body.get("format", 1)
         if self.format != FORMAT:
             return
-        self.standing = Standing(**standing)
+        self.progress = TrainingProgress(**progress)
         self.totals = [_unpacked(total) for total in body["totals"]]
 
 
