@@ -42,8 +42,13 @@ PARTS = (*dict.fromkeys(_SCOPES.values()), "other")
 
 def part_of(operation: tf.Operation) -> str:
     """The part of an operation; a gradient belongs to the part of its forward operation."""
-    scopes = [re.sub(r"_\d+$", "", scope) for scope in operation.name.split("/")]
+    return "gradients of tables" if operation.type == "UnsortedSegmentSum" else part_named(operation.name)
+
+
+def part_named(name: str) -> str:
+    """The part of an operation of this name."""
+    scopes = [re.sub(r"_\d+$", "", scope) for scope in name.split("/")]
     part = next((_SCOPES[scope] for scope in reversed(scopes) if scope in _SCOPES), "other")
-    if operation.type == "UnsortedSegmentSum" or (part == "look-up" and "gradient_tape" in scopes):
+    if part == "look-up" and "gradient_tape" in scopes:
         return "gradients of tables"
     return part

@@ -1,4 +1,4 @@
-"""SIM's GPU training step, traced but not run, with the sizes of Amazon Books."""
+"""SIM's GPU training step with the sizes of Amazon Books, traced or ready to run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop.loss_scale import LossScale
 from components.train.loop.ranks import Alone
 from components.train.loop.training_step import TrainingStep
-from components.train.loop.transfer import id_type, transfer
+from components.train.loop.transfer import Transfer, id_type, transfer
 
 SAMPLES = 131_072
 
@@ -49,27 +49,31 @@ PRECISIONS = (
 
 def traced(precision: Precision, samples: int = SAMPLES) -> FlatGraph:
     """The graph of a step of ``samples`` samples on one GPU."""
+    with as_with_gpu():
+        step, _ = step_of(precision, samples)
+        return flatten(step.run.get_concrete_function())
+
+
+def step_of(precision: Precision, samples: int = SAMPLES) -> tuple[TrainingStep, Transfer]:
+    """A step of ``samples`` samples, and the transfer of its batches."""
     parameters = worker_parameters("sim")(seed=1, amp=precision.amp, xla=precision.xla, **PUBLISHED)
     spec = specification()
-    with as_with_gpu():
-        model = build_model(parameters, spec, seed=1)
-        rule = Optimizers(registry.model("sim").optimizers(parameters, model, 1), model.trainable_variables)
-        signature = {
-            name: tf.TensorSpec((samples,) if feature.length is None else (samples, feature.length), id_type(), name)
-            for name, feature in spec.features.items()
-        }
-        scale = LossScale(precision.amp)
-        metrics = BinaryMetrics(with_loss=False)
-        handed = transfer(signature)
-        step = TrainingStep(
-            model,
-            rule,
-            Alone(),
-            metrics,
-            scale,
-            handed.signature,
-            {"label": tf.float32},
-            precision.xla,
-            unpack=handed.features,
-        )
-        return flatten(step.run.get_concrete_function())
+    model = build_model(parameters, spec, seed=1)
+    rule = Optimizers(registry.model("sim").optimizers(parameters, model, 1), model.trainable_variables)
+    signature = {
+        name: tf.TensorSpec((samples,) if feature.length is None else (samples, feature.length), id_type(), name)
+        for name, feature in spec.features.items()
+    }
+    handed = transfer(signature)
+    step = TrainingStep(
+        model,
+        rule,
+        Alone(),
+        BinaryMetrics(with_loss=False),
+        LossScale(precision.amp),
+        handed.signature,
+        {"label": tf.float32},
+        precision.xla,
+        unpack=handed.features,
+    )
+    return step, handed
