@@ -64,8 +64,8 @@ def _stage(stage: str, full: bool) -> tuple[bool, list[dict[str, Any]]]:
 def table(body: dict[str, Any]) -> str:
     """The figures as a Markdown table, below a description of the machine."""
     machine = body["machine"]
-    told = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
-    return f"{told}\n\n{figures_table(body['figures'])}"
+    machine_line = f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB"
+    return f"{machine_line}\n\n{figures_table(body['figures'])}"
 
 
 def figures_table(figures: list[dict[str, Any]]) -> str:

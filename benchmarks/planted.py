@@ -55,8 +55,8 @@ def _best_of_criteo(generation: Any, sampling: Any) -> dict[str, float]:
 def _best_of_outbrain(generation: Any, sampling: Any) -> dict[str, float]:
     from components.datasets.outbrain.synthetic.best import best_scores
 
-    found = best_scores(generation, sampling)
-    return {AUC: found["auc"], MAP: found["map_at_12"]}
+    scores = best_scores(generation, sampling)
+    return {AUC: scores["auc"], MAP: scores["map_at_12"]}
 
 
 CASES = {

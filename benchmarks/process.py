@@ -52,14 +52,14 @@ class _MemoryWatch:
 
 
 def _descendants(pid: int) -> list[int]:
-    found = [pid]
-    for parent in found:
+    pids = [pid]
+    for parent in pids:
         for children in Path(f"/proc/{parent}/task").glob("*/children"):
             try:
-                found += [int(child) for child in children.read_text().split()]
+                pids += [int(child) for child in children.read_text().split()]
             except OSError:
                 continue
-    return found
+    return pids
 
 
 def _proportional_bytes(pid: int) -> int:

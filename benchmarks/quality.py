@@ -66,9 +66,9 @@ class Case:
     def command(self, model: str, settings: Settings, data: str = "DATA") -> str:
         """The command that runs the whole workflow with this model."""
         values = {"table_schema": f"docs/examples/{self.schema}"} if self.schema else {}
-        given = " ".join(f"--set {name}={value}" for name, value in {**values, **settings}.items())
+        assignments = " ".join(f"--set {name}={value}" for name, value in {**values, **settings}.items())
         source = f"{data}/{self.folder or 'FOLDER'}"
-        return f"kfrec run --model {model} --dataset tabular --task click --source {source} {given}".rstrip()
+        return f"kfrec run --model {model} --dataset tabular --task click --source {source} {assignments}".rstrip()
 
 
 DEFAULTS: Settings = {}
@@ -111,10 +111,10 @@ def main() -> int:
                 source = Path(folder) / "source"
                 source.mkdir()
                 best = f", best possible AUC {case.generate(source):.4f}"
-            found = measure(case, source, Path(folder), options.seeds, options.models)
-        results = {row.name: row.test for row in found}
+            measured = measure(case, source, Path(folder), options.seeds, options.models)
+        results = {row.name: row.test for row in measured}
         print(f"\n{name}, {len(options.seeds)} seeds: mean (least to most){best}\n\n{table(results)}\n")
-        for row in found:
+        for row in measured:
             print(f"    {row.name}: validation AUC {row.validation:.4f}")
             if row.model not in case.others:
                 print(f"    {case.command(row.model, row.settings)}")
@@ -171,7 +171,7 @@ def measure(case: Case, source: Path, folder: Path, seeds: Sequence[int], models
                 first = seed == seeds[0]
                 _, scored = fits[number] if first else _fitted(model, row.settings, parquet, records, folder, seed)
                 row.test.append(measured(*scored()))
-                print(f"{name}, seed {seed}: {_told(row.test[-1])}", file=sys.stderr, flush=True)
+                print(f"{name}, seed {seed}: {_described(row.test[-1])}", file=sys.stderr, flush=True)
             rows.append(row)
     return rows
 
@@ -191,24 +191,24 @@ def _fitted(
 ) -> tuple[float, Scored]:
     """Trains; returns the AUC of the validation samples, and the scores of the test samples, not yet read."""
     if model == TREES:
-        found = trees(parquet, seed, settings)
+        result = trees(parquet, seed, settings)
     elif model.startswith(KERAS):
-        found = keras(model.removeprefix(KERAS), parquet, seed, settings)
+        result = keras(model.removeprefix(KERAS), parquet, seed, settings)
     else:
         values = {**dataset_defaults(Pipeline(TRAINING, model, "tabular", "click")), "task": "click", **settings}
-        place = folder / "-".join([model, str(seed), *(f"{name}={value}" for name, value in settings.items())])
-        found = _trained(model, values, records, place, seed)
-    print(f"{model} {dict(settings)}, seed {seed}: validation AUC {found[0]:.4f}", file=sys.stderr, flush=True)
-    return found
+        folder_of_run = folder / "-".join([model, str(seed), *(f"{name}={value}" for name, value in settings.items())])
+        result = _trained(model, values, records, folder_of_run, seed)
+    print(f"{model} {dict(settings)}, seed {seed}: validation AUC {result[0]:.4f}", file=sys.stderr, flush=True)
+    return result
 
 
-def _trained(model: str, values: Settings, records: Path, place: Path, seed: int) -> tuple[float, Scored]:
+def _trained(model: str, values: Settings, records: Path, folder: Path, seed: int) -> tuple[float, Scored]:
     plain = {name: ",".join(map(str, value)) if isinstance(value, tuple) else value for name, value in values.items()}
-    train(model, plain, records, place, seed)
-    validation = json.loads((place / TRAINING_RESULTS).read_text())["validation_auc"]
+    train(model, plain, records, folder, seed)
+    validation = json.loads((folder / TRAINING_RESULTS).read_text())["validation_auc"]
 
     def scored() -> tuple[np.ndarray, np.ndarray]:
-        scores = score(model, records, place)
+        scores = score(model, records, folder)
         return scores.labels, scores.outputs[PROBABILITY]
 
     return validation, scored
@@ -249,8 +249,8 @@ def trees(parquet: Path, seed: int, settings: Settings) -> tuple[float, Scored]:
     boosted.fit(inputs, labels)
 
     def scored() -> tuple[np.ndarray, np.ndarray]:
-        given, right = _samples(parquet, spec, TEST, names)
-        return right, boosted.predict_proba(given)[:, 1]
+        matrix, right = _samples(parquet, spec, TEST, names)
+        return right, boosted.predict_proba(matrix)[:, 1]
 
     return measured(judged, boosted.predict_proba(judging)[:, 1])["auc"], scored
 
@@ -280,8 +280,8 @@ def keras(model: str, parquet: Path, seed: int, settings: Settings) -> tuple[flo
         return 1 / (1 + np.exp(-logits))
 
     def scored() -> tuple[np.ndarray, np.ndarray]:
-        given, right = _samples(parquet, spec, TEST, names)
-        return right, probabilities(given)
+        inputs, right = _samples(parquet, spec, TEST, names)
+        return right, probabilities(inputs)
 
     return measured(validation[1], probabilities(validation[0]))["auc"], scored
 
@@ -306,10 +306,10 @@ def measured(labels: np.ndarray, probabilities: np.ndarray) -> dict[str, float]:
 def table(results: Mapping[str, Sequence[Mapping[str, float]]]) -> str:
     """A Markdown table with one row per model: mean and range of each metric over the seeds."""
     lines = ["| model | AUC | log loss | accuracy |", "|---|---|---|---|"]
-    for model, found in results.items():
+    for model, scores in results.items():
         cells = []
         for metric in METRICS:
-            values = [each[metric] for each in found]
+            values = [each[metric] for each in scores]
             cells.append(f"{np.mean(values):.4f} ({min(values):.4f} to {max(values):.4f})")
         lines.append(f"| {model} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -320,14 +320,14 @@ def missed_targets(case: Case, results: Mapping[str, Sequence[Mapping[str, float
     missed = []
     for model, targets in case.targets.items():
         for metric, target in targets.items():
-            mean = float(np.mean([found[metric] for found in results.get(model, [])] or [target]))
+            mean = float(np.mean([scores[metric] for scores in results.get(model, [])] or [target]))
             if mean < target:
                 missed.append(f"{model}: {metric} {mean:.4f} is below the target {target}")
     return missed
 
 
-def _told(found: Mapping[str, float]) -> str:
-    return ", ".join(f"{name} {value:.4f}" for name, value in found.items())
+def _described(scores: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
 
 
 def _seeds(text: str) -> list[int]:

@@ -36,9 +36,9 @@ def train(model: str, parameters: Mapping[str, Any], records: Path, folder: Path
         folder: receives the model.
         seed: of the training.
     """
-    given = [f"--{name}={value}" for name, value in parameters.items()]
+    options = [f"--{name}={value}" for name, value in parameters.items()]
     os.environ["MLFLOW_TRACKING_URI"] = f"sqlite:///{folder.parent / 'mlflow.db'}"
-    run_step("train", f"--model_type={model}", f"--tfrecord={records}", f"--model={folder}", f"--seed={seed}", *given)
+    run_step("train", f"--model_type={model}", f"--tfrecord={records}", f"--model={folder}", f"--seed={seed}", *options)
 
 
 def score(model: str, records: Path, folder: Path) -> Scores:

@@ -28,10 +28,10 @@ def only_label(targets: Mapping[str, T]) -> T:
     Raises:
         KfrecError: there are none or several, or it is a list.
     """
-    found = list(targets.values())
-    if len(found) != 1 or len(found[0].shape) != 1:
+    labels = list(targets.values())
+    if len(labels) != 1 or len(labels[0].shape) != 1:
         raise KfrecError(
             f"the channel {Channel.LABEL} has the features {', '.join(targets) or 'none'}, where one value a sample is "
             "learned and judged; name one such feature, or choose another model and task"
         )
-    return found[0]
+    return labels[0]

@@ -54,15 +54,15 @@ def describe_exception(error: BaseException) -> str:
 def describe_traceback(lines: Sequence[str]) -> str:
     """The last traceback in the output of a process, in one line; empty if there is none."""
     begins = [
-        place for place, line in enumerate(lines) if _BEGIN in line and not (place and _IGNORED in lines[place - 1])
+        number for number, line in enumerate(lines) if _BEGIN in line and not (number and _IGNORED in lines[number - 1])
     ]
     for begin in reversed(begins):
         indent = len(lines[begin].partition(_BEGIN)[0])
         block = [line[indent:] for line in lines[begin + 1 :]]
-        for place, line in enumerate(block):
+        for number, line in enumerate(block):
             if line and not line[0].isspace():
                 kind, _, text = line.partition(": ")
-                return _headline(kind.rpartition(".")[2], text) + _place(_frames(block[:place]))
+                return _headline(kind.rpartition(".")[2], text) + _place(_frames(block[:number]))
     return ""
 
 
@@ -100,17 +100,17 @@ def _headline(kind: str, text: str) -> str:
 def _without_frames(text: str) -> str:
     """A message of TensorFlow without the calls that it lists before its last paragraph, and without nodes' names."""
     lines = text.strip().splitlines()
-    listed = [place for place, line in enumerate(lines) if _FRAME.match(line) or "<stack traces unavailable>" in line]
+    listed = [number for number, line in enumerate(lines) if _FRAME.match(line) or "<stack traces unavailable>" in line]
     if listed:
         lines = lines[listed[-1] + 1 :]
-        blank = next((place for place, line in enumerate(lines) if not line.strip()), -1)
+        blank = next((number for number, line in enumerate(lines) if not line.strip()), -1)
         lines = lines[blank + 1 :]
     return "\n".join(line for line in lines if "[[{{node" not in line).strip()
 
 
 def _frames(lines: Iterable[str]) -> list[Frame]:
-    found = (_FRAME.match(line) for line in lines)
-    return [Frame(match["file"], int(match["line"]), match["function"] or "") for match in found if match]
+    matches = (_FRAME.match(line) for line in lines)
+    return [Frame(match["file"], int(match["line"]), match["function"] or "") for match in matches if match]
 
 
 def _place(frames: Sequence[Frame]) -> str:

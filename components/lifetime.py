@@ -126,10 +126,10 @@ def descendants(pid: int) -> list[int]:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
             children.setdefault(int(_fields(stat)[1]), []).append(int(stat.parent.name))
-    found = list(children.get(pid, ()))
-    for child in found:
-        found += children.get(child, ())
-    return found
+    result = list(children.get(pid, ()))
+    for child in result:
+        result += children.get(child, ())
+    return result
 
 
 def start_time(pid: int) -> str:

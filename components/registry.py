@@ -73,18 +73,18 @@ def names(group: str) -> list[str]:
 
 @cache
 def _entries(group: str) -> dict[str, EntryPoint]:
-    return {name: found[0] for name, found in _every_entry(group).items()}
+    return {name: entries[0] for name, entries in _every_entry(group).items()}
 
 
 @cache
 def _every_entry(group: str) -> dict[str, list[EntryPoint]]:
     """The entry points of a group by name, without repeated ones."""
-    found: dict[str, list[EntryPoint]] = {}
+    entries: dict[str, list[EntryPoint]] = {}
     for entry in entry_points(group=group):
-        same = found.setdefault(entry.name, [])
+        same = entries.setdefault(entry.name, [])
         if all(other.value != entry.value for other in same):
             same.append(entry)
-    return found
+    return entries
 
 
 @cache
@@ -137,12 +137,12 @@ def extensions(choices: Mapping[str, Any]) -> dict[str, str]:
     names = {parameter: str(choices[parameter]) for parameter in _CHOSEN_BY if parameter in choices}
     if not names.get("task", "chosen") and names.get("model_type"):
         names["task"] = model(names["model_type"]).task
-    found = {}
+    packages = {}
     for parameter, name in names.items():
         entry = _entries(_CHOSEN_BY[parameter]).get(name)
         if entry is not None and not _is_own_entry(entry):
-            found[parameter] = _identity(entry)
-    return found
+            packages[parameter] = _identity(entry)
+    return packages
 
 
 def is_own(file: str) -> bool:

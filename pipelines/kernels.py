@@ -31,8 +31,8 @@ def compile_kernels(folder: Path) -> None:
     from components.train.worker import main as worker
 
     for model, options in _MODELS.items():
-        places = (f"--dataset_dir={tfrecord}", f"--results_dir={folder / model}", f"--model_type={model}")
-        _require(worker([*places, "--global_batch_size=256", "--epochs=1", *options]))
+        folders = (f"--dataset_dir={tfrecord}", f"--results_dir={folder / model}", f"--model_type={model}")
+        _require(worker([*folders, "--global_batch_size=256", "--epochs=1", *options]))
 
 
 def _require(status: int) -> None:

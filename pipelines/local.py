@@ -93,8 +93,8 @@ def resume(folder: Path, values: Mapping[str, Any]) -> Path | None:
     record.parameters = arguments
     os.environ["MLFLOW_TRACKING_URI"] = tracked_at(record)
     with running(record) as output:
-        found = record.steps.get("find", {}).get("results", {})
-        earlier = finished_steps(record, record.pipeline, record.parameters | found)
+        results = record.steps.get("find", {}).get("results", {})
+        earlier = finished_steps(record, record.pipeline, record.parameters | results)
         for name in earlier.steps:
             print(f"{name:<10} is finished", file=sys.stderr, flush=True)
         return _finish(record, earlier, output)
@@ -134,12 +134,12 @@ def _found(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mapping[s
     if "find" not in earlier.steps:
         with _kfp_local(record.folder, output):
             task_of("find", record.pipeline, record.parameters)
-    found = output.finished["find"]["results"]
-    print(found["occasion"])
-    if not found["proceed"]:
-        record.told = found["occasion"]
+    results = output.finished["find"]["results"]
+    print(results["occasion"])
+    if not results["proceed"]:
+        record.message = results["occasion"]
         return None
-    return training_arguments(record.pipeline, record.parameters, found)
+    return training_arguments(record.pipeline, record.parameters, results)
 
 
 def _tell_changes(record: RunRecord, arguments: Mapping[str, Any]) -> None:
@@ -168,12 +168,12 @@ def arguments_of(pipeline: Pipeline, values: Mapping[str, Any], workdir: Path) -
 def _tell_local_defaults(pipeline: Pipeline, arguments: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     """Prints the values of a run that are neither given nor the steps' own defaults, and whose defaults they are."""
     steps = {name: parameter.plain_default for name, parameter in pipeline_parameters(pipeline).items()}
-    told: dict[str, list[str]] = {}
+    assigned_by: dict[str, list[str]] = {}
     for name, whose in whose_defaults(pipeline).items():
         if name in arguments and name not in values and arguments[name] != steps[name]:
-            told.setdefault(whose, []).append(f"{name}={arguments[name]}")
-    if told:
-        each = "; ".join(f"{', '.join(assigned)} ({whose})" for whose, assigned in told.items())
+            assigned_by.setdefault(whose, []).append(f"{name}={arguments[name]}")
+    if assigned_by:
+        each = "; ".join(f"{', '.join(assigned)} ({whose})" for whose, assigned in assigned_by.items())
         print(f"defaults on this machine: {each}; kfrec parameters lists all", file=sys.stderr)
 
 
@@ -216,8 +216,8 @@ def _check_launcher(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
         from components.train.step import launcher_of
 
         step = STEPS["train"]
-        given = {p.name: arguments[p.pipeline_name] for p in step_parameters(step, pipeline)}
-        launcher_of(build(step.parameters(pipeline.choices), given))
+        values = {p.name: arguments[p.pipeline_name] for p in step_parameters(step, pipeline)}
+        launcher_of(build(step.parameters(pipeline.choices), values))
 
 
 def _check_data(pipeline: Pipeline, arguments: Mapping[str, Any]) -> None:
@@ -325,8 +325,8 @@ def _failure(output: StepOutput, status: int) -> str:
     if output.error:
         return output.error
     step = output.running or "a step"
-    told = describe_traceback(output.said()) or describe_status(status)
-    return f"{step}: {told}; its output is in {output.log}"
+    message = describe_traceback(output.said()) or describe_status(status)
+    return f"{step}: {message}; its output is in {output.log}"
 
 
 @contextlib.contextmanager

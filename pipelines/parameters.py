@@ -65,8 +65,8 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
         if name not in known:
             raise KfrecError(unknown_parameter(name, list(known)))
     # Messages use the name that the user gave.
-    given = {name: plain(dataclasses.replace(known[name], name=name).parse(value)) for name, value in values.items()}
-    every = {name: parameter.plain_default for name, parameter in known.items()} | given
+    parsed = {name: plain(dataclasses.replace(known[name], name=name).parse(value)) for name, value in values.items()}
+    every = {name: parameter.plain_default for name, parameter in known.items()} | parsed
     built: dict[str, Any] = {}
     for step in (STEPS[name] for name in pipeline.steps):
         named = {p.name: p.pipeline_name for p in step_parameters(step, pipeline)}
@@ -77,7 +77,7 @@ def checked(values: Mapping[str, Any], pipeline: Pipeline, defaults: Mapping[str
     if "train" in built:
         lengths = registry.dataset(pipeline.choices["dataset"]).lengths(built["preprocess"])
         registry.model(pipeline.model).check(built["train"], lengths)
-    return given
+    return parsed
 
 
 def parse_assignment(text: str) -> tuple[str, str]:

@@ -16,10 +16,10 @@ from pipelines.parameters import pipeline_parameters
 from pipelines.training import Configure, kfp_pipeline, task_of, training_pipeline
 
 
-def training_arguments(pipeline: Pipeline, values: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+def training_arguments(pipeline: Pipeline, values: Mapping[str, Any], decision: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of the training pipeline: the retraining's own and the find step's results."""
     own = {name: values[name] for name in pipeline_parameters(pipeline.of_kind(TRAINING)) if name not in FOUND}
-    return own | {name: found[name] for name in FOUND}
+    return own | {name: decision[name] for name in FOUND}
 
 
 def retraining_pipeline(
@@ -37,10 +37,10 @@ def retraining_pipeline(
     train = training_pipeline(pipeline.of_kind(TRAINING), configure, defaults)
 
     def wire(values: Mapping[str, Any]) -> None:
-        found = task_of("find", pipeline, values)
-        configure(found, "find")
-        with dsl.If(found.outputs["proceed"] == True, name="new-data"):  # noqa: E712
-            train(**training_arguments(pipeline, values, found.outputs))
+        decision = task_of("find", pipeline, values)
+        configure(decision, "find")
+        with dsl.If(decision.outputs["proceed"] == True, name="new-data"):  # noqa: E712
+            train(**training_arguments(pipeline, values, decision.outputs))
 
     summary = "Trains on the newest data version, if there is new data, and compares the model with the champion."
     return kfp_pipeline(pipeline, summary, wire, defaults)

@@ -70,10 +70,10 @@ def _function(step: Step, pipeline: Pipeline) -> Any:
             f'    return component("{step.name}", locals())\n',
         )
     )
-    place = f"<the {step.name} step of {pipeline.name}>"
+    filename = f"<the {step.name} step of {pipeline.name}>"
     # KFP reads a function's source through linecache.
-    linecache.cache[place] = (len(source), None, source.splitlines(keepends=True), place)
+    linecache.cache[filename] = (len(source), None, source.splitlines(keepends=True), filename)
     module: dict[str, Any] = {}
     exec("from typing import NamedTuple\nfrom kfp.dsl import *\n", module)
-    exec(compile(source, place, "exec", dont_inherit=True), module)
+    exec(compile(source, filename, "exec", dont_inherit=True), module)
     return module[step.name]

@@ -37,7 +37,7 @@ def _wire(pipeline: Pipeline, values: Mapping[str, Any], configure: Configure, e
     made: dict[str, Any] = {}
     for name in up_to(last):
         (output,) = STEPS[name].outputs
-        made[output] = run(name, **{given: made[given] for given in STEPS[name].inputs})
+        made[output] = run(name, **{input_name: made[input_name] for input_name in STEPS[name].inputs})
 
 
 def up_to(last: str) -> tuple[str, ...]:

@@ -65,17 +65,17 @@ def flatten(function: Any) -> FlatGraph:
     graph = tf.Graph()
     with graph.as_default():
         tf.graph_util.import_graph_def(optimized, name="")
-    places, compiled = _places(definition, compiled_functions)
-    return FlatGraph(tuple(_ordered(graph.get_operations(), places)), compiled, conditions)
+    positions, compiled = _places(definition, compiled_functions)
+    return FlatGraph(tuple(_ordered(graph.get_operations(), positions)), compiled, conditions)
 
 
 def _removed(attributes: Any, *names: str) -> bool:
     """Removes attributes; returns whether the first one existed."""
-    found = names[0] in attributes
+    removed = names[0] in attributes
     for name in names:
         if name in attributes:
             del attributes[name]
-    return found
+    return removed
 
 
 def _keep_apart(body: Any) -> None:
@@ -135,24 +135,24 @@ def _places(definition: Any, compiled: set[str]) -> tuple[dict[str, tuple[int, .
         The positions, and the names of the nodes that call these functions.
     """
     bodies = {body.signature.name: body.node_def for body in definition.library.function}
-    places: dict[str, tuple[int, ...]] = {}
+    positions: dict[str, tuple[int, ...]] = {}
     names = set()
 
     def walk(nodes: Any, scope: str, before: tuple[int, ...]) -> None:
         for number, node in enumerate(nodes):
-            place = (*before, number)
-            places[scope + node.name] = place
+            position = (*before, number)
+            positions[scope + node.name] = position
             called = node.attr["f"].func.name if "f" in node.attr else ""
             if called in compiled:
                 names.add(scope + node.name)
             if called in bodies:
-                walk(bodies[called], f"{scope}{node.name}/", place)
+                walk(bodies[called], f"{scope}{node.name}/", position)
 
     walk(definition.node, "", ())
-    return places, frozenset(names)
+    return positions, frozenset(names)
 
 
-def _ordered(operations: list[tf.Operation], places: dict[str, tuple[int, ...]]) -> list[tf.Operation]:
+def _ordered(operations: list[tf.Operation], positions: dict[str, tuple[int, ...]]) -> list[tf.Operation]:
     """A topological order that follows the code; nodes added by the optimizer come as early as possible."""
     waits: dict[str, set[str]] = {operation.name: set() for operation in operations}
     followers: dict[str, list[tf.Operation]] = {operation.name: [] for operation in operations}
@@ -160,7 +160,7 @@ def _ordered(operations: list[tf.Operation], places: dict[str, tuple[int, ...]])
         for before in {tensor.op.name for tensor in operation.inputs} | {c.name for c in operation.control_inputs}:
             waits[operation.name].add(before)
             followers[before].append(operation)
-    ready = [(places.get(name, ()), name) for name, before in waits.items() if not before]
+    ready = [(positions.get(name, ()), name) for name, before in waits.items() if not before]
     heapq.heapify(ready)
     by_name = {operation.name: operation for operation in operations}
     order = []
@@ -170,5 +170,5 @@ def _ordered(operations: list[tf.Operation], places: dict[str, tuple[int, ...]])
         for follower in followers[name]:
             waits[follower.name].discard(name)
             if not waits[follower.name]:
-                heapq.heappush(ready, (places.get(follower.name, ()), follower.name))
+                heapq.heappush(ready, (positions.get(follower.name, ()), follower.name))
     return order

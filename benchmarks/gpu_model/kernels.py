@@ -103,8 +103,8 @@ def _buffers(operations: Iterable[tf.Operation]) -> dict[str, tf.Tensor]:
         on_device = (tensor for tensor in operation.inputs if not ops.is_on_host(tensor))
         source = next(on_device, None) if ops.passes_on(operation) else None
         for number, tensor in enumerate(operation.outputs):
-            given = operation.inputs[number] if operation.type == "IdentityN" else source
-            buffers[tensor.name] = tensor if given is None else buffers[given.name]
+            result = operation.inputs[number] if operation.type == "IdentityN" else source
+            buffers[tensor.name] = tensor if result is None else buffers[result.name]
     return buffers
 
 
@@ -135,16 +135,16 @@ def _groups(graph: FlatGraph, working: Sequence[tf.Operation]) -> list[list[tf.O
 
     sources: dict[str, list[tf.Operation]] = {}
     for operation in graph.operations:  # a free operation stands for its inputs
-        found: list[tf.Operation] = []
+        operations: list[tf.Operation] = []
         for tensor in operation.inputs:
-            found += [tensor.op] if tensor.op.name in working_names else sources.get(tensor.op.name, [])
-        sources[operation.name] = found
+            operations += [tensor.op] if tensor.op.name in working_names else sources.get(tensor.op.name, [])
+        sources[operation.name] = operations
         if operation.name not in working_names:
             continue
         leader[operation.name] = operation.name
-        inside = [source for source in found if graph.cluster(source) == graph.cluster(operation)]
+        inside = [source for source in operations if graph.cluster(source) == graph.cluster(operation)]
         level[operation.name] = max((level[s.name] + (0 if fuses(s, operation) else 1) for s in inside), default=0)
-        for source in found:
+        for source in operations:
             if fuses(source, operation) and level[source.name] == level[operation.name]:
                 leader[find(source.name)] = find(operation.name)
     groups: dict[str, list[tf.Operation]] = defaultdict(list)
@@ -184,11 +184,11 @@ def _fused_read(group: list[tf.Operation], inside: set[str], buffers: dict[str, 
     """Bytes that a fusion reads: the required part of each outside tensor, once."""
     read: dict[str, int] = {}
     for operation in group:
-        whole = operation.type not in ("StridedSlice", "Slice", "Split", "SplitV", "Unpack")
+        reads_all = operation.type not in ("StridedSlice", "Slice", "Split", "SplitV", "Unpack")
         for tensor in operation.inputs:
             if buffers[tensor.name].name in inside or ops.is_on_host(tensor):
                 continue
-            wanted = ops.size(tensor) if whole else sum(map(ops.size, operation.outputs))
+            wanted = ops.size(tensor) if reads_all else sum(map(ops.size, operation.outputs))
             read[tensor.name] = min(ops.size(tensor), max(wanted, read.get(tensor.name, 0)))
     return sum(read.values())
 

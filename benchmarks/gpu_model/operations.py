@@ -195,8 +195,8 @@ def _splits_outermost(operation: tf.Operation) -> bool:
     if operation.type == "Unpack":
         axis = operation.get_attr("axis")
     elif operation.type in ("Split", "SplitV"):
-        given = tf.get_static_value(operation.inputs[0 if operation.type == "Split" else 2])
-        axis = None if given is None else int(given)
+        dimension = tf.get_static_value(operation.inputs[0 if operation.type == "Split" else 2])
+        axis = None if dimension is None else int(dimension)
     else:
         return False
     inner = math.prod(operation.outputs[0].shape[0 if operation.type == "Unpack" else 1 :].as_list() or [1])
@@ -205,18 +205,18 @@ def _splits_outermost(operation: tf.Operation) -> bool:
 
 def _slices_outermost(operation: tf.Operation) -> bool:
     """Whether a slice is a view in TensorFlow: all of its input, or a range of the first axis."""
-    given, taken = operation.inputs[0].shape, operation.outputs[0].shape
+    source, taken = operation.inputs[0].shape, operation.outputs[0].shape
     strides = tf.get_static_value(operation.inputs[3])
     if strides is None or any(stride != 1 for stride in strides):
         return False
-    if given.num_elements() == taken.num_elements():
+    if source.num_elements() == taken.num_elements():
         return True
     begin = tf.get_static_value(operation.inputs[1])
-    if given.rank == taken.rank == 1 and begin is not None:  # then the offset must be aligned
-        places = int(begin[0]), int(begin[0]) + _elements(operation.outputs[0])
-        return all(place * operation.outputs[0].dtype.size % 64 == 0 for place in places)
-    inner = math.prod(given[1:].as_list()) * operation.outputs[0].dtype.size
-    return given.rank == taken.rank and given[1:] == taken[1:] and inner % 64 == 0
+    if source.rank == taken.rank == 1 and begin is not None:  # then the offset must be aligned
+        bounds = int(begin[0]), int(begin[0]) + _elements(operation.outputs[0])
+        return all(bound * operation.outputs[0].dtype.size % 64 == 0 for bound in bounds)
+    inner = math.prod(source[1:].as_list()) * operation.outputs[0].dtype.size
+    return source.rank == taken.rank and source[1:] == taken[1:] and inner % 64 == 0
 
 
 def _elements(tensor: tf.Tensor) -> int:

@@ -91,8 +91,8 @@ class ReferenceSim(keras.Model):
         interest = tf.reduce_sum(attention[..., None] * long, 1)
         stage_one = self.stage_one(tf.concat([target, interest, user], -1))
         # stage two: attention over the items found
-        found_scores, found = tf.math.top_k(attention, FOUND)
-        items, found_mask = tf.gather(long, found, batch_dims=1), found_scores > 0
+        found_scores, best = tf.math.top_k(attention, FOUND)
+        items, found_mask = tf.gather(long, best, batch_dims=1), found_scores > 0
         items = items * tf.cast(found_mask, tf.float32)[..., None]
         closely = _masked_softmax(tf.reduce_sum(items * target[:, None, :], -1), found_mask)
         attended = tf.reduce_sum(closely[..., None] * items, 1)

@@ -69,11 +69,11 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
             ask(count, 5)
             runs = [ask(count, CALLS) for _ in range(plan.runs)]
             times = {name: [1000 * run[name] for run in runs] for name in runs[0]}
-            told = f"{count} candidate{'' if count == 1 else 's'}, history of 100"
+            candidates = f"{count} candidate{'' if count == 1 else 's'}, history of 100"
             for name, what in (("served", "mlflow.pyfunc"), ("rows", "raw rows without mlflow")):
                 report.add(
                     Figure(
-                        "serve", f"latency of {told}, {what}", "ms", times[name], times["saved_model"],
+                        "serve", f"latency of {candidates}, {what}", "ms", times[name], times["saved_model"],
                         lower_is_better=True, note="the reference is the SavedModel with encoded features",
                     )
                 )  # fmt: skip

@@ -29,8 +29,8 @@ def measure(folder: Path, plan: Plan, report: Report) -> None:
     for name, source in sources.items():
         run(TfrecordParameters(), parquet=source, tfrecord=records[name])
     megabytes = {
-        name: sum(path.stat().st_size for path in load_feature_spec(place).files("train")) / 1e6
-        for name, place in records.items()
+        name: sum(path.stat().st_size for path in load_feature_spec(records_folder).files("train")) / 1e6
+        for name, records_folder in records.items()
     }
 
     def convert(name: str) -> float:

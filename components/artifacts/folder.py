@@ -131,10 +131,10 @@ class Artifact:
 
     def at_source(self, text: str) -> str:
         """A text in which the fetched files of this folder, and the folder, are named by their place at the source."""
-        places = {path: str(origin["url"]) for path, origin in self.origins.items() if "url" in origin}
-        for path in sorted(places, key=len, reverse=True):
-            text = text.replace(str(self.path / path), places[path])
-        folders = {place.rpartition("/")[0] for place in places.values()}
+        urls = {path: str(origin["url"]) for path, origin in self.origins.items() if "url" in origin}
+        for path in sorted(urls, key=len, reverse=True):
+            text = text.replace(str(self.path / path), urls[path])
+        folders = {url.rpartition("/")[0] for url in urls.values()}
         return text.replace(str(self.path), folders.pop()) if len(folders) == 1 else text
 
     def to_json(self) -> str:
@@ -204,8 +204,8 @@ def require_listed(folder: Path, paths: Iterable[str]) -> None:
     if artifact is None:
         return
     for path in paths:
-        below = (found for found in (folder / path).rglob("*") if found.is_file())
-        for name in (path, *(found.relative_to(folder).as_posix() for found in below)):
+        below = (file for file in (folder / path).rglob("*") if file.is_file())
+        for name in (path, *(file.relative_to(folder).as_posix() for file in below)):
             if not (folder / name).is_dir():
                 artifact.file(name)
 

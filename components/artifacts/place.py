@@ -28,49 +28,49 @@ def output_folder(output: Path | str, step: str, reads: Iterable[Path | str] = (
             "name a folder of its own"
         )
     try:
-        place = Path(output).resolve()
-        _require_apart(place, [Path(folder).expanduser().resolve() for folder in reads])
-        _require_replaceable(place, step)
+        resolved = Path(output).resolve()
+        _require_apart(resolved, [Path(folder).expanduser().resolve() for folder in reads])
+        _require_replaceable(resolved, step)
     except OSError as error:
         raise explain_os_error(error, output) or error from error
     except RuntimeError:  # a loop of symbolic links, before Python 3.13
         raise KfrecError(f"{output}: its symbolic links form a loop; choose another folder") from None
-    return place
+    return resolved
 
 
-def _require_apart(place: Path, reads: Sequence[Path]) -> None:
+def _require_apart(output: Path, reads: Sequence[Path]) -> None:
     here = Path.cwd()
-    if place == here or place in here.parents:
-        raise KfrecError(f"{place}: is or contains the working directory; name another folder for the output")
+    if output == here or output in here.parents:
+        raise KfrecError(f"{output}: is or contains the working directory; name another folder for the output")
     for folder in reads:
-        if place == folder:
-            raise KfrecError(f"{place}: is an input of this step; name another folder for the output")
-        if place in folder.parents:
-            raise KfrecError(f"{place}: contains {folder}, an input of this step; name another folder for the output")
-        if folder in place.parents:
-            raise KfrecError(f"{place}: lies inside {folder}, an input of this step; name a folder outside of it")
-    for above in place.parents:
+        if output == folder:
+            raise KfrecError(f"{output}: is an input of this step; name another folder for the output")
+        if output in folder.parents:
+            raise KfrecError(f"{output}: contains {folder}, an input of this step; name another folder for the output")
+        if folder in output.parents:
+            raise KfrecError(f"{output}: lies inside {folder}, an input of this step; name a folder outside of it")
+    for above in output.parents:
         if (above / MANIFEST).is_file():
-            raise KfrecError(f"{place}: lies inside the artifact {above}; name a folder outside of it")
+            raise KfrecError(f"{output}: lies inside the artifact {above}; name a folder outside of it")
 
 
-def _require_replaceable(place: Path, step: str) -> None:
-    if not os.path.lexists(place):
+def _require_replaceable(folder: Path, step: str) -> None:
+    if not os.path.lexists(folder):
         return
-    if not place.is_dir():
-        raise KfrecError(f"{place}: is a file; name a folder for the output")
-    first = next(iter(sorted(path.name for path in place.iterdir())), None)
+    if not folder.is_dir():
+        raise KfrecError(f"{folder}: is a file; name a folder for the output")
+    first = next(iter(sorted(path.name for path in folder.iterdir())), None)
     if first is None:
         return
-    manifest = place / MANIFEST
+    manifest = folder / MANIFEST
     if not manifest.is_file():
-        raise KfrecError(f"{place}: holds {first}, which the {step} step did not write; name a new or empty folder")
+        raise KfrecError(f"{folder}: holds {first}, which the {step} step did not write; name a new or empty folder")
     text = manifest.read_text(errors="replace")
     head = manifest_head(step)
     if head.startswith(text):
         return  # truncated by a crash of the machine
     try:
-        artifact = parse_manifest(text, str(manifest), place)
+        artifact = parse_manifest(text, str(manifest), folder)
     except KfrecError:
         if text.startswith(head):
             return
@@ -80,9 +80,10 @@ def _require_replaceable(place: Path, step: str) -> None:
         ) from None
     if artifact.step != step:
         raise KfrecError(
-            f"{place}: holds an artifact of the step {artifact.step}, not of {step}; name another folder for the output"
+            f"{folder}: holds an artifact of the step {artifact.step}, not of {step}; name another "
+            "folder for the output"
         )
     listed = {entry.path for entry in artifact.files}
-    for path in files_below(place):
-        if path.relative_to(place).as_posix() not in listed:
+    for path in files_below(folder):
+        if path.relative_to(folder).as_posix() not in listed:
             raise KfrecError(f"{path}: not listed in {MANIFEST}, so the {step} step will not delete it; move it away")

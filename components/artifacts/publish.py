@@ -67,19 +67,19 @@ def publishing(
     """
     inputs = inputs or {}
     reads = [*reads, *(artifact.path for artifact in inputs.values())]
-    place = output_folder(output, step, reads)
+    folder = output_folder(output, step, reads)
     try:
-        with _working_folder(place) as work:
+        with _working_folder(folder) as work:
             staging = Staging(work / _STAGED, work / _SCRATCH)
             staging.path.mkdir()
             staging.scratch.mkdir()
             yield staging
             staging.artifact = _write_manifest(staging, step, inputs, parameters or {})
-            output_folder(place, step, reads)  # the folder may have changed while the step ran
-            _move_into_place(staging.path, place, work / _REPLACED)
-            staging.artifact = replace(staging.artifact, path=place)
+            output_folder(folder, step, reads)  # the folder may have changed while the step ran
+            _move_into_place(staging.path, folder, work / _REPLACED)
+            staging.artifact = replace(staging.artifact, path=folder)
     except OSError as error:
-        explained = explain_os_error(error, place)
+        explained = explain_os_error(error, folder)
         raise explained or error from error
 
 
@@ -114,8 +114,8 @@ def remove_abandoned(folders: Iterable[Path]) -> list[Path]:
 
 
 @contextmanager
-def _working_folder(place: Path) -> Iterator[Path]:
-    """The hidden folder next to ``place`` for its single writer; removed at the end.
+def _working_folder(folder: Path) -> Iterator[Path]:
+    """The hidden folder next to ``folder`` for its single writer; removed at the end.
 
     Its lock ends with the process. Files that a dead process left in it are removed; an earlier artifact that was being
     replaced is restored.
@@ -124,11 +124,11 @@ def _working_folder(place: Path) -> Iterator[Path]:
         KfrecError: another process holds the lock, or the folder holds something else.
         OSError: it cannot be created.
     """
-    work = place.with_name(f".{place.name}.partial")
-    lock = _locked(work, place)
+    work = folder.with_name(f".{folder.name}.partial")
+    lock = _locked(work, folder)
     try:
-        if (work / _REPLACED).is_dir() and not place.exists():
-            (work / _REPLACED).rename(place)
+        if (work / _REPLACED).is_dir() and not folder.exists():
+            (work / _REPLACED).rename(folder)
         if any(work.iterdir()) and not (work / _WRITER).is_file():
             raise KfrecError(f"{work}: holds files that no step wrote; move them away")
         (work / _WRITER).write_text(f"{os.getpid()}\n")
@@ -143,7 +143,7 @@ def _working_folder(place: Path) -> Iterator[Path]:
         os.close(lock)
 
 
-def _locked(work: Path, place: Path) -> int:
+def _locked(work: Path, folder: Path) -> int:
     """A descriptor that locks the folder ``work``, which is created if missing."""
     while True:
         work.mkdir(parents=True, exist_ok=True)
@@ -152,7 +152,7 @@ def _locked(work: Path, place: Path) -> int:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise KfrecError(f"{place}: is being written by {_writer(work)}; wait for it or stop it") from None
+                raise KfrecError(f"{folder}: is being written by {_writer(work)}; wait for it or stop it") from None
             except OSError as error:
                 if error.errno not in _NO_LOCKS:
                     raise
@@ -180,7 +180,11 @@ def _write_manifest(
         for path in files_below(staging.path)
     )
     digests = {name: artifact.digest for name, artifact in inputs.items()}
-    lineage = {earlier: given for artifact in inputs.values() for earlier, given in artifact.history.items()}
+    lineage = {
+        earlier: earlier_parameters
+        for artifact in inputs.values()
+        for earlier, earlier_parameters in artifact.history.items()
+    }
     artifact = Artifact(staging.path, step, entries, staging.rows, digests, parameters, staging.origins, lineage)
     written = staging.path / f"{MANIFEST}.partial"
     written.write_text(artifact.to_json())
@@ -188,14 +192,14 @@ def _write_manifest(
     return artifact
 
 
-def _move_into_place(staged: Path, place: Path, aside: Path) -> None:
-    if not place.exists():
-        staged.rename(place)
+def _move_into_place(staged: Path, folder: Path, aside: Path) -> None:
+    if not folder.exists():
+        staged.rename(folder)
         return
     # A folder cannot be renamed over a non-empty one: the old one is moved aside, and restored if the rename fails.
-    place.rename(aside)
+    folder.rename(aside)
     try:
-        staged.rename(place)
+        staged.rename(folder)
     except OSError:
-        aside.rename(place)
+        aside.rename(folder)
         raise

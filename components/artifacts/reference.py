@@ -27,8 +27,8 @@ SMALL, SMALL_IN_TOTAL = 64 << 10, 512 << 10
 
 def data_uri(uri: str) -> str:
     """The location of the data of the artifact that KFP keeps at ``uri``."""
-    place, mark, settings = uri.partition("?")
-    parent, _, name = place.rstrip("/").rpartition("/")
+    location, mark, settings = uri.partition("?")
+    parent, _, name = location.rstrip("/").rpartition("/")
     return f"{parent}/{DATA}/{name}{mark}{settings}"
 
 
@@ -48,8 +48,8 @@ def open_input(folder: Path | str, *, steps: Collection[str], reads: Collection[
         return artifact
     stage = _stage()
     wanted = tuple(f"{name}/" for name in reads or ())
-    found = fetch_artifact(artifact.data_uri, stage, lambda path: reads is None or f"{path}/".startswith(wanted))
-    if found.digest != artifact.digest:
+    fetched = fetch_artifact(artifact.data_uri, stage, lambda path: reads is None or f"{path}/".startswith(wanted))
+    if fetched.digest != artifact.digest:
         raise KfrecError(f"{artifact.data_uri}: holds other data than {folder} says; run the pipeline again")
     (stage / MANIFEST).write_text(artifact.to_json())
     return replace(artifact, path=stage)
@@ -76,9 +76,9 @@ def publishing_reference(uri: str, folder: Path) -> Iterator[Path]:
         KfrecError: the step published nothing, or the data cannot be written.
     """
     with tempfile.TemporaryDirectory(prefix="kfrec-output-") as stage:
-        staged, place = Path(stage) / "artifact", data_uri(uri)
+        staged, location = Path(stage) / "artifact", data_uri(uri)
         yield staged
-        published = publish_remote(staged, place) if staged.exists() else open_remote(place)
+        published = publish_remote(staged, location) if staged.exists() else open_remote(location)
         folder.mkdir(parents=True, exist_ok=True)
         total, small = 0, []
         for entry in published.files:
@@ -90,5 +90,5 @@ def publishing_reference(uri: str, folder: Path) -> Iterator[Path]:
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(staged / path, folder / path)
         else:
-            fetch_artifact(place, folder, lambda path: path in small)
-        (folder / MANIFEST).write_text(replace(published, data_uri=place).to_json())
+            fetch_artifact(location, folder, lambda path: path in small)
+        (folder / MANIFEST).write_text(replace(published, data_uri=location).to_json())

@@ -105,12 +105,12 @@ def fetch_artifact(uri: str, folder: Path, wanted: Callable[[str], bool] = lambd
     return replace(artifact, path=folder)
 
 
-def local_copy(place: str, scratch: Path, *names: str) -> Path:
-    """The folder of an artifact: ``place`` or, if that is a URI, ``scratch`` with these of its files and folders."""
-    if not is_uri(place):
-        return Path(place)
+def local_copy(location: str, scratch: Path, *names: str) -> Path:
+    """The folder of an artifact: ``location`` or, if that is a URI, ``scratch`` with these of its files and folders."""
+    if not is_uri(location):
+        return Path(location)
     wanted = tuple(f"{name}/" for name in names)
-    fetch_artifact(place, scratch, lambda path: f"{path}/".startswith(wanted))
+    fetch_artifact(location, scratch, lambda path: f"{path}/".startswith(wanted))
     return scratch
 
 
@@ -126,14 +126,14 @@ def require_output_prefix(uri: str, step: str, reads: Iterable[str] = ()) -> Non
         KfrecError: the prefix holds objects that the step did not write, or equals, contains or lies inside one that
             is read.
     """
-    place = f"{uri.rstrip('/')}/"
+    prefix = f"{uri.rstrip('/')}/"
     for read in (f"{other.rstrip('/')}/" for other in reads):
-        if place.startswith(read) or read.startswith(place):
+        if prefix.startswith(read) or read.startswith(prefix):
             raise KfrecError(f"{uri}: overlaps with {read.rstrip('/')}, which is read; name another prefix")
     store, retry = open_store(uri), Retry(ATTEMPTS)
-    found = [*(retry.call(uri, store.names) or ()), *retry.call(uri, store.folders)]
+    existing = [*(retry.call(uri, store.names) or ()), *retry.call(uri, store.folders)]
     for manifest in (MANIFEST, PARTIAL):
-        if manifest in found:
+        if manifest in existing:
             owner = _step_of((read_remote(uri, manifest) or b"").decode(errors="replace"))
             if owner != step:
                 raise KfrecError(
@@ -141,8 +141,8 @@ def require_output_prefix(uri: str, step: str, reads: Iterable[str] = ()) -> Non
                     "name another prefix for the output"
                 )
             return
-    if found:
-        raise KfrecError(f"{uri}: holds {found[0]}, which the {step} step did not write; name a new or empty prefix")
+    if existing:
+        raise KfrecError(f"{uri}: holds {existing[0]}, which the {step} step did not write; name a new or empty prefix")
 
 
 def begin_remote(uri: str, step: str) -> None:
@@ -191,10 +191,10 @@ def require_room(folder: Path, size: int) -> None:
     Raises:
         KfrecError: less than ``size`` bytes are free where ``folder`` is or will be.
     """
-    place = folder
-    while not place.exists():
-        place = place.parent
-    status = os.statvfs(place)
+    parent = folder
+    while not parent.exists():
+        parent = parent.parent
+    status = os.statvfs(parent)
     free = status.f_bavail * status.f_frsize
     if size > free:
         raise KfrecError(f"{folder}: needs {size / 1e9:.2f} GB and has {free / 1e9:.2f} GB free; give it a larger disk")

@@ -29,10 +29,10 @@ def brief(finding: Finding) -> str:
 
 def describe(finding: Finding) -> str:
     """A finding in words."""
-    place = f"{finding.table}: column {finding.column}" if finding.column else finding.table
+    subject = f"{finding.table}: column {finding.column}" if finding.column else finding.table
     above = "within" if finding.verdict == PASSED else "above"
-    found = _DESCRIPTIONS[finding.check].format(value=finding.value)
-    return f"{place}: {found}, {above} {LIMITS[finding.check]}={finding.limit:g}"
+    description = _DESCRIPTIONS[finding.check].format(value=finding.value)
+    return f"{subject}: {description}, {above} {LIMITS[finding.check]}={finding.limit:g}"
 
 
 def remedy(failed: Sequence[Finding]) -> str:

@@ -145,32 +145,32 @@ def read_profile(path: Path) -> Profile | None:
         return None
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "its text"
-        raise KfrecError(f"{path}: not a profile ({place}: {first['msg']}); run the preprocess step again") from None
+        field = ".".join(str(part) for part in first["loc"]) or "its text"
+        raise KfrecError(f"{path}: not a profile ({field}: {first['msg']}); run the preprocess step again") from None
 
 
-def reference_profile(place: str, dataset: str, scratch: Path) -> Profile:
+def reference_profile(location: str, dataset: str, scratch: Path) -> Profile:
     """The profile to compare with.
 
     Args:
-        place: folder or URI of the preprocess step's output, or of records or a model with its profile.
+        location: folder or URI of the preprocess step's output, or of records or a model with its profile.
         dataset: name of the data set that is preprocessed.
         scratch: folder for fetched files.
 
     Raises:
         KfrecError: there is none, or it is of another data set.
     """
-    folder = local_copy(place, scratch, PROFILE)
-    found = read_profile(folder / PROFILE)
-    if found is None:
+    folder = local_copy(location, scratch, PROFILE)
+    profile = read_profile(folder / PROFILE)
+    if profile is None:
         raise KfrecError(
-            f"{place}: no {PROFILE} here; reference_profile must name an earlier output of this step, or records or a "
-            "model that carry its profile"
+            f"{location}: no {PROFILE} here; reference_profile must name an earlier output of this step, or records or "
+            "a model that carry its profile"
         )
     require_listed(folder, [PROFILE])
-    if found.dataset != dataset:
+    if profile.dataset != dataset:
         raise KfrecError(
-            f"{place}: profile of the data set {found.dataset}, and this is {dataset}; give reference_profile of the "
-            "same data set"
+            f"{location}: profile of the data set {profile.dataset}, and this is {dataset}; give reference_profile of "
+            "the same data set"
         )
-    return found
+    return profile

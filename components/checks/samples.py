@@ -86,9 +86,9 @@ class ValueSample:
 
     def settle(self) -> None:
         """Brings ``values`` and ``counts`` up to date."""
-        found, counts = np.unique(np.concatenate([np.zeros(0, np.uint64), *self._pending]), return_counts=True)
+        hashes, counts = np.unique(np.concatenate([np.zeros(0, np.uint64), *self._pending]), return_counts=True)
         self._pending, self._held = [], 0
-        values, at = np.unique(np.concatenate([self.values, found]), return_inverse=True)
+        values, at = np.unique(np.concatenate([self.values, hashes]), return_inverse=True)
         every = np.bincount(at, np.concatenate([self.counts, counts]), len(values)).astype(np.int64)
         kept = len(values)
         while kept > self._most:

@@ -92,8 +92,8 @@ class TableProfiler:
         self._sample.add(rows.select(list(self._columns)))
 
     def _widen(self, name: str, column: pa.ChunkedArray) -> None:
-        found = pc.min_max(column)
-        low, high = found["min"].as_py(), found["max"].as_py()
+        extremes = pc.min_max(column)
+        low, high = extremes["min"].as_py(), extremes["max"].as_py()
         if low is not None and np.isfinite([low, high]).all():
             was = self._range.get(name, (low, high))
             self._range[name] = min(was[0], low), max(was[1], high)
@@ -113,8 +113,8 @@ class TableProfiler:
         if like.kind == NUMBER:
             return _binned(_numbers(values), like.edges)
         at = pc.index_in(self._labels(name, values), value_set=pa.array(like.categories, pa.string()))
-        found = pc.fill_null(at, len(like.categories)).to_numpy()
-        return np.asarray(np.bincount(found, minlength=len(like.categories) + 1) / len(found))
+        codes = pc.fill_null(at, len(like.categories)).to_numpy()
+        return np.asarray(np.bincount(codes, minlength=len(like.categories) + 1) / len(codes))
 
     def _described(self, name: str) -> Column:
         column, values = self._columns[name], self._sampled(name)
@@ -145,10 +145,10 @@ class TableProfiler:
 
     def _sampled(self, name: str) -> pa.Array:
         """The known values of a column in the sample of rows; of lists, their elements."""
-        found = self._sample.column(name)
-        if found is None:
+        sampled = self._sample.column(name)
+        if sampled is None:
             return pa.array([])
-        values = pc.list_flatten(found) if pa.types.is_list(found.type) else found
+        values = pc.list_flatten(sampled) if pa.types.is_list(sampled.type) else sampled
         values = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
         values = values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
         values = values.drop_null()
@@ -167,12 +167,12 @@ def new_values(ours: Values, theirs: Values) -> float | None:
 
 
 def _missing(column: pa.ChunkedArray, absent: float | None) -> int:
-    found = int(column.null_count)
+    count = int(column.null_count)
     if pa.types.is_floating(column.type):
-        found += int(pc.sum(pc.is_nan(column)).as_py() or 0)
+        count += int(pc.sum(pc.is_nan(column)).as_py() or 0)
     if absent is not None:
-        found += int(np.count_nonzero(column.to_numpy() == absent))
-    return found
+        count += int(np.count_nonzero(column.to_numpy() == absent))
+    return count
 
 
 def _numbers(values: pa.Array) -> np.ndarray:

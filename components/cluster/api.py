@@ -189,14 +189,14 @@ class Cluster:
 
     def workflow(self, name: str) -> Json | None:
         """An Argo Workflow, or None if there is none."""
-        place = "argoproj.io", "v1alpha1", self.namespace, "workflows"
-        return self._found(self._objects.get_namespaced_custom_object, *place, name)
+        resource = "argoproj.io", "v1alpha1", self.namespace, "workflows"
+        return self._found(self._objects.get_namespaced_custom_object, *resource, name)
 
     def pods(self, name: str) -> list[Json]:
         """The pods of an object, oldest first."""
         selector = f"{self.kind.pod_label}={name}"
-        found = self._asked(self._core.list_namespaced_pod, self.namespace, label_selector=selector)
-        return sorted(self._plain(found)["items"], key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
+        answer = self._asked(self._core.list_namespaced_pod, self.namespace, label_selector=selector)
+        return sorted(self._plain(answer)["items"], key=lambda pod: pod["metadata"].get("creationTimestamp", ""))
 
     def events(self, name: str) -> list[Json]:
         """The events of an object."""
@@ -208,11 +208,11 @@ class Cluster:
         return [event for event in events if event["involvedObject"].get("name", "").startswith(f"{name}-")]
 
     def _events(self, selector: str) -> list[Json]:
-        found = self._asked(self._core.list_namespaced_event, self.namespace, field_selector=selector)
-        return self._plain(found)["items"]
+        answer = self._asked(self._core.list_namespaced_event, self.namespace, field_selector=selector)
+        return self._plain(answer)["items"]
 
-    def _plain(self, found: Any) -> Any:
-        return self._core.api_client.sanitize_for_serialization(found)
+    def _plain(self, answer: Any) -> Any:
+        return self._core.api_client.sanitize_for_serialization(answer)
 
     def log(
         self, pod: str, *, follow: bool, since_seconds: int | None = None, tail: int | None = None
@@ -249,21 +249,21 @@ class Cluster:
     def _place(self) -> tuple[str, str, str, str]:
         return self.kind.group, self.kind.version, self.namespace, self.kind.plural
 
-    def _found(self, request: Callable[..., T], *given: Any, **options: Any) -> T | None:
+    def _found(self, request: Callable[..., T], *args: Any, **options: Any) -> T | None:
         """The response to a request for one object, or None on 404."""
         try:
-            return self._asked(request, *given, **options)
+            return self._asked(request, *args, **options)
         except Refused as refused:
             if refused.status == 404:
                 return None
             raise
 
-    def _asked(self, request: Callable[..., T], *given: Any, longest: float | None = None, **options: Any) -> T:
+    def _asked(self, request: Callable[..., T], *args: Any, longest: float | None = None, **options: Any) -> T:
         """Retries a request until the server answers.
 
         Args:
             request: method of the client.
-            given: its arguments.
+            args: its arguments.
             longest: seconds to wait for an unavailable API server; None is the retry budget.
             options: its named arguments.
 
@@ -275,7 +275,7 @@ class Cluster:
         started, wait, reported = time.monotonic(), self.patience.first_wait, False
         while True:
             try:
-                answer = request(*given, _request_timeout=_TIMEOUT, **options)
+                answer = request(*args, _request_timeout=_TIMEOUT, **options)
                 if reported:
                     self.echo("the Kubernetes API answers again")
                 return answer

@@ -57,8 +57,8 @@ def find_owner(cluster: Cluster, pod: Pod) -> Owner | None:
         return None
     itself = Owner(pod.name, pod.uid, kind="Pod", api_version="v1")
     try:
-        found = cluster.pod(pod.name)
-        return (_workflow(cluster, found["metadata"]) if found else None) or itself
+        mine = cluster.pod(pod.name)
+        return (_workflow(cluster, mine["metadata"]) if mine else None) or itself
     except (Refused, KfrecError):
         return itself
 

@@ -46,13 +46,13 @@ class RawKind:
         Raises:
             KfrecError: there is none, or one exists both plain and compressed.
         """
-        found = [path for path in raw.paths("*") if self.matches(path.name)]
-        if not found:
+        files = [path for path in raw.paths("*") if self.matches(path.name)]
+        if not files:
             raise KfrecError(f"{raw.path}: no {self.example} here; put the raw files there, as download does")
-        for path in found:
-            if path.with_name(f"{path.name}.gz") in found:
+        for path in files:
+            if path.with_name(f"{path.name}.gz") in files:
                 raise KfrecError(f"{path}: also exists as {path.name}.gz; remove one of the two")
-        return found
+        return files
 
 
 @dataclass(frozen=True)
@@ -114,11 +114,11 @@ class PreprocessJob:
         """
         from components.steps.catalog import STEPS, SYNTHETIC
 
-        given = self.raw.parameters
-        if self.raw.step != "download" or given.get("source") != SYNTHETIC:
+        parameters = self.raw.parameters
+        if self.raw.step != "download" or parameters.get("source") != SYNTHETIC:
             return None
-        known = {parameter.name for parameter in parameters_of(STEPS["download"].parameters(given))}
-        return STEPS["download"].of(**{name: value for name, value in given.items() if name in known})
+        known = {parameter.name for parameter in parameters_of(STEPS["download"].parameters(parameters))}
+        return STEPS["download"].of(**{name: value for name, value in parameters.items() if name in known})
 
 
 @dataclass(frozen=True)

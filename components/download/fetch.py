@@ -38,15 +38,15 @@ class Fetcher:
             KfrecError: a file is missing, damaged or truncated at the source, or the source does not answer.
         """
         infos = [self._stat(name) for name in names]
-        found = [self._existing_file(info) for info in infos]
-        missing = [info for info, path in zip(infos, found, strict=True) if path is None]
+        existing = [self._existing_file(info) for info in infos]
+        missing = [info for info, path in zip(infos, existing, strict=True) if path is None]
         if missing:
             sizes = [info.size for info in missing]
             total = None if None in sizes else sum(size or 0 for size in sizes)
             with progress(f"downloading {len(missing)} files", total, "bytes") as bar:
                 fetched = {info.name: self._fetch(info, bar.advance) for info in missing}
         origins = {}
-        for info, path in zip(infos, found, strict=True):
+        for info, path in zip(infos, existing, strict=True):
             info, path = (info, path) if path is not None else fetched[info.name]
             local = PurePosixPath(info.name).name
             if self.shelf.may_move(path):

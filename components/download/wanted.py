@@ -44,16 +44,16 @@ def wanted_files(store: Store, contract: RawContract, files: str, retry: Retry) 
     return names
 
 
-def _check(contract: RawContract, names: list[str], place: str, seen: str) -> None:
+def _check(contract: RawContract, names: list[str], source: str, seen: str) -> None:
     local = [PurePosixPath(name).name for name in names]
     if lacking := contract.lacking(local):
         needed = ", ".join(kind.name for kind in contract.kinds)
-        raise KfrecError(f"{place}: no {lacking.example} file ({seen}); one of each kind is needed: {needed}")
+        raise KfrecError(f"{source}: no {lacking.example} file ({seen}); one of each kind is needed: {needed}")
     plain = [name.removesuffix(".gz") for name in local]
     for name in plain:
         if plain.count(name) > 1:
             raise KfrecError(
-                f"{place}: {name} exists twice (plain, compressed or in two folders); select one with the "
+                f"{source}: {name} exists twice (plain, compressed or in two folders); select one with the "
                 "parameter files"
             )
 

@@ -42,28 +42,28 @@ class IdLookup:
             ids: int32.
             known: bool, whether the vocabulary has the value.
         """
-        places = self._index.get_indexer(values.to_numpy(zero_copy_only=False))
-        known = places >= 0
+        positions = self._index.get_indexer(values.to_numpy(zero_copy_only=False))
+        known = positions >= 0
         if not len(self.ids):
-            return np.full(len(places), self.unknown, np.int32), known
-        return np.where(known, self.ids[places], np.int32(self.unknown)), known
+            return np.full(len(positions), self.unknown, np.int32), known
+        return np.where(known, self.ids[positions], np.int32(self.unknown)), known
 
     def decode(self, ids: np.ndarray) -> list[str | None]:
         """The values of ids, None where the vocabulary has no such id."""
         if not len(self.ids):
             return [None] * len(ids)
         order = np.argsort(self.ids, kind="stable")
-        places = order[np.minimum(np.searchsorted(self.ids, ids, sorter=order), len(order) - 1)]
-        found: list[str | None] = self.values.take(pa.array(places, mask=self.ids[places] != ids)).to_pylist()
-        return found
+        positions = order[np.minimum(np.searchsorted(self.ids, ids, sorter=order), len(order) - 1)]
+        values: list[str | None] = self.values.take(pa.array(positions, mask=self.ids[positions] != ids)).to_pylist()
+        return values
 
 
 def left_padded(values: np.ndarray, sizes: np.ndarray, length: int) -> np.ndarray:
     """The lists of these sizes in ``values`` as records hold them, int32 ``[lists, length]``: the last values of longer
     lists, 0 before shorter ones."""
     ends = np.cumsum(sizes)
-    places = ends[:, None] - np.arange(length, 0, -1)
-    used = places >= (ends - sizes)[:, None]
+    positions = ends[:, None] - np.arange(length, 0, -1)
+    used = positions >= (ends - sizes)[:, None]
     padded = np.zeros(used.shape, np.int32)
-    padded[used] = values[places[used]]
+    padded[used] = values[positions[used]]
     return padded

@@ -75,15 +75,15 @@ def names_of(spec: FeatureSpec, feature: str, ids: np.ndarray) -> dict[int, str]
     if vocabulary is None:
         return {}
     known, values = read_values(spec, vocabulary)
-    places = np.flatnonzero(np.isin(known, ids))
-    return dict(zip(known[places].tolist(), values.take(pa.array(places)).to_pylist(), strict=True))
+    positions = np.flatnonzero(np.isin(known, ids))
+    return dict(zip(known[positions].tolist(), values.take(pa.array(positions)).to_pylist(), strict=True))
 
 
-def earlier_vocabulary(place: str, scratch: Path, names: Iterable[str], *others: str) -> Path:
+def earlier_vocabulary(location: str, scratch: Path, names: Iterable[str], *others: str) -> Path:
     """The folder of an earlier output with its vocabulary, to encode new data with.
 
     Args:
-        place: folder or URI of a preprocess step's output, or of records or a model with its vocabulary.
+        location: folder or URI of a preprocess step's output, or of records or a model with its vocabulary.
         scratch: folder for fetched files.
         names: vocabularies to read.
         others: further files to read.
@@ -91,11 +91,11 @@ def earlier_vocabulary(place: str, scratch: Path, names: Iterable[str], *others:
     Raises:
         KfrecError: there is no vocabulary, or a file is no part of the artifact.
     """
-    folder = local_copy(place, scratch, VOCABULARY, *others)
+    folder = local_copy(location, scratch, VOCABULARY, *others)
     if not (folder / VOCABULARY).is_dir():
         raise KfrecError(
-            f"{place}: no {VOCABULARY} here; workflow must name an earlier output of this step, or records or a model "
-            "that carry its vocabulary"
+            f"{location}: no {VOCABULARY} here; workflow must name an earlier output of this step, or records or a "
+            "model that carry its vocabulary"
         )
     require_listed(folder, [*others, *map(vocabulary_file, names)])
     return folder

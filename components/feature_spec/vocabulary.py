@@ -77,9 +77,9 @@ def read_vocabularies(path: Path, listed: Any, features: Collection[str]) -> tup
     """
     if not isinstance(listed or {}, dict):
         raise KfrecError(f"{path}: metadata has vocabulary {listed!r}; give a mapping of names to files, or remove it")
-    found = tuple(_vocabulary(path, str(name), entry, features) for name, entry in (listed or {}).items())
-    _require_one_each(path, found)
-    return found
+    vocabularies = tuple(_vocabulary(path, str(name), entry, features) for name, entry in (listed or {}).items())
+    _require_one_each(path, vocabularies)
+    return vocabularies
 
 
 def _vocabulary(path: Path, name: str, entry: Any, features: Collection[str]) -> Vocabulary:

@@ -58,11 +58,11 @@ def decide(newest: str, known: Known, minimum_new: int, force: bool, count: Call
     if known.rows is None:
         return Verdict(True, f"Data version {newest}: the champion's data is not known, so this counts as new.")
     wanted = known.rows + minimum_new
-    found = count(wanted)
-    if found < wanted:
+    rows = count(wanted)
+    if rows < wanted:
         return Verdict(
             False,
-            f"Too little is new: data version {newest} has {found:,} rows, the champion's {known.data_version} had "
+            f"Too little is new: data version {newest} has {rows:,} rows, the champion's {known.data_version} had "
             f"{known.rows:,}, and at least {minimum_new:,} more are asked for.",
         )
     return Verdict(

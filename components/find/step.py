@@ -72,7 +72,7 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
             staging.rows["versions"] = len(versions)
     except MlflowException as error:
         raise unusable(client.tracking_uri, error) from error
-    place = (parameters.champion_uri or str(champion.absolute())) if fetched else ""
+    location = (parameters.champion_uri or str(champion.absolute())) if fetched else ""
     has_vocabulary = fetched and (champion / "vocabulary").is_dir()
     return {
         **staging.rows,
@@ -80,9 +80,9 @@ def run(parameters: FindParameters, *, champion: Path) -> Mapping[str, Any]:
         "occasion": verdict.occasion,
         "source": newest.uri,
         "data_version": newest.name,
-        "workflow": place if parameters.keep_vocabulary and has_vocabulary else "",
-        "warm_start_path": place if parameters.warm_start else "",
-        "reference_profile": place if fetched and (champion / PROFILE).is_file() else "",
+        "workflow": location if parameters.keep_vocabulary and has_vocabulary else "",
+        "warm_start_path": location if parameters.warm_start else "",
+        "reference_profile": location if fetched and (champion / PROFILE).is_file() else "",
     }
 
 
@@ -99,9 +99,9 @@ def _fetch(client: MlflowClient, parameters: FindParameters, version: str, folde
     """Fetches the champion's files; without them a new vocabulary is fitted and training starts fresh."""
     with tempfile.TemporaryDirectory(prefix="kfrec-champion-") as scratch:
         try:
-            found = download_version(client, parameters.registered_model, version, Path(scratch))
+            downloaded = download_version(client, parameters.registered_model, version, Path(scratch))
         except FilesGone as error:
             print(f"champion version {version}: {error}; continuing without it", flush=True)
             return False
-        shutil.copytree(found, folder, dirs_exist_ok=True)
+        shutil.copytree(downloaded, folder, dirs_exist_ok=True)
     return True

@@ -73,14 +73,14 @@ def count_rows(version: DataVersion, enough: int) -> int:
         KfrecError: a file is damaged or cannot be read.
     """
     store = open_store(version.uri)
-    found = 0
+    total = 0
     for name in version.files:
         counts = (block.count(b"\n") for block in _text(store, name))
         for rows in [_packed(store, name)] if is_packed(name) else counts:
-            found += rows
-            if found >= enough:
-                return found
-    return found
+            total += rows
+            if total >= enough:
+                return total
+    return total
 
 
 def _names(store: Store) -> list[str]:

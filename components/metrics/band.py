@@ -70,9 +70,9 @@ def roc_bands(
     drawn = np.empty((samples, 2, POINTS))
     for index in range(samples):
         weights = np.bincount(random.integers(0, units, units, dtype=np.uint32), minlength=units)[unit]
-        for place, curve in enumerate(curves):
-            drawn[index, place] = curve.at(weights)
-    whole = [curve.at(np.ones(len(labels))) for curve in curves]
+        for number, curve in enumerate(curves):
+            drawn[index, number] = curve.at(weights)
+    original = [curve.at(np.ones(len(labels))) for curve in curves]
     tail = (1 - CONFIDENCE) / 2
 
     def band(estimate: np.ndarray, values: np.ndarray) -> Band:
@@ -81,9 +81,9 @@ def roc_bands(
 
     return RocBands(
         rates,
-        band(whole[0], drawn[:, 0]),
-        band(whole[1], drawn[:, 1]),
-        band(whole[0] - whole[1], drawn[:, 0] - drawn[:, 1]),
+        band(original[0], drawn[:, 0]),
+        band(original[1], drawn[:, 1]),
+        band(original[0] - original[1], drawn[:, 0] - drawn[:, 1]),
     )
 
 

@@ -123,9 +123,9 @@ def _members(groups: np.ndarray) -> list[np.ndarray]:
 
 
 def _measured(positive: np.ndarray, scores: np.ndarray, units: np.ndarray) -> dict[str, Any]:
-    found: dict[str, Any] = {"rows": len(positive), "clicked": int(positive.sum())}
+    result: dict[str, Any] = {"rows": len(positive), "clicked": int(positive.sum())}
     if min(units_in(units[positive]), units_in(units[~positive])) < FEWEST:
         auc = roc_auc(positive, scores)
-        return {**found, "auc": None if np.isnan(auc) else auc, "low": None, "high": None}
+        return {**result, "auc": None if np.isnan(auc) else auc, "low": None, "high": None}
     interval = delong_interval(positive, scores, units)
-    return {**found, "auc": interval.estimate, "low": interval.low, "high": interval.high}
+    return {**result, "auc": interval.estimate, "low": interval.low, "high": interval.high}

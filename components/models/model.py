@@ -206,14 +206,14 @@ def _require_rows(what: str, values: tf.Tensor, mask: tf.Tensor) -> None:
 
     from components.models.ops.choice import is_compiled
 
-    told = f"{what} has another number of rows than the batch; return one row a sample"
+    message = f"{what} has another number of rows than the batch; return one row a sample"
     known = values.shape[0], mask.shape[0]
     if None not in known:  # as of the batches of a GPU, where a check in the graph costs kernels
         if known[0] != known[1]:
-            raise KfrecError(told)
+            raise KfrecError(message)
     elif not is_compiled():
         rows, batch = tf.shape(values)[0], tf.shape(mask)[0]
-        tf.raw_ops.Assert(condition=tf.equal(rows, batch), data=[told, rows, batch])
+        tf.raw_ops.Assert(condition=tf.equal(rows, batch), data=[message, rows, batch])
 
 
 def _checked(model: Model, method: str, outputs: Any) -> dict[str, tf.Tensor]:

@@ -27,12 +27,12 @@ def by_name(variables: Iterable[tf.Variable], owner: str) -> dict[str, tf.Variab
     Raises:
         KfrecError: two have the same name.
     """
-    found: dict[str, tf.Variable] = {}
+    named: dict[str, tf.Variable] = {}
     for variable in variables:
         name = name_of(variable)
-        if found.setdefault(name, variable) is not variable:
+        if named.setdefault(name, variable) is not variable:
             raise KfrecError(
                 f"{owner}: two variables are called {name}, and weights are saved by name; create them with different "
                 "names, such as those of Weights(seed).scope(...)"
             )
-    return found
+    return named

@@ -45,12 +45,12 @@ class _MachineCode(IndexDataCacheFile):
     _lock: int | None = None
 
     def load(self, key: Any) -> Any:
-        found = super().load(key)
-        if found is None and self._locked():
-            found = super().load(key)
-            if found is not None:
+        code = super().load(key)
+        if code is None and self._locked():
+            code = super().load(key)
+            if code is not None:
                 self._unlock()
-        return found
+        return code
 
     def save(self, key: Any, data: Any) -> None:
         try:
@@ -116,6 +116,6 @@ def kernel(function: Callable[..., Any]) -> Callable[..., Any]:
     except RuntimeError:  # neither folder is writable: compile in every process
         return compiled
     stamp = _checksum([*_SHARED_KERNELS, Path(function.__code__.co_filename)])
-    place = compiled._cache._impl
-    compiled._cache._cache_file = _MachineCode(place.locator.get_cache_path(), place.filename_base, stamp)
+    cache = compiled._cache._impl
+    compiled._cache._cache_file = _MachineCode(cache.locator.get_cache_path(), cache.filename_base, stamp)
     return compiled

@@ -154,10 +154,10 @@ def compress_varints(typing_context: Any, values: Any, index: Any, count: Any, l
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array, first, number, most, to, place = arguments
+        array, first, number, most, to, destination = arguments
         data = context.make_array(signature.args[0])(context, builder, array).data
         element = data.type.pointee
-        given, lanes, chosen, rows = (ir.VectorType(kind, VARINTS) for kind in (element, _U32, ir.IntType(1), _U64))
+        source, lanes, chosen, rows = (ir.VectorType(kind, VARINTS) for kind in (element, _U32, ir.IntType(1), _U64))
         many = ir.VectorType(_U8, 4 * VARINTS)
         masks = ir.VectorType(ir.IntType(1), 4 * VARINTS)
 
@@ -171,14 +171,14 @@ def compress_varints(typing_context: Any, values: Any, index: Any, count: Any, l
             )
 
         inside = builder.icmp_unsigned("<", ir.Constant(rows, list(range(VARINTS))), spread(rows, number))
-        address = builder.bitcast(builder.gep(data, [first]), given.as_pointer())
-        kind = ir.FunctionType(given, [address.type, _U32, chosen, given])
+        address = builder.bitcast(builder.gep(data, [first]), source.as_pointer())
+        kind = ir.FunctionType(source, [address.type, _U32, chosen, source])
         masked_load = cgutils.get_or_insert_function(
             builder.module, kind, f"llvm.masked.load.v{VARINTS}i{element.width}.p0v{VARINTS}i{element.width}"
         )
-        read = builder.call(masked_load, [address, _U32(element.width // 8), inside, everywhere(given, 0)])
+        read = builder.call(masked_load, [address, _U32(element.width // 8), inside, everywhere(source, 0)])
         bound = builder.trunc(most, element) if element.width < 64 else most
-        outside = builder.icmp_unsigned(">", read, spread(given, bound))
+        outside = builder.icmp_unsigned(">", read, spread(source, bound))
         refused = builder.icmp_unsigned("!=", builder.bitcast(outside, ir.IntType(VARINTS)), ir.IntType(VARINTS)(0))
         value = builder.trunc(read, lanes) if element.width > 32 else read
 
@@ -199,7 +199,7 @@ def compress_varints(typing_context: Any, values: Any, index: Any, count: Any, l
             f"llvm.x86.avx512.mask.compress.v{4 * VARINTS}i8",
         )
         together = builder.call(compress, [builder.bitcast(builder.or_(groups, more), many), everywhere(many, 0), keep])
-        target = builder.bitcast(_address(context, builder, signature.args[4], to, place), many.as_pointer())
+        target = builder.bitcast(_address(context, builder, signature.args[4], to, destination), many.as_pointer())
         builder.store(together, target, align=1)
         size = builder.ctpop(builder.bitcast(keep, ir.IntType(4 * VARINTS)))
         return builder.select(refused, _U64(-1), size)
@@ -224,14 +224,14 @@ def expand_varints(typing_context: Any, data: Any, index: Any, limit: Any, out: 
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        array, first, most, to, place = arguments
+        array, first, most, to, destination = arguments
         width = 4 * VARINTS
         many, lanes = ir.VectorType(_U8, width), ir.VectorType(_U32, VARINTS)
         halves = ir.VectorType(ir.IntType(16), width // 2)
 
-        def instruction(name: str, result: Any, *given: Any) -> Any:
-            kind = ir.FunctionType(result, [value.type for value in given])
-            return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), given)
+        def instruction(name: str, result: Any, *args: Any) -> Any:
+            kind = ir.FunctionType(result, [value.type for value in args])
+            return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
 
         def repeated(kind: Any, *values: int) -> Any:
             return ir.Constant(kind, list(values) * (kind.count // len(values)))
@@ -264,13 +264,13 @@ def expand_varints(typing_context: Any, data: Any, index: Any, limit: Any, out: 
             end, repeated(lanes, 0xFFFFFFFF), ir.Constant(lanes, [VARINTS, *range(VARINTS - 1)])
         )
         begin = builder.add(before, repeated(lanes, 1))
-        places = builder.add(by_byte(begin), repeated(many, 0, 1, 2, 3))
-        moved = instruction("llvm.x86.avx512.permvar.qi.512", many, read, places)
-        own = builder.icmp_unsigned("<=", places, by_byte(end))
+        offsets = builder.add(by_byte(begin), repeated(many, 0, 1, 2, 3))
+        moved = instruction("llvm.x86.avx512.permvar.qi.512", many, read, offsets)
+        own = builder.icmp_unsigned("<=", offsets, by_byte(end))
         groups = builder.select(own, builder.and_(moved, repeated(many, 0x7F)), repeated(many, 0))
         pairs = instruction("llvm.x86.avx512.pmaddubs.w.512", halves, repeated(many, 1, 128), groups)
         values = instruction("llvm.x86.avx512.pmaddw.d.512", lanes, pairs, repeated(halves, 1, 1 << 14))
-        target = builder.bitcast(_address(context, builder, signature.args[3], to, place), lanes.as_pointer())
+        target = builder.bitcast(_address(context, builder, signature.args[3], to, destination), lanes.as_pointer())
         builder.store(values, target, align=4)
 
         long = builder.icmp_unsigned(">", builder.sub(end, begin), repeated(lanes, 3))

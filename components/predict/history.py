@@ -62,8 +62,8 @@ def histories_of(users: Sequence[str] | None, data: str) -> People:
         names, items = _lookup(spec, uid, data), _lookup(spec, target, data)
         wanted = names.ids if users is None else _ids_of(users, names, data)
         newest = _newest(spec, folder_of, wanted)
-    place_of = {user: place for place, user in enumerate(newest.users.tolist())}
-    lacking = [place for place, user in enumerate(wanted.tolist()) if user not in place_of]
+    place_of = {user: row for row, user in enumerate(newest.users.tolist())}
+    lacking = [row for row, user in enumerate(wanted.tolist()) if user not in place_of]
     if users is not None and lacking:
         raise KfrecError(f"user {_some(users, lacking)}: no history in {data}; {_REMEDY}")
     return _decoded(np.delete(wanted, lacking), place_of, newest, names, items)
@@ -118,9 +118,9 @@ def _ids_of(users: Sequence[str], names: IdLookup, data: str) -> np.ndarray:
     return ids
 
 
-def _some(users: Sequence[str], places: Sequence[int]) -> str:
+def _some(users: Sequence[str], rows: Sequence[int]) -> str:
     """The first of these users, and the number of others."""
-    return users[places[0]] + (f" and {len(places) - 1:,} more" if len(places) > 1 else "")
+    return users[rows[0]] + (f" and {len(rows) - 1:,} more" if len(rows) > 1 else "")
 
 
 def _lookup(spec: FeatureSpec, feature: str, data: str) -> IdLookup:

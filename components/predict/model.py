@@ -59,8 +59,8 @@ def named_model(named: str) -> Iterator[NamedModel]:
         if is_registered(named):
             held = version_of(named)
             try:
-                found = download_version(connect(), held.name, held.version, folder)
-                raw = load_raw_model(found)
+                downloaded = download_version(connect(), held.name, held.version, folder)
+                raw = load_raw_model(downloaded)
             except FilesGone as error:
                 raise KfrecError(f"{named}: version {held.version}: {error}") from None
             except KfrecError as error:
@@ -117,5 +117,5 @@ def version_of(named: str) -> ModelVersion:
 
 def _parts(named: str) -> tuple[str, str, str] | None:
     """Name, alias and version; alias or version is empty."""
-    found = re.fullmatch(r"([^/@:]+)(?:@([^/@:]+)|/([1-9][0-9]{0,17}))", named.removeprefix(_REGISTRY))
-    return (found[1], found[2] or "", found[3] or "") if found else None
+    match = re.fullmatch(r"([^/@:]+)(?:@([^/@:]+)|/([1-9][0-9]{0,17}))", named.removeprefix(_REGISTRY))
+    return (match[1], match[2] or "", match[3] or "") if match else None

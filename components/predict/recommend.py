@@ -72,14 +72,14 @@ def recommend_to_file(
         for users, histories in people:
             for first in range(0, len(users), _USERS):
                 part = slice(first, first + _USERS)
-                found = recommend(catalogue, users[part], histories[part], top, keep_seen=keep_seen, ranked=bar.advance)
-                for batch in found.table.to_batches():
+                lists = recommend(catalogue, users[part], histories[part], top, keep_seen=keep_seen, ranked=bar.advance)
+                for batch in lists.table.to_batches():
                     writer.write(batch)
-                counts.users += int(np.count_nonzero(found.candidates))
-                counts.empty += int(np.count_nonzero(found.candidates == 0))
-                counts.items += found.table.num_rows
-                counts.flagged += sum(1 for flag in found.table.column(4).to_pylist() if flag)
-                counts.unknown += int(found.unknown.sum())
+                counts.users += int(np.count_nonzero(lists.candidates))
+                counts.empty += int(np.count_nonzero(lists.candidates == 0))
+                counts.items += lists.table.num_rows
+                counts.flagged += sum(1 for flag in lists.table.column(4).to_pylist() if flag)
+                counts.unknown += int(lists.unknown.sum())
         if not counts.users:
             raise KfrecError("no users to recommend to; name records with --data, or users with --users")
     return counts
@@ -91,12 +91,12 @@ def candidates_in(path: Path, model: RawModel) -> pa.Array:
     Raises:
         KfrecError: there is no such file or column, or it holds no items.
     """
-    column, found = candidate_column(model), []
+    column, candidates = candidate_column(model), []
     for batch in rows_file(path).batches(_ROWS):
-        found += _texts(path, batch, column)
-    if not any(found):
+        candidates += _texts(path, batch, column)
+    if not any(candidates):
         raise KfrecError(f"{path}: no rows with a value of {column.name}; give a file with a row for each candidate")
-    return pa.array(found, pa.string())
+    return pa.array(candidates, pa.string())
 
 
 def users_in(path: Path, model: RawModel, data: str) -> People:
@@ -129,8 +129,8 @@ def _people_in(path: Path, user: RawColumn, history: RawColumn | None) -> People
 
 
 def _column(model: RawModel, role: str) -> RawColumn:
-    found = model.column_of(role)
-    return found if found is not None else RawColumn(role, "", f"the {role}", role)
+    column = model.column_of(role)
+    return column if column is not None else RawColumn(role, "", f"the {role}", role)
 
 
 def _texts(path: Path, batch: pa.RecordBatch, column: RawColumn) -> list[str]:
@@ -138,10 +138,10 @@ def _texts(path: Path, batch: pa.RecordBatch, column: RawColumn) -> list[str]:
         has = ", ".join(batch.schema.names)
         raise KfrecError(f"{path}: has no column {column.name} ({column.help}); it has {has}")
     try:
-        found: list[str] = batch[column.name].cast(pa.string()).to_pylist()
+        texts: list[str] = batch[column.name].cast(pa.string()).to_pylist()
     except pa.ArrowException:
         raise KfrecError(f"{path}: column {column.name} is of the type {batch[column.name].type}; give ids") from None
-    return found
+    return texts
 
 
 def _lists(path: Path, batch: pa.RecordBatch, column: RawColumn) -> list[History]:

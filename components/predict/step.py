@@ -75,8 +75,8 @@ def _files(rows: str) -> tuple[Store, list[str]]:
     if not rows.strip():
         raise KfrecError("parameter rows is empty; give a folder or prefix with files of rows, or one such file")
     if has_format(rows) and not Path(rows).is_dir():
-        place, _, name = rows.rpartition("/")
-        store = open_store(place or ("/" if rows.startswith("/") else "."))
+        folder, _, name = rows.rpartition("/")
+        store = open_store(folder or ("/" if rows.startswith("/") else "."))
         _RETRY.call(rows, store.stat, name)
         return store, [name]
     store = open_store(rows)
@@ -101,8 +101,8 @@ def _require_replaceable(store: Store, names: list[str], model: RawModel, scratc
         KfrecError: one was not.
     """
     scores = [scores_name(name) for name in names]
-    elsewhere = [name for name in scores if store.path(name) is None]
-    there = frozenset(_RETRY.call(store.uri, store.names) or ()) if elsewhere else frozenset()
+    remote = [name for name in scores if store.path(name) is None]
+    there = frozenset(_RETRY.call(store.uri, store.names) or ()) if remote else frozenset()
     for name in scores:
         if path := store.path(name):
             require_ours(path, [], model.outputs)

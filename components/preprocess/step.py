@@ -42,8 +42,8 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
         publishing(parquet, step="preprocess", inputs={"raw": artifact}, parameters=recorded(parameters)) as staging,
         _folders(parameters, staging) as (scratch, output),
     ):
-        given = parameters.reference_profile
-        reference = reference_profile(given, dataset.name, staging.scratch / "reference") if given else None
+        location = parameters.reference_profile
+        reference = reference_profile(location, dataset.name, staging.scratch / "reference") if location else None
         profiler = Profiler(parameters, reference)
         job = PreprocessJob(parameters, artifact, staging.path, output, scratch, parameters.scheduler, profiler)
         counts = dataset.preprocess(job)

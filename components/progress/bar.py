@@ -57,7 +57,7 @@ class _Lines:
     def __init__(self, **options: Any) -> None:
         self.n, self.desc = 0.0, options.pop("desc")
         self._options = options
-        self._began = self._told = time.monotonic()
+        self._began = self._logged = time.monotonic()
         self._steady_from: tuple[float, float] | None = None
         self._shown = -1.0
 
@@ -66,7 +66,7 @@ class _Lines:
         now = time.monotonic()
         if self._steady_from is None:
             self._steady_from = now, self.n
-        if now - self._told >= _LOG_SECONDS:
+        if now - self._logged >= _LOG_SECONDS:
             self._write_rate(*self._steady_from)
 
     def close(self) -> None:
@@ -78,8 +78,8 @@ class _Lines:
 
     def _write_rate(self, began: float, initial: float) -> None:
         """Prints a line with the rate since ``began``, at which ``initial`` units were done."""
-        self._told, self._shown = time.monotonic(), self.n
-        elapsed = self._told - began
+        self._logged, self._shown = time.monotonic(), self.n
+        elapsed = self._logged - began
         line = tqdm.format_meter(self.n, elapsed=elapsed, initial=initial, prefix=self.desc, **self._options)
         print(line.rstrip(), file=sys.stderr, flush=True)
 

@@ -243,8 +243,8 @@ def _packed_floats(data, at, end, out, to, room):  # type: ignore[no-untyped-def
         return MALFORMED, outside
     if (end - at) // 4 > room:
         return TOO_MANY, outside
-    for place in range(at, end, 4):
-        bits = load_u64(data, place) & LOW_HALF
+    for offset in range(at, end, 4):
+        bits = load_u64(data, offset) & LOW_HALF
         outside += bits & NOT_FINITE == NOT_FINITE
         out[np.uint64(to)] = np.int32(np.uint32(bits))
         to += 1

@@ -66,12 +66,12 @@ def shares(rows: int, global_batch_size: int, rank: int, size: int, lanes: int) 
     """
     width = global_batch_size // lanes
     first, last = global_batch_size * rank // size, global_batch_size * (rank + 1) // size
-    found = []
+    result = []
     for lane in range(lanes):
         low, high = (min(max(edge - lane * width, 0), width) for edge in (first, last))
         if low < high:
-            found.append(Share(lane, rows * lane // lanes, rows * (lane + 1) // lanes, width, low, high))
-    return found
+            result.append(Share(lane, rows * lane // lanes, rows * (lane + 1) // lanes, width, low, high))
+    return result
 
 
 def rows_before(rows: int, global_batch_size: int, rank: int, size: int, lanes: int, step: int) -> int:

@@ -103,14 +103,14 @@ def write_floats(values, offsets, length, out, at, ends):  # type: ignore[no-unt
 
 
 @kernel
-def pack_samples(varints, ends, order, places, out, at):  # type: ignore[no-untyped-def]
+def pack_samples(varints, ends, order, positions, out, at):  # type: ignore[no-untyped-def]
     """Joins the features of samples.
 
     Args:
         varints: uint8, the varints of all features.
         ends: int64 [features, at least samples + 1], list offsets into ``varints``.
         order: int64 [n], the samples to pack.
-        places: int64 [n], position of each sample, stored in front of it.
+        positions: int64 [n], position of each sample, stored in front of it.
         out: uint8, with room for :func:`packed_room` from ``at`` on.
         at: start offset in ``out``.
 
@@ -119,7 +119,7 @@ def pack_samples(varints, ends, order, places, out, at):  # type: ignore[no-unty
     """
     for i in range(len(order)):
         sample = order[i]
-        store_u64(out, at, np.uint64(places[i]))
+        store_u64(out, at, np.uint64(positions[i]))
         at += _WORD
         for feature in range(len(ends)):
             store_u64(out, at, np.uint64(ends[feature, sample + 1] - ends[feature, sample]))

@@ -104,8 +104,8 @@ class Records:
                 )
         self.split = split
         self.threads = threads or len(os.sched_getaffinity(0))
-        whole = sum(file.rows for file in opened)
-        self._first, end = rows_of_part(whole, part)
+        total = sum(file.rows for file in opened)
+        self._first, end = rows_of_part(total, part)
         self.rows = end - self._first
         self.count = sum(file.records for file in opened)
         self.first_record_rows = next((int(file.record_rows(0, 1)[0]) for file in opened if file.records), 0)

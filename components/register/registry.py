@@ -34,10 +34,10 @@ class _Unloaded:
     """
 
     @staticmethod
-    def save_model(*, validate_serving_input: bool, **given: Any) -> None:
+    def save_model(*, validate_serving_input: bool, **options: Any) -> None:
         import mlflow
 
-        mlflow.pyfunc.save_model(**given)
+        mlflow.pyfunc.save_model(**options)
 
 
 class Promotion(NamedTuple):
@@ -62,8 +62,8 @@ class Registry:
 
     def registered(self, digest: str) -> ModelVersion | None:
         """The existing version of the model with this digest, registered by this run or another, if any."""
-        found = self.client.search_model_versions(f"name = '{self.name}' and tags.`{MODEL_DIGEST}` = '{digest}'")
-        return min(found, key=lambda held: int(held.version), default=None)
+        versions = self.client.search_model_versions(f"name = '{self.name}' and tags.`{MODEL_DIGEST}` = '{digest}'")
+        return min(versions, key=lambda held: int(held.version), default=None)
 
     def register(self, model: ExportedModel, digest: str, example: Example) -> ModelVersion:
         """Uploads the model and creates a version of it, without an alias."""
@@ -116,14 +116,14 @@ class Registry:
 
     def promotions(self) -> dict[Promotion, bool]:
         """Every decision to make a version the champion, and whether its step is still underway, or was ended."""
-        found = {}
+        promotions = {}
         for held in versions_of(self.client, self.name):
             noted = held.tags.get(DECISION)
             decision = Decision.from_dict(json.loads(noted)) if noted else None
             if noted and decision and decision.alias == CHAMPION:
                 promotion = Promotion(int(held.version), decision.champion_version, noted)
-                found[promotion] = held.tags.get(_UNDERWAY) == str(True)
-        return found
+                promotions[promotion] = held.tags.get(_UNDERWAY) == str(True)
+        return promotions
 
     def note(self, held: ModelVersion, facts: Mapping[str, Any]) -> None:
         """Stores facts about a version as tags ``kfrec.<name>``, for later retrainings."""

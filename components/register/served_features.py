@@ -22,8 +22,8 @@ class ServedModel(PythonModel):
         serve = self.model.signatures["serving_default"]
         kinds = serve.structured_input_signature[1]
         read = {name: tf.constant(np.asarray(values), kinds[name].dtype) for name, values in model_input.items()}
-        found = serve(**read)
-        return {name: values.numpy() for name, values in found.items()}
+        outputs = serve(**read)
+        return {name: values.numpy() for name, values in outputs.items()}
 
 
 mlflow.models.set_model(ServedModel())

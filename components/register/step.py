@@ -114,13 +114,13 @@ def _origin(parameters: RegisterParameters, spec: FeatureSpec) -> dict[str, Any]
 
 
 def _evaluation_of(inputs: Mapping[str, Artifact], evaluation: Path) -> Artifact:
-    found = open_input(evaluation, steps=("evaluate",), reads=(METRICS, PREDICTIONS))
+    opened = open_input(evaluation, steps=("evaluate",), reads=(METRICS, PREDICTIONS))
     for name, artifact in inputs.items():
-        if found.inputs.get(name) != artifact.digest:
+        if opened.inputs.get(name) != artifact.digest:
             raise KfrecError(f"{evaluation}: not an evaluation of {name} {artifact.path}; run the evaluate step again")
     for name in (METRICS, PREDICTIONS):
-        found.file(name)
-    return found
+        opened.file(name)
+    return opened
 
 
 def _example(spec: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray]:

@@ -65,6 +65,6 @@ def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.2%}"
 
 
-def _period(found: Table) -> tuple[str, str]:
-    times = [column for column in found.columns.values() if column.kind == TIME]
+def _period(table: Table) -> tuple[str, str]:
+    times = [column for column in table.columns.values() if column.kind == TIME]
     return (format_time(times[0].lowest), format_time(times[0].highest)) if times else ("–", "–")

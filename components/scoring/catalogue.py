@@ -77,8 +77,8 @@ class Catalogue:
 
     def __init__(self, raw: RawModel, candidates: pa.Array | None = None) -> None:
         self.raw, self.column = raw, candidate_column(raw)
-        given = every_candidate(raw) if candidates is None else candidates.cast(pa.large_string())
-        self.names = given.drop_null().unique()
+        names = every_candidate(raw) if candidates is None else candidates.cast(pa.large_string())
+        self.names = names.drop_null().unique()
         encoded = _encoded(raw, {CANDIDATE: self.names})
         targets = raw.model.spec.channels.get(Channel.TARGET, ())
         self._features = {name: encoded.features[name] for name in raw.model.inputs if name in targets}
@@ -165,8 +165,8 @@ class Catalogue:
             excluded: places of the candidates to leave out.
             top: largest number of places.
         """
-        places = np.flatnonzero(self.left(excluded))
-        return places[np.lexsort((-scores[places], self.behind[places]))[:top]]
+        positions = np.flatnonzero(self.left(excluded))
+        return positions[np.lexsort((-scores[positions], self.behind[positions]))[:top]]
 
     def rank(self, scores: np.ndarray, excluded: np.ndarray, target: int) -> float:
         """The rank of a candidate, from 1; among equal scores the mean of their ranks.
@@ -199,13 +199,13 @@ class Catalogue:
         return candidates | {name: np.repeat(values[part.users], repeats, 0) for name, values in users.items()}
 
 
-def _encoded(raw: RawModel, given: Mapping[str, pa.Array]) -> Encoded:
+def _encoded(raw: RawModel, columns: Mapping[str, pa.Array]) -> Encoded:
     """Encodes columns by role; the other roles' columns are one empty row.
 
     Raises:
         KfrecError: the model reads a column without a role, or a value cannot be encoded.
     """
-    rows = {column.name: {**_EMPTY, **given}[column.role] for column in raw.columns if column.role}
+    rows = {column.name: {**_EMPTY, **columns}[column.role] for column in raw.columns if column.role}
     raw.require(rows)
     return raw.rows.encode(rows)
 
@@ -246,12 +246,12 @@ def candidate_column(model: RawModel) -> RawColumn:
     Raises:
         KfrecError: the model's data set has none.
     """
-    found = model.column_of(CANDIDATE)
-    if found is None:
+    column = model.column_of(CANDIDATE)
+    if column is None:
         raise KfrecError(
             f"the data set {model.dataset} has no candidates to recommend; score rows of your own with kfrec predict"
         )
-    return found
+    return column
 
 
 def every_candidate(model: RawModel) -> pa.Array:

@@ -34,8 +34,8 @@ class KeptColumns:
         self._keys: dict[Kept, list[np.ndarray]] = {
             column: [] for column in self._columns if histories_of(spec, column)
         }
-        told_by = [histories_of(spec, column) for column in self._keys]
-        self.features = (*self._columns.values(), *(each.lists for each in self._occurrences.values()), *told_by)
+        keys = [histories_of(spec, column) for column in self._keys]
+        self.features = (*self._columns.values(), *(each.lists for each in self._occurrences.values()), *keys)
 
     def add(self, batch: Mapping[str, np.ndarray]) -> None:
         """Adds a batch with these features."""
@@ -53,14 +53,14 @@ class KeptColumns:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """The complete columns, by name."""
-        found = {column: np.concatenate(parts) for column, parts in self._parts.items()}
+        arrays = {column: np.concatenate(parts) for column, parts in self._parts.items()}
         for column, keys in self._keys.items():
             vocabulary = self._spec.vocabulary_of(self._columns[column])
             assert vocabulary is not None, "histories_of requires it"
-            found[column] = told_apart(found[column], vocabulary.unknown, np.concatenate(keys))
+            arrays[column] = told_apart(arrays[column], vocabulary.unknown, np.concatenate(keys))
         return {
             column.name: self._occurrences[column].of(values) if column in self._occurrences else values
-            for column, values in found.items()
+            for column, values in arrays.items()
         }
 
     def names(self, columns: Mapping[str, np.ndarray]) -> dict[str, dict[int, str]]:

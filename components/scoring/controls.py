@@ -53,22 +53,22 @@ def score_controls(
     held = baselines.features if baselines else ()
     targets = [target.name for target in spec.targets]
     records = Records(spec, "test", list(dict.fromkeys((*targets, *columns.features, *model.inputs, *probed, *held))))
-    whole = records.rows <= controls.samples
+    all_rows = records.rows <= controls.samples
     # Blocks keep the samples of a user together if the split does, and are read alone.
-    samples = next(records.batches(min(records.rows, controls.samples), seed=None if whole else 0))
+    samples = next(records.batches(min(records.rows, controls.samples), seed=None if all_rows else 0))
     columns.add(samples)
     passes = [probe for probe in controls.probes if not set(model.inputs).isdisjoint(probe.changes)]
     lengths = columns.newest_count()
     order = None if lengths is None else np.argsort(-lengths, kind="stable")
     rows = len(samples[model.inputs[0]])
-    with progress("scoring controls", rows * (len(passes) + (not whole)), "samples") as bar:
+    with progress("scoring controls", rows * (len(passes) + (not all_rows)), "samples") as bar:
 
         def scored(changed: Samples) -> dict[str, np.ndarray]:
-            given = {name: changed.get(name, samples[name]) for name in model.inputs}
-            return _scores(model, given, order, batch_size, lookups, bar.advance)
+            features = {name: changed.get(name, samples[name]) for name in model.inputs}
+            return _scores(model, features, order, batch_size, lookups, bar.advance)
 
         sample = scores
-        if not whole:
+        if not all_rows:
             kept = columns.arrays()
             sample = Scores(targets_of(spec, samples), scored({}), kept, columns.names(kept))
         others: dict[str, np.ndarray | None] = {}
@@ -100,11 +100,11 @@ def fit_baselines(baselines: Baselines, spec: FeatureSpec, tfrecord: Path, sampl
         files = min(int(np.searchsorted(np.cumsum(counts), min(samples, sum(counts)))) + 1, files)
     spec = replace(spec, folder=_staged(tfrecord, spec.sources["train"].files[:files]))
     features = list(baselines.features)
-    whole = Records(spec, "train", features, files=range(files)).rows
-    read = min(samples, whole)
+    total = Records(spec, "train", features, files=range(files)).rows
+    read = min(samples, total)
 
     def half(begin: float, end: float) -> Iterator[Samples]:
-        part = Records(spec, "train", features, files=range(files), part=(begin * read / whole, end * read / whole))
+        part = Records(spec, "train", features, files=range(files), part=(begin * read / total, end * read / total))
         return part.batches(_FITTED_AT_ONCE) if part.rows else iter(())
 
     if read:
@@ -122,21 +122,21 @@ def _staged(tfrecord: Path, files: Sequence[str]) -> Path:
 
 def _scores(
     model: ExportedModel,
-    given: Samples,
+    samples: Samples,
     order: np.ndarray | None,
     batch_size: int,
     lookups: Mapping[str, np.ndarray],
     advance: Callable[[int], None],
 ) -> dict[str, np.ndarray]:
     """The model's outputs; computed in an order of falling lengths, as in score_split."""
-    rows = len(given[model.inputs[0]])
-    found = []
+    rows = len(samples[model.inputs[0]])
+    scores = []
     for first in range(0, rows, batch_size):
         part: slice | np.ndarray = slice(first, first + batch_size)
         part = part if order is None else order[part]
-        found.append(model.begin(translated({name: values[part] for name, values in given.items()}, lookups))())
+        scores.append(model.begin(translated({name: values[part] for name, values in samples.items()}, lookups))())
         advance(min(batch_size, rows - first))
-    return {name: in_place(values, slice(None) if order is None else order) for name, values in joined(found).items()}
+    return {name: in_place(values, slice(None) if order is None else order) for name, values in joined(scores).items()}
 
 
 def _or_none(scored: Callable[[Samples], dict[str, np.ndarray]], changed: Samples) -> dict[str, np.ndarray] | None:

@@ -100,26 +100,26 @@ class ExportedModel:
             sizes = {len(batch[name]) for name in self.inputs}
             signature = self.targets if len(sizes) > 1 and self.targets is not None else self.signature
             returned = signature(**self._tensors(batch))
-            found = {name: np.asarray(returned[name]) for name in self.outputs}
-            for name, values in found.items():
+            scores = {name: np.asarray(returned[name]) for name in self.outputs}
+            for name, values in scores.items():
                 if values.shape[:1] != (max(sizes),):
                     raise KfrecError(
                         f"{self.folder / SAVED_MODEL}: output {name} has shape {list(values.shape)} for {max(sizes)} "
                         "samples; correct the outputs of the model, whose first axis is the batch"
                     )
-            return found
+            return scores
 
         scored = _threads().map(score, parts)
 
         def outputs() -> dict[str, np.ndarray]:
-            found = joined(list(scored))
-            for name, values in found.items():
+            scores = joined(list(scored))
+            for name, values in scores.items():
                 if values.dtype.kind == "f" and not np.isfinite(values).all():
                     raise NotFinite(
                         f"{self.folder / SAVED_MODEL}: output {name} has values that are not numbers (nan); "
                         "train again with a lower lr"
                     )
-            return found
+            return scores
 
         return outputs
 

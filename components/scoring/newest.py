@@ -47,24 +47,24 @@ class NewestSamples:
         for user, new in zip(users, is_new.tolist(), strict=True):
             if new:
                 self._places[user] = len(self._places)
-        places = np.array([self._places[user] for user in users], np.int64)
+        positions = np.array([self._places[user] for user in users], np.int64)
         self._events = _grown(self._events, len(self), events)
         for name, values in columns.items():
             self._columns[name] = _grown(self._columns.get(name, values[:0]), len(self), values)
         newer = is_new.copy()
         held = np.flatnonzero(~is_new)
-        newer[held] = is_newer(self._events[places[held]], events[rows[held]])
-        self._events[places[newer]] = events[rows[newer]]
+        newer[held] = is_newer(self._events[positions[held]], events[rows[held]])
+        self._events[positions[newer]] = events[rows[newer]]
         for name, values in columns.items():
-            self._columns[name][places[newer]] = values[rows[newer]]
+            self._columns[name][positions[newer]] = values[rows[newer]]
 
     def keep(self, users: np.ndarray) -> None:
         """Drops all other users."""
         kept = [user for user in users.tolist() if user in self._places]
-        places = np.array([self._places[user] for user in kept], np.int64)
-        self._events = self._events[places]
-        self._columns = {name: values[places] for name, values in self._columns.items()}
-        self._places = {user: place for place, user in enumerate(kept)}
+        positions = np.array([self._places[user] for user in kept], np.int64)
+        self._events = self._events[positions]
+        self._columns = {name: values[positions] for name, values in self._columns.items()}
+        self._places = {user: position for position, user in enumerate(kept)}
 
     @property
     def users(self) -> np.ndarray:
@@ -115,25 +115,25 @@ def events_of(histories: np.ndarray, targets: np.ndarray, positive: np.ndarray) 
     return events
 
 
-def is_newer(held: np.ndarray, given: np.ndarray) -> np.ndarray:
-    """Whether each sample in ``given`` is newer than the one in ``held``; both ``[n, length + 1]``, bool ``[n]``."""
-    more = np.count_nonzero(given, 1) - np.count_nonzero(held, 1)
+def is_newer(held: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Whether each sample in ``other`` is newer than the one in ``held``; both ``[n, length + 1]``, bool ``[n]``."""
+    more = np.count_nonzero(other, 1) - np.count_nonzero(held, 1)
     newer = more > 0
-    level = np.flatnonzero((more == 0) & (held != given).any(1))
+    level = np.flatnonzero((more == 0) & (held != other).any(1))
     if len(level):
-        newer[level] = _shift(held[level], given[level]) < _shift(given[level], held[level])
+        newer[level] = _shift(held[level], other[level]) < _shift(other[level], held[level])
     return newer
 
 
 def _shift(older: np.ndarray, newer: np.ndarray) -> np.ndarray:
     """The fewest events by which ``newer`` continues ``older``, ``[n]``; the number of columns where it does not."""
     columns = older.shape[1]
-    found = np.full(len(older), columns)
+    shifts = np.full(len(older), columns)
     for shift in range(columns - 1, 0, -1):
         before, after = older[:, shift:], newer[:, :-shift]
         shared = (before > 0) & (after > 0)
-        found[shared.any(1) & ((before == after) | ~shared).all(1)] = shift
-    return found
+        shifts[shared.any(1) & ((before == after) | ~shared).all(1)] = shift
+    return shifts
 
 
 def _grown(held: np.ndarray, rows: int, like: np.ndarray) -> np.ndarray:

@@ -104,13 +104,13 @@ class RawModel:
             KfrecError: a column is missing or invalid.
         """
         self.require(rows)
-        given = {column.name: rows[column.name] for column in self.columns}
-        read: Encoded = self.rows.encode(given)
+        columns = {column.name: rows[column.name] for column in self.columns}
+        read: Encoded = self.rows.encode(columns)
         count = len(read.features[self.model.inputs[0]])
         outputs = self.model.begin(read.features) if count else self.model.nothing
         encoder = self.rows
         if isinstance(encoder, Answering):
-            return lambda: Scored(encoder.answer(given, read, outputs()), read.unknown)
+            return lambda: Scored(encoder.answer(columns, read, outputs()), read.unknown)
         return lambda: Scored(outputs(), read.unknown)
 
     def score(self, rows: Mapping[str, pa.Array]) -> Scored:

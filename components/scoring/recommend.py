@@ -59,11 +59,11 @@ def recommend(
     lists = pa.array([list(history) for history in histories], pa.list_(pa.string()))
     inputs, unknown = catalogue.encoded(pa.array(users, pa.string()), lists)
     seen = pc.index_in(lists.flatten(), value_set=catalogue.names.cast(pa.string()), skip_nulls=True)
-    places = pc.fill_null(seen, -1).to_numpy()
+    positions = pc.fill_null(seen, -1).to_numpy()
     ends = np.cumsum([len(history) for history in histories])
     rows, chosen, values, left = [], [], [], np.zeros(len(users), np.int64)
     for user, scores in enumerate(catalogue.scores(inputs, len(users))):
-        excluded = np.unique(places[ends[user] - len(histories[user]) : ends[user]])
+        excluded = np.unique(positions[ends[user] - len(histories[user]) : ends[user]])
         excluded = excluded[:0] if keep_seen else excluded[excluded >= 0]
         best = catalogue.best(scores, excluded, top)
         rows.append(np.full(len(best), user))

@@ -136,13 +136,13 @@ class _Reading:
         of_history = None if self._categories is None else self._categories[1][row]
         items = tuple(
             FoundItem(
-                int(self._items[row, place]),
-                "" if of_history is None else self._name(of_history[place]),
-                len(weights) - int(place),
-                float(weights[place]),
+                int(self._items[row, index]),
+                "" if of_history is None else self._name(of_history[index]),
+                len(weights) - int(index),
+                float(weights[index]),
             )
-            for place in best
-            if weights[place] > 0
+            for index in best
+            if weights[index] > 0
         )
         return Example(
             None if self._users is None else int(self._users[row]),
@@ -161,6 +161,6 @@ class _Reading:
             return None, None
         candidates, histories = self._categories
         weights, alike = self._weights[rows], histories[rows] == candidates[rows, np.newaxis]
-        searched, found = weights >= 0, np.maximum(weights, 0)
+        searched, weighted = weights >= 0, np.maximum(weights, 0)
         share = (searched & alike).sum(1) / searched.sum(1)
-        return float(share.mean()), float(((found * alike).sum(1) / found.sum(1)).mean())
+        return float(share.mean()), float(((weighted * alike).sum(1) / weighted.sum(1)).mean())

@@ -42,15 +42,15 @@ class Served:
             KfrecError: a column is missing or one too many.
         """
         read = {column.name for column in self.model.columns}
-        given = {name: pa.array(rows[name], from_pandas=True) for name in rows.columns if name in read}
+        columns = {name: pa.array(rows[name], from_pandas=True) for name in rows.columns if name in read}
         item = self.model.column_of(CANDIDATE)
         if not top:
-            if item is not None and item.name not in given:
+            if item is not None and item.name not in columns:
                 raise KfrecError(
                     f"the rows have no column {item.name}; give the candidates to score, or the parameter top to rank "
                     "all of them"
                 )
-            scored = self.model.score(given)
+            scored = self.model.score(columns)
             return pd.DataFrame(
                 {
                     **{name: as_column(values).to_pandas() for name, values in scored.outputs.items()},
@@ -59,19 +59,19 @@ class Served:
             )
         if top < 0:
             raise KfrecError(f"parameter top={top} is below 0; give the length of a list")
-        if item is not None and item.name in given:
+        if item is not None and item.name in columns:
             raise KfrecError(
                 f"the rows have a column {item.name} and the parameter top={top}; drop the column to rank all "
                 "candidates, or the parameter to score these"
             )
-        self.model.require([*given, self.catalogue.column.name])
+        self.model.require([*columns, self.catalogue.column.name])
         by_role = {role: column for role in (USER, HISTORY) if (column := self.model.column_of(role))}
         users, histories = (
-            given[by_role[role].name].to_pylist() if role in by_role else [empty] * len(rows)
+            columns[by_role[role].name].to_pylist() if role in by_role else [empty] * len(rows)
             for role, empty in ((USER, ""), (HISTORY, []))
         )
-        found = recommend(self.catalogue, users, list(map(listed, histories)), top, keep_seen=keep_seen)
-        table: pd.DataFrame = found.table.to_pandas()
+        lists = recommend(self.catalogue, users, list(map(listed, histories)), top, keep_seen=keep_seen)
+        table: pd.DataFrame = lists.table.to_pandas()
         return table
 
     @cached_property

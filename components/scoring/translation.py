@@ -41,7 +41,7 @@ def translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray
         KfrecError: a feature of the model is missing in the data, or its ids cannot be matched.
     """
     pairs = {name: _pair(name, data, model) for name in model.inputs}
-    found: dict[str, np.ndarray | None] = {}
+    translations: dict[str, np.ndarray | None] = {}
     made: dict[tuple[Vocabulary, Vocabulary], np.ndarray | None] = {}
     for name, (feature, known) in pairs.items():
         if known.cardinality is None and feature.cardinality is None:
@@ -50,10 +50,10 @@ def translation(data: FeatureSpec, model: ExportedModel) -> dict[str, np.ndarray
         if ours is None or theirs is None:
             _require_equal_ids(name, feature, known, data, model)
         elif (ours, theirs) in made:
-            found[name] = made[ours, theirs]
+            translations[name] = made[ours, theirs]
         else:
-            found[name] = made[ours, theirs] = _lookup(ours, theirs, feature.cardinality or 0, data, model)
-    return {name: lookup for name, lookup in found.items() if lookup is not None}
+            translations[name] = made[ours, theirs] = _lookup(ours, theirs, feature.cardinality or 0, data, model)
+    return {name: lookup for name, lookup in translations.items() if lookup is not None}
 
 
 def _require_equal_statistics(data: FeatureSpec, model: ExportedModel) -> None:
@@ -109,11 +109,11 @@ def _lookup(
     same = np.array_equal(our_ids, their_ids) and our_values.equals(their_values)
     if same and ours.unknown == theirs.unknown:
         return None
-    found = pc.index_in(our_values, value_set=their_values, skip_nulls=True)
-    seen = pc.is_valid(found).to_numpy(zero_copy_only=False)
+    positions = pc.index_in(our_values, value_set=their_values, skip_nulls=True)
+    seen = pc.is_valid(positions).to_numpy(zero_copy_only=False)
     largest = max(cardinality, int(our_ids.max(initial=0)))
     lookup = np.full(largest + 1, theirs.unknown, np.int32)
-    lookup[our_ids[seen]] = their_ids[pc.drop_null(found).to_numpy()]
+    lookup[our_ids[seen]] = their_ids[pc.drop_null(positions).to_numpy()]
     # Ids before the first value on both sides are reserved: padding, null, unknown.
     reserved = np.arange(min(our_ids.min(initial=largest), their_ids.min(initial=largest)))
     lookup[reserved] = np.where(reserved == ours.unknown, theirs.unknown, reserved)

@@ -43,8 +43,8 @@ def command(name: str, arguments: Sequence[str] | None = None) -> int:
     options = vars(parser.parse_args(words))
     debug = options.pop("debug")
     folders = {folder: options.pop(folder) for folder in (*step.inputs, *step.outputs)}
-    given = {key: value for key, value in options.items() if value is not None} | choice
-    return _guarded(step, lambda: call(step, given, folders), debug)
+    values = {key: value for key, value in options.items() if value is not None} | choice
+    return _guarded(step, lambda: call(step, values, folders), debug)
 
 
 def component(name: str, arguments: Mapping[str, Any]) -> Any:
@@ -73,16 +73,16 @@ def _component(step: Step, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
     uris = {name: arguments[name].uri for name in folders}
     remote = [name for name in step.outputs if is_uri(uris[name])]
     declared = {p.name for p in parameters_of(step.parameters(arguments))}
-    given = {key: value for key, value in arguments.items() if key in declared}
+    values = {key: value for key, value in arguments.items() if key in declared}
     with ExitStack() as published:
         for name in remote:
             folders[name] = str(published.enter_context(publishing_reference(uris[name], Path(folders[name]))))
             uris[name] = data_uri(uris[name])
-        given |= {f"{name}_uri": uri for name, uri in uris.items() if f"{name}_uri" in declared}
-        results = call(step, given, folders)
+        values |= {f"{name}_uri": uri for name, uri in uris.items() if f"{name}_uri" in declared}
+        results = call(step, values, folders)
         if step.shown:
-            places = {name: Path(folder) for name, folder in folders.items()}
-            importlib.import_module(f"components.{step.name}.visualise").show(places, arguments)
+            paths = {name: Path(folder) for name, folder in folders.items()}
+            importlib.import_module(f"components.{step.name}.visualise").show(paths, arguments)
     for name in remote:
         made = open_artifact(arguments[name].path)
         arguments[name].metadata.update(
@@ -103,11 +103,11 @@ def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> d
         KfrecError: an invalid parameter, a folder that may not be written, or an error of the step.
     """
     parameters: Any = build(step.parameters(values), values)
-    places = _checked(step, folders)
+    paths = _checked(step, folders)
     run: Callable[..., Mapping[str, Any]] = importlib.import_module(f"components.{step.name}.step").run
     emit("started", step=step.name, run_id=values.get("run_id", ""))
     started = time.monotonic()
-    returned = run(parameters, **places)
+    returned = run(parameters, **paths)
     results = {name: returned[name] for name in step.results}
     rows = {name: count for name, count in returned.items() if name not in step.results and name != SUMMARY}
     emit(
@@ -116,11 +116,11 @@ def call(step: Step, values: Mapping[str, Any], folders: Mapping[str, str]) -> d
         seconds=round(time.monotonic() - started, 3),
         rows=sum(rows.get(name, 0) for name in step.rows or tuple(rows)[:1]),
         counts=dict(rows),
-        outputs={name: str(places[name]) for name in step.outputs},
+        outputs={name: str(paths[name]) for name in step.outputs},
         results=results,
     )
     if not emitting():
-        print(_result_lines(step, rows, returned.get(SUMMARY, ""), places, time.monotonic() - started), flush=True)
+        print(_result_lines(step, rows, returned.get(SUMMARY, ""), paths, time.monotonic() - started), flush=True)
     return results
 
 
@@ -166,14 +166,14 @@ def _checked(step: Step, folders: Mapping[str, str]) -> dict[str, Path]:
     return inputs | {name: output_folder(folders[name], step.name, inputs.values()) for name in step.outputs}
 
 
-def _result_lines(step: Step, rows: Mapping[str, int], said: str, places: Mapping[str, Path], seconds: float) -> str:
+def _result_lines(step: Step, rows: Mapping[str, int], said: str, paths: Mapping[str, Path], seconds: float) -> str:
     """The step's results in a line or two."""
     counts = ", ".join(f"{count:,} {name.replace('_', ' ')}" for name, count in rows.items())
     lines = [f"{step.name}: {counts} in {seconds:.1f} s"] + ([said] if said else [])
     for name in step.outputs:
-        if (places[name] / MANIFEST).is_file():
-            size = sum(entry.size for entry in open_artifact(places[name]).files)
-            lines.append(f"{name}: {format_size(size)} in {places[name]}")
+        if (paths[name] / MANIFEST).is_file():
+            size = sum(entry.size for entry in open_artifact(paths[name]).files)
+            lines.append(f"{name}: {format_size(size)} in {paths[name]}")
     return "\n".join(lines)
 
 

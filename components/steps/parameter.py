@@ -136,14 +136,14 @@ def plain(value: Any) -> Any:
     return ",".join(map(str, value)) if isinstance(value, tuple) else value
 
 
-def check_quantity(place: str, value: str) -> None:
+def check_quantity(source: str, value: str) -> None:
     """Rejects text that is not a quantity.
 
     Raises:
-        KfrecError: it is not; the message begins with ``place``.
+        KfrecError: it is not; the message begins with ``source``.
     """
     if not re.fullmatch(QUANTITY, value):
-        raise KfrecError(f"{place}={value!r} is not a Kubernetes quantity; write one such as 500m, 8 or 32Gi")
+        raise KfrecError(f"{source}={value!r} is not a Kubernetes quantity; write one such as 500m, 8 or 32Gi")
 
 
 def bytes_of(quantity: str) -> float:

@@ -24,19 +24,19 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *, shown_as: str = "", **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
-        self._told_as = shown_as
+        self._shown_as = shown_as
 
-    def parse_known_args(self, *given: Any, **options: Any) -> Any:
+    def parse_known_args(self, *args: Any, **options: Any) -> Any:
         """As in argparse; a subcommand reports unknown arguments itself, because it knows the nearest option."""
-        namespace, unknown = super().parse_known_args(*given, **options)
+        namespace, unknown = super().parse_known_args(*args, **options)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return namespace, unknown
 
     def error(self, message: str) -> NoReturn:
         """Ends the process with status 2."""
-        place = f"{self._told_as}: " if self._told_as else ""
-        print(f"error: {place}{self._mended(message)}; see {self.prog} --help", file=sys.stderr, flush=True)
+        prefix = f"{self._shown_as}: " if self._shown_as else ""
+        print(f"error: {prefix}{self._mended(message)}; see {self.prog} --help", file=sys.stderr, flush=True)
         sys.exit(2)
 
     def _mended(self, message: str) -> str:
@@ -52,12 +52,12 @@ class Parser(argparse.ArgumentParser):
 def chosen(step: Step, arguments: Sequence[str]) -> dict[str, str]:
     """The values, or the defaults, of the parameters that select further parameters of a step."""
     defaults = {parameter.name: parameter.default for parameter in parameters_of(step.own)}
-    found = {name: str(defaults[name]) for name in step.chosen_by}
-    for place, argument in enumerate(arguments):
+    choice = {name: str(defaults[name]) for name in step.chosen_by}
+    for index, argument in enumerate(arguments):
         name, equals, value = argument.removeprefix("--").partition("=")
-        if argument.startswith("--") and name in found:
-            found[name] = value if equals else next(iter(arguments[place + 1 : place + 2]), found[name])
-    return found
+        if argument.startswith("--") and name in choice:
+            choice[name] = value if equals else next(iter(arguments[index + 1 : index + 2]), choice[name])
+    return choice
 
 
 def add_argument(group: argparse._ArgumentGroup, parameter: Parameter) -> None:

@@ -29,7 +29,7 @@ def recorded(parameters: Any) -> dict[str, Any]:
     """
     plain = as_plain(parameters)
     named = {p.name: getattr(parameters, p.name) for p in parameters_of(type(parameters)) if p.is_file}
-    files = {f"{FILE}{name}": version for name, place in named.items() if (version := _version(place))}
+    files = {f"{FILE}{name}": version for name, location in named.items() if (version := _version(location))}
     return plain | extension_notes(plain) | files
 
 
@@ -38,14 +38,14 @@ def extension_notes(choices: Mapping[str, Any]) -> dict[str, str]:
     return {f"{EXTENSION}{parameter}": used for parameter, used in registry.extensions(choices).items()}
 
 
-def _version(place: str) -> str:
+def _version(location: str) -> str:
     """The checksum, or the source's version, of a file; empty if it has none or cannot be read."""
-    if not place:
+    if not location:
         return ""
     try:
-        if not is_uri(place):
-            return crc32c_of(Path(place).expanduser())
-        folder, _, name = place.rpartition("/")
+        if not is_uri(location):
+            return crc32c_of(Path(location).expanduser())
+        folder, _, name = location.rpartition("/")
         info = open_store(folder).stat(name)
         return info.checksum.value if info.checksum else info.version
     except (OSError, KfrecError, Unavailable):

@@ -45,17 +45,17 @@ _PROBLEMS = {
 }
 
 
-def parse_yaml(place: str, text: str) -> dict[str, Any]:
+def parse_yaml(source: str, text: str) -> dict[str, Any]:
     """The mapping in the text of a YAML file; an empty one is an empty mapping.
 
     Raises:
-        KfrecError: the text is not YAML or holds something else; the message begins with ``place`` (the file).
+        KfrecError: the text is not YAML or holds something else; the message begins with ``source`` (the file).
     """
     try:
         body = yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise KfrecError(f"{place}: not YAML ({' '.join(str(error).split())}); correct it") from None
-    return require_mapping(place, {} if body is None else body)
+        raise KfrecError(f"{source}: not YAML ({' '.join(str(error).split())}); correct it") from None
+    return require_mapping(source, {} if body is None else body)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -72,25 +72,25 @@ def read_yaml(path: Path) -> dict[str, Any]:
     return parse_yaml(f"{path}", text)
 
 
-def require_mapping(place: str, body: Any, names: Collection[str] | None = None) -> dict[str, Any]:
+def require_mapping(source: str, body: Any, names: Collection[str] | None = None) -> dict[str, Any]:
     """``body``, if it is a mapping whose keys are all in ``names``.
 
     Raises:
-        KfrecError: it is not; the message begins with ``place`` (file and key).
+        KfrecError: it is not; the message begins with ``source`` (file and key).
     """
     if not isinstance(body, dict):
-        raise KfrecError(f"{place}: {body!r} is not a mapping; write name: value")
+        raise KfrecError(f"{source}: {body!r} is not a mapping; write name: value")
     for name in body:
         if names is not None and name not in names:
-            raise KfrecError(f"{place}: {unknown_parameter(str(name), list(names))}")
+            raise KfrecError(f"{source}: {unknown_parameter(str(name), list(names))}")
     return body
 
 
-def checked(place: str, values: Any, kind: type) -> dict[str, Any]:
+def checked(source: str, values: Any, kind: type) -> dict[str, Any]:
     """Settings by name, each of the type that the dataclass ``kind`` declares for it.
 
     Args:
-        place: file and key, for messages.
+        source: file and key, for messages.
         values: parsed YAML.
         kind: a dataclass whose fields have the types of this module, or others that pydantic validates.
 
@@ -98,30 +98,30 @@ def checked(place: str, values: Any, kind: type) -> dict[str, Any]:
         KfrecError: an unknown name or a value of another type.
     """
     declared = get_type_hints(kind, include_extras=True)
-    given = require_mapping(place, values, declared)
-    fields: dict[str, Any] = {name: (declared[name], ...) for name in given}
+    mapping = require_mapping(source, values, declared)
+    fields: dict[str, Any] = {name: (declared[name], ...) for name in mapping}
     try:
-        parsed = create_model(kind.__name__, __config__=CLOSED, **fields).model_validate(given)
+        parsed = create_model(kind.__name__, __config__=CLOSED, **fields).model_validate(mapping)
     except ValidationError as error:
-        raise KfrecError(_line(place, error.errors()[0])) from None
-    return {name: getattr(parsed, name) for name in given}
+        raise KfrecError(_line(source, error.errors()[0])) from None
+    return {name: getattr(parsed, name) for name in mapping}
 
 
-def _line(place: str, error: Mapping[str, Any]) -> str:
+def _line(source: str, error: Mapping[str, Any]) -> str:
     """A pydantic error, as one line."""
     keys = [f"entry {key + 1}" if isinstance(key, int) else str(key) for key in error["loc"] if key != "[key]"]
     context = {name: str(value).replace("'", "").replace(" or ", ", ") for name, value in error.get("ctx", {}).items()}
     if error["type"] == "union_tag_invalid":
         keys.append(context["discriminator"])
-        return f"{': '.join([place, *keys])}: {context['tag']!r} must be one of {context['expected_tags']}; correct it"
+        return f"{': '.join([source, *keys])}: {context['tag']!r} must be one of {context['expected_tags']}; correct it"
     if error["type"] == "union_tag_not_found":
-        return f"{': '.join([place, *keys])}: has no {context['discriminator']}; add it"
+        return f"{': '.join([source, *keys])}: has no {context['discriminator']}; add it"
     if error["type"] == "missing":
-        return f"{': '.join([place, *keys[:-1]])}: has no {keys[-1]}; add it"
+        return f"{': '.join([source, *keys[:-1]])}: has no {keys[-1]}; add it"
     if error["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-        return f"{': '.join([place, *keys[:-1]])}: unknown parameter {keys[-1]}; take it out"
+        return f"{': '.join([source, *keys[:-1]])}: unknown parameter {keys[-1]}; take it out"
     problem = _PROBLEMS[error["type"]].format(**context)
-    return f"{': '.join([place, *keys])}: {error['input']!r} {problem}"
+    return f"{': '.join([source, *keys])}: {error['input']!r} {problem}"
 
 
 def load_settings_file(path: Path, kind: type[S]) -> S:
@@ -157,8 +157,8 @@ def merge(bodies: Mapping[str, Mapping[str, Any]], kind: type[S]) -> S:
         KfrecError: see :func:`checked`; or ``kind`` raises ValueError because the settings are inconsistent.
     """
     values: dict[str, Any] = {}
-    for place, body in bodies.items():
-        values |= checked(place, body, kind)
+    for source, body in bodies.items():
+        values |= checked(source, body, kind)
     try:
         return kind(**values)
     except ValueError as error:

@@ -51,14 +51,14 @@ class GcsStore(Store):
 
     def folders(self) -> list[str]:
         with self._explaining(self.uri):
-            found = self._listed()
-            for _ in found:  # the prefixes are known once all pages were read
+            listing = self._listed()
+            for _ in listing:  # the prefixes are known once all pages were read
                 pass
-            return sorted(prefix[len(self.prefix) :].strip("/") for prefix in found.prefixes)
+            return sorted(prefix[len(self.prefix) :].strip("/") for prefix in listing.prefixes)
 
     def _listed(self) -> Any:
-        place = dict(prefix=self.prefix, delimiter="/")
-        return self.client.list_blobs(self.bucket, **place, timeout=self.timeout, retry=None)
+        options = dict(prefix=self.prefix, delimiter="/")
+        return self.client.list_blobs(self.bucket, **options, timeout=self.timeout, retry=None)
 
     def stat(self, name: str) -> ObjectInfo:
         with self._explaining(self.url(name)):

@@ -35,9 +35,9 @@ class HttpStore(Store):
     def __init__(self, uri: str, timeout: float = 60.0) -> None:
         parts = urlsplit(uri)
         # Messages and manifests get the URL without the account.
-        place = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
-        super().__init__(without_password(place))
-        self._place = place
+        url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+        super().__init__(without_password(url))
+        self._place = url
         self.timeout = timeout
         self.session = session()
         # Run records redact the password: then ~/.netrc supplies it.
@@ -95,8 +95,8 @@ class HttpStore(Store):
             yield response
 
 
-def _below(place: str, name: str) -> str:
-    parts = urlsplit(place)
+def _below(url: str, name: str) -> str:
+    parts = urlsplit(url)
     return urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{quote(name)}"))
 
 

@@ -50,15 +50,15 @@ def open_store(uri: str, timeout: float = 60.0) -> Store:
     return store(uri, timeout)  # type: ignore[call-arg]
 
 
-def is_uri(place: str) -> bool:
-    """Whether ``place`` is in object storage, rather than a folder of this machine."""
-    return "://" in place and not place.startswith("file://")
+def is_uri(location: str) -> bool:
+    """Whether ``location`` is in object storage, rather than a folder of this machine."""
+    return "://" in location and not location.startswith("file://")
 
 
 def below(uri: str, *names: str) -> str:
     """The URI of something below ``uri``; settings that KFP appended to it (``?region=...``) stay at the end."""
-    place, mark, settings = uri.partition("?") if is_uri(uri) else (uri, "", "")
-    return "/".join((place.rstrip("/"), *names)) + mark + settings
+    location, mark, settings = uri.partition("?") if is_uri(uri) else (uri, "", "")
+    return "/".join((location.rstrip("/"), *names)) + mark + settings
 
 
 def bucket_and_prefix(uri: str) -> tuple[str, str]:

@@ -47,7 +47,7 @@ class Retry:
         wait = min(self.longest_wait, self.first_wait * 2 ** (failures - 1)) * random.uniform(0.5, 1.0)
         self.sleep(max(wait, getattr(reason, "wait", 0.0)))
 
-    def call(self, url: str, question: Callable[P, T], *given: P.args, **named: P.kwargs) -> T:
+    def call(self, url: str, question: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Calls ``question`` with the arguments given until one try succeeds.
 
         Raises:
@@ -56,7 +56,7 @@ class Retry:
         failures = 0
         while True:
             try:
-                return question(*given, **named)
+                return question(*args, **named)
             except Unavailable as error:
                 failures += 1
                 self.after_failure(failures, url, error)

@@ -40,8 +40,8 @@ class S3Store(Store):
     """
 
     def __init__(self, uri: str, timeout: float = 60.0) -> None:
-        place, settings = _settings_of(uri)
-        super().__init__(place)
+        location, settings = _settings_of(uri)
+        super().__init__(location)
         self.bucket, self.prefix = bucket_and_prefix(uri)
         session = boto3.Session()
         options: dict[str, Any] = {}
@@ -130,15 +130,15 @@ def _settings_of(uri: str) -> tuple[str, dict[str, str]]:
         KfrecError: a setting that is not known, or an endpoint that is a metadata service.
     """
     parts = urlsplit(uri)
-    given = dict(parse_qsl(parts.query))
+    query = dict(parse_qsl(parts.query))
     settings = {}
-    for name, value in given.items():
+    for name, value in query.items():
         if name not in _QUERY:
             raise KfrecError(f"{uri}: unknown setting {name}; known are {', '.join(_QUERY)}")
         if _QUERY[name]:
             settings[_QUERY[name]] = value
     if "endpoint_url" in settings and "://" not in settings["endpoint_url"]:
-        secure = given.get("disableSSL", "false") != "true"
+        secure = query.get("disableSSL", "false") != "true"
         settings["endpoint_url"] = f"{'https' if secure else 'http'}://{settings['endpoint_url']}"
     if "endpoint_url" in settings:
         require_no_metadata(uri, urlsplit(settings["endpoint_url"]).hostname or "")

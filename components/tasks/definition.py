@@ -297,12 +297,12 @@ class TaskDefinition:
         return next((metric for metric in self.metrics if not (cuts_groups and metric.of_groups)), self.primary)
 
 
-def measured_with(task: TaskDefinition, given: Mapping[str, Any]) -> Any:
+def measured_with(task: TaskDefinition, values: Mapping[str, Any]) -> Any:
     """The parameters of an earlier evaluation, to evaluate another model in the same way.
 
     Args:
         task: of the evaluation.
-        given: the evaluate step's parameters, from its manifest.
+        values: the evaluate step's parameters, from its manifest.
     """
     known = {parameter.name for parameter in parameters_of(task.evaluation)}
-    return build(task.evaluation, {name: value for name, value in given.items() if name in known})
+    return build(task.evaluation, {name: value for name, value in values.items() if name in known})

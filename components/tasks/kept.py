@@ -11,8 +11,8 @@ from components.tasks.definition import Kept
 
 def kept_features(spec: FeatureSpec, kept: Sequence[Kept]) -> dict[Kept, str]:
     """The features of the columns present in the data."""
-    found = {column: _feature(spec, column.channel, column.place) for column in kept}
-    return {column: feature for column, feature in found.items() if feature and _serves(spec, column, feature)}
+    features = {column: _feature(spec, column.channel, column.place) for column in kept}
+    return {column: feature for column, feature in features.items() if feature and _serves(spec, column, feature)}
 
 
 def lists_of(spec: FeatureSpec, column: Kept) -> str:
@@ -28,8 +28,8 @@ def histories_of(spec: FeatureSpec, column: Kept) -> str:
     return lists if known else ""
 
 
-def _feature(spec: FeatureSpec, channel: str, place: int) -> str:
-    return next(iter(spec.channels.get(channel, ())[place:]), "")
+def _feature(spec: FeatureSpec, channel: str, index: int) -> str:
+    return next(iter(spec.channels.get(channel, ())[index:]), "")
 
 
 def _serves(spec: FeatureSpec, column: Kept, feature: str) -> bool:
@@ -43,8 +43,8 @@ def _serves(spec: FeatureSpec, column: Kept, feature: str) -> bool:
 
 def missing_column(spec: FeatureSpec, kept: Sequence[Kept]) -> str:
     """One line about a required column that the data lack; empty if there is none."""
-    found = kept_features(spec, kept)
-    lacking = [column for column in kept if column.needed_for and column not in found]
+    features = kept_features(spec, kept)
+    lacking = [column for column in kept if column.needed_for and column not in features]
     return "; ".join(f"{spec.folder / FILENAME}: {_why_missing(spec, column)}" for column in lacking)
 
 

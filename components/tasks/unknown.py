@@ -38,8 +38,8 @@ def told_apart(ids: np.ndarray, unknown: int, keys: np.ndarray) -> np.ndarray:
     Returns:
         int64 ``[n]``; new ids are above all given ones.
     """
-    found, strange = ids.astype(np.int64), ids == unknown
+    separated, strange = ids.astype(np.int64), ids == unknown
     if strange.any():
         own = np.where(keys == 0, -1 - np.arange(len(keys)), keys)
-        found[strange] = int(ids.max()) + 1 + np.unique(own[strange], return_inverse=True)[1]
-    return found
+        separated[strange] = int(ids.max()) + 1 + np.unique(own[strange], return_inverse=True)[1]
+    return separated

@@ -114,7 +114,7 @@ class _Space(NamedTuple):
 
 
 @kernel
-def _sort(positions, shard_rows, bucket_rows, varints, ends, order, places, run, bucket_ends):  # type: ignore[no-untyped-def]
+def _sort(positions, shard_rows, bucket_rows, varints, ends, order, targets, run, bucket_ends):  # type: ignore[no-untyped-def]
     """Packs the rows of a batch sorted by bucket (a counting sort); returns their size in bytes."""
     per_shard = -(-shard_rows // bucket_rows)
     bucket_ends[:] = 0
@@ -127,12 +127,12 @@ def _sort(positions, shard_rows, bucket_rows, varints, ends, order, places, run,
         shard, within = divmod(positions[i], shard_rows)
         bucket = shard * per_shard + within // bucket_rows
         order[bucket_ends[bucket]] = i
-        places[bucket_ends[bucket]] = within % bucket_rows
+        targets[bucket_ends[bucket]] = within % bucket_rows
         bucket_ends[bucket] += 1
     at = begin = 0
     for bucket in range(len(bucket_ends)):
         end = bucket_ends[bucket]
-        at = pack_samples(varints, ends, order[begin:end], places[begin:end], run, at)
+        at = pack_samples(varints, ends, order[begin:end], targets[begin:end], run, at)
         begin, bucket_ends[bucket] = end, at
     return at
 

@@ -37,8 +37,8 @@ def length_by_reading(groups: Sequence[RowGroup], columns: Sequence[Column], wor
     lengths: dict[str, int] = {}
     with progress("measuring histories", sum(group.rows for group in groups), "samples") as bar:
         longest = in_order(lambda group: longest_list(group, columns), groups, workers)
-        for group, found in zip(groups, longest, strict=True):
-            for channel, length in found.items():
+        for group, longest_here in zip(groups, longest, strict=True):
+            for channel, length in longest_here.items():
                 lengths[channel] = max(lengths.get(channel, 0), length)
             bar.advance(group.rows)
     for channel, length in lengths.items():

@@ -83,10 +83,10 @@ def row_groups(parquet: Artifact, split: str, columns: Sequence[Column], may_be_
         except (pa.ArrowException, OSError) as error:
             raise _corrupt(path, error) from None
         names = _check(path, schema, columns, groups[0].names if groups else None)
-        places = {name: number for number, name in enumerate(schema.names)}
+        positions = {name: number for number, name in enumerate(schema.names)}
         for index in range(metadata.num_row_groups):
             group = metadata.row_group(index)
-            values = tuple(group.column(places[name]).num_values for name in names)
+            values = tuple(group.column(positions[name]).num_values for name in names)
             groups.append(RowGroup(path, names, index, first_row, group.num_rows, values))
             first_row += group.num_rows
     if not first_row and not may_be_empty:

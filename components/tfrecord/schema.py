@@ -129,16 +129,16 @@ def declared_lengths(path: Path, columns: Sequence[Column]) -> dict[str, int]:
     Raises:
         KfrecError: two features of a group declare different lengths; the message names ``path``.
     """
-    found: dict[str, Column] = {}
+    first_columns: dict[str, Column] = {}
     for column in columns:
         if column.length is not None:
-            first = found.setdefault(column.group, column)
+            first = first_columns.setdefault(column.group, column)
             if first.length != column.length:
                 raise KfrecError(
                     f"{path}: {column.feature} has dimensions [{column.length}], but {first.feature} of the channel "
                     f"{column.group}, too, has [{first.length}]; give them one length"
                 )
-    return {group: column.length for group, column in found.items() if column.length is not None}
+    return {group: column.length for group, column in first_columns.items() if column.length is not None}
 
 
 def _by_position(folder: Path, number_of_user_features: int) -> tuple[Column, ...]:

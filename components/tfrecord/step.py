@@ -88,9 +88,9 @@ def _row_groups(parquet: Artifact, columns: Sequence[Column]) -> dict[str, list[
     """The row groups of each split with samples, in the order of SPLITS."""
     groups = {split: row_groups(parquet, split, columns) for split in (TRAIN, TEST)}
     if parquet.paths(f"{VALIDATION}/*.parquet"):
-        found = row_groups(parquet, VALIDATION, columns, may_be_empty=True)
-        if sum(group.rows for group in found):
-            groups[VALIDATION] = found
+        validation = row_groups(parquet, VALIDATION, columns, may_be_empty=True)
+        if sum(group.rows for group in validation):
+            groups[VALIDATION] = validation
         else:
             print(
                 f"{parquet.path / VALIDATION}: holds no samples, so the records have no {VALIDATION} split", flush=True

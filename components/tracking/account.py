@@ -77,9 +77,9 @@ def _existing(store: str) -> Iterator[tuple[str, str, str]]:
 def _pages(page: Callable[[str | None], Any]) -> Iterator[Any]:
     token: str | None = None
     while True:
-        found = page(token)
-        yield from found
-        token = found.token
+        answer = page(token)
+        yield from answer
+        token = answer.token
         if not token:
             return
 

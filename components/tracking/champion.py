@@ -52,14 +52,14 @@ def other_task(client: MlflowClient, version: ModelVersion, task: str) -> str:
     """The task of a version if it is known and is not ``task``, else empty."""
     from mlflow.exceptions import MlflowException
 
-    found = version.tags.get(TASK, "")
-    if not found and version.run_id:
+    theirs = version.tags.get(TASK, "")
+    if not theirs and version.run_id:
         try:
-            found = client.get_run(version.run_id).data.params.get(_PARAMETER_OF_RUN, "")
+            theirs = client.get_run(version.run_id).data.params.get(_PARAMETER_OF_RUN, "")
         except MlflowException as error:
             if is_of_the_store(error):
                 raise
-    return found if found != task else ""
+    return theirs if theirs != task else ""
 
 
 def require_task(client: MlflowClient, name: str, held: ModelVersion, task: str) -> None:
@@ -110,14 +110,14 @@ def download_version(client: MlflowClient, name: str, version: str, folder: Path
     try:
         with using_store_of(client):
             source = f"models:/{name}/{version}"
-            found = Path(mlflow.artifacts.download_artifacts(source, dst_path=str(folder))) / "artifacts"
+            artifacts = Path(mlflow.artifacts.download_artifacts(source, dst_path=str(folder))) / "artifacts"
     except (MlflowException, FileNotFoundError) as error:
         if isinstance(error, MlflowException) and is_of_the_store(error):
             raise
         raise FilesGone(f"its files cannot be fetched ({str(error).splitlines()[0]})") from error
-    if not found.is_dir():
+    if not artifacts.is_dir():
         raise FilesGone("its files are gone or were not written by kfrec")
-    return found
+    return artifacts
 
 
 @contextmanager

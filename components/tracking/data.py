@@ -29,38 +29,38 @@ def data_name(data: Artifact) -> str:
     """A display name of the data: its version, else the last part of its source, else its digest."""
     download = data.history.get("download", {})
     source = urlsplit(str(download.get("source", "")))
-    place = (source.path.rstrip("/") or source.netloc.rpartition("@")[2]).rpartition("/")[2]
-    return str(download.get("data_version") or place or f"data {data.digest[:7]}")
+    name = (source.path.rstrip("/") or source.netloc.rpartition("@")[2]).rpartition("/")[2]
+    return str(download.get("data_version") or name or f"data {data.digest[:7]}")
 
 
 def log_lineage(run: Tracked, data: Artifact) -> None:
     """Logs the origin of the records: the digests, and the parameters of every step, as ``<step>.<name>``."""
-    history = {step: without_passwords(dict(given)) for step, given in data.history.items()}
-    run.log_parameters({f"{step}.{n}": v for step, given in history.items() for n, v in given.items()})
+    history = {step: without_passwords(dict(parameters)) for step, parameters in data.history.items()}
+    run.log_parameters({f"{step}.{n}": v for step, parameters in history.items() for n, v in parameters.items()})
     log_extensions(run, *data.history.values())
     run.set_tags({"data.tfrecord.digest": data.digest, **{f"data.{k}.digest": v for k, v in data.inputs.items()}})
 
 
-def log_extensions(run: Tracked, *given: Mapping[str, Any]) -> None:
+def log_extensions(run: Tracked, *values: Mapping[str, Any]) -> None:
     """Tags a run with the packages beside kfrec whose code it runs: ``kfrec.extension.dataset`` and the like.
 
     Args:
         run: an open run.
-        given: parameters of steps, as their manifests record them.
+        values: parameters of steps, as their manifests record them.
     """
-    run.set_tags({f"kfrec.{name}": v for each in given for name, v in each.items() if name.startswith(EXTENSION)})
+    run.set_tags({f"kfrec.{name}": v for each in values for name, v in each.items() if name.startswith(EXTENSION)})
 
 
-def log_splits(run: Tracked, data: Artifact, splits: Sequence[str], place: str = "") -> None:
+def log_splits(run: Tracked, data: Artifact, splits: Sequence[str], uri: str = "") -> None:
     """Logs splits as the run's dataset inputs.
 
     Args:
         run: an open run.
         data: the records.
         splits: to log.
-        place: URI of the records, if not the artifact's folder.
+        uri: URI of the records, if not the artifact's folder.
     """
-    where = data.data_uri or place or str(data.path.absolute())
+    where = data.data_uri or uri or str(data.path.absolute())
     run.log_inputs(
         [_split(data, where, split, data.rows.get(split)) for split in splits], [_CONTEXTS[split] for split in splits]
     )
@@ -90,11 +90,11 @@ def metric_name(name: str) -> str:
     return "/".join(parts)[:_NAME_LENGTH]
 
 
-def _split(data: Artifact, place: str, split: str, rows: int | None) -> dict[str, Any]:
+def _split(data: Artifact, uri: str, split: str, rows: int | None) -> dict[str, Any]:
     return {
         "name": f"{data_name(data)} {split}",
         "digest": data.digest[:_DIGEST_LENGTH],
-        "source_type": urlsplit(place).scheme or "local",
-        "source": json.dumps({"uri": f"{place.rstrip('/')}/{split}"}),
+        "source_type": urlsplit(uri).scheme or "local",
+        "source": json.dumps({"uri": f"{uri.rstrip('/')}/{split}"}),
         "profile": None if rows is None else json.dumps({"num_rows": rows}),
     }

@@ -93,10 +93,10 @@ def _open(database: Path) -> sqlite3.Connection:
 def _schema_revisions() -> tuple[set[str], set[str]]:
     """All and the newest schema revisions of the installed MLflow, parsed from its migration files (no import)."""
     package = importlib.util.find_spec("mlflow")
-    places = package.submodule_search_locations if package else None
+    locations = package.submodule_search_locations if package else None
     known, followed = set[str](), set[str]()
-    for place in places or ():
-        for file in Path(place, "store", "db_migrations", "versions").glob("*.py"):
+    for location in locations or ():
+        for file in Path(location, "store", "db_migrations", "versions").glob("*.py"):
             text = file.read_text(errors="replace")
             known.update(re.findall(r"^revision(?:: \w+)? *= *['\"](\w+)['\"]", text, re.MULTILINE))
             for line in re.findall(r"^down_revision[^=]*=(.*)", text, re.MULTILINE):

@@ -32,18 +32,18 @@ def unusable(uri: str, error: Any) -> KfrecError:
         uri: of the store; a password in it is not shown.
         error: from mlflow or SQLAlchemy.
     """
-    place, reason = f"MLflow at {without_password(uri)}", _one_line(error)
+    server, reason = f"MLflow at {without_password(uri)}", _one_line(error)
     if isinstance(error, ModuleNotFoundError):
         package = _PACKAGES.get(error.name or "", error.name)
-        return KfrecError(f"{place} needs the package {package}, which is not installed; install it, or {_ELSEWHERE}")
+        return KfrecError(f"{server} needs the package {package}, which is not installed; install it, or {_ELSEWHERE}")
     if answered := status_of(error):
-        return _answered(place, answered, error)
+        return _answered(server, answered, error)
     if is_unreachable(error):
-        return Unreachable(f"{place} cannot be used (no answer after several tries); start it, or {_ELSEWHERE}")
+        return Unreachable(f"{server} cannot be used (no answer after several tries); start it, or {_ELSEWHERE}")
     for fault, remedy in _DATABASE_REMEDIES.items():
         if fault in reason:
-            return KfrecError(f"{place} cannot be used ({fault}); {remedy}, or {_ELSEWHERE}")
-    return KfrecError(f"{place} cannot be used ({reason[:_WORDS]}); {_ELSEWHERE}")
+            return KfrecError(f"{server} cannot be used ({fault}); {remedy}, or {_ELSEWHERE}")
+    return KfrecError(f"{server} cannot be used ({reason[:_WORDS]}); {_ELSEWHERE}")
 
 
 def is_unreachable(error: Exception) -> bool:
@@ -56,9 +56,9 @@ def status_of(error: Exception) -> int | None:
     """The HTTP status of an MLflow error if the server or the account caused it, else None."""
     from mlflow.exceptions import RestException
 
-    found = re.search(r"failed with error code (\d{3})|too many (\d{3}) error responses", str(error))
-    if found:
-        return int(found[1] or found[2])
+    match = re.search(r"failed with error code (\d{3})|too many (\d{3}) error responses", str(error))
+    if match:
+        return int(match[1] or match[2])
     status = error.get_http_status_code() if isinstance(error, RestException) else 0
     return status if status in _NOT_THE_REQUEST or status >= HTTPStatus.INTERNAL_SERVER_ERROR else None
 
@@ -70,14 +70,14 @@ def is_of_the_store(error: Exception) -> bool:
     return is_unreachable(error) or status_of(error) is not None or isinstance(error.__cause__, DBAPIError)
 
 
-def _answered(place: str, status: int, error: Exception) -> KfrecError:
+def _answered(server: str, status: int, error: Exception) -> KfrecError:
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
         return KfrecError(
-            f"{place} refused this account ({status}); set MLFLOW_TRACKING_USERNAME and "
+            f"{server} refused this account ({status}); set MLFLOW_TRACKING_USERNAME and "
             "MLFLOW_TRACKING_PASSWORD, or MLFLOW_TRACKING_TOKEN, to one that may write"
         )
     words = _words_of(error)
-    answer = f"{place} answered {status}" + (f": {words}" if words else "")
+    answer = f"{server} answered {status}" + (f": {words}" if words else "")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         return Unreachable(f"{answer}; look into the server's log, then run again")
     if status == HTTPStatus.TOO_MANY_REQUESTS:

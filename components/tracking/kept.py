@@ -42,7 +42,7 @@ class KeptRun:
     def __getattr__(self, name: str) -> Any:
         if name not in _LOGGED:
             raise AttributeError(name)
-        return lambda *given: self._log(name, list(given))
+        return lambda *args: self._log(name, list(args))
 
     def log_metrics(self, metrics: Mapping[str, float]) -> None:
         """See :meth:`TrackedRun.log_metrics`."""
@@ -70,14 +70,14 @@ class KeptRun:
             if monitor:
                 monitor.finish()
 
-    def _log(self, what: str, given: list[Any]) -> None:
+    def _log(self, what: str, args: list[Any]) -> None:
         from mlflow.exceptions import MlflowException
 
         if what == "log_series":
-            given.append(time.time())
+            args.append(time.time())
         if self._answers and self._run:
             try:
-                getattr(self._run, what)(*given)
+                getattr(self._run, what)(*args)
                 return
             except MlflowException as error:
                 if not is_of_the_store(error):
@@ -85,8 +85,8 @@ class KeptRun:
                 self._answers = False
                 _warn(unusable(self._run.client.tracking_uri, error))
         if what == "log_artifact":
-            given[0] = Path(given[0]).name  # relative to the model's folder, which may move
-        self._kept.append({"do": what, "given": given})
+            args[0] = Path(args[0]).name  # relative to the model's folder, which may move
+        self._kept.append({"do": what, "given": args})
 
     def end(self, status: str) -> None:
         """Ends the run, if the server answers."""
@@ -171,12 +171,12 @@ def deliver_kept(model: Artifact) -> None:
         raise wrong
     run = open_run(**which, opened=opened)
     try:
-        for do, given in log:
+        for do, args in log:
             if do == "log_artifact":
-                given[0] = model.path / Path(given[0]).name
-                if not given[0].is_file():
+                args[0] = model.path / Path(args[0]).name
+                if not args[0].is_file():
                     continue  # not fetched by this step; the model has it
-            getattr(run, do)(*given)
+            getattr(run, do)(*args)
         run.client.set_terminated(run.id, _FINISHED)
     except (IndexError, TypeError, ValueError, AttributeError):
         raise wrong from None

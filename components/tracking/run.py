@@ -55,17 +55,17 @@ class TrackedRun:
         """
         from mlflow.entities import Param
 
-        given = {name: str(value)[:_PARAMETER_LENGTH] for name, value in parameters.items()}
-        new = [Param(name, value) for name, value in given.items() if name not in self._logged]
+        texts = {name: str(value)[:_PARAMETER_LENGTH] for name, value in parameters.items()}
+        new = [Param(name, value) for name, value in texts.items() if name not in self._logged]
         for start in range(0, len(new), _PARAMETERS):
             self.client.log_batch(self.id, params=new[start : start + _PARAMETERS])
-        self.set_tags({f"changed.{name}": v for name, v in given.items() if self._logged.get(name, v) != v})
-        self._logged = given | self._logged
+        self.set_tags({f"changed.{name}": v for name, v in texts.items() if self._logged.get(name, v) != v})
+        self._logged = texts | self._logged
 
     def log_step(self, parameters: Any, step: str) -> None:
         """Logs a step's dataclass of parameters as ``<step>.<name>``."""
-        given = {name: value for name, value in as_plain(parameters).items() if name not in _WHICH_RUN}
-        self.log_parameters({f"{step}.{name}": value for name, value in given.items()})
+        values = {name: value for name, value in as_plain(parameters).items() if name not in _WHICH_RUN}
+        self.log_parameters({f"{step}.{name}": value for name, value in values.items()})
 
     def log_metrics(self, metrics: Mapping[str, float], step: int | None = None) -> None:
         """Logs metrics at one step (batch or epoch), or of the whole run if ``step`` is None."""
@@ -172,9 +172,9 @@ def end_failed(experiment: str, run_id: str) -> None:
 
     with suppress(MlflowException, KfrecError):  # report the failure of the step
         client = connect()
-        found = _of_pipeline(client, experiment_id(client, experiment), run_id)
-        if found is not None and found.info.status in ("RUNNING", "FINISHED"):
-            client.set_terminated(found.info.run_id, "FAILED")
+        run = _of_pipeline(client, experiment_id(client, experiment), run_id)
+        if run is not None and run.info.status in ("RUNNING", "FINISHED"):
+            client.set_terminated(run.info.run_id, "FAILED")
 
 
 def _is_stop(error: BaseException) -> bool:
@@ -193,15 +193,15 @@ def _open(client: MlflowClient, experiment: str, run_id: str, title: str) -> Run
     # In a workdir all experiments are checked; on a shared server only this one.
     local = database_of(client.tracking_uri) is not None
     _end_abandoned(client, [e.experiment_id for e in client.search_experiments()] if local else [own])
-    found = _of_pipeline(client, own, run_id) if run_id else None
-    if found is None:
+    existing = _of_pipeline(client, own, run_id) if run_id else None
+    if existing is None:
         return client.create_run(own, tags=_origin_tags({PIPELINE_RUN: run_id}), run_name=_name(title, run_id))
     # Owner tags first: a run must never be RUNNING with a dead owner.
     for name, value in _owner_tags().items():
-        client.set_tag(found.info.run_id, name, value)
-    if found.info.status != "RUNNING":
-        client.update_run(found.info.run_id, status="RUNNING")
-    return found
+        client.set_tag(existing.info.run_id, name, value)
+    if existing.info.status != "RUNNING":
+        client.update_run(existing.info.run_id, status="RUNNING")
+    return existing
 
 
 def _name(title: str, run_id: str) -> str:
@@ -212,8 +212,8 @@ def _name(title: str, run_id: str) -> str:
 def _of_pipeline(client: MlflowClient, experiment_id: str, run_id: str) -> Run | None:
     """The oldest run with the tag, so that two steps that created runs concurrently agree afterwards."""
     query = f"tags.`{PIPELINE_RUN}` = '{_quotable(run_id)}'"
-    found = client.search_runs([experiment_id], query, max_results=1, order_by=["attributes.start_time ASC"])
-    return found[0] if found else None
+    runs = client.search_runs([experiment_id], query, max_results=1, order_by=["attributes.start_time ASC"])
+    return runs[0] if runs else None
 
 
 def _by_id(client: MlflowClient, run_id: str) -> Run:

@@ -33,11 +33,11 @@ _DEFAULTS = {
 
 def tracking_uri() -> str:
     """MLFLOW_TRACKING_URI, or the SQLite database runs/mlflow.db under the working directory; paths made absolute."""
-    given = os.environ.get("MLFLOW_TRACKING_URI", "").strip()
-    if not given:
+    uri = os.environ.get("MLFLOW_TRACKING_URI", "").strip()
+    if not uri:
         return f"{_SQLITE}{DATABASE.absolute()}"
-    database = database_of(given)
-    return f"{_SQLITE}{database}" if database else given
+    database = database_of(uri)
+    return f"{_SQLITE}{database}" if database else uri
 
 
 def prepare() -> None:

@@ -101,12 +101,12 @@ def _outputs_of(served: Mapping[str, tf.TensorSpec]) -> dict[str, Output]:
     Raises:
         KfrecError: the first axis of one is not the batch, or another axis has no fixed size.
     """
-    found = {}
+    outputs = {}
     for name, spec in served.items():
         if spec.shape.rank in (None, 0) or spec.shape[0] is not None or None in spec.shape[1:]:
             raise KfrecError(
                 f"the served output {name} has shape {spec.shape}; the first axis must be the batch, and the size of "
                 "the others fixed"
             )
-        found[name] = Output(spec.dtype.name, tuple(spec.shape[1:]))
-    return found
+        outputs[name] = Output(spec.dtype.name, tuple(spec.shape[1:]))
+    return outputs

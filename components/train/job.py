@@ -78,11 +78,11 @@ def run_inference(folder: Path, parameters: WorkerParameters, ranks: Ranks) -> N
     together(ranks, lambda: _require_results_folder(parameters, ranks))
     seed = ranks.from_first(drawn_seed(parameters.seed))
     session = together(ranks, lambda: open_session(folder, parameters, ranks, seed))
-    found = ranks.from_first(together(ranks, lambda: _find_weights(session)))
-    if found:
-        together(ranks, lambda: restore_weights(*found, session.model) if session.is_first else None)
+    weights = ranks.from_first(together(ranks, lambda: _find_weights(session)))
+    if weights:
+        together(ranks, lambda: restore_weights(*weights, session.model) if session.is_first else None)
         ranks.copy_variables(shared_state_of(session.model))
-        together(ranks, lambda: restore_tables(*found, session.model))
+        together(ranks, lambda: restore_tables(*weights, session.model))
     with _open_log(session, seed) as log:
         if parameters.benchmark:
             _report(session, log, benchmark_inference(session, log))

@@ -80,11 +80,11 @@ def best_epoch(epochs: Sequence[Mapping[str, Any]], name: str, higher_is_better:
         name: of the metric among them, such as "validation_auc"; None is an undefined value.
         higher_is_better: the direction of the metric.
     """
-    best, found = 0, 0.0
+    best, score = 0, 0.0
     for number, epoch in enumerate(epochs, 1):
         value = epoch.get(name)
-        if value is not None and (not best or (value > found if higher_is_better else value < found)):
-            best, found = number, value
+        if value is not None and (not best or (value > score if higher_is_better else value < score)):
+            best, score = number, value
     return best
 
 

@@ -87,8 +87,8 @@ def staged(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> Iterator
         # Benchmarks and inference only print and log; they produce no model.
         yield Place(data, dataclasses.replace(parameters, results_dir=str(stage / "results")))
     else:
-        with _remote_results(dataset, data, parameters, ranks) as place:
-            yield place
+        with _remote_results(dataset, data, parameters, ranks) as results:
+            yield results
 
 
 @contextmanager
@@ -184,17 +184,17 @@ def stage_records(uri: str, folder: Path, parameters: WorkerParameters, node: Se
     for split in spec.sources:
         needed = samples.files(spec, split, parameters.global_batch_size, list(node), size)
         unneeded |= {path for number, path in enumerate(spec.files(split)) if number not in needed}
-    left_out = {place.relative_to(folder).as_posix() for path in unneeded for place in (path, index_path(path))}
+    left_out = {file.relative_to(folder).as_posix() for path in unneeded for file in (path, index_path(path))}
     fetch_artifact(uri, folder, lambda path: path not in left_out)
 
 
 def _is_there(uri: str, source: Artifact, parameters: dict[str, object]) -> bool:
     """Whether ``uri`` already holds the finished results of the same run."""
     try:
-        found = open_remote(uri)
+        artifact = open_remote(uri)
     except KfrecError:
         return False
-    return found.inputs == {"tfrecord": source.digest} and found.parameters == parameters
+    return artifact.inputs == {"tfrecord": source.digest} and artifact.parameters == parameters
 
 
 def _resume(uri: str, folder: Path, checkpoints: Path, log: Path) -> bool:

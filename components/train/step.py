@@ -123,14 +123,14 @@ def _task_of(parameters: LaunchParameters) -> TaskDefinition:
 
 
 def _returned(
-    rows: Mapping[str, int], place: str, results: Mapping[str, Any], task: TaskDefinition
+    rows: Mapping[str, int], checkpoints: str, results: Mapping[str, Any], task: TaskDefinition
 ) -> Mapping[str, Any]:
     metrics = final_metrics(results)
     shown = {f"{split} {m.label}": f"{split}_{m.name}" for m in task.metrics for split in MEASURED}
     scores = ", ".join(f"{label} {metrics[name]:.4f}" for label, name in shown.items() if metrics.get(name) is not None)
     speed = f"{metrics['train_samples_per_second']:,.0f} samples/s"
-    summary = f"{scores}, {speed}; the model is at {place}"
-    return {**rows, "trained_model": place, "metrics": metrics, "summary": summary}
+    summary = f"{scores}, {speed}; the model is at {checkpoints}"
+    return {**rows, "trained_model": checkpoints, "metrics": metrics, "summary": summary}
 
 
 def launcher_of(parameters: LaunchParameters) -> Launcher:

@@ -36,11 +36,11 @@ def track_start(run: Tracked, parameters: LaunchParameters, data: Artifact, spec
         data: the records.
         spec: their feature specification.
     """
-    given = {p.pipeline_name: plain(getattr(parameters, p.name)) for p in parameters_of(type(parameters))
+    values = {p.pipeline_name: plain(getattr(parameters, p.name)) for p in parameters_of(type(parameters))
              if p.name not in _NOT_LOGGED}  # fmt: skip
     if parameters.seed < 0:
-        del given["train_seed"]
-    run.log_parameters(given)
+        del values["train_seed"]
+    run.log_parameters(values)
     log_lineage(run, data)
     log_splits(run, data, [split for split in (TRAIN, VALIDATION) if split in spec.sources], parameters.tfrecord_uri)
     log_extensions(run, recorded(parameters))

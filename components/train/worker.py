@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error)
     options = vars(parser.parse_args(arguments)) | choice
     dataset = options.pop("dataset_dir")
-    given = {name: value for name, value in options.items() if value is not None}
+    values = {name: value for name, value in options.items() if value is not None}
     quiet_tensorflow()
     # Imported late: TensorFlow takes seconds to import, and --help must not.
     import tensorflow as tf
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     ranks = connect()
     try:
-        _run(dataset, _parameters(given), ranks)
+        _run(dataset, _parameters(values), ranks)
         ranks.end()
         return 0
     except SharedError as error:
@@ -78,11 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _crashed(error, ranks)
 
 
-def _parameters(given: Mapping[str, str]) -> WorkerParameters:
+def _parameters(values: Mapping[str, str]) -> WorkerParameters:
     from components.train.loop.ranks import SharedError
 
     try:
-        parameters: WorkerParameters = build(worker_parameters(given["model_type"], given["task"]), given)
+        parameters: WorkerParameters = build(worker_parameters(values["model_type"], values["task"]), values)
         require_one_start(parameters.load_checkpoint_path, parameters.continue_path)
         return parameters
     except KfrecError as error:
@@ -95,20 +95,20 @@ def _run(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> None:
     from components.train.staging import staged
 
     configure(parameters, ranks)
-    with staged(dataset, parameters, ranks) as place:
-        if place.is_finished:
+    with staged(dataset, parameters, ranks) as stage:
+        if stage.is_finished:
             return
         if parameters.mode == "train":
-            run_training(place.data, place.parameters, ranks, place.checkpoint_saved)
+            run_training(stage.data, stage.parameters, ranks, stage.checkpoint_saved)
         else:
-            run_inference(place.data, place.parameters, ranks)
+            run_inference(stage.data, stage.parameters, ranks)
 
 
 def _out_of_memory(message: str) -> KfrecError:
     """An error that names the tensor, if TensorFlow's message does."""
-    found = _TENSOR.search(message)
+    match = _TENSOR.search(message)
     array = _ARRAY.search(message)
-    what = f"a {found[2]} tensor of shape {found[1]} on {found[3]}" if found else array[1] if array else "a step"
+    what = f"a {match[2]} tensor of shape {match[1]} on {match[3]}" if match else array[1] if array else "a step"
     return KfrecError(
         f"out of memory for {what}; lower global_batch_size or the model's sizes, set amp, or use more workers"
     )

@@ -34,8 +34,8 @@ def draws(xp: Any, seed: int, stream: int, users: Any, positions: Any, first: An
     start = mixed(xp.full(1, np.uint64((seed << 8 | stream) % 2**64)))
     start = mixed(users.astype(xp.uint64) ^ start)
     numbers = first.astype(xp.uint64)[:, None] + xp.arange(count, dtype=xp.uint64)
-    places = (positions.astype(xp.uint64) << np.uint64(32))[:, None] + numbers
-    return mixed(start[:, None] + (places + np.uint64(1)) * GAMMA)
+    counters = (positions.astype(xp.uint64) << np.uint64(32))[:, None] + numbers
+    return mixed(start[:, None] + (counters + np.uint64(1)) * GAMMA)
 
 
 def mixed(x: Any) -> Any:

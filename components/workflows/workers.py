@@ -39,10 +39,10 @@ class Workers(Protocol):
 def in_order(workers: Workers, tasks: Sequence[Delayed], ended: Callable[[int, Any], Any] | None = None) -> list[Any]:
     """The results of ``tasks``, in their order; calls ``ended`` with the index and result of each as it completes."""
     results: list[Any] = [None] * len(tasks)
-    for place, result in workers.run(tasks):
-        results[place] = result
+    for index, result in workers.run(tasks):
+        results[index] = result
         if ended is not None:
-            ended(place, result)
+            ended(index, result)
     return results
 
 
@@ -50,8 +50,8 @@ class ThisProcess:
     """Runs the tasks one after the other in this process."""
 
     def run(self, tasks: Sequence[Delayed]) -> Iterator[tuple[int, Any]]:
-        for place, task in enumerate(tasks):
-            yield place, task.compute(scheduler="synchronous")
+        for index, task in enumerate(tasks):
+            yield index, task.compute(scheduler="synchronous")
 
 
 class Cluster:
@@ -68,12 +68,12 @@ class Cluster:
         from distributed import KilledWorker, as_completed
 
         futures = self._client.compute(list(tasks))
-        places = {future.key: place for place, future in enumerate(futures)}
+        indices = {future.key: index for index, future in enumerate(futures)}
         try:
             for future, result in as_completed(futures, with_results=True):
                 if isinstance(result, CancelledError):
                     raise WorkerCrashed("the Dask scheduler has ended, and the work with it; run the step again")
-                yield places[future.key], result
+                yield indices[future.key], result
         except KilledWorker as killed:
             raise WorkerCrashed(
                 f"{killed.allowed_failures + 1} Dask workers ended at the same task, probably killed for too little "
@@ -130,9 +130,9 @@ def check_workers(scheduler: str, folder: Path) -> None:
             raise KfrecError(f"scheduler {scheduler}: has no workers; start some (an adaptive cluster needs a minimum)")
         versions = client.get_versions()
         here = _version(versions["client"])
-        for place, found in {f"scheduler {scheduler}": versions["scheduler"], **versions["workers"]}.items():
-            if _version(found) != here:
-                raise KfrecError(f"{place}: runs {_version(found)}, this step {here}; {_SAME_IMAGE}")
+        for process, installed in {f"scheduler {scheduler}": versions["scheduler"], **versions["workers"]}.items():
+            if _version(installed) != here:
+                raise KfrecError(f"{process}: runs {_version(installed)}, this step {here}; {_SAME_IMAGE}")
         check, token = folder / "check", secrets.token_hex(8)
         check.mkdir()
         (check / "step").write_text(token)
@@ -182,8 +182,8 @@ def _check_answer(worker: str, answer: Any, folder: Path, token: str) -> None:
         raise KfrecError(f"{file}: was written by Dask worker {worker} but is not visible to this step; {share}")
 
 
-def _version(found: Mapping[str, Any]) -> str:
-    packages = found["packages"]
+def _version(process_versions: Mapping[str, Any]) -> str:
+    packages = process_versions["packages"]
     python = ".".join(str(packages["python"]).split(".")[:2])
     return f"distributed {packages['distributed']} on Python {python}"
 

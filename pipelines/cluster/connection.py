@@ -72,8 +72,8 @@ def ask(endpoint: str = "", path: str = "healthz", timeout: tuple[float, float] 
 
 def version_in(health: Mapping[str, Any]) -> tuple[int, int] | None:
     """Major and minor version from the API server's health response, or None if it has none."""
-    found = re.match(r"v?(\d+)\.(\d+)", str(health.get("tag_name", "")))
-    return (int(found[1]), int(found[2])) if found else None
+    match = re.match(r"v?(\d+)\.(\d+)", str(health.get("tag_name", "")))
+    return (int(match[1]), int(match[2])) if match else None
 
 
 def host_of(endpoint: str) -> str:

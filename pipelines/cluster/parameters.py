@@ -20,14 +20,14 @@ def checked_for_cluster(values: Mapping[str, Any], pipeline: Pipeline) -> dict[s
     Raises:
         KfrecError: as there; or a value holds a password, which KFP would store and show to every viewer of the run.
     """
-    found = checked(values, pipeline, CLUSTER_DEFAULTS)
-    for name, shown in without_passwords(found).items():
-        if shown != found[name]:
+    arguments = checked(values, pipeline, CLUSTER_DEFAULTS)
+    for name, shown in without_passwords(arguments).items():
+        if shown != arguments[name]:
             raise KfrecError(
                 f"parameter {name}={shown!r}: KFP keeps parameters and shows them, passwords too; leave it out, and "
                 "give the download step a secret with a netrc file: secrets and environment (NETRC) of its settings"
             )
-    return found
+    return arguments
 
 
 def require_task_on_server(values: Mapping[str, Any], pipeline: Pipeline) -> None:

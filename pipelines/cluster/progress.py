@@ -99,14 +99,14 @@ def _by_step(nodes: list[Any], steps: Collection[str]) -> dict[str, Any]:
     KFP lists drivers, executors and the pipeline too. A step's node is named after it, and each attempt is another node
     with a number (``train(0)``): the step's own node has the state over all attempts.
     """
-    found: dict[str, Any] = {}
+    by_step: dict[str, Any] = {}
     for attempts in (True, False):
         for node in nodes:
             shown = node.display_name or ""
             name = _ATTEMPT.sub("", shown)
             if name in steps and (name != shown) == attempts:
-                found[name] = node
-    return found
+                by_step[name] = node
+    return by_step
 
 
 def _messages(node: Any, nodes: list[Any]) -> list[str]:
@@ -116,11 +116,11 @@ def _messages(node: Any, nodes: list[Any]) -> list[str]:
     """
     by_pod = {other.pod_name: other for other in nodes if other.pod_name}
     below = [node]
-    for found in below:
-        children = [by_pod[child.pod_name] for child in found.child_tasks or () if child.pod_name in by_pod]
+    for below_node in below:
+        children = [by_pod[child.pod_name] for child in below_node.child_tasks or () if child.pod_name in by_pod]
         below += [child for child in children if child not in below]
-    told = [message for found in below for message in _own_messages(found)]
-    return told or [message for other in nodes if other.state == "FAILED" for message in _own_messages(other)]
+    messages = [message for below_node in below for message in _own_messages(below_node)]
+    return messages or [message for other in nodes if other.state == "FAILED" for message in _own_messages(other)]
 
 
 def _own_messages(shown: Any) -> Iterator[str]:

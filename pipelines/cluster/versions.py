@@ -58,8 +58,8 @@ def find_version(client: Client, ir: str) -> Version | None:
 
 def ensure_version(client: Client, ir: str) -> Version:
     """The version with this content, uploaded if KFP does not have it; safe to call concurrently."""
-    if (found := find_version(client, ir)) is not None:
-        return found
+    if (existing := find_version(client, ir)) is not None:
+        return existing
     from kfp_server_api import ApiException
 
     pipeline, name = pipeline_name(ir), version_name(ir)
@@ -71,8 +71,8 @@ def ensure_version(client: Client, ir: str) -> Version:
             version = client.upload_pipeline_version(str(path), name, pipeline_id=owner)
         except ApiException as error:
             # Another client has uploaded it, or an earlier attempt whose response was lost.
-            if status_of(error) == 409 and (found := find_version(client, ir)) is not None:
-                return found
+            if status_of(error) == 409 and (existing := find_version(client, ir)) is not None:
+                return existing
             raise
     return Version(pipeline, name, owner, version.pipeline_version_id, is_new=True)
 
@@ -102,8 +102,8 @@ def _create(client: Client, name: str, ir: str) -> str:
     try:
         return str(client._pipelines_api.pipeline_service_create_pipeline(body).pipeline_id)
     except ApiException as error:
-        if status_of(error) == 409 and (found := pipeline_id(client, name)):
-            return found
+        if status_of(error) == 409 and (existing := pipeline_id(client, name)):
+            return existing
         raise
 
 
@@ -111,5 +111,5 @@ def pipeline_id(client: Client, name: str) -> str | None:
     """KFP's identifier of a pipeline; in multi-user KFP of the user's own, never of a shared one."""
     predicate = {"operation": "EQUALS", "key": "display_name", "stringValue": name}
     page = client.list_pipelines(namespace=namespace_of(client), filter=json.dumps({"predicates": [predicate]}))
-    found = page.pipelines or ()
-    return str(found[0].pipeline_id) if found else None
+    pipelines = page.pipelines or ()
+    return str(pipelines[0].pipeline_id) if pipelines else None

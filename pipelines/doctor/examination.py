@@ -46,16 +46,16 @@ class Check(Generic[P]):
     run: Callable[[P], Iterable[Finding]]
 
 
-def ok(found: str) -> Finding:
-    return Finding(OK, found)
+def ok(message: str) -> Finding:
+    return Finding(OK, message)
 
 
-def missing(found: str, remedy: str = "") -> Finding:
-    return Finding(MISSING, found, remedy)
+def missing(message: str, remedy: str = "") -> Finding:
+    return Finding(MISSING, message, remedy)
 
 
-def note(found: str, remedy: str = "") -> Finding:
-    return Finding(NOTE, found, remedy)
+def note(message: str, remedy: str = "") -> Finding:
+    return Finding(NOTE, message, remedy)
 
 
 @dataclass
@@ -65,20 +65,20 @@ class _RunningCheck:
     defects: list[Exception] = field(default_factory=list)
 
 
-def examine(checks: Sequence[Check[P]], place: P, fine: str, debug: bool = False, longest: float = LONGEST) -> int:
+def examine(checks: Sequence[Check[P]], subject: P, fine: str, debug: bool = False, longest: float = LONGEST) -> int:
     """Prints one line per finding and a conclusion; returns the exit status: 0, or 1 if something is MISSING.
 
     A check that fails or times out becomes a finding.
 
     Args:
         checks: to run.
-        place: input of the checks.
+        subject: input of the checks.
         fine: the conclusion if nothing is missing.
         debug: re-raise an unexpected exception of a check after the last line.
         longest: timeout of all checks, in seconds.
     """
     begun, lacking = time.monotonic(), 0
-    started = [_start(check, place) for check in checks]
+    started = [_start(check, subject) for check in checks]
     for check, running in zip(checks, started, strict=True):
         running.thread.join(max(0.0, begun + longest - time.monotonic()))
         findings = list(running.findings)
@@ -94,10 +94,10 @@ def examine(checks: Sequence[Check[P]], place: P, fine: str, debug: bool = False
     return 1 if lacking else 0
 
 
-def _start(check: Check[P], place: P) -> _RunningCheck:
+def _start(check: Check[P], subject: P) -> _RunningCheck:
     def run() -> None:
         try:
-            running.findings.extend(check.run(place))
+            running.findings.extend(check.run(subject))
         except KfrecError as error:
             running.findings.append(missing(str(error)))
         except ModuleNotFoundError as error:

@@ -72,8 +72,8 @@ def processor(machine: Machine) -> Iterator[Finding]:
 
 def compiler(machine: Machine) -> Iterator[Finding]:
     """Horovod is built from source, once."""
-    if found := next(filter(None, map(shutil.which, _COMPILERS)), None):
-        yield ok(found)
+    if path := next(filter(None, map(shutil.which, _COMPILERS)), None):
+        yield ok(path)
     elif _version("horovod"):
         yield note("no C++ compiler; none is needed until Horovod is rebuilt")
     else:
@@ -87,27 +87,27 @@ def horovod(machine: Machine) -> Iterator[Finding]:
     except PackageNotFoundError:
         yield missing("not installed", "make setup, or install kfrec with the extra train")
         return
-    found = version("horovod")
+    message = version("horovod")
     library = next((folder / "tensorflow").glob("mpi_lib*.so"), None)
     built_for, here = "", _tensorflow()[1]
     with suppress(OSError, ValueError):
         built_for = str(json.loads((folder / "metadata.json").read_text()).get("tensorflow", ""))
     if library is None:
-        yield missing(f"{found}, built without TensorFlow", _REBUILD)
+        yield missing(f"{message}, built without TensorFlow", _REBUILD)
         return
     if here and built_for and here != built_for:
-        yield missing(f"{found}, built for TensorFlow {built_for} and not for {here}", _REBUILD)
+        yield missing(f"{message}, built for TensorFlow {built_for} and not for {here}", _REBUILD)
         return
     controllers = [name for name, symbol in _CONTROLLERS.items() if _holds(library, symbol)]
-    found += f", with {' and '.join(controllers)}" if controllers else ""
+    message += f", with {' and '.join(controllers)}" if controllers else ""
     if not controllers:
-        yield missing(f"{found}, built with neither Gloo nor MPI", _REBUILD)
+        yield missing(f"{message}, built with neither Gloo nor MPI", _REBUILD)
     elif "Gloo" not in controllers:
-        yield note(f"{found}, without Gloo", "several workers need --set transport=mpi")
+        yield note(f"{message}, without Gloo", "several workers need --set transport=mpi")
     elif "MPI" not in controllers:
-        yield note(f"{found}, without MPI: transport=mpi is not possible, transport=gloo is")
+        yield note(f"{message}, without MPI: transport=mpi is not possible, transport=gloo is")
     else:
-        yield ok(found)
+        yield ok(message)
 
 
 def host_name(machine: Machine) -> Iterator[Finding]:
@@ -155,11 +155,11 @@ def mpi(machine: Machine) -> Iterator[Finding]:
         yield note(f"{mpirun} does not work ({''.join(words)}): {without}", reinstall)
         return
     number = re.search(r"\d+(\.\d+)+", done.stdout)
-    found = f"Open MPI {number[0] if number else ''} at {mpirun}"
+    message = f"Open MPI {number[0] if number else ''} at {mpirun}"
     if not own:
-        yield note(f"{found}, without lib/{LIBRARY}: {without}", reinstall)
+        yield note(f"{message}, without lib/{LIBRARY}: {without}", reinstall)
     else:
-        yield ok(found)
+        yield ok(message)
 
 
 def gpu(machine: Machine) -> Iterator[Finding]:
@@ -184,17 +184,17 @@ def disk(machine: Machine) -> Iterator[Finding]:
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise KfrecError(f"{folder}: cannot be accessed ({error.strerror}); choose another --workdir") from None
-    found = f"{free / 1e9:.1f} GB free at {folder}"
+    message = f"{free / 1e9:.1f} GB free at {folder}"
     if not folder.is_dir():
         yield missing(f"{folder} is a file", "choose another --workdir")
     elif not os.access(folder, os.W_OK | os.X_OK):
         yield missing(f"{folder} cannot be written to", "choose another --workdir, or give this user write access")
     elif free < _DISK:
         yield missing(
-            found, f"a run of the built-in data needs {_DISK / 1e9:.1f} GB: free some, or choose another --workdir"
+            message, f"a run of the built-in data needs {_DISK / 1e9:.1f} GB: free some, or choose another --workdir"
         )
     else:
-        yield ok(found)
+        yield ok(message)
 
 
 def port(machine: Machine) -> Iterator[Finding]:
@@ -237,7 +237,7 @@ def _version(package: str) -> str:
 
 def _tensorflow() -> tuple[str, str]:
     """The package that provides the module tensorflow, and its version; both empty without one."""
-    return next(((name, found) for name in (_CPU_ONLY, "tensorflow") if (found := _version(name))), ("", ""))
+    return next(((name, number) for name in (_CPU_ONLY, "tensorflow") if (number := _version(name))), ("", ""))
 
 
 def _holds(library: Path, symbol: bytes) -> bool:

@@ -126,12 +126,12 @@ def _artifacts(run: RunRecord) -> dict[str, Artifact]:
 
 
 def _data(made: Mapping[str, Artifact]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    data: dict[str, Any] = {}
     for name in _DATA:
         if name in made:
-            found[f"{name} digest"] = made[name].digest[:_SHOWN]
-            found |= {f"{name} {split} rows": rows for split, rows in made[name].rows.items()}
-    return found
+            data[f"{name} digest"] = made[name].digest[:_SHOWN]
+            data |= {f"{name} {split} rows": rows for split, rows in made[name].rows.items()}
+    return data
 
 
 def _metrics(run: RunRecord, made: Mapping[str, Artifact]) -> dict[str, Any]:
@@ -174,15 +174,15 @@ def _measured(task: TaskDefinition, first: Artifact, second: Artifact, gate: Map
         samples=gate.get("bootstrap_samples", RESAMPLES),
         confidence=gate.get("confidence", CONFIDENCE),
     )
-    told = (
+    difference_text = (
         f"test {task.primary.label} {difference.score:.4f} against {difference.rival_score:.4f} on the same "
         f"{ours.rows:,} samples: {difference}"
     )
     if not difference.is_finite:
-        return _unknown(f"{told}, which is not finite")
+        return _unknown(f"{difference_text}, which is not finite")
     is_sure = difference.is_more_than_chance
     verdict = "more than chance" if is_sure else "no more than chance, because the interval reaches zero"
-    return Chance(f"{told}, which is {verdict}", difference.interval, is_sure)
+    return Chance(f"{difference_text}, which is {verdict}", difference.interval, is_sure)
 
 
 def _are_equal(first: Mapping[str, np.ndarray], second: Mapping[str, np.ndarray]) -> bool:

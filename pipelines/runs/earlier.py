@@ -116,20 +116,20 @@ def checkpoints_of(run: RunRecord, pipeline: Pipeline, arguments: Mapping[str, A
 
 
 def _require_same_training(
-    given: Mapping[str, Any], pipeline: Pipeline, arguments: Mapping[str, Any], earlier: Earlier
+    values: Mapping[str, Any], pipeline: Pipeline, arguments: Mapping[str, Any], earlier: Earlier
 ) -> None:
     """Compares what checkpoints were made with to what the training would be given now.
 
     Raises:
         Outdated: they differ.
     """
-    if not given:
+    if not values:
         return
     if "tfrecord" not in earlier.artifacts:
         raise Outdated("the records are written again")
-    if given["inputs"] != {"tfrecord": open_artifact(earlier.artifacts["tfrecord"]).digest}:
+    if values["inputs"] != {"tfrecord": open_artifact(earlier.artifacts["tfrecord"]).digest}:
         raise Outdated("the records have changed")
-    _require_same("train", pipeline, arguments, given["parameters"], (*LAUNCHED_WITH, *MAY_CHANGE))
+    _require_same("train", pipeline, arguments, values["parameters"], (*LAUNCHED_WITH, *MAY_CHANGE))
 
 
 def _verified(
@@ -166,13 +166,13 @@ def _require_same(
     now = recorded(_built(step, pipeline, arguments))
     names = {parameter.name: parameter.pipeline_name for parameter in step_parameters(STEPS[step], pipeline)}
     ignored = {*BOUND, _CHECKPOINTS, *except_for}
-    told = [
+    differences = [
         _difference(names, name, then[name], now.get(name), arguments)
         for name in then
         if name not in ignored and (name in now or name.startswith((EXTENSION, FILE))) and now.get(name) != then[name]
     ]
-    if told:
-        raise Outdated("; ".join(dict.fromkeys(told)))
+    if differences:
+        raise Outdated("; ".join(dict.fromkeys(differences)))
 
 
 def _difference(names: Mapping[str, str], name: str, then: Any, now: Any, arguments: Mapping[str, Any]) -> str:

@@ -65,7 +65,7 @@ def running(record: RunRecord) -> Iterator[StepOutput]:
             )
         for path in remove_abandoned(folder.parent.glob(_WORKING)):
             print(f"removed {path}, which a run that was killed left behind", file=sys.stderr)
-        record.state, record.told = RUNNING, ""
+        record.state, record.message = RUNNING, ""
         record.write()
 
         def note() -> None:
@@ -81,17 +81,17 @@ def running(record: RunRecord) -> Iterator[StepOutput]:
         except Stopped as stopped:
             stopped.kept = f" during the step {output.running}" if output.running else ""
             stopped.kept += f"; its processes were ended, and what is finished is in {folder}{resume_command}"
-            record.state, record.told = STOPPED, str(stopped)
+            record.state, record.message = STOPPED, str(stopped)
             raise
         except (KfrecError, OSError) as error:
             explained = explain_os_error(error, folder) if isinstance(error, OSError) else error
-            record.state, record.told = FAILED, str(explained or error)
+            record.state, record.message = FAILED, str(explained or error)
             if explained is None:
                 raise
             other = "" if record.purpose else " (--set NAME=VALUE changes a parameter)"
             raise KfrecError(f"{explained}{resume_command}{other}") from error
         except BaseException as error:
-            record.state, record.told = FAILED, f"{type(error).__name__}: {error}"
+            record.state, record.message = FAILED, f"{type(error).__name__}: {error}"
             raise
         finally:
             record.seconds = earlier + time.monotonic() - began
@@ -106,9 +106,9 @@ def tracked_at(record: RunRecord) -> str:
     Raises:
         KfrecError: it needs a password, and MLFLOW_TRACKING_URI is another store or unset.
     """
-    given = tracking_uri()
-    if without_password(given) == record.tracking_uri:
-        return given
+    uri = tracking_uri()
+    if without_password(uri) == record.tracking_uri:
+        return uri
     if ":***@" in record.tracking_uri:
         raise KfrecError(
             f"{record.folder}: MLflow keeps the run at {record.tracking_uri}; set MLFLOW_TRACKING_URI to that store "

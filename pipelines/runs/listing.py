@@ -33,7 +33,7 @@ def listed(run: RunRecord) -> dict[str, Any]:
         "version": registered.get("version"),
         "alias": registered.get("alias"),
         "warnings": [warning["about"] for warning in warnings_of(run.steps)],
-        "told": run.told,
+        "message": run.message,
         "folder": str(run.folder),
     }
 
@@ -48,7 +48,9 @@ def table(runs: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _row(run: Mapping[str, Any]) -> tuple[str, ...]:
-    verdict = f"version {run['version']}, {run['alias']}" if run["alias"] else run["told"].partition("; resume with")[0]
+    verdict = (
+        f"version {run['version']}, {run['alias']}" if run["alias"] else run["message"].partition("; resume with")[0]
+    )
     return (
         run["run"],
         run["state"],

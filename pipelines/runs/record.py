@@ -39,7 +39,7 @@ class RunRecord:
         steps: finished steps, name to "finished" event.
         purpose: the command that owns the run, such as "kfrec sweep FILE"; empty is kfrec run.
         state: RUNNING until the run ends in order; :meth:`state_now` tells a killed run from a running one.
-        told: why it failed or was stopped, or why a retraining trained nothing.
+        message: why it failed or was stopped, or why a retraining trained nothing.
         seconds: working time, summed over all attempts.
     """
 
@@ -52,7 +52,7 @@ class RunRecord:
     steps: dict[str, dict[str, Any]] = field(default_factory=dict)
     purpose: str = ""
     state: str = RUNNING
-    told: str = ""
+    message: str = ""
     seconds: float = 0.0
 
     @property
@@ -100,6 +100,8 @@ def read_record(folder: Path) -> RunRecord:
         body = json.loads(path.read_text())
         if body.pop("format") != _FORMAT:
             raise ValueError("of another format")
+        if "told" in body:  # as an earlier kfrec wrote it
+            body["message"] = body.pop("told")
         pipeline = Pipeline(**body.pop("pipeline"))
         if pipeline.kind not in PIPELINES:
             raise ValueError(f"there is no pipeline {pipeline.kind}")

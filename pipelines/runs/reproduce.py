@@ -73,30 +73,30 @@ def reproduce(path: Path, workdir: Path) -> list[Finding]:
     summary = read_summary(path)
     try:
         pipeline = Pipeline(TRAINING, **summary["pipeline"])
-        given = {name: value for name, value in summary["parameters"].items() if name != _PLACE}
+        parameters = {name: value for name, value in summary["parameters"].items() if name != _PLACE}
         digests, seed = dict(summary["digests"]), int(summary["seed"])
     except (KeyError, TypeError, ValueError):
         raise KfrecError(f"{path}: written by an older kfrec, which kept no digests; run it again first") from None
-    arguments = arguments_of(pipeline, given | {"train_seed": seed}, workdir)
+    arguments = arguments_of(pipeline, parameters | {"train_seed": seed}, workdir)
     check_environment(pipeline, arguments)
     record = begin(pipeline, arguments, workdir, purpose=shlex.join(["kfrec", "reproduce", str(path.absolute())]))
     with running(record) as output:
         train(pipeline, arguments, record, Earlier(), output, last=_LAST)
-        record.told = f"repeats {path.absolute()}"
+        record.message = f"repeats {path.absolute()}"
         now = digests_of(output.finished)
-        places = {name: Path(to) for event in output.finished.values() for name, to in event["outputs"].items()}
-        findings = [*_artifacts(summary, digests, now, places), *_metrics(summary["metrics"], places)]
+        outputs = {name: Path(to) for event in output.finished.values() for name, to in event["outputs"].items()}
+        findings = [*_artifacts(summary, digests, now, outputs), *_metrics(summary["metrics"], outputs)]
         body = [vars(finding) | {"is_same": finding.is_same} for finding in findings]
         (record.folder / "reproduction.json").write_text(json.dumps(body, indent=2) + "\n")
     return findings
 
 
 def _artifacts(
-    summary: Mapping[str, Any], then: Mapping[str, str], now: Mapping[str, str], places: Mapping[str, Path]
+    summary: Mapping[str, Any], then: Mapping[str, str], now: Mapping[str, str], outputs: Mapping[str, Path]
 ) -> Iterator[Finding]:
     for name, digest in now.items():
         first = Path(summary.get("artifacts", {}).get(name, ""))
-        files = () if then.get(name) == digest else _differing(first, places[name])
+        files = () if then.get(name) == digest else _differing(first, outputs[name])
         yield Finding(name, then.get(name, "none"), digest, files)
 
 
@@ -111,9 +111,9 @@ def _differing(first: Path, second: Path) -> tuple[str, ...]:
     return tuple(sorted(path for path in sums[0] | sums[1] if sums[0].get(path) != sums[1].get(path)))
 
 
-def _metrics(then: Mapping[str, Any], places: Mapping[str, Path]) -> Iterator[Finding]:
+def _metrics(then: Mapping[str, Any], outputs: Mapping[str, Path]) -> Iterator[Finding]:
     """The task's metrics, without durations and rates."""
-    now = read_notes(places["model"] / "training.json") | read_notes(places["evaluation"] / "metrics.json")
+    now = read_notes(outputs["model"] / "training.json") | read_notes(outputs["evaluation"] / "metrics.json")
     for name, value in then.items():
         if name.startswith(("train_", "validation_", "test_")) and name != "train_samples_per_second":
             yield Finding(name, value, now.get(name))

@@ -102,7 +102,7 @@ def sweep(plan: Plan, path: Path, workdir: Path, data: RunRecord | None = None) 
             parent.log_metrics({plan.metric_name: best.score, f"test_{plan.primary.name}": best.test})
         body = {"best": asdict(best), "trials": [_noted(trial) for trial in study.trials]}
         (record.folder / SWEEP).write_text(json.dumps(body, indent=2) + "\n")
-        record.told = (
+        record.message = (
             f"best trial {best.trial}: validation {plan.metric.label} {best.score:.4f}, "
             f"test {plan.primary.label} {best.test:.4f}"
         )
@@ -181,7 +181,7 @@ def _search(
 
     def objective(trial: optuna.Trial) -> float:
         searched = {key: _suggested(trial, key, each, plan) for key, each in dimensions.items()}
-        given = shared_out(dict(arguments) | searched, parallel)
+        trial_arguments = shared_out(dict(arguments) | searched, parallel)
         run_id = start_nested(parent, f"trial {trial.number}", {"kfrec.trial": str(trial.number)})
         trial.set_user_attr(_RUN, run_id)
 
@@ -194,8 +194,10 @@ def _search(
 
         values = ", ".join(f"{key}={value}" for key, value in searched.items())
         try:
-            found = run_trial(plan.pipeline, given, tfrecord, _folder(record, trial.number), run_id, is_hopeless)
-            if found.get(name) is None:
+            result = run_trial(
+                plan.pipeline, trial_arguments, tfrecord, _folder(record, trial.number), run_id, is_hopeless
+            )
+            if result.get(name) is None:
                 raise KfrecError(f"its {name} is not defined on these data; validate on more samples")
         except Pruned:
             parent.client.set_tag(run_id, "kfrec.trial.pruned", "true")
@@ -205,8 +207,8 @@ def _search(
             trial.set_user_attr(_FAILURE, str(error))
             _echo(f"trial {trial.number:<4} failed: {error}  {values}")
             raise
-        _echo(f"trial {trial.number:<4} validation {plan.metric.label} {found[name]:.4f}  {values}")
-        return float(found[name])
+        _echo(f"trial {trial.number:<4} validation {plan.metric.label} {result[name]:.4f}  {values}")
+        return float(result[name])
 
     left = max(0, plan.trials - _ended(study))
     study.optimize(objective, left, n_jobs=max(1, min(parallel, left)), catch=(KfrecError,))

@@ -60,7 +60,7 @@ class Dimension:
     log: bool = False
     choices: Several[bool | int | float | str] = ()
 
-    def check(self, place: str, parameter: Parameter) -> None:
+    def check(self, source: str, parameter: Parameter) -> None:
         """Validates the values against the parameter.
 
         Raises:
@@ -68,18 +68,18 @@ class Dimension:
         """
         is_range = self.low is not None and self.high is not None
         if is_range == bool(self.choices) or (self.choices and (self.low, self.high) != (None, None)):
-            raise KfrecError(f"{place}: write either low and high, or choices")
+            raise KfrecError(f"{source}: write either low and high, or choices")
         for value in self.choices or (self.low, self.high):
             try:
                 parameter.parse(value)
             except KfrecError as error:
-                raise KfrecError(f"{place}: {error}") from None
+                raise KfrecError(f"{source}: {error}") from None
         if is_range and parameter.value_type not in (int, float):
-            raise KfrecError(f"{place}: {parameter.name} is not a number; write choices")
+            raise KfrecError(f"{source}: {parameter.name} is not a number; write choices")
         if is_range and not self.low < self.high:  # type: ignore[operator]
-            raise KfrecError(f"{place}: low {self.low:g} is not below high {self.high:g}; correct it")
+            raise KfrecError(f"{source}: low {self.low:g} is not below high {self.high:g}; correct it")
         if self.log and (not is_range or self.low <= 0):  # type: ignore[operator]
-            raise KfrecError(f"{place}: log needs a range above 0; correct it")
+            raise KfrecError(f"{source}: log needs a range above 0; correct it")
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class Plan:
     @property
     def dimensions(self) -> dict[str, Dimension]:
         """The search space, by pipeline-wide name."""
-        return {name: Dimension(**given) for name, given in self.search.items()}
+        return {name: Dimension(**entry) for name, entry in self.search.items()}
 
     def searchable(self) -> dict[str, Parameter]:
         """The parameters of the train step, by pipeline-wide name."""
@@ -159,17 +159,17 @@ def load_plan(path: Path) -> Plan:
     if not plan.search:
         raise KfrecError(f"{path}: has no search; name at least one parameter and its values")
     search = {}
-    for name, given in plan.search.items():
-        place = f"{path}: search: {name}"
+    for name, entry in plan.search.items():
+        source = f"{path}: search: {name}"
         if name in plan.parameters:
-            raise KfrecError(f"{place}: is fixed under parameters, too; take it out of one of them")
+            raise KfrecError(f"{source}: is fixed under parameters, too; take it out of one of them")
         if name not in known:
-            raise _not_searchable(place, name, plan)
-        search[name] = typed(place, given, Dimension)
-        Dimension(**search[name]).check(place, known[name])
+            raise _not_searchable(source, name, plan)
+        search[name] = typed(source, entry, Dimension)
+        Dimension(**search[name]).check(source, known[name])
     katib = typed(f"{path}: katib", plan.katib, Katib)
     try:
-        first = {name: plain(_first_value(Dimension(**given))) for name, given in search.items()}
+        first = {name: plain(_first_value(Dimension(**entry))) for name, entry in search.items()}
         checked(dict(plan.parameters) | first, plan.pipeline)
     except KfrecError as error:
         raise KfrecError(f"{path}: {error}") from None
@@ -181,9 +181,9 @@ def _first_value(dimension: Dimension) -> Any:
     return dimension.choices[0] if dimension.choices else dimension.low
 
 
-def _not_searchable(place: str, name: str, plan: Plan) -> KfrecError:
+def _not_searchable(source: str, name: str, plan: Plan) -> KfrecError:
     """Why a parameter cannot be searched."""
     if name in pipeline_parameters(plan.pipeline):
         why = "decides by which samples trials are judged" if name == HELD_OUT else "is not a parameter of the training"
-        return KfrecError(f"{place}: {why}; a sweep prepares its data once, so fix it under parameters")
-    return KfrecError(f"{place}: {unknown_parameter(name, list(plan.searchable()))}")
+        return KfrecError(f"{source}: {why}; a sweep prepares its data once, so fix it under parameters")
+    return KfrecError(f"{source}: {unknown_parameter(name, list(plan.searchable()))}")

@@ -73,13 +73,13 @@ def evaluate(pipeline: Pipeline, arguments: Mapping[str, Any], tfrecord: str, fo
     """
     evaluation = folder / "evaluation"
     folders = [f"--tfrecord={tfrecord}", f"--model={folder / 'model'}", f"--evaluation={evaluation}"]
-    given = _words("evaluate", pipeline, arguments, {"task": pipeline.choices["task"]})
-    _run([sys.executable, "-m", "components.evaluate", *folders, *given], folder / EVALUATION_LOG, run_id)
+    options = _words("evaluate", pipeline, arguments, {"task": pipeline.choices["task"]})
+    _run([sys.executable, "-m", "components.evaluate", *folders, *options], folder / EVALUATION_LOG, run_id)
     return evaluation
 
 
 def _run(
-    command: list[str], place: Path, run_id: str, is_hopeless: Callable[[int, Mapping[str, Any]], bool] | None = None
+    command: list[str], path: Path, run_id: str, is_hopeless: Callable[[int, Mapping[str, Any]], bool] | None = None
 ) -> dict[str, Any]:
     """Runs a step and returns its results; terminates it if it is hopeless, or on a signal.
 
@@ -90,7 +90,7 @@ def _run(
     environment = os.environ | as_parent() | {EVENTS: "1", "MLFLOW_RUN_ID": run_id}
     error, results = "", None
     with (
-        place.open("w") as log,
+        path.open("w") as log,
         subprocess.Popen(
             command,
             stdout=subprocess.PIPE,
@@ -116,16 +116,16 @@ def _run(
             process.communicate()
             raise
     if results is None:
-        said = place.read_text(errors="replace").splitlines()
-        told = error or describe_traceback(said) or describe_status(process.returncode)
-        raise KfrecError(f"{told}; its log is {place}")
+        said = path.read_text(errors="replace").splitlines()
+        message = error or describe_traceback(said) or describe_status(process.returncode)
+        raise KfrecError(f"{message}; its log is {path}")
     return dict(results)
 
 
 def _command(pipeline: Pipeline, arguments: Mapping[str, Any], tfrecord: str, model: Path) -> list[str]:
     choices = {"model_type": pipeline.choices["model_type"], "task": pipeline.choices["task"]}
-    given = _words("train", pipeline, arguments, choices)
-    return [sys.executable, "-m", "components.train", f"--tfrecord={tfrecord}", f"--model={model}", *given]
+    options = _words("train", pipeline, arguments, choices)
+    return [sys.executable, "-m", "components.train", f"--tfrecord={tfrecord}", f"--model={model}", *options]
 
 
 def _words(step: str, pipeline: Pipeline, arguments: Mapping[str, Any], choices: Mapping[str, str]) -> list[str]:

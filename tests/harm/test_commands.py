@@ -235,7 +235,7 @@ def test_runs(words: list[str], tmp_path: Path, capfd: pytest.CaptureFixture[str
 _RECORD = (
     '{"format": 1, "pipeline": {"kind": "training", "model": "din", "dataset": "", "task": ""}, "parameters": {}, '
     '"tracking_uri": "sqlite:////proc/none/mlflow.db", "started": 1.0, "run_id": "", "steps": {}, "purpose": "", '
-    '"state": "failed", "told": "", "seconds": 1.0}'
+    '"state": "failed", "message": "", "seconds": 1.0}'
 )
 _NO_RECORDS = {
     "empty": "",
@@ -253,7 +253,7 @@ _NO_RECORDS = {
     "steps a list": _RECORD.replace('"steps": {}', '"steps": ["train"]'),
     "steps of text": _RECORD.replace('"steps": {}', '"steps": {"download": "done"}'),
     "a start of text": _RECORD.replace("1.0, ", '"now", ', 1),
-    "unknown keys": _RECORD.replace('"told"', '"tolld"'),
+    "unknown keys": _RECORD.replace('"message"', '"mesage"'),
 }
 
 

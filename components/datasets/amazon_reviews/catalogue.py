@@ -52,6 +52,6 @@ def read_catalogue(folder: Path) -> np.ndarray | None:
         return None
     except (pa.ArrowException, KeyError, ValueError) as error:
         raise KfrecError(f"{path}: no catalogue of items ({str(error).splitlines()[0]}); restore the file") from None
-    found = np.full(int(items.max(initial=0)) + 1, NONE, np.int32)
-    found[items] = categories
-    return found
+    result = np.full(int(items.max(initial=0)) + 1, NONE, np.int32)
+    result[items] = categories
+    return result

@@ -119,23 +119,23 @@ def _table(folder: Path, name: str) -> Path:
     return folder / "categories" / f"unique.{name}.parquet"
 
 
-def earlier_encoder(place: str, scratch: Path) -> Encoder:
+def earlier_encoder(location: str, scratch: Path) -> Encoder:
     """The workflow of an earlier output, rebuilt from its vocabulary.
 
     Args:
-        place: folder or URI of this step's output, or of records or a model with its vocabulary.
+        location: folder or URI of this step's output, or of records or a model with its vocabulary.
         scratch: folder for fetched and generated files.
 
     Raises:
         KfrecError: the vocabulary is missing, or was not written by this step.
     """
-    pickled = Path(place) / _PICKLE
+    pickled = Path(location) / _PICKLE
     if pickled.is_file():
         raise KfrecError(
             f"{pickled}: a pickled workflow of an earlier kfrec, which is never loaded; give its output folder "
             f"{pickled.parent.parent}, which also has the {VOCABULARY}, or fit a new one"
         )
-    folder = earlier_vocabulary(place, scratch / "fetched", NAMES, WORKFLOW)
+    folder = earlier_vocabulary(location, scratch / "fetched", NAMES, WORKFLOW)
     _check_description(folder / WORKFLOW)
     (scratch / "workflow").mkdir(parents=True)
     return _from_vocabulary(folder, scratch / "workflow")

@@ -82,8 +82,8 @@ def pool_by_time(encoded: Sequence[Path]) -> Pool:
     del columns
     pairs, reviews = np.unique(pairs_of(items, cats), return_inverse=True)
     order = np.lexsort((reviews, times))
-    found = (pairs >> 32).astype(np.int32), pairs.astype(np.int32)
-    return Pool(*found, reviews.astype(np.int32)[order], times[order])
+    pool = (pairs >> 32).astype(np.int32), pairs.astype(np.int32)
+    return Pool(*pool, reviews.astype(np.int32)[order], times[order])
 
 
 def recent_counts(pool: Pool, largest: int, train_end: int, window: int) -> np.ndarray:
@@ -126,8 +126,8 @@ class Negatives:
             targets: int64 [n], places of the targets among the reviews.
         """
         draw = _Draw(xp, self, load_pool(self.pool), events, items, keys, targets)
-        item, cat, found = draw.negatives()
-        return Drawn(item, cat, *draw.histories(), found)
+        item, cat, exists = draw.negatives()
+        return Drawn(item, cat, *draw.histories(), exists)
 
 
 @dataclass(frozen=True)
@@ -178,20 +178,20 @@ class _Draw:
         count = self._chosen.length + 1
         # The sample of copy 1 is the negative; its first draw is the item.
         drawn = self._pairs(self._targets, xp.full(len(self._targets), count, xp.int64), 1)[:, 0]
-        found = xp.ones(len(self._targets), bool)
+        exists = xp.ones(len(self._targets), bool)
         if self._first is not None:
             pending = xp.flatnonzero(self._is_seen(self._targets, pool.items[drawn]))
             for number in range(_TRIES):
                 if not len(pending):
                     break
-                places = self._targets[pending]
-                drawn[pending] = self._pairs(places, xp.full(len(pending), 2 * count + number, xp.int64), 1)[:, 0]
-                pending = pending[self._is_seen(places, pool.items[drawn[pending]])]
+                reviews = self._targets[pending]
+                drawn[pending] = self._pairs(reviews, xp.full(len(pending), 2 * count + number, xp.int64), 1)[:, 0]
+                pending = pending[self._is_seen(reviews, pool.items[drawn[pending]])]
             for row in pending.tolist():
                 pair = self._unseen(row, 2 * count + _TRIES)
-                found[row] = pair is not None
+                exists[row] = pair is not None
                 drawn[row] = drawn[row] if pair is None else pair
-        return pool.items[drawn], pool.categories[drawn], found
+        return pool.items[drawn], pool.categories[drawn], exists
 
     def histories(self) -> tuple[Any, Any]:
         """The negative histories of both samples of each target.
@@ -208,12 +208,12 @@ class _Draw:
         shape = (len(self._targets), 2, length)
         return pool.items[drawn].reshape(shape), pool.categories[drawn].reshape(shape)
 
-    def _pairs(self, places: Any, first: Any, count: int, windows: Any = None) -> Any:
+    def _pairs(self, reviews: Any, first: Any, count: int, windows: Any = None) -> Any:
         """Pairs drawn from the windows of some reviews: int64 [n, count]."""
         xp, events = self._xp, self._events
-        windows = places[:, None] if windows is None else windows
+        windows = reviews[:, None] if windows is None else windows
         low, high = self._low[windows], self._high[windows]
-        keys, positions = self._keys[events.owner[places]], events.position[places]
+        keys, positions = self._keys[events.owner[reviews]], events.position[reviews]
         random = draws(xp, self._chosen.seed, self._chosen.stream, keys, positions, first, count)
         at = low + (random % (high - low).astype(xp.uint64)).astype(xp.int64)
         return self._pool.reviews[at].astype(xp.int64)
@@ -223,23 +223,25 @@ class _Draw:
         xp = self._xp
         return xp.unique(self._events.owner << 32 | self._items, return_index=True)
 
-    def _is_seen(self, places: Any, items: Any) -> Any:
+    def _is_seen(self, reviews: Any, items: Any) -> Any:
         """Whether the user has reviewed the item up to a target; ids of unknown items tell nothing."""
         assert self._first is not None
         xp, (known, first) = self._xp, self._first
-        wanted = self._events.owner[places] << 32 | items
+        wanted = self._events.owner[reviews] << 32 | items
         at = xp.minimum(xp.searchsorted(known, wanted), len(known) - 1)
-        return (known[at] == wanted) & (first[at] <= places) & (items != NVTABULAR_UNKNOWN)
+        return (known[at] == wanted) & (first[at] <= reviews) & (items != NVTABULAR_UNKNOWN)
 
     def _unseen(self, row: int, number: int) -> int | None:
         """A pair drawn from the unseen ones of the window, else of all reviews; None if there is none."""
-        xp, place = self._xp, self._targets[row : row + 1]
-        for low, high in ((int(self._low[place[0]]), int(self._high[place[0]])), (0, self._limit)):
+        xp, review = self._xp, self._targets[row : row + 1]
+        for low, high in ((int(self._low[review[0]]), int(self._high[review[0]])), (0, self._limit)):
             pairs = self._pool.reviews[low:high]
-            unseen = pairs[~self._is_seen(xp.repeat(place, len(pairs)), self._pool.items[pairs])]
+            unseen = pairs[~self._is_seen(xp.repeat(review, len(pairs)), self._pool.items[pairs])]
             if len(unseen):
-                keys = self._keys[self._events.owner[place]]
+                keys = self._keys[self._events.owner[review]]
                 first = xp.full(1, number, xp.int64)
-                random = draws(xp, self._chosen.seed, self._chosen.stream, keys, self._events.position[place], first, 1)
+                random = draws(
+                    xp, self._chosen.seed, self._chosen.stream, keys, self._events.position[review], first, 1
+                )
                 return int(unseen[int(random[0, 0] % np.uint64(len(unseen)))])
         return None

@@ -71,8 +71,8 @@ def select_histories(
         task(users, items, shortest, scratch / f"histories-{index}.parquet") for index, users in enumerate(partitions)
     ]
     with progress("sorting histories", len(partitions), "partitions") as bar:
-        found = in_order(workers, tasks, lambda place, histories: bar.advance())
-    folder, longest = metadata.parent, max(histories.longest for histories in found)
+        results = in_order(workers, tasks, lambda number, histories: bar.advance())
+    folder, longest = metadata.parent, max(histories.longest for histories in results)
     if longest < shortest:
         raise KfrecError(
             f"{folder}: no user has {shortest} reviews, the most active one has {longest}; "
@@ -84,18 +84,18 @@ def select_histories(
             f"{parameters.shortest_sequence_for_training} before its target and the test target after it; "
             f"lower shortest_sequence_for_training"
         )
-    if not any(histories.with_category for histories in found):
+    if not any(histories.with_category for histories in results):
         raise KfrecError(
             f"{metadata}: gives no reviewed item a category; is it the metadata of these reviews, "
             "with lists of lists under categories?"
         )
-    return [histories for histories in found if histories.path is not None]
+    return [histories for histories in results if histories.path is not None]
 
 
 def encode_histories(
     workers: Workers,
     histories: Sequence[Histories],
-    given: encoding.Encoder | None,
+    earlier: encoding.Encoder | None,
     parameters: PreprocessReviews,
     output: Path,
     scratch: Path,
@@ -106,7 +106,7 @@ def encode_histories(
     Args:
         workers: run the tasks.
         histories: one for each partition.
-        given: a fitted workflow to encode with; None fits a new one.
+        earlier: a fitted workflow to encode with; None fits a new one.
         parameters: of the preprocessing.
         output: the artifact's folder.
         scratch: folder for the encoded histories.
@@ -118,9 +118,9 @@ def encode_histories(
     cuts = None if parameters.split == LAST_ITEM else cuts_by_time(files, parameters, raw)
     train_end = cuts.train_end if cuts else None
     with progress("fitting the vocabulary", reviews, "reviews") as bar:
-        encoder, vocabulary, rate = given, "fitted", 0.0
-        if given is not None:
-            rate = encoding.out_of_vocabulary(given, files)
+        encoder, vocabulary, rate = earlier, "fitted", 0.0
+        if earlier is not None:
+            rate = encoding.out_of_vocabulary(earlier, files)
             vocabulary = "kept" if rate <= limit else "refitted"
             print(f"{rate:.2%} of the reviews are of unknown items (limit {limit:.2%}): vocabulary {vocabulary}")
         if encoder is None or vocabulary == "refitted":
@@ -132,9 +132,9 @@ def encode_histories(
     counter = PopularityCounter()
     with progress("encoding", reviews, "reviews") as bar:
 
-        def ended(place: int, popularity: PairCounts) -> None:
+        def ended(number: int, popularity: PairCounts) -> None:
             counter.add(popularity)
-            bar.advance(histories[place].reviews)
+            bar.advance(histories[number].reviews)
 
         task = delayed(encoding.write_encoded, pure=False)
         tasks = [task(path, encoder.workflow, train_end, to) for path, to in zip(files, outputs, strict=True)]
@@ -198,7 +198,7 @@ def write_splits(
                 task(path, workflow, output / split / f"part.{index}.parquet")
                 for index, path in enumerate(encoded.histories)
             ]
-            counts[split] = sum(in_order(workers, tasks, lambda place, _: bar.advance(encoded.reviews[place])))
+            counts[split] = sum(in_order(workers, tasks, lambda number, _: bar.advance(encoded.reviews[number])))
             if not counts[split] and split == VALIDATION:
                 (output / split).rmdir()
                 print("no user has a new review between the two cuts, so there is no validation split", flush=True)

@@ -66,8 +66,8 @@ class PopularityCounter:
         return Popularity((counts.pairs >> 32).astype(np.int32), counts.pairs.astype(np.int32), counts.counts)
 
     def _merge(self) -> PairCounts:
-        pairs, places = np.unique(np.concatenate([part.pairs for part in self._parts]), return_inverse=True)
+        pairs, inverse = np.unique(np.concatenate([part.pairs for part in self._parts]), return_inverse=True)
         counts = np.zeros(len(pairs), np.int64)
-        np.add.at(counts, places, np.concatenate([part.counts for part in self._parts]))
+        np.add.at(counts, inverse, np.concatenate([part.counts for part in self._parts]))
         self._parts, self._pending = [PairCounts(pairs, counts)], 0
         return self._parts[0]

@@ -50,7 +50,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     reviews_files, metadata_files = REVIEWS.files(job.raw), META.files(job.raw)
     import_ahead("components.datasets.amazon_reviews.pipeline")
     with user_runs(scratch) as runs:
-        given = _given(parameters, scratch / "given")
+        earlier = _given(parameters, scratch / "given")
         reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
         profiler = job.profiler.table("reviews", _REVIEWS, [column.name for column in _REVIEWS])
         for reviews in reader.tables(reviews_files, parse_reviews, "reviews", "reading reviews", profiler):
@@ -71,7 +71,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
 
         with dask_workers(parameters.workers, scheduler, len(partitions)) as workers:
             histories = select_histories(workers, partitions, items, metadata_files[0], parameters, scratch)
-            encoded = encode_histories(workers, histories, given, parameters, job.folder, scratch, reviews_files[0])
+            encoded = encode_histories(workers, histories, earlier, parameters, job.folder, scratch, reviews_files[0])
             samples = write_splits(workers, encoded, parameters, job.output, reviews_files[0])
 
         cardinalities = [{"name": name, "value": value} for name, value in encoded.cardinalities.items()]

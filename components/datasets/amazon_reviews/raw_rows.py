@@ -94,8 +94,8 @@ class ReviewRows:
             if (column, length) not in ids:
                 encode = self._history if column == "history" else self._single
                 ids[column, length], unknown[column] = encode(column, rows[column], self._ids[source], length or 0)
-            found = ids[column, length]
-            values = self._categories[found] if vocabulary == _CATEGORY else found
+            array = ids[column, length]
+            values = self._categories[array] if vocabulary == _CATEGORY else array
             features[feature] = np.broadcast_to(values, (count, *values.shape[1:]))
         return Encoded(features, {name: np.broadcast_to(lacking, count) for name, lacking in unknown.items()})
 
@@ -114,10 +114,10 @@ class ReviewRows:
         """See :class:`components.datasets.raw_rows.SampledNegatives`."""
         if self._counts is None:
             return None
-        places = pc.index_in(_texts("item", candidates, "an id"), value_set=self._ids[_ITEM].values, skip_nulls=True)
-        known = pc.is_valid(places).to_numpy(zero_copy_only=False)
+        positions = pc.index_in(_texts("item", candidates, "an id"), value_set=self._ids[_ITEM].values, skip_nulls=True)
+        known = pc.is_valid(positions).to_numpy(zero_copy_only=False)
         counts = np.zeros(len(candidates))
-        counts[known] = self._counts[pc.drop_null(places).to_numpy()]
+        counts[known] = self._counts[pc.drop_null(positions).to_numpy()]
         return counts
 
     def example(self) -> dict[str, list[Any]]:

@@ -95,15 +95,15 @@ def _problem(fields: list[bytes]) -> str:
     if len(fields) != _FIELDS:
         return f"{len(fields)} fields instead of {_FIELDS}"
     if fields[0] not in (b"0", b"1"):
-        return f"the label is {_told(fields[0])}, not 0 or 1"
+        return f"the label is {_quoted(fields[0])}, not 0 or 1"
     for name, field in zip(NUMERICAL, fields[1:], strict=False):
         if field and not _INTEGER.fullmatch(field):
-            return f"{name} is {_told(field)}, not an integer"
+            return f"{name} is {_quoted(field)}, not an integer"
     for name, field in zip(CATEGORICAL, fields[1 + len(NUMERICAL) :], strict=True):
         if field and not _HEX.fullmatch(field):
-            return f"{name} is {_told(field)}, not {hexadecimal.DIGITS} hexadecimal digits"
+            return f"{name} is {_quoted(field)}, not {hexadecimal.DIGITS} hexadecimal digits"
     return ""
 
 
-def _told(field: bytes) -> str:
+def _quoted(field: bytes) -> str:
     return repr(field[:30].decode("utf-8", "backslashreplace"))

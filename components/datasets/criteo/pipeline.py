@@ -40,7 +40,7 @@ class Settled:
 def settle_vocabulary(
     workers: Workers,
     train: Sequence[Span],
-    given: Path | None,
+    earlier: Path | None,
     parameters: PreprocessImpressions,
     lookups: Path,
     output: Path,
@@ -51,7 +51,7 @@ def settle_vocabulary(
     Args:
         workers: run the tasks.
         train: the training split.
-        given: folder with the vocabulary to reuse; None fits a new one.
+        earlier: folder with the vocabulary to reuse; None fits a new one.
         parameters: step parameters.
         lookups: folder for the columns' lookups.
         output: the artifact's folder, with an empty folder vocabulary.
@@ -61,19 +61,19 @@ def settle_vocabulary(
     with progress("counting values", sum(span.rows for span in train), "impressions") as bar:
         count = delayed(vocabulary.write_counts, pure=False)
         tasks = [count(span, path) for span, path in zip(train, files, strict=True)]
-        in_order(workers, tasks, lambda place, _: bar.advance(train[place].rows))
+        in_order(workers, tasks, lambda index, _: bar.advance(train[index].rows))
     threshold, kind, rate = parameters.frequency_threshold, "fitted", 0.0
     with progress("settling the vocabulary", len(CATEGORICAL), "columns") as bar:
-        if given is not None:
-            sizes = [vocabulary.reuse(name, given, lookups) for name in CATEGORICAL]
+        if earlier is not None:
+            sizes = [vocabulary.reuse(name, earlier, lookups) for name in CATEGORICAL]
             ask = delayed(vocabulary.unknown, pure=False)
-            found = in_order(workers, [ask(name, files, threshold, lookups) for name in CATEGORICAL])
-            rate = sum(missed for missed, _ in found) / max(sum(every for _, every in found), 1)
+            results = in_order(workers, [ask(name, files, threshold, lookups) for name in CATEGORICAL])
+            rate = sum(missed for missed, _ in results) / max(sum(every for _, every in results), 1)
             limit = parameters.out_of_vocabulary_limit
             kind = "kept" if rate <= limit else "refitted"
             print(f"{rate:.2%} of the values are frequent and unknown (limit {limit:.2%}): vocabulary {kind}")
             if kind == "kept":
-                shutil.copytree(given / VOCABULARY, output / VOCABULARY, dirs_exist_ok=True)
+                shutil.copytree(earlier / VOCABULARY, output / VOCABULARY, dirs_exist_ok=True)
         if kind != "kept":
             fit = delayed(vocabulary.fit, pure=False)
             tasks = [fit(name, files, threshold, lookups, output) for name in CATEGORICAL]
@@ -87,4 +87,4 @@ def write_split(workers: Workers, spans: Sequence[Span], lookups: Path, folder: 
     with progress(f"writing {folder.name} samples", sum(span.rows for span in spans), "impressions") as bar:
         write = delayed(write_samples, pure=False)
         tasks = [write(span, lookups, folder / f"part.{number}.parquet") for number, span in enumerate(spans)]
-        return sum(in_order(workers, tasks, lambda place, _: bar.advance(spans[place].rows)))
+        return sum(in_order(workers, tasks, lambda index, _: bar.advance(spans[index].rows)))

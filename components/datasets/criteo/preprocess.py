@@ -45,7 +45,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     parameters, scratch, scheduler = job.parameters, job.scratch, job.scheduler
     files = find_days(job.raw, parameters)
     # Opened before the long work, so that errors show early.
-    given = earlier_vocabulary(parameters.workflow, scratch / "given", CATEGORICAL) if parameters.workflow else None
+    earlier = earlier_vocabulary(parameters.workflow, scratch / "given", CATEGORICAL) if parameters.workflow else None
     reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
     profiler = job.profiler.table("impressions", _COLUMNS, _KEY)
     days: list[list[Partition]] = []
@@ -69,7 +69,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     lookups.mkdir()
     (job.output / VOCABULARY).mkdir()
     with dask_workers(parameters.workers, scheduler, -(-read // rows)) as workers:
-        settled = settle_vocabulary(workers, splits["train"], given, parameters, lookups, job.output, scratch)
+        settled = settle_vocabulary(workers, splits["train"], earlier, parameters, lookups, job.output, scratch)
         counts = {split: write_split(workers, spans, lookups, job.output / split) for split, spans in splits.items()}
 
     encoding: dict[str, Any] = {

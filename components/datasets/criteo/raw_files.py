@@ -23,16 +23,16 @@ def find_days(raw: Artifact, parameters: Sampling) -> list[Path]:
     Raises:
         KfrecError: no file, a duplicate day, files of both kinds, or a missing test day or earlier day.
     """
-    found = DAYS.files(raw)
-    single = [path for path in found if path.name.startswith(_ONLY_FILE)]
-    if single and len(found) > 1:
+    files = DAYS.files(raw)
+    single = [path for path in files if path.name.startswith(_ONLY_FILE)]
+    if single and len(files) > 1:
         raise KfrecError(
-            f"{single[0]}: lies beside {next(p for p in found if p not in single).name}, which is of another "
+            f"{single[0]}: lies beside {next(p for p in files if p not in single).name}, which is of another "
             "collection; name the files of one of them with the parameter files"
         )
-    if len(found) == 1:
-        return found
-    return _chosen(sorted(found, key=_number), parameters, raw.path)
+    if len(files) == 1:
+        return files
+    return _chosen(sorted(files, key=_number), parameters, raw.path)
 
 
 def _number(path: Path) -> int:

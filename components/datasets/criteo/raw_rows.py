@@ -84,8 +84,8 @@ def _integers(name: str, column: pa.Array) -> pa.Array:
     if pa.types.is_floating(kind):
         values = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
         missing = np.isnan(values)
-        whole = missing | ((np.abs(values) <= _EXACT) & (np.floor(values) == values))
-        _require(whole, name, column, "an integer")
+        integral = missing | ((np.abs(values) <= _EXACT) & (np.floor(values) == values))
+        _require(integral, name, column, "an integer")
         return pa.array(np.where(missing, 0, values).astype(np.int64), mask=missing)
     if _is_text(kind):
         text = _text(column)

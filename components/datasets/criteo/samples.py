@@ -41,5 +41,5 @@ def _encoded(values: pa.Array, known: Ids) -> pa.Array:
     """Ids; each distinct value is looked up once."""
     encoded = values.dictionary_encode()
     ids = np.append(known.find(encoded.dictionary.to_numpy()), np.int32(0))
-    places = pc.fill_null(encoded.indices, len(ids) - 1).to_numpy()
-    return pa.array(ids[places])
+    positions = pc.fill_null(encoded.indices, len(ids) - 1).to_numpy()
+    return pa.array(ids[positions])

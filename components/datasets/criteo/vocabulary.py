@@ -55,9 +55,9 @@ def write_counts(span: Span, output: Path) -> None:
     arrays: dict[str, np.ndarray] = {}
     table = span.read(CATEGORICAL)
     for name in CATEGORICAL:
-        found = table[name].value_counts()
-        values, counts = (np.asarray(pc.struct_field(found, each)) for each in (0, 1))
-        there = np.asarray(pc.is_valid(pc.struct_field(found, 0)))
+        counted = table[name].value_counts()
+        values, counts = (np.asarray(pc.struct_field(counted, each)) for each in (0, 1))
+        there = np.asarray(pc.is_valid(pc.struct_field(counted, 0)))
         values, counts = values[there].astype(np.uint32), counts[there]
         order = np.argsort(values)
         arrays |= {f"{name}.values": values[order], f"{name}.counts": counts[order]}
@@ -104,8 +104,8 @@ class Ids:
         """Ids of uint32 values, int32; 0 for unknown ones."""
         if not len(self.values):
             return np.zeros(len(values), np.int32)
-        places = np.minimum(np.searchsorted(self.values, values), len(self.values) - 1)
-        return np.where(self.values[places] == values, self.ids[places], np.int32(0))
+        positions = np.minimum(np.searchsorted(self.values, values), len(self.values) - 1)
+        return np.where(self.values[positions] == values, self.ids[positions], np.int32(0))
 
 
 @dataclass(frozen=True)
@@ -151,9 +151,9 @@ def fit(name: str, files: Sequence[Path], threshold: int, lookups: Path, output:
     Returns:
         Number of values with an id.
     """
-    found = read_counts(name, files)
-    kept = found.counts >= threshold
-    values, counts = found.values[kept], found.counts[kept]
+    occurrences = read_counts(name, files)
+    kept = occurrences.counts >= threshold
+    values, counts = occurrences.values[kept], occurrences.counts[kept]
     by_id = values[np.argsort(-counts, kind="stable")]
     Lookup(lookups, name).write(by_id)
     schema = pa.schema([("id", pa.int32()), ("value", pa.string())])
@@ -206,6 +206,6 @@ def unknown(name: str, files: Sequence[Path], threshold: int, lookups: Path) -> 
     Returns:
         That count, and the number of impressions with any value.
     """
-    found = read_counts(name, files)
-    lacking = (Lookup(lookups, name).read().find(found.values) == 0) & (found.counts >= threshold)
-    return int(found.counts[lacking].sum()), int(found.counts.sum())
+    counts = read_counts(name, files)
+    lacking = (Lookup(lookups, name).read().find(counts.values) == 0) & (counts.counts >= threshold)
+    return int(counts.counts[lacking].sum()), int(counts.counts.sum())

@@ -81,7 +81,7 @@ def join_displays(clicks: KeyRange, events: KeyRange, documents: Path, division:
     """
     rows, left_out, displays = _clean(clicks, events)
     known = load_documents(documents)
-    place, ads = Positions(np, known.ids), Positions(np, known.ads).of(rows["ad_id"])
+    positions, ads = Positions(np, known.ids), Positions(np, known.ads).of(rows["ad_id"])
 
     def of_ad(values: np.ndarray) -> np.ndarray:
         return _taken(values, ads, MISSING)
@@ -91,7 +91,7 @@ def join_displays(clicks: KeyRange, events: KeyRange, documents: Path, division:
     rows["advertiser_id"] = of_ad(known.advertiser)
     time = rows.pop("timestamp") + EPOCH
     for suffix in ("", "_promo"):
-        at = place.of(rows[f"document_id{suffix}"])
+        at = positions.of(rows[f"document_id{suffix}"])
         rows[f"document{suffix}_row"] = at
         rows[f"source_id{suffix}"] = _taken(known.source, at, MISSING)
         rows[f"publisher_id{suffix}"] = _taken(known.publisher, at, MISSING)
@@ -141,11 +141,11 @@ def _columns(table: pa.Table) -> dict[str, np.ndarray]:
     return {name: table[name].to_numpy() for name in table.column_names[1:]}
 
 
-def _taken(values: np.ndarray, places: np.ndarray, missing: int) -> np.ndarray:
+def _taken(values: np.ndarray, positions: np.ndarray, missing: int) -> np.ndarray:
     """Gathers values at indices; ``missing`` at index -1."""
     if not len(values):
-        return np.full(len(places), missing, np.int64)
-    return np.where(places < 0, missing, values[np.maximum(places, 0)])
+        return np.full(len(positions), missing, np.int64)
+    return np.where(positions < 0, missing, values[np.maximum(positions, 0)])
 
 
 def _age(time: np.ndarray, published: np.ndarray) -> np.ndarray:

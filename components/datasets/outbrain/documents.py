@@ -82,9 +82,9 @@ def write_documents(
     folder.mkdir()
     described = [meta["document_id"].to_numpy(), *(table["document_id"].to_numpy() for table in terms.values())]
     ids = np.unique(np.concatenate(described))
-    place = Positions(np, ids)
+    positions = Positions(np, ids)
     meta_ids, lines = np.unique(described[0], return_index=True)
-    at = place.of(meta_ids)
+    at = positions.of(meta_ids)
     ad_ids, ad_lines = np.unique(ads["ad_id"].to_numpy(), return_index=True)
 
     def of_document(values: np.ndarray, unknown: int) -> np.ndarray:
@@ -107,7 +107,7 @@ def write_documents(
         np.save(folder / f"{name}.npy", getattr(documents, name))
     largest = int(ids[-1]) if len(ids) else 0
     for kind, table in terms.items():
-        vectors = _vectors(place.of(table["document_id"].to_numpy()), table, len(ids), largest + 1, buckets[kind])
+        vectors = _vectors(positions.of(table["document_id"].to_numpy()), table, len(ids), largest + 1, buckets[kind])
         for name in _VECTOR_ARRAYS:
             np.save(folder / f"{kind}-{name}.npy", getattr(vectors, name))
 
@@ -122,12 +122,12 @@ def term_table(tables: Iterable[pa.Table], name: str) -> pa.Table:
         tables: the lines, block by block.
         name: term column.
     """
-    found = [TERM.empty_table()]
+    parts = [TERM.empty_table()]
     for table in tables:
         term = table[name]
         values = text_hashes(term) if pa.types.is_string(term.type) else ids_of(term)
-        found.append(pa.table([table["document_id"], pa.array(values), table["confidence_level"]], schema=TERM))
-    return pa.concat_tables(found).combine_chunks()
+        parts.append(pa.table([table["document_id"], pa.array(values), table["confidence_level"]], schema=TERM))
+    return pa.concat_tables(parts).combine_chunks()
 
 
 def _vectors(document: np.ndarray, table: pa.Table, documents: int, n: int, buckets: int) -> Vectors:
@@ -179,18 +179,18 @@ def similarities(xp: Any, vectors: Vectors, left: Any, right: Any) -> Any:
     if len(rows) and len(other_rows):
         terms = int(vectors.terms.max()) + 1
         keys, others = rows * terms + vectors.terms[at], other_rows * terms + vectors.terms[other_at]
-        places = xp.minimum(xp.searchsorted(keys, others), len(keys) - 1)
-        shared = keys[places] == others
-        products = vectors.weights[at[places[shared]]] * vectors.weights[other_at[shared]]
+        positions = xp.minimum(xp.searchsorted(keys, others), len(keys) - 1)
+        shared = keys[positions] == others
+        products = vectors.weights[at[positions[shared]]] * vectors.weights[other_at[shared]]
         result = xp.bincount(other_rows[shared], products, len(left))
     return result.astype(xp.float32)
 
 
-def _entries(xp: Any, vectors: Vectors, places: Any) -> tuple[Any, Any]:
-    """For each entry of the vectors at ``places``: its row, ascending, and its index among all entries."""
-    known = xp.where(places < 0, 0, places)
-    start = vectors.start[known] if len(vectors.start) > 1 else xp.zeros(len(places), xp.int64)
-    lengths = xp.where(places < 0, 0, vectors.start[known + 1] - start) if len(vectors.start) > 1 else start
+def _entries(xp: Any, vectors: Vectors, positions: Any) -> tuple[Any, Any]:
+    """For each entry of the vectors at ``positions``: its row, ascending, and its index among all entries."""
+    known = xp.where(positions < 0, 0, positions)
+    start = vectors.start[known] if len(vectors.start) > 1 else xp.zeros(len(positions), xp.int64)
+    lengths = xp.where(positions < 0, 0, vectors.start[known + 1] - start) if len(vectors.start) > 1 else start
     ends = xp.cumsum(lengths)
     total = int(ends[-1]) if len(ends) else 0
     # Rows that begin at or before an entry, less one; an empty row begins where the next one does.

@@ -145,21 +145,21 @@ def _buckets(numbers: Mapping[str, int], xp: Any, df: Any) -> dict[str, Any]:
 
 def _rates(counts: Path, folds: int, xp: Any, df: Any) -> dict[str, Any]:
     """Clicks per show of the ad and its groups, excluding the row's fold, from the files of ``kept``."""
-    found, fold = {}, df[_FOLD].values
+    columns, fold = {}, df[_FOLD].values
     for name, threshold in RATED.items():
         positions, shown, clicked = load_counts(xp, counts, name, folds)
-        found[f"{name}_ctr"] = rates(xp, shown, clicked, threshold, positions.of(df[name].values), fold)
-    return found
+        columns[f"{name}_ctr"] = rates(xp, shown, clicked, threshold, positions.of(df[name].values), fold)
+    return columns
 
 
 def _shows(counts: Path, folds: int, xp: Any, df: Any) -> dict[str, Any]:
     """How often the ad and its document were shown among training samples, 0 if never; from the files of ``kept``."""
-    found = {}
+    columns = {}
     for name in COUNTED:
         positions, shown, _ = load_counts(xp, counts, name, folds)
         total = xp.append(shown[:, folds], xp.zeros(1, shown.dtype))  # index -1, an unknown id, reads the trailing 0
-        found[f"{name}_count"] = total[positions.of(df[name].values)]
-    return found
+        columns[f"{name}_count"] = total[positions.of(df[name].values)]
+    return columns
 
 
 def _similarities(documents: Path, xp: Any, df: Any) -> dict[str, Any]:
@@ -172,10 +172,12 @@ def _similarities(documents: Path, xp: Any, df: Any) -> dict[str, Any]:
 
 def _terms(documents: Path, xp: Any, df: Any) -> dict[str, Any]:
     """Lists of the buckets of the viewed document's first terms of each kind, right-padded with 0."""
-    found, places = {}, df[_VIEWED].values
+    columns, positions = {}, df[_VIEWED].values
     for kind, name in LISTS.items():
         listed = load_vectors(xp, documents, kind).listed
-        known = xp.where(places < 0, 0, places)
-        rows = xp.where((places < 0)[:, None], 0, listed[known]) if len(listed) else xp.zeros((len(places), LISTED))
-        found[name] = list_column(rows.astype(xp.int32))
-    return found
+        known = xp.where(positions < 0, 0, positions)
+        rows = (
+            xp.where((positions < 0)[:, None], 0, listed[known]) if len(listed) else xp.zeros((len(positions), LISTED))
+        )
+        columns[name] = list_column(rows.astype(xp.int32))
+    return columns

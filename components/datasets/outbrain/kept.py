@@ -50,21 +50,21 @@ def write_fitted(fitted: Fitted, folder: Path) -> None:
     pq.write_table(pa.table({name: [value] for name, value in scalars.items()}), folder / _SCALARS)
 
 
-def read_fitted(place: str, scratch: Path) -> Fitted:
+def read_fitted(location: str, scratch: Path) -> Fitted:
     """The statistics of an earlier output.
 
     Args:
-        place: folder or URI of this step's output, or of records or a model with its files.
+        location: folder or URI of this step's output, or of records or a model with its files.
         scratch: folder for fetched files.
 
     Raises:
         KfrecError: files are missing, or were not written by this step.
     """
-    folder = local_copy(place, scratch, VOCABULARY)
+    folder = local_copy(location, scratch, VOCABULARY)
     if not (folder / _SCALARS).is_file():
         raise KfrecError(
-            f"{place}: no {_SCALARS} here; workflow must name an earlier output of this step for outbrain, or records "
-            "or a model that carry its statistics"
+            f"{location}: no {_SCALARS} here; workflow must name an earlier output of this step for outbrain, or "
+            "records or a model that carry its statistics"
         )
     require_listed(folder, [_SCALARS, *map(_file, RATED)])
     scalars = _read(folder / _SCALARS).to_pylist()

@@ -148,8 +148,8 @@ def _number(text: str) -> float:
 
 
 def _time(text: str) -> datetime:
-    found = datetime.fromisoformat(text)
-    return found.astimezone(timezone.utc).replace(tzinfo=None) if found.tzinfo else found
+    moment = datetime.fromisoformat(text)
+    return moment.astimezone(timezone.utc).replace(tzinfo=None) if moment.tzinfo else moment
 
 
 def _flag(text: str) -> int:

@@ -32,31 +32,31 @@ def join(
     joined: list[Any] = [None] * len(tasks)
     sums = Summing()
     with progress("joining displays", len(tasks), "partitions") as bar:
-        for place, part in workers.run(tasks):
+        for number, part in workers.run(tasks):
             sums.add(part.statistics)
-            joined[place] = replace(part, statistics=None)
+            joined[number] = replace(part, statistics=None)
             bar.advance(1)
     return joined, sums.total()
 
 
 def fit_or_keep(
-    total: Statistics, division: Division, given: Fitted | None, limit: float
+    total: Statistics, division: Division, earlier: Fitted | None, limit: float
 ) -> tuple[Fitted, dict[str, Any]]:
     """The statistics to encode with, and metadata about them.
 
     Args:
         total: sums over the training samples.
         division: split and folds of the displays.
-        given: earlier statistics to reuse, if any.
+        earlier: earlier statistics to reuse, if any.
         limit: share of training samples with unknown ads above which they are refitted.
     """
-    if given is None:
+    if earlier is None:
         return fit(total, division), {"vocabulary": "fitted", "out_of_vocabulary_rate": 0.0}
-    rate = given.share_of_unknown_ads(total)
+    rate = earlier.share_of_unknown_ads(total)
     keep = rate <= limit
     vocabulary = "kept" if keep else "refitted"
     print(f"{rate:.2%} of the training samples are of unknown ads (limit {limit:.2%}): statistics {vocabulary}")
-    return given if keep else fit(total, division), {"vocabulary": vocabulary, "out_of_vocabulary_rate": rate}
+    return earlier if keep else fit(total, division), {"vocabulary": vocabulary, "out_of_vocabulary_rate": rate}
 
 
 def write(
@@ -75,4 +75,4 @@ def write(
     task = delayed(write_samples, pure=False)
     tasks = [task(part, workflow, f"part.{index}.parquet", output) for index, part in enumerate(joined)]
     with progress("writing samples", sum(part.train + part.test for part in joined), "samples") as bar:
-        in_order(workers, tasks, lambda place, _: bar.advance(joined[place].train + joined[place].test))
+        in_order(workers, tasks, lambda number, _: bar.advance(joined[number].train + joined[number].test))

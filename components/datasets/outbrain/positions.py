@@ -32,5 +32,5 @@ class Positions:
         if self._table is not None:
             inside = (values >= 0) & (values < len(self._table))
             return xp.where(inside, self._table[xp.where(inside, values, 0)], -1).astype(xp.int64)
-        places = xp.minimum(xp.searchsorted(self._ids, values), len(self._ids) - 1)
-        return xp.where(self._ids[places] == values, places, -1)
+        positions = xp.minimum(xp.searchsorted(self._ids, values), len(self._ids) - 1)
+        return xp.where(self._ids[positions] == values, positions, -1)

@@ -70,7 +70,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     parameters, scratch = job.parameters, job.scratch
     division = Division(parameters.seed, parameters.last_training_day, parameters.test_share, parameters.rate_folds)
     files = find_raw_files(job.raw)
-    given = _given(parameters.workflow, division, scratch / "given")
+    earlier = _given(parameters.workflow, division, scratch / "given")
     reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
     import_ahead("components.datasets.outbrain.passes")
     with (
@@ -100,7 +100,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             displays, left_out = _judge(joined, files[CLICKS], parameters.malformed_limit, job.folder / "quarantine")
             train, test = (sum(getattr(part, split) for part in joined) for split in ("train", "test"))
             _require_samples(train, test, files[EVENTS], parameters)
-            fitted, encoding = passes.fit_or_keep(statistics, division, given, parameters.out_of_vocabulary_limit)
+            fitted, encoding = passes.fit_or_keep(statistics, division, earlier, parameters.out_of_vocabulary_limit)
             passes.write(workers, joined, fitted, scratch, job.output, parameters.largest_buckets)
     encoding["dataset"] = "outbrain"
     encoding["raw_rows"] = job.raw.rows.get("clicks", clicks.rows)
@@ -114,29 +114,29 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     }
 
 
-def _given(place: str, division: Division, scratch: Path) -> Fitted | None:
+def _given(location: str, division: Division, scratch: Path) -> Fitted | None:
     """The statistics to reuse, if any; opened before the long work, so that errors show early.
 
     Raises:
         KfrecError: there are none, or they were fitted on displays that are test samples here.
     """
-    if not place:
+    if not location:
         return None
-    fitted = read_fitted(place, scratch)
+    fitted = read_fitted(location, scratch)
     theirs = fitted.division
     for name in ("seed", "test_share", "folds"):
         ours, kept = getattr(division, name), getattr(theirs, name)
         if ours != kept:
             name = "rate_folds" if name == "folds" else name
             raise KfrecError(
-                f"parameter {name}={ours} differs from {name}={kept} of the statistics in {place}, so that samples "
+                f"parameter {name}={ours} differs from {name}={kept} of the statistics in {location}, so that samples "
                 "would see their own clicks; use the same value, or leave workflow empty to fit new statistics"
             )
     if division.last_training_day < theirs.last_training_day:
         raise KfrecError(
             f"parameter last_training_day={division.last_training_day} is below {theirs.last_training_day}, up to "
-            f"which the statistics in {place} were fitted, so that test samples would see their own clicks; raise it, "
-            "or leave workflow empty to fit new statistics"
+            f"which the statistics in {location} were fitted, so that test samples would see their own clicks; raise "
+            "it, or leave workflow empty to fit new statistics"
         )
     return fitted
 
@@ -166,12 +166,12 @@ def _require_small(lines: pa.Table, path: Path) -> None:
 def _read_documents(job: PreprocessJob, reader: RawReader, files: Mapping[str, Path], folder: Path) -> None:
     from components.datasets.outbrain.features import LIST_BUCKETS, bucket_numbers
 
-    def whole(kind: str) -> pa.Table:
+    def complete(kind: str) -> pa.Table:
         schema = schema_of(FIELDS[kind])
         lines = _lines(reader, files[kind], kind, _profiler(job, kind))
         return pa.concat_tables([schema.empty_table(), *lines]).combine_chunks()
 
-    meta, ads = whole(META), whole(ADS)
+    meta, ads = complete(META), complete(ADS)
     terms = {
         kind: term_table(_lines(reader, files[file], file, None), FIELDS[file][1].name) for kind, file in TERMS.items()
     }

@@ -44,14 +44,14 @@ class DlrmParameters:
         """
         if not self.bottom_mlp_dims or self.bottom_mlp_dims[-1] != self.embedding_dim:
             raise KfrecError(
-                f"parameter bottom_mlp_dims={_told(self.bottom_mlp_dims)} does not end in "
+                f"parameter bottom_mlp_dims={_joined(self.bottom_mlp_dims)} does not end in "
                 f"embedding_dim={self.embedding_dim}; its result interacts with the embeddings, so make them equal"
             )
         if not self.top_mlp_dims or self.top_mlp_dims[-1] != 1:
             raise KfrecError(
-                f"parameter top_mlp_dims={_told(self.top_mlp_dims)} does not end in 1, the logit; append a 1"
+                f"parameter top_mlp_dims={_joined(self.top_mlp_dims)} does not end in 1, the logit; append a 1"
             )
 
 
-def _told(dims: Ints) -> str:
+def _joined(dims: Ints) -> str:
     return ",".join(map(str, dims))

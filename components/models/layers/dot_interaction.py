@@ -42,9 +42,9 @@ def _lower_products(x: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.T
     products = tf.reshape(tf.matmul(x, x, transpose_b=True), [-1, count * count])
 
     def gradient(upstream: tf.Tensor) -> tf.Tensor:
-        place = np.full((count, count), len(rows))  # index of the padded zero
-        place[rows, columns] = place[columns, rows] = np.arange(len(rows))
-        symmetric = tf.gather(tf.pad(upstream, [[0, 0], [0, 1]]), place.reshape(-1), axis=1)
+        index = np.full((count, count), len(rows))  # index of the padded zero
+        index[rows, columns] = index[columns, rows] = np.arange(len(rows))
+        symmetric = tf.gather(tf.pad(upstream, [[0, 0], [0, 1]]), index.reshape(-1), axis=1)
         return tf.matmul(tf.reshape(symmetric, [-1, count, count]), x)
 
     return tf.gather(products, rows * count + columns, axis=1), gradient

@@ -71,8 +71,8 @@ class EmbeddingTables(tf.Module):
         ids = [self._known(feature, features[feature.name]) for feature in self._features]
         rows = gather([table.variable for table in tables], ids)
         return [
-            tf.cast(found if feature.length is None else _sum(found, values), self._dtype)
-            for feature, found, values in zip(self._features, rows, ids, strict=True)
+            tf.cast(embedded if feature.length is None else _sum(embedded, values), self._dtype)
+            for feature, embedded, values in zip(self._features, rows, ids, strict=True)
         ]
 
     def _known(self, feature: Feature, ids: tf.Tensor) -> tf.Tensor:

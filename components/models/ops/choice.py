@@ -104,26 +104,26 @@ def fused_with_gradient(function: Callable[..., tf.Tensor]) -> Callable[..., tf.
     forward = fused(function)
 
     @fused
-    def backward(given: Sequence[tf.Tensor], upstream: tf.Tensor) -> list[tf.Tensor | None]:
-        floats = [tensor for tensor in given if tensor.dtype.is_floating]
+    def backward(args: Sequence[tf.Tensor], upstream: tf.Tensor) -> list[tf.Tensor | None]:
+        floats = [tensor for tensor in args if tensor.dtype.is_floating]
         with tf.GradientTape() as tape:
             tape.watch(floats)
-            result = function(*given)
+            result = function(*args)
         gradients = iter(tape.gradient(result, floats, upstream))
-        return [next(gradients) if tensor.dtype.is_floating else None for tensor in given]
+        return [next(gradients) if tensor.dtype.is_floating else None for tensor in args]
 
     @tf.custom_gradient
-    def differentiable(*given: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor | None]]]:
+    def differentiable(*args: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor | None]]]:
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor | None]:
             with tf.name_scope(f"{function.__name__}_gradient"):
-                return backward(given, upstream)
+                return backward(args, upstream)
 
-        return forward(*given), gradient
+        return forward(*args), gradient
 
     @wraps(function)
-    def chosen(*given: tf.Tensor) -> tf.Tensor:
+    def chosen(*args: tf.Tensor) -> tf.Tensor:
         with tf.name_scope(function.__name__):
-            return differentiable(*given) if _on_gpu.get() and not _compiled.get() else function(*given)
+            return differentiable(*args) if _on_gpu.get() and not _compiled.get() else function(*args)
 
     return chosen
 

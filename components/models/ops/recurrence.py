@@ -71,12 +71,12 @@ def all_states(forward: Forward, backward: Backward, *arguments: tf.Tensor) -> t
     """The states of ``forward``, stacked, with the gradients of ``backward``."""
 
     @tf.custom_gradient
-    def states(*given: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-        states, saved = forward(*given)
+    def states(*args: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+        states, saved = forward(*args)
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
             with tf.name_scope("gru_gradient"):
-                return backward(tf.unstack(upstream, num=len(states)), states, saved, *given)
+                return backward(tf.unstack(upstream, num=len(states)), states, saved, *args)
 
         return tf.stack(states), gradient
 
@@ -87,13 +87,13 @@ def last_state(forward: Forward, backward: Backward, *arguments: tf.Tensor) -> t
     """The last state of ``forward``, with the gradients of ``backward``."""
 
     @tf.custom_gradient
-    def state(*given: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-        states, saved = forward(*given)
+    def state(*args: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+        states, saved = forward(*args)
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
             none: list[tf.Tensor | None] = [None] * (len(states) - 1)
             with tf.name_scope("augru_gradient"):
-                return backward([*none, upstream], states, saved, *given)
+                return backward([*none, upstream], states, saved, *args)
 
         return states[-1], gradient
 

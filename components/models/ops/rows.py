@@ -50,8 +50,8 @@ def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, h
         ``[..., F * width]``: the F rows concatenated.
     """
     width = rows.shape[-1] * whole_shape(table)[-1]
-    (found,) = gather([table], [rows])
-    return tf.cast(tf.reshape(found, tf.concat([tf.shape(rows)[:-1], [width]], 0)), dtype)
+    (embedded,) = gather([table], [rows])
+    return tf.cast(tf.reshape(embedded, tf.concat([tf.shape(rows)[:-1], [width]], 0)), dtype)
 
 
 @operation("rows.sum_by_row")

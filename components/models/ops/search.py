@@ -35,8 +35,8 @@ def search(
     """
 
     items = look_up(table, rows, target.dtype, has_padding=True)
-    attention, found, mean = tf.unstack(attend(items, target, weighing(mask, k)), axis=1)
-    return attention, found, mean
+    attention, best, mean = tf.unstack(attend(items, target, weighing(mask, k)), axis=1)
+    return attention, best, mean
 
 
 def found_weights(table: tf.Variable, rows: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int) -> tf.Tensor:
@@ -58,9 +58,9 @@ def weighing(mask: tf.Tensor, k: int) -> Callable[[tf.Tensor], tf.Tensor]:
 
     def weigh(scores: tf.Tensor) -> tf.Tensor:
         attention = masked_softmax(scores, mask)
-        found = top_k_mask(attention, k)
-        ones = tf.cast(found, tf.float32)
+        best = top_k_mask(attention, k)
+        ones = tf.cast(best, tf.float32)
         mean = ones / (tf.reduce_sum(ones, -1, keepdims=True) + 1.0)
-        return tf.stack([attention, masked_softmax(scores, found), mean], 1)
+        return tf.stack([attention, masked_softmax(scores, best), mean], 1)
 
     return weigh

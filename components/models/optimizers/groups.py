@@ -69,11 +69,11 @@ class Optimizers(tf.Module):
         Raises:
             KfrecError: two have the same name.
         """
-        found: dict[str, tf.Variable] = {}
+        variables: dict[str, tf.Variable] = {}
         for number, optimizer in enumerate(self.optimizers):
             for name, variable in by_name(getattr(optimizer, "variables", ()), f"optimizer {optimizer.name}").items():
-                found[name if "/" in name else f"{number}/{name}"] = variable
-        return found
+                variables[name if "/" in name else f"{number}/{name}"] = variable
+        return variables
 
     @property
     def keeps_sparse(self) -> tuple[bool, ...]:

@@ -70,12 +70,12 @@ class Lamb(Adam):
     def _update_all(self, updates: Sequence[tuple[Any, tf.Variable, tf.Variable, tf.Variable]], by: AdamStep) -> None:
         variables = [variable for _, variable, _, _ in updates]
         kinds, rate = [self._kind(variable) for variable in variables], by.scaling.taken(by.rate)
-        found = [
+        steps = [
             _direction(tf.convert_to_tensor(gradient), variable, first, second, kind.decay, by)
             for (gradient, variable, first, second), kind in zip(updates, kinds, strict=True)
         ]
-        squares = _of_whole_tables(variables, [each for _, each in found])
-        for variable, kind, (direction, _), norms in zip(variables, kinds, found, squares, strict=True):
+        squares = _of_whole_tables(variables, [each for _, each in steps])
+        for variable, kind, (direction, _), norms in zip(variables, kinds, steps, squares, strict=True):
             size = rate * kind.factor
             _move(variable, direction, size * _ratio(norms) if kind.is_scaled else size)
 
@@ -120,7 +120,7 @@ def _of_whole_tables(variables: Sequence[tf.Variable], squares: Sequence[tf.Tens
     mine = tf.stack([squares[number] for number in numbers])
     counts = tf.fill([peers.size], len(numbers))
     received, _ = peers.all_to_all(tf.tile(mine, [peers.size, 1]), counts, "squares_of_tables")
-    whole = tf.reduce_sum(tf.reshape(received, [peers.size, len(numbers), 2]), 0)
-    for place, number in enumerate(numbers):
-        summed[number] = whole[place]
+    total = tf.reduce_sum(tf.reshape(received, [peers.size, len(numbers), 2]), 0)
+    for index, number in enumerate(numbers):
+        summed[number] = total[index]
     return summed

@@ -51,20 +51,20 @@ def gather(tables: Sequence[tf.Variable], ids: Sequence[tf.Tensor]) -> list[tf.T
     if recorded is not None:
         for table, values in zip(tables, ids, strict=True):
             recorded.setdefault(table.ref(), []).append(tf.reshape(tf.cast(values, tf.int64), [-1]))
-    found: list[tf.Tensor] = [None] * len(tables)
+    gathered: list[tf.Tensor] = [None] * len(tables)
     exchanges: dict[int, list[int]] = {}
     for number, table in enumerate(tables):
         sharding = sharding_of(table)
         if sharding is None:
-            found[number] = tf.gather(table, ids[number])
+            gathered[number] = tf.gather(table, ids[number])
         else:
             exchanges.setdefault(sharding.mine.width, []).append(number)
     for numbers in exchanges.values():
         shardings = [sharding for number in numbers if (sharding := sharding_of(tables[number])) is not None]
         rows = _exchanged([tables[number] for number in numbers], shardings, [ids[number] for number in numbers])
         for number, values in zip(numbers, rows, strict=True):
-            found[number] = values
-    return found
+            gathered[number] = values
+    return gathered
 
 
 def _exchanged(
@@ -77,7 +77,7 @@ def _exchanged(
     peers = shardings[0].peers
     starts = [list(accumulate((s.parts[rank].rows for s in shardings), initial=0)) for rank in range(peers.size)]
     kind = ids[0].dtype if max(ends[-1] for ends in starts) <= ids[0].dtype.max else tf.int64
-    owners, addresses, places = [], [], []
+    owners, addresses, restores = [], [], []
     asked = tf.zeros([], tf.int32)
     for number, (sharding, values) in enumerate(zip(shardings, ids, strict=True)):
         distinct, positions = tf.unique(tf.reshape(tf.cast(values, kind), [-1]))
@@ -87,14 +87,14 @@ def _exchanged(
         addresses.append(tf.reshape(address, [-1]))
         # Positions of each id's pieces among this rank's requests: [ids, pieces].
         offsets = tf.range(address.shape[0], dtype=tf.int32) * tf.size(distinct)
-        places.append(asked + tf.expand_dims(positions, -1) + offsets)
+        restores.append(asked + tf.expand_dims(positions, -1) + offsets)
         asked += tf.size(address)
     replies, order = _answered(peers, tables, starts, tf.concat(owners, 0), tf.concat(addresses, 0))
-    found = []
-    for sharding, values, place in zip(shardings, ids, places, strict=True):
-        rows = tf.gather(replies, tf.gather(order, place))
-        found.append(tf.reshape(rows, tf.concat([tf.shape(values), [sharding.shape[1]]], 0)))
-    return found
+    received = []
+    for sharding, values, position in zip(shardings, ids, restores, strict=True):
+        rows = tf.gather(replies, tf.gather(order, position))
+        received.append(tf.reshape(rows, tf.concat([tf.shape(values), [sharding.shape[1]]], 0)))
+    return received
 
 
 def _located(sharding: Sharding, rows: tf.Tensor, first: Sequence[int]) -> tuple[tf.Tensor, tf.Tensor]:
@@ -148,9 +148,9 @@ def _held(tables: Sequence[tf.Variable], starts: Sequence[int], addresses: tf.Te
         return tf.gather(tables[0], addresses)
     bounds = tf.constant(starts, addresses.dtype)
     table = tf.searchsorted(bounds, addresses, side="right") - 1
-    places = tf.dynamic_partition(tf.range(tf.size(addresses)), table, len(tables))
+    positions = tf.dynamic_partition(tf.range(tf.size(addresses)), table, len(tables))
     rows = [
-        tf.gather(variable, tf.gather(addresses, place) - bounds[number])
-        for number, (variable, place) in enumerate(zip(tables, places, strict=True))
+        tf.gather(variable, tf.gather(addresses, position) - bounds[number])
+        for number, (variable, position) in enumerate(zip(tables, positions, strict=True))
     ]
-    return tf.dynamic_stitch(places, rows)
+    return tf.dynamic_stitch(positions, rows)

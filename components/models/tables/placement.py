@@ -93,10 +93,10 @@ def divide(placement: Placement, shape: tuple[int, int], ranks: int) -> tuple[Pa
             raise ValueError(f"{width} columns cannot be divided evenly over {ranks} ranks")
         each = width // ranks
         return tuple(Part(0, 1, rows, rank * each, (rank + 1) * each) for rank in range(ranks))
-    whole = Part(0, 1, rows, 0, width)
+    undivided = Part(0, 1, rows, 0, width)
     if placement.kind == RANK:
-        return tuple(whole if rank == placement.rank else Part(0, 1, 0, 0, width) for rank in range(ranks))
-    return (whole,) * ranks
+        return tuple(undivided if rank == placement.rank else Part(0, 1, 0, 0, width) for rank in range(ranks))
+    return (undivided,) * ranks
 
 
 class Peers(Protocol):

@@ -127,15 +127,15 @@ def defaults_by(owner: str, defaults: Mapping[str, Any], chosen: Mapping[str, st
             differently, or a value is of the wrong type or out of range.
     """
     declared = _declared(owners_of(chosen))
-    found = {}
+    values = {}
     for name, value in defaults.items():
         if name not in declared:
             raise KfrecError(f"{owner}: no parameter {name} is declared, so it has no default {value!r}")
         try:
-            found[name] = declared[name].parse(value)
+            values[name] = declared[name].parse(value)
         except KfrecError as error:
             raise KfrecError(f"{owner}: wrong default: {error}") from None
-    return found
+    return values
 
 
 def _declared(owners: Sequence[Owner]) -> dict[str, Parameter]:
@@ -146,13 +146,13 @@ def _declared(owners: Sequence[Owner]) -> dict[str, Parameter]:
             pipeline, with two meanings.
     """
     steps = [(f"step {step.name}", step.own) for step in STEPS.values()]
-    found: dict[str, list[tuple[str, Parameter]]] = {}
+    declared: dict[str, list[tuple[str, Parameter]]] = {}
     for name, group in (*steps, ("training worker", WorkerParameters)):
         for parameter in parameters_of(group):
-            found.setdefault(parameter.pipeline_name, []).append((name, parameter))
+            declared.setdefault(parameter.pipeline_name, []).append((name, parameter))
     for owner in owners:
         for parameter in (parameter for group in owner.groups for parameter in parameters_of(group)):
-            others = found.setdefault(parameter.pipeline_name, [])
+            others = declared.setdefault(parameter.pipeline_name, [])
             for other, theirs in others:
                 if theirs != parameter:
                     raise KfrecError(
@@ -160,7 +160,7 @@ def _declared(owners: Sequence[Owner]) -> dict[str, Parameter]:
                         f"differently; rename it in {owner.name}, or give it a pipeline_name"
                     )
             others.append((owner.name, parameter))
-    return {name: declarations[0][1] for name, declarations in found.items()}
+    return {name: declarations[0][1] for name, declarations in declared.items()}
 
 
 @dataclass(frozen=True)
@@ -203,10 +203,10 @@ class Step:
         Raises:
             KfrecError: nothing has that name.
         """
-        given = chosen or {}
+        choice = chosen or {}
         own = {each.name: each.default for each in dataclasses.fields(self.own)}
-        selecting = {name: str(given.get(name, own[name])) for name in self.chosen_by}
-        bringing = {name: str(given[name]) for name in (_MODEL_TYPE, _TASK, _DATASET) if given.get(name)}
+        selecting = {name: str(choice.get(name, own[name])) for name in self.chosen_by}
+        bringing = {name: str(choice[name]) for name in (_MODEL_TYPE, _TASK, _DATASET) if choice.get(name)}
         return _joined(self.own, self.added, selecting, {**bringing, **selecting})
 
     def of(self, **values: Any) -> Any:

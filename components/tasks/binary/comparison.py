@@ -55,15 +55,15 @@ def compared(
 
 
 def _calibrations(labels: np.ndarray, probabilities: np.ndarray, rival: np.ndarray) -> Figure:
-    found = {
+    calibrations = {
         "champion": ("two", calibration(labels, rival, _BINS)),
         "this model": ("one", calibration(labels, probabilities, _BINS)),
     }
-    top = min(1.0, max(max(*each.predicted, *each.observed) for _, each in found.values()) * 1.05)
+    top = min(1.0, max(max(*each.predicted, *each.observed) for _, each in calibrations.values()) * 1.05)
     lines = [
         Line("perfect", (0, top), (0, top), "rule"),
-        *(Line(name, each.predicted, each.observed, style, dots=True) for name, (style, each) in found.items()),
+        *(Line(name, each.predicted, each.observed, style, dots=True) for name, (style, each) in calibrations.items()),
     ]
     chart = line_chart(lines, Axis("predicted", 0, top), Axis("observed", 0, top))
-    errors = ", ".join(f"{name} {each.error:.4f}" for name, (_, each) in found.items())
+    errors = ", ".join(f"{name} {each.error:.4f}" for name, (_, each) in calibrations.items())
     return Figure("Calibration", chart, f"Mean gap of predicted and observed: {errors}.")

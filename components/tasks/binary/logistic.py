@@ -59,9 +59,9 @@ def fit_logistic(columns: np.ndarray, labels: np.ndarray) -> LogisticRegression:
         p = 0.5 * (1 + np.tanh(x @ weights / 2))
         gradient = x.T @ (y - p) - penalty * weights
         step = np.linalg.solve((x * (p * (1 - p))[:, None]).T @ x + np.diag(penalty), gradient)
-        while (found := objective(weights + step)) < reached and np.abs(step).max() > _CONVERGED:
+        while (value := objective(weights + step)) < reached and np.abs(step).max() > _CONVERGED:
             step /= 2
-        weights, reached = weights + step, found
+        weights, reached = weights + step, value
         if np.abs(step).max() <= _CONVERGED:
             break
     return LogisticRegression(mean, scale, weights[1:], float(weights[0]))

@@ -79,10 +79,10 @@ class BinaryMetrics(tf.Module):
         auc, error_bound = auc_of_histograms(counts[BINS:], counts[:BINS])
         correct = counts[:_SIDE].sum() + counts[BINS + _SIDE :].sum()  # a logit of 0 counts as label 1
         accuracy = float(correct / rows) if rows else float("nan")
-        found = {"auc": auc, "auc_error_bound": error_bound, "accuracy": accuracy}
+        metrics = {"auc": auc, "auc_error_bound": error_bound, "accuracy": accuracy}
         if self.loss is not None:
-            found["logloss"] = float(totals[1][0]) / rows if rows else float("nan")
-        return found
+            metrics["logloss"] = float(totals[1][0]) / rows if rows else float("nan")
+        return metrics
 
     def _sums(self) -> list[tf.Variable]:
         return [self.counts] if self.loss is None else [self.counts, self.loss]

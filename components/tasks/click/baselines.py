@@ -32,8 +32,8 @@ class HistoryBaselines:
         places: of :func:`places_of`, at least one.
     """
 
-    def __init__(self, spec: FeatureSpec, places: Sequence[Place]) -> None:
-        self._spec, self._places = spec, tuple(places)
+    def __init__(self, spec: FeatureSpec, pairs: Sequence[Place]) -> None:
+        self._spec, self._places = spec, tuple(pairs)
         self._label = spec.targets[0].name
         self._popularity = np.zeros(0)
         self._regression: LogisticRegression | None = None
@@ -41,7 +41,7 @@ class HistoryBaselines:
 
     @property
     def features(self) -> tuple[str, ...]:
-        names = (name for place in self._places for name in (place.target, place.history))
+        names = (name for pair in self._places for name in (pair.target, pair.history))
         return tuple(dict.fromkeys((self._label, *names)))
 
     def fit(self, first: Iterable[Samples], second: Iterable[Samples]) -> None:
@@ -74,8 +74,8 @@ class HistoryBaselines:
     def _columns(self, samples: Samples) -> np.ndarray:
         """float64 ``[n, width]``: the counts of the category first, see RECENCY."""
         item = self._places[0]
-        ordered = sorted(self._places, key=lambda place: place is item)
-        counts = [recency_counts(samples, place) for place in ordered]
+        ordered = sorted(self._places, key=lambda pair: pair is item)
+        counts = [recency_counts(samples, pair) for pair in ordered]
         own = counts[-1]
         rest = [
             np.log1p(self._popularity[samples[item.target]]),
@@ -94,10 +94,10 @@ class HistoryBaselines:
 
 def history_baselines(spec: FeatureSpec) -> HistoryBaselines | None:
     """The baselines; None for data without a history, a label, or one of the splits."""
-    places = places_of(spec)
-    if not places or not {"train", "test"} <= set(spec.sources) or not spec.targets:
+    pairs = places_of(spec)
+    if not pairs or not {"train", "test"} <= set(spec.sources) or not spec.targets:
         return None
-    baselines = HistoryBaselines(spec, places)
+    baselines = HistoryBaselines(spec, pairs)
     held = all(set(baselines.features) <= set(spec.sources[split].features) for split in ("train", "test"))
     return baselines if held else None
 
@@ -108,6 +108,6 @@ def _known_counts(spec: FeatureSpec, item: Place) -> np.ndarray | None:
     counts = read_counts(spec, vocabulary) if vocabulary else None
     if vocabulary is None or counts is None:
         return None
-    found = np.zeros((spec.features[item.target].cardinality or 0) + 1)
-    found[read_values(spec, vocabulary)[0]] = counts
-    return found
+    totals = np.zeros((spec.features[item.target].cardinality or 0) + 1)
+    totals[read_values(spec, vocabulary)[0]] = counts
+    return totals

@@ -51,11 +51,11 @@ def measure_controls(controlled: Controlled) -> dict[str, Any]:
     own = resampled.interval(0, confidence=CONFIDENCE)
     metrics |= {"test_controls_auc": own.estimate, "test_controls_auc_low": own.low, "test_controls_auc_high": own.high}
     for name in controlled.others:
-        place = list(measured).index(name) + 1 if name in measured else None
-        for key, (which, minus) in {f"test_{name}_auc": (place, None), f"test_auc_above_{name}": (0, place)}.items():
-            found = None if place is None else resampled.interval(which or 0, minus, CONFIDENCE)
+        index = list(measured).index(name) + 1 if name in measured else None
+        for key, (which, minus) in {f"test_{name}_auc": (index, None), f"test_auc_above_{name}": (0, index)}.items():
+            interval = None if index is None else resampled.interval(which or 0, minus, CONFIDENCE)
             for part, value in (("", "estimate"), ("_low", "low"), ("_high", "high")):
-                metrics[f"{key}{part}"] = None if found is None else getattr(found, value)
+                metrics[f"{key}{part}"] = None if interval is None else getattr(interval, value)
     return metrics
 
 

@@ -22,14 +22,14 @@ def measure_groups(scores: Scores) -> dict[str, list[dict[str, Any]]]:
     Intervals use the variance between users, if the data have users: samples of one user are not independent.
     """
     kept, users, probabilities = scores.kept, scores.kept.get("user"), scores.outputs[PROBABILITY]
-    found: dict[str, list[dict[str, Any]]] = {}
+    groups: dict[str, list[dict[str, Any]]] = {}
     for name, bounds in (("history_length", lambda values: HISTORY_BOUNDS), ("popularity", popularity_bounds)):
         if name in kept:
             values = kept[name]
-            found[f"by_{name}"] = auc_by_bucket(scores.labels, probabilities, values, bounds(values), users)
+            groups[f"by_{name}"] = auc_by_bucket(scores.labels, probabilities, values, bounds(values), users)
     if "category" in kept:
-        found["by_category"] = _by_category(scores, users)
-    return found
+        groups["by_category"] = _by_category(scores, users)
+    return groups
 
 
 def group_series(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, list[tuple[int, float]]]:
@@ -38,17 +38,17 @@ def group_series(groups: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str,
     A numeric group is a point at its largest number, such as of ``auc_by_popularity/auc``; a category is a separate
     series, such as ``auc_by_category/Fragrance``. Missing values are skipped.
     """
-    found: dict[str, list[tuple[int, float]]] = {}
+    series: dict[str, list[tuple[int, float]]] = {}
     for group, members in groups.items():
         for each in members:
             if "category" in each:
                 if each["low"] is not None:
-                    found[f"auc_{group}/{each['category'].replace('/', '_')}"] = [(0, each["auc"])]
+                    series[f"auc_{group}/{each['category'].replace('/', '_')}"] = [(0, each["auc"])]
                 continue
             for name in ("auc", "low", "high"):
                 if each[name] is not None:
-                    found.setdefault(f"auc_{group}/{name}", []).append((each["to"], each[name]))
-    return found
+                    series.setdefault(f"auc_{group}/{name}", []).append((each["to"], each[name]))
+    return series
 
 
 def popularity_bounds(values: np.ndarray) -> list[int]:
@@ -62,12 +62,12 @@ def popularity_bounds(values: np.ndarray) -> list[int]:
 
 def _by_category(scores: Scores, users: np.ndarray | None) -> list[dict[str, Any]]:
     """The largest categories, and all others as one group; an id without a name is its own name."""
-    ids, place, rows = np.unique(scores.kept["category"], return_inverse=True, return_counts=True)
+    ids, inverse, rows = np.unique(scores.kept["category"], return_inverse=True, return_counts=True)
     chosen = np.argsort(-rows, kind="stable")[:CATEGORIES]
     rank = np.full(len(ids), len(chosen))
     rank[chosen] = np.arange(len(chosen))
     names = scores.names.get("category", {})
     titles: list[dict[str, Any]] = [{"category": names.get(each, f"id {each}")} for each in ids[chosen].tolist()]
     titles.append({"category": "others", "pooled": len(ids) - len(chosen)})
-    groups = auc_by_group(scores.labels, scores.outputs[PROBABILITY], rank[place], users)
+    groups = auc_by_group(scores.labels, scores.outputs[PROBABILITY], rank[inverse], users)
     return [{**name, **group} for name, group in zip(titles, groups, strict=False)]

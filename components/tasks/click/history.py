@@ -33,18 +33,18 @@ class Place:
 
 def places_of(spec: FeatureSpec) -> tuple[Place, ...]:
     """The first properties that candidate and history share, the item's id first; empty without a history."""
-    found = []
+    pairs = []
     for target, history in zip(spec.channels.get(Channel.TARGET, ()), spec.channels.get(Channel.POSITIVE, ()),
                                strict=False):  # fmt: skip
         one, many = spec.features[target], spec.features[history]
         if one.cardinality is None or many.cardinality != one.cardinality or one.length or not many.length:
             return ()
         vocabulary = spec.vocabulary_of(target)
-        found.append(Place(target, history, vocabulary.unknown if vocabulary else 0))
-    return tuple(found[:_MOST_PLACES])
+        pairs.append(Place(target, history, vocabulary.unknown if vocabulary else 0))
+    return tuple(pairs[:_MOST_PLACES])
 
 
-def recency_counts(samples: Mapping[str, np.ndarray], place: Place) -> np.ndarray:
+def recency_counts(samples: Mapping[str, np.ndarray], pair: Place) -> np.ndarray:
     """How often the history has the candidate's value, recent items counting more.
 
     With ``a`` items after it, an item of the history counts ``(1 - 1/s)^a``, for each span ``s``: the sum of these
@@ -53,18 +53,18 @@ def recency_counts(samples: Mapping[str, np.ndarray], place: Place) -> np.ndarra
     Returns:
         float32 ``[n, spans]``.
     """
-    candidates, histories = samples[place.target], samples[place.history]
+    candidates, histories = samples[pair.target], samples[pair.history]
     ago = np.arange(histories.shape[1] - 1, -1, -1)
     weights = np.stack([(1 - 1 / span) ** ago for span in SPANS], axis=1).astype(np.float32)
     counts = np.empty((len(candidates), len(SPANS)), np.float32)
     for first in range(0, len(candidates), _ROWS):
         part = slice(first, first + _ROWS)
-        wanted = np.where(candidates[part] == place.unknown, 0, candidates[part])[:, None]
+        wanted = np.where(candidates[part] == pair.unknown, 0, candidates[part])[:, None]
         alike = (histories[part] == wanted) & (wanted != 0)
         counts[part] = alike.astype(np.float32) @ weights
     return counts
 
 
-def lengths(samples: Mapping[str, np.ndarray], place: Place) -> np.ndarray:
+def lengths(samples: Mapping[str, np.ndarray], pair: Place) -> np.ndarray:
     """The number of items in each history, ``[n]``."""
-    return np.count_nonzero(samples[place.history], axis=1)
+    return np.count_nonzero(samples[pair.history], axis=1)

@@ -21,18 +21,18 @@ def probes_of(spec: FeatureSpec) -> tuple[Probe, ...]:
     held = set(spec.sources["test"].features)
     history = tuple(name for name in spec.channels.get(Channel.POSITIVE, ()) if name in held)
     users = tuple(name for name in spec.channels.get(Channel.USER, ()) if name in held)
-    found = []
+    probes = []
     if history:
         vocabulary = spec.vocabulary_of(users[0]) if users else None
         unknown_id = vocabulary.unknown if vocabulary else None
         other = partial(other_history, history=history, user=next(iter(users), ""), unknown=unknown_id)
-        found.append(Probe(OTHER_HISTORY, tuple(dict.fromkeys((*history, *users[:1]))), history, other))
-        found.append(Probe(EMPTY_HISTORY, history, history, partial(empty_history, history=history)))
+        probes.append(Probe(OTHER_HISTORY, tuple(dict.fromkeys((*history, *users[:1]))), history, other))
+        probes.append(Probe(EMPTY_HISTORY, history, history, partial(empty_history, history=history)))
     vocabularies = {name: spec.vocabulary_of(name) for name in users}
     unknown = {name: vocabulary.unknown for name, vocabulary in vocabularies.items() if vocabulary is not None}
     if history and unknown and len(unknown) == len(users):
-        found.append(Probe(UNKNOWN_USER, users, users, partial(unknown_user, unknown=unknown)))
-    return tuple(found)
+        probes.append(Probe(UNKNOWN_USER, users, users, partial(unknown_user, unknown=unknown)))
+    return tuple(probes)
 
 
 def other_history(
@@ -53,11 +53,11 @@ def other_history(
     users = samples[user] if user else np.arange(rows)
     if user and unknown is not None:
         users = told_apart(users, unknown, oldest_two(samples[history[0]]))
-    _, first, place = np.unique(users, return_index=True, return_inverse=True)
+    _, first, inverse = np.unique(users, return_index=True, return_inverse=True)
     cycle = np.random.default_rng(0).permutation(len(first))
     donor = np.empty(len(first), np.int64)
     donor[cycle] = first[np.roll(cycle, -1)]
-    return {name: samples[name][donor[place]] for name in history}
+    return {name: samples[name][donor[inverse]] for name in history}
 
 
 def empty_history(samples: Samples, history: tuple[str, ...]) -> dict[str, np.ndarray]:

@@ -96,13 +96,15 @@ def rests_section(metrics: Mapping[str, Any]) -> Section:
     level = f"{100 * metrics['test_auc_confidence']:g} %"
     ends = [end for row, _ in rows for end in (row.interval or (row.value, row.value))]
     chart = interval_chart([row for row, _ in rows], spanning("AUC", [*ends, 0.5]))
-    told = table(("", "AUC", "model above it by", "meaning"), [cells for _, cells in rows])
+    meaning = table(("", "AUC", "model above it by", "meaning"), [cells for _, cells in rows])
     return Section(
         title,
         _text(metrics),
         [
             Figure("AUC of the model and of its controls", chart, f"Whiskers are {level} intervals.", wide=True),
-            Figure("What they mean", told, f"Differences, with {level} intervals, are of the same samples.", wide=True),
+            Figure(
+                "What they mean", meaning, f"Differences, with {level} intervals, are of the same samples.", wide=True
+            ),
         ],
     )
 

@@ -55,10 +55,10 @@ def measure(scores: Scores, k: int, bins: int) -> Measured:
 def _by_size(sizes: np.ndarray, precision: np.ndarray, by_chance: np.ndarray) -> list[dict[str, Any]]:
     """MAP@k of the model and of random order, by bucket of group sizes."""
     bucket = np.searchsorted(np.asarray(SIZE_BOUNDS), sizes, side="left")
-    found = []
+    rows = []
     for index in np.unique(bucket):
         here = bucket == index
-        found.append(
+        rows.append(
             {
                 "from": int(sizes[here].min()),
                 "to": int(sizes[here].max()),
@@ -67,4 +67,4 @@ def _by_size(sizes: np.ndarray, precision: np.ndarray, by_chance: np.ndarray) ->
                 "guessing": float(by_chance[here].mean()),
             }
         )
-    return found
+    return rows

@@ -79,8 +79,8 @@ class Checkpoints:
 
     def _without(self, sharded: Collection[str]) -> tf.train.Checkpoint:
         """A checkpoint of the progress and of all variables except the sharded ones."""
-        whole = {path: variable for path, variable in self._variables.items() if path not in sharded}
-        return tf.train.Checkpoint(**{VARIABLES: whole}, state=self._state)
+        replicated = {path: variable for path, variable in self._variables.items() if path not in sharded}
+        return tf.train.Checkpoint(**{VARIABLES: replicated}, state=self._state)
 
     def save_parts(self, progress: TrainingProgress) -> None:
         """Writes this rank's shards, on every rank before :meth:`save`."""
@@ -188,9 +188,9 @@ class Checkpoints:
             KfrecError: the file is damaged.
         """
         sharded = {*self.layout, *progress.tables}
-        whole = {name: variable for name, variable in self._continued.items() if name not in sharded}
+        replicated = {name: variable for name, variable in self._continued.items() if name not in sharded}
         with _explaining_damage(path):
-            reader = tf.train.Checkpoint(**{VARIABLES: whole}).read(path)
+            reader = tf.train.Checkpoint(**{VARIABLES: replicated}).read(path)
             reader.assert_existing_objects_matched().expect_partial()
 
     def continue_parts(self, path: str, progress: TrainingProgress) -> None:
@@ -286,9 +286,9 @@ def restore_weights(prefix: str, progress: TrainingProgress, model: Model) -> No
     """
     variables = _scored(model, progress)
     sharded = {*layout_of(variables), *progress.tables}
-    whole = {path: variable for path, variable in variables.items() if path not in sharded}
+    replicated = {path: variable for path, variable in variables.items() if path not in sharded}
     with _explaining_damage(prefix):
-        tf.train.Checkpoint(**{VARIABLES: whole}).restore(prefix).expect_partial()
+        tf.train.Checkpoint(**{VARIABLES: replicated}).restore(prefix).expect_partial()
 
 
 def restore_tables(prefix: str, progress: TrainingProgress, model: Model) -> None:

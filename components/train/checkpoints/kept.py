@@ -60,9 +60,9 @@ class Kept:
     checkpoints: Path
     log: Path
 
-    def note(self, given: Mapping[str, Any]) -> None:
+    def note(self, listing: Mapping[str, Any]) -> None:
         """Records the inputs and parameters of this training beside its checkpoints; see :func:`made_with`."""
-        _note(self.checkpoints).write_text(json.dumps(given, indent=2) + "\n")
+        _note(self.checkpoints).write_text(json.dumps(listing, indent=2) + "\n")
 
     def clear(self, load_checkpoint_path: str) -> None:
         """Removes the checkpoints of an earlier failure, unless this training resumes from them."""

@@ -117,8 +117,10 @@ def _collected(part: Part, begin: int, end: int, pieces: Sequence[Piece]) -> np.
     for piece, values in pieces:
         first, last = max(piece.begin, part.begin), min(piece.end, part.end)
         if first < last and piece.rows:
-            held, places = piece.find(ids)
-            out[held, first - part.begin : last - part.begin] = values[places, first - piece.begin : last - piece.begin]
+            held, positions = piece.find(ids)
+            out[held, first - part.begin : last - part.begin] = values[
+                positions, first - piece.begin : last - piece.begin
+            ]
     return out
 
 

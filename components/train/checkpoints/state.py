@@ -17,17 +17,17 @@ _KEY = "/.ATTRIBUTES/VARIABLE_VALUE"
 
 def state_of(trackable: Any) -> list[tf.Variable]:
     """The variables below an object, in the same order in every process; includes states of random generators."""
-    found: list[tf.Variable] = []
+    variables: list[tf.Variable] = []
     seen, waiting = {id(trackable)}, deque([trackable])
     while waiting:
         parent = waiting.popleft()
         if isinstance(parent, tf.Variable):
-            found.append(parent)
+            variables.append(parent)
         for child in tf.train.TrackableView.children(parent).values():
             if id(child) not in seen:
                 seen.add(id(child))
                 waiting.append(child)
-    return found
+    return variables
 
 
 def named_state_of(trackable: Any) -> dict[str, tf.Variable]:

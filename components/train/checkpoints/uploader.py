@@ -127,8 +127,8 @@ class CheckpointUploader:
                 self._call(self._store.remove, name)
                 self._sent.discard(name)
 
-    def _call(self, act: Callable[..., None], name: str, *given: str | Path) -> None:
-        self._retry.call(self._store.url(name), act, name, *given)
+    def _call(self, act: Callable[..., None], name: str, *args: str | Path) -> None:
+        self._retry.call(self._store.url(name), act, name, *args)
 
 
 def send_parts(uri: str, prefix: str, rank: int) -> None:
@@ -140,8 +140,8 @@ def send_parts(uri: str, prefix: str, rank: int) -> None:
         rank: owner of the shards; not the first, whose :class:`CheckpointUploader` uploads its own.
     """
     store, retry = open_store(uri), Retry(ATTEMPTS)
-    place = Path(prefix)
-    for file in sorted(place.parent.glob(f"{place.name}.*")):
+    path = Path(prefix)
+    for file in sorted(path.parent.glob(f"{path.name}.*")):
         if is_part(file.name) and rank_of(file.name) == rank:
             retry.call(store.url(file.name), store.write, file.name, file)
 

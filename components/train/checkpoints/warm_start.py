@@ -45,16 +45,16 @@ class Taken:
     new: tuple[str, ...]
     unread: tuple[str, ...]
 
-    def line(self, place: str) -> str:
-        """What was taken from ``place``, and what was not, for people."""
-        line = f"starting from the weights of {place}: {self.weights} weights, with {self.rows:,} rows of embeddings"
+    def line(self, location: str) -> str:
+        """What was taken from ``location``, and what was not, for people."""
+        line = f"starting from the weights of {location}: {self.weights} weights, with {self.rows:,} rows of embeddings"
         line += f"; new: {', '.join(self.new)}" if self.new else ""
         scopes = Counter(map(_scope, self.unread))
         unread = ", ".join(f"{scope} ({count})" if count > 1 else scope for scope, count in scopes.items())
         return line + (f"; not read: {unread}" if unread else "")
 
 
-def warm_start(place: str, folder: Path, model: Model, spec: FeatureSpec, fresh: Sequence[str] = ()) -> Taken:
+def warm_start(location: str, folder: Path, model: Model, spec: FeatureSpec, fresh: Sequence[str] = ()) -> Taken:
     """Initializes ``model`` with the weights of an earlier model that have the same names.
 
     Embedding rows move to the id of the same user, item or category in this data. Rows of ids unknown to the earlier
@@ -65,7 +65,7 @@ def warm_start(place: str, folder: Path, model: Model, spec: FeatureSpec, fresh:
     name, such as the generator of a pre-training, or its name begins with one of ``fresh``, as a replaced head's does.
 
     Args:
-        place: folder or URI of the earlier model, for messages.
+        location: folder or URI of the earlier model, for messages.
         folder: local folder of its files.
         model: receives the weights.
         spec: of the data to train on.
@@ -75,7 +75,7 @@ def warm_start(place: str, folder: Path, model: Model, spec: FeatureSpec, fresh:
         KfrecError: there is no model, its weights are not those of this one, or its ids cannot be matched.
     """
     if not has_weights(folder):
-        raise KfrecError(f"warm_start_path {place}: no {SAVED_MODEL} here; give the folder of a trained model")
+        raise KfrecError(f"warm_start_path {location}: no {SAVED_MODEL} here; give the folder of a trained model")
     known = load_feature_spec(folder)
     mine, theirs = named_state_of(model), weights_of(folder)
     tables = {table.variable.ref() for table in model.tables.values()}
@@ -84,7 +84,7 @@ def warm_start(place: str, folder: Path, model: Model, spec: FeatureSpec, fresh:
         problem = _difference(name, variable, theirs.get(name), variable.ref() in tables)
         if problem and not name.startswith(tuple(fresh)):
             raise KfrecError(
-                f"warm_start_path {place}: {problem}; use the same model_type and sizes, start fresh, or list the "
+                f"warm_start_path {location}: {problem}; use the same model_type and sizes, start fresh, or list the "
                 "prefix of its name in the model's fresh"
             )
         if problem:
@@ -94,8 +94,8 @@ def warm_start(place: str, folder: Path, model: Model, spec: FeatureSpec, fresh:
     for name in unread:
         if _scope(name) in scopes and not name.startswith(tuple(fresh)):
             raise KfrecError(
-                f"warm_start_path {place}: its model has {name}, which this one has not; use the same model_type and "
-                "sizes, or start fresh"
+                f"warm_start_path {location}: its model has {name}, which this one has not; use the same model_type "
+                "and sizes, or start fresh"
             )
     rows = 0
     for name, variable in mine.items():
@@ -151,10 +151,10 @@ def _copy_rows(
             ids = np.arange(begin, min(begin + _ROWS, table.rows))
             their_ids = lookups[name][ids] if name in lookups else ids
             matched = _has_counterpart(name, ids, their_ids, spec, known) & (their_ids < their_rows)
-            held, places = part.find(table.begin + ids[matched])
+            held, positions = part.find(table.begin + ids[matched])
             if theirs is not None:
                 rows = theirs[their_begin + their_ids[matched][held], part.begin : part.end]
-                variable.scatter_update(tf.IndexedSlices(rows, places))
+                variable.scatter_update(tf.IndexedSlices(rows, positions))
             carried += int(matched.sum())
         their_begin += their_rows
     return carried

@@ -80,13 +80,13 @@ def _of_tables(folder: Path) -> dict[str, Weight]:
         tables = json.loads((folder / SPEC).read_text())["tables"]
         with np.load(folder / DENSE) as arrays:
             dense = {name: arrays[name] for name in arrays.files}
-        found = {name: _held(values) for name, values in dense.items()}
-        found |= {
+        weights = {name: _held(values) for name, values in dense.items()}
+        weights |= {
             name: _table(folder, table["file"], (table["rows"], table["width"])) for name, table in tables.items()
         }
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
         raise damaged(folder, error) from error
-    return {name.removesuffix(":0"): weight for name, weight in found.items()}  # as an earlier kfrec named them
+    return {name.removesuffix(":0"): weight for name, weight in weights.items()}  # as an earlier kfrec named them
 
 
 def _held(values: np.ndarray) -> Weight:

@@ -12,12 +12,12 @@ def worker_arguments(parameters: LaunchParameters, data: str, results: str, chec
     """Folders or URIs, and every training parameter that differs from its default; empty ``checkpoints`` is omitted."""
     folders = [f"--dataset_dir={data}", f"--results_dir={results}"]
     folders += [f"--save_checkpoint_path={checkpoints}"] if checkpoints else []
-    given = {
+    values = {
         parameter.name: getattr(parameters, parameter.name)
         for parameter in parameters_of(worker_parameters(parameters.model_type, parameters.task))
         if getattr(parameters, parameter.name, parameter.default) != parameter.default
     }
-    return folders + [f"--{name}={_text(value)}" for name, value in given.items()]
+    return folders + [f"--{name}={_text(value)}" for name, value in values.items()]
 
 
 def _text(value: Any) -> str:

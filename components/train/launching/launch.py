@@ -105,5 +105,5 @@ class LocalLauncher:
         if status:
             how = f"were ended by {signal.Signals(-status).name}" if status < 0 else f"ended with status {status}"
             last = f", after the line {relay.last_line()!r}" if relay.last_line() else ""
-            told = relay.last_exception() or f"the workers {how}{last}"
-            raise WorkerCrashed(f"{told}; the output of the workers is in {log}")
+            message = relay.last_exception() or f"the workers {how}{last}"
+            raise WorkerCrashed(f"{message}; the output of the workers is in {log}")

@@ -61,8 +61,8 @@ class Relay:
 
     def last_exception(self) -> str:
         """The uncaught exception of the first rank with one, in one line; empty if there is none."""
-        told = ((rank, describe_traceback(lines)) for rank, lines in self._by_rank() if rank != _LAUNCHER)
-        return self.crash or next((f"rank {rank}: {exception}" for rank, exception in told if exception), "")
+        exceptions = ((rank, describe_traceback(lines)) for rank, lines in self._by_rank() if rank != _LAUNCHER)
+        return self.crash or next((f"rank {rank}: {exception}" for rank, exception in exceptions if exception), "")
 
     def last_line(self) -> str:
         """The last line of the last rank with output, else of the launcher; empty if there is none."""

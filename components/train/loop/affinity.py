@@ -88,9 +88,9 @@ def bind(affinity: str, local_rank: int, local_size: int) -> frozenset[int] | No
         The logical CPUs that the process is bound to, or None.
     """
     allowed = frozenset(os.sched_getaffinity(0))
-    places = [near_gpu(rank, allowed) for rank in range(local_size)]
-    neighbours = [rank for rank, place in enumerate(places) if place == places[local_rank]]
-    cores = topology(places[local_rank])
+    nodes = [near_gpu(rank, allowed) for rank in range(local_size)]
+    neighbours = [rank for rank, node in enumerate(nodes) if node == nodes[local_rank]]
+    cores = topology(nodes[local_rank])
     cpus = plan(affinity, cores, neighbours.index(local_rank), len(neighbours))
     if cpus is not None:
         try:

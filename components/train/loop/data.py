@@ -190,17 +190,17 @@ class TrainingData:
         """This rank's share of each global batch of an epoch, from ``first_step`` on, shuffled by the seed."""
         left = self.steps_of(epoch) - first_step
         while left > 0:
-            number, place = self._place(epoch, self.steps_of(epoch) - left)
+            number, batch = self._place(epoch, self.steps_of(epoch) - left)
             batches = self.train.batches(
                 self.parameters.global_batch_size,
                 rank=self.ranks.rank,
                 size=self.ranks.size,
                 seed=seed,
                 epoch=number,
-                first_step=place,
+                first_step=batch,
                 drop_remainder=self.parameters.drop_remainder,
             )
-            taken = min(left, self.steps_per_pass - place)
+            taken = min(left, self.steps_per_pass - batch)
             yield from islice(batches, taken)
             left -= taken
 

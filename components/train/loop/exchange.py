@@ -77,4 +77,4 @@ def touched_rows(
         return tf.stack([tf.size(tf.unique(tf.concat(ids, 0))[0]) for ids in asked if ids] or [tf.constant(0)])
 
     counts = iter(tf.function(count, autograph=False)(features, targets).numpy().tolist())
-    return [next(counts) if found else None for found in looked_up]
+    return [next(counts) if looks_up else None for looks_up in looked_up]

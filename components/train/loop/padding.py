@@ -22,13 +22,13 @@ def padded(batch: Mapping[str, tf.Tensor], rows: int) -> tuple[dict[str, tf.Tens
     if all(value.shape[0] == rows for value in values):
         return dict(batch), tf.ones([rows])
     # int64: TensorFlow places int32 operations on the host.
-    own, places = tf.shape(values[0], tf.int64)[0], tf.range(rows, dtype=tf.int64)
+    own, positions = tf.shape(values[0], tf.int64)[0], tf.range(rows, dtype=tf.int64)
 
     def repeated() -> list[tf.Tensor]:
-        wanted = places % tf.maximum(own, 1)
+        wanted = positions % tf.maximum(own, 1)
         return [tf.gather(tf.concat([v, tf.zeros([1, *v.shape[1:]], v.dtype)], 0), wanted) for v in values]
 
     # The shape is in host memory, so the condition does not synchronize with the device.
     chosen = tf.cond(own < rows, repeated, lambda: [tf.identity(value) for value in values])
     full = [tf.ensure_shape(new, [rows, *value.shape[1:]]) for new, value in zip(chosen, values, strict=True)]
-    return dict(zip(batch, full, strict=True)), tf.cast(places < own, tf.float32)
+    return dict(zip(batch, full, strict=True)), tf.cast(positions < own, tf.float32)

@@ -158,8 +158,8 @@ class Horovod(Ranks):
         with tf.device("CPU"):  # where the rows are
             for number, column in enumerate(columns):
                 sent = tf.constant(column[order])
-                found, _ = self.all_to_all(sent, tf.constant(splits, tf.int32), f"exchange_{number}")
-                received.append(found.numpy())
+                values, _ = self.all_to_all(sent, tf.constant(splits, tf.int32), f"exchange_{number}")
+                received.append(values.numpy())
         return received
 
     def end(self) -> None:

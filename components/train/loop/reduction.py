@@ -16,7 +16,7 @@ def sum_gradients(
     ranks: Ranks,
     gradients: Sequence[Gradient],
     others: Sequence[tf.Tensor],
-    whole: Sequence[bool],
+    are_dense: Sequence[bool],
     are_parts: Sequence[bool],
     in_half: bool = False,
 ) -> tuple[list[Gradient], list[tf.Tensor]]:
@@ -26,7 +26,7 @@ def sum_gradients(
         ranks: of this training.
         gradients: of the same variables in the same order on every rank.
         others: float32, reduced in the same message.
-        whole: per gradient, whether slices are converted to dense and all-reduced; other slices are all-gathered.
+        are_dense: per gradient, whether slices are converted to dense and all-reduced; other slices are all-gathered.
         are_parts: per gradient, whether its variable is a table shard. The exchange of rows has already summed those on
             the shard's rank.
         in_half: all-reduce dense gradients in float16. Requires a loss scale: it keeps small gradients from
@@ -39,7 +39,7 @@ def sum_gradients(
         return list(gradients), list(others)
     summed: list[Gradient] = [
         tf.convert_to_tensor(gradient) if is_whole and not is_part else gradient
-        for gradient, is_whole, is_part in zip(gradients, whole, are_parts, strict=True)
+        for gradient, is_whole, is_part in zip(gradients, are_dense, are_parts, strict=True)
     ]
     shared = [index for index, is_part in enumerate(are_parts) if not is_part]
     dense = [index for index in shared if not isinstance(summed[index], tf.IndexedSlices)]

@@ -20,11 +20,11 @@ from components.train.loop.ranks import Ranks
 
 def table_memory(parameters: Any, ranks: Ranks) -> float | None:
     """A rank's bytes for tables, equal on every rank; None for no limit. A collective operation."""
-    given = bytes_of(parameters.table_memory)
+    size = bytes_of(parameters.table_memory)
     free = 0.75 * available_bytes() / ranks.local_size
     least = min(ranks.gather(free)) if ranks.size > 1 else None
-    if given:
-        return given
+    if size:
+        return size
     return None if tf.config.get_visible_devices("GPU") else least or None
 
 

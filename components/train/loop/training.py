@@ -198,8 +198,10 @@ class Training:
                 "export_epoch to last, or start fresh"
             )
         elif progress.best:
-            place = str(Path(prefix).with_name(progress.best))
-            together(self._ranks, lambda: self._checkpoints.carry_over(place) if self._ranks.local_rank == 0 else None)
+            location = str(Path(prefix).with_name(progress.best))
+            together(
+                self._ranks, lambda: self._checkpoints.carry_over(location) if self._ranks.local_rank == 0 else None
+            )
 
     def _choose_exchange(self) -> dict[str, str]:
         """Chooses how the gradients of each table are exchanged, by the rows of the first batch."""
@@ -209,39 +211,39 @@ class Training:
         exchange = self.step.choose_exchange(first)
         if exchange and self._session.is_first:
             rows = [name for name, how in exchange.items() if how == "rows"]
-            whole = f"{len(exchange) - len(rows)} of {len(exchange)}"
-            line = f"gradients of {whole} tables are summed whole over {self._ranks.size} ranks"
+            dense = f"{len(exchange) - len(rows)} of {len(exchange)}"
+            line = f"gradients of {dense} tables are summed whole over {self._ranks.size} ranks"
             named = ", ".join(rows[:5]) + (", ..." if len(rows) > 5 else "")
             print(line + (f"; exchanged by rows: {named}" if rows else ""), flush=True)
         return exchange
 
     def _warm_start(self) -> None:
         """Starts from another model's weights, on the first rank and on ranks with table shards."""
-        place, model, spec = self._parameters.warm_start_path, self._session.model, self._data.spec
-        folder, is_receiver = Path(place), self._session.is_first or bool(self._checkpoints.layout)
-        if is_uri(place):
+        location, model, spec = self._parameters.warm_start_path, self._session.model, self._data.spec
+        folder, is_receiver = Path(location), self._session.is_first or bool(self._checkpoints.layout)
+        if is_uri(location):
             folder = Path(self._parameters.stage_dir) / "warm-start"
             fetches = is_receiver and self._ranks.local_rank == 0
-            together(self._ranks, lambda: fetch_earlier(place, folder) if fetches else None)
+            together(self._ranks, lambda: fetch_earlier(location, folder) if fetches else None)
         fresh = self._session.definition.fresh
-        taken = together(self._ranks, lambda: warm_start(place, folder, model, spec, fresh) if is_receiver else None)
+        taken = together(self._ranks, lambda: warm_start(location, folder, model, spec, fresh) if is_receiver else None)
         if self._session.is_first and taken is not None:
-            print(taken.line(place), flush=True)
+            print(taken.line(location), flush=True)
 
     def _continue(self) -> None:
         """Continues the weights and the optimizers' moments of another training, with a schedule of its own."""
-        place, folder = self._parameters.continue_path, self._parameters.continue_path
-        if is_uri(place):
+        location, folder = self._parameters.continue_path, self._parameters.continue_path
+        if is_uri(location):
             folder = str(Path(self._parameters.stage_dir) / "continue")
             fetches = self._ranks.local_rank == 0
-            together(self._ranks, lambda: fetch_checkpoint(place, Path(folder)) if fetches else None)
-        found = together(self._ranks, lambda: self._continued(folder) if self._session.is_first else None)
-        found = self._ranks.from_first(found)
-        assert found is not None
-        prefix, progress = found
+            together(self._ranks, lambda: fetch_checkpoint(location, Path(folder)) if fetches else None)
+        continued = together(self._ranks, lambda: self._continued(folder) if self._session.is_first else None)
+        continued = self._ranks.from_first(continued)
+        assert continued is not None
+        prefix, progress = continued
         together(self._ranks, lambda: self._checkpoints.continue_parts(prefix, progress))
         if self._session.is_first:
-            print(f"continuing the weights and moments of {place} after {progress.global_step:,} steps", flush=True)
+            print(f"continuing the weights and moments of {location} after {progress.global_step:,} steps", flush=True)
 
     def _continued(self, folder: str) -> tuple[str, TrainingProgress]:
         prefix = find_checkpoint(folder, "continue_path")

@@ -105,10 +105,10 @@ class TrainingStep:
         self._run_ahead = tf.function(self._step, input_signature=[*batch, counts, counts], autograph=False)
         self.parts: tuple[str, ...] = ()
         self.run = tf.function(
-            lambda given, position=START: self._step(given, position)[0][0], input_signature=batch, autograph=False
+            lambda inputs, position=START: self._step(inputs, position)[0][0], input_signature=batch, autograph=False
         )
         self.run_in_parts = tf.function(
-            lambda given, position=START: self._step(given, position)[0], input_signature=batch, autograph=False
+            lambda inputs, position=START: self._step(inputs, position)[0], input_signature=batch, autograph=False
         )
 
     def choose_exchange(self, batch: Features) -> dict[str, str]:
@@ -128,8 +128,8 @@ class TrainingStep:
         self._whole = self._chosen(touched, next(iter(features.values())).dtype.size)
         chosen = zip(self._variables, touched, self._whole, self._are_parts, strict=True)
         return {
-            variable.name.removesuffix(":0"): "whole" if whole else "rows"
-            for variable, rows, whole, is_part in chosen
+            variable.name.removesuffix(":0"): "whole" if dense else "rows"
+            for variable, rows, dense, is_part in chosen
             if rows is not None and not is_part
         }
 
@@ -157,21 +157,21 @@ class TrainingStep:
             yield from map(self.run_in_parts, batches, positions)
             return
         counts: tf.Tensor | None = None
-        given, later = tee(zip(batches, positions, strict=False))
-        for (batch, position), following in zip_longest(given, islice(later, 1, None)):
+        current, later = tee(zip(batches, positions, strict=False))
+        for (batch, position), following in zip_longest(current, islice(later, 1, None)):
             if counts is None:
                 counts = self._summed(self._count(batch, position))
             ahead = tf.zeros_like(counts) if following is None else self._count(*following)
             losses, counts = self._run_ahead(batch, position, counts, ahead)
             yield losses
 
-    def _counts_of(self, given: Any, position: tf.Tensor) -> tf.Tensor:
+    def _counts_of(self, inputs: Any, position: tf.Tensor) -> tf.Tensor:
         """This rank's counts of the terms, [terms]; TensorFlow prunes the graph to little more than the masks."""
-        return self._term_counts(*self._filled(self._unpack(given)), position)
+        return self._term_counts(*self._filled(self._unpack(inputs)), position)
 
     def _step(
         self,
-        given: Any,
+        inputs: Any,
         position: tf.Tensor,
         counts: tf.Tensor | None = None,
         following: tf.Tensor | None = None,
@@ -179,7 +179,7 @@ class TrainingStep:
         """Runs a step.
 
         Args:
-            given: this rank's share of a global batch.
+            inputs: this rank's share of a global batch.
             position: of its samples.
             counts: of the terms, over all ranks, [terms]; None computes them.
             following: this rank's counts of the next batch, [terms], if any.
@@ -187,7 +187,7 @@ class TrainingStep:
         Returns:
             The losses, and the next batch's counts over all ranks.
         """
-        batch = self._unpack(given)
+        batch = self._unpack(inputs)
         features, targets, counted = self._filled(batch)
         # A compiled function cannot contain a reduction, and a micro-batch knows its own counts alone.
         if counts is None and (self._xla or self._micro):
@@ -231,13 +231,13 @@ class TrainingStep:
         samples = rows if counted is None else tf.cast(tf.reduce_sum(counted), tf.int32)
 
         def sum_up(first: tf.Tensor, losses: tf.Tensor, sums: list[tf.Tensor]) -> tuple[Any, ...]:
-            def part(given: Features, end: tf.Tensor) -> Features:
-                return {name: values[first:end] for name, values in given.items()}
+            def part(inputs: Features, end: tf.Tensor) -> Features:
+                return {name: values[first:end] for name, values in inputs.items()}
 
             end = tf.minimum(first + size, rows)
             mask = None if counted is None else counted[first:end]
-            place = position + tf.stack([0, first])
-            own, outputs, gradients = self._differentiate(part(features, end), part(targets, end), mask, counts, place)
+            at = position + tf.stack([0, first])
+            own, outputs, gradients = self._differentiate(part(features, end), part(targets, end), mask, counts, at)
             here = tf.clip_by_value(samples - first, 0, end - first)
             self._metrics.update(
                 part(targets, first + here),
@@ -306,7 +306,7 @@ class TrainingStep:
     ) -> tuple[tf.Tensor, dict[str, tf.Tensor], list[Gradient]]:
         """This rank's share of the loss and of its parts, its outputs, and the gradients of its share, scaled."""
         with (
-            dense_gradients(v for v, whole in zip(self._variables, self._whole, strict=True) if whole),
+            dense_gradients(v for v, dense in zip(self._variables, self._whole, strict=True) if dense),
             training_back_end(self._xla),
         ):
             drawn = draws_at(self._seed, position)

@@ -28,10 +28,10 @@ class Transfer(Protocol):
     def sent(self, batch: Batch) -> Any:
         """The transferred batch, on the device."""
 
-    def features(self, given: Any) -> dict[str, tf.Tensor]:
+    def features(self, inputs: Any) -> dict[str, tf.Tensor]:
         """Unpacks a transferred batch by feature, ``[B]`` or ``[B, length]``, within the step."""
 
-    def rows(self, given: Any) -> int:
+    def rows(self, inputs: Any) -> int:
         """Number of samples of a transferred batch."""
 
 
@@ -53,11 +53,11 @@ class Shared:
     def sent(self, batch: Batch) -> dict[str, tf.Tensor]:
         return tensors(batch)
 
-    def features(self, given: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
-        return dict(given)
+    def features(self, inputs: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        return dict(inputs)
 
-    def rows(self, given: Mapping[str, tf.Tensor]) -> int:
-        return int(next(iter(given.values())).shape[0])
+    def rows(self, inputs: Mapping[str, tf.Tensor]) -> int:
+        return int(next(iter(inputs.values())).shape[0])
 
 
 class Packed:
@@ -107,19 +107,19 @@ class Packed:
         with tf.device(self._device):
             return self._join(parts)
 
-    def features(self, given: tf.Tensor) -> dict[str, tf.Tensor]:
+    def features(self, packed: tf.Tensor) -> dict[str, tf.Tensor]:
         with tf.name_scope("unpack"):
-            size = given.shape[0]
-            rows = (tf.shape(given)[0] if size is None else size) // self._width
+            size = packed.shape[0]
+            rows = (tf.shape(packed)[0] if size is None else size) // self._width
             end = rows * sum(map(_width, self._ids.values()))
-            ids = tf.cast(tf.bitcast(given[:end], tf.int32), self._kind)
-            found, begin = {}, 0
+            ids = tf.cast(tf.bitcast(packed[:end], tf.int32), self._kind)
+            features, begin = {}, 0
             for name, spec in {**self._ids, **self._floats}.items():
-                found[name], begin = _taken(ids if name in self._ids else given, spec, begin, rows)
-        return found
+                features[name], begin = _taken(ids if name in self._ids else packed, spec, begin, rows)
+        return features
 
-    def rows(self, given: tf.Tensor) -> int:
-        return int(given.shape[0]) // self._width
+    def rows(self, packed: tf.Tensor) -> int:
+        return int(packed.shape[0]) // self._width
 
     def _joined(self, parts: Sequence[tf.Tensor]) -> tf.Tensor:
         with tf.device("CPU:0"):

@@ -54,7 +54,7 @@ class Scorer:
         compiled = {"jit_compile": True} if xla else {}
         self._outputs = tf.function(self._forward, autograph=False, **compiled)
         self.run = tf.function(
-            lambda given: self._scores(self._unpack(given)), input_signature=[signature], autograph=False
+            lambda inputs: self._scores(self._unpack(inputs)), input_signature=[signature], autograph=False
         )
         self._add = tf.function(self._score_and_add, input_signature=[signature], autograph=False)
 
@@ -73,8 +73,8 @@ class Scorer:
     def _scores(self, batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         return self._outputs({name: batch[name] for name in self._model.serving_features})
 
-    def _score_and_add(self, given: Any) -> None:
-        batch = self._unpack(given)
+    def _score_and_add(self, inputs: Any) -> None:
+        batch = self._unpack(inputs)
         scored, rows = padded(batch, self._rows)[0] if self._rows else batch, tf.shape(next(iter(batch.values())))[0]
         outputs = {name: values[:rows] for name, values in self._scores(scored).items()}
         self._metrics.update(targets_of(batch, self._targets), outputs, kept_columns(batch, self._kept))

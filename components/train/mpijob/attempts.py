@@ -91,22 +91,22 @@ class Attempts:
         """The jobs of this training, newest last."""
         return sorted(self._cluster.objects(f"{TRAINING_LABEL}={self._training}"), key=_number)
 
-    def _adopt(self, found: Json) -> bool:
+    def _adopt(self, job: Json) -> bool:
         """Whether to follow an existing job; deletes a failed one."""
-        name = _name(found)
-        if found["metadata"].get("deletionTimestamp"):
+        name = _name(job)
+        if job["metadata"].get("deletionTimestamp"):
             self._echo_once("an earlier job of this step is being deleted; waiting for that")
             self._await_end(name)
             return False
-        if outcome(found) == "Failed":
+        if outcome(job) == "Failed":
             self._echo(f"MPIJob {name} of an earlier try has failed; starting it again")
             self._cluster.delete(name)
             self._await_end(name)
             return False
-        self._require_same(found)
+        self._require_same(job)
         self.current = name
         self._echo(f"found MPIJob {name} of an earlier try; following it")
-        owners = found["metadata"].get("ownerReferences", [])
+        owners = job["metadata"].get("ownerReferences", [])
         if self._owner is not None and all(owner["uid"] != self._owner.uid for owner in owners):
             try:
                 self._cluster.own(name, [*owners, self._owner.reference()])
@@ -134,14 +134,14 @@ class Attempts:
                     continue
                 if refused.status != 409:
                     raise
-            found = self._cluster.get(name)
-            if found is not None:
-                self._require_same(found)
+            job = self._cluster.get(name)
+            if job is not None:
+                self._require_same(job)
             return None
 
-    def _require_same(self, found: Json) -> None:
-        name = _name(found)
-        if found["metadata"].get("annotations", {}).get(DIGEST) != digest(self._body(1)["spec"]):
+    def _require_same(self, job: Json) -> None:
+        name = _name(job)
+        if job["metadata"].get("annotations", {}).get(DIGEST) != digest(self._body(1)["spec"]):
             raise KfrecError(
                 f"MPIJob {name} exists with another specification; delete it with "
                 f"kubectl -n {self._cluster.namespace} delete mpijob {name}, or use another run"

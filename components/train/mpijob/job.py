@@ -152,7 +152,7 @@ def _worker(parameters: LaunchParameters, settings: JobSettings) -> dict[str, An
     limits = {"memory": parameters.pod_memory, **{name: str(amount) for name, amount in settings.resources.items()}}
     if gpus := parameters.gpus_per_worker * parameters.workers_per_pod:
         limits[settings.gpu_resource] = str(gpus)
-    mounts = [*({"name": name, "mountPath": place} for name, place in PLACES.items()), *settings.volume_mounts]
+    mounts = [*({"name": name, "mountPath": path} for name, path in PLACES.items()), *settings.volume_mounts]
     command = ["/usr/sbin/sshd", "-De", "-f", SSHD_CONFIG]
     worker = container(WORKER, command, settings, _environment(settings), parameters.pod_cpu, limits, mounts)
     worker["readinessProbe"] = {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2, "timeoutSeconds": 2}
@@ -163,8 +163,10 @@ def _worker(parameters: LaunchParameters, settings: JobSettings) -> dict[str, An
         STAGING: {"emptyDir": {"sizeLimit": settings.stage_size}},
         TEMPORARY: {"emptyDir": {}},
     }
-    given = {volume["name"]: volume for volume in settings.volumes}
-    volumes = [{"name": name, **given.pop(name, volume)} for name, volume in own.items()] + list(given.values())
+    configured = {volume["name"]: volume for volume in settings.volumes}
+    volumes = [{"name": name, **configured.pop(name, volume)} for name, volume in own.items()] + list(
+        configured.values()
+    )
     return _template(settings, worker, volumes, settings.placed(gpus))
 
 
@@ -179,8 +181,8 @@ def _environment(settings: JobSettings) -> list[dict[str, Any]]:
     held = {"configMapKeyRef": settings.config_environment, "secretKeyRef": settings.secret_environment}
     referred = [
         {"name": key, "valueFrom": {kind: {"name": name, "key": key, "optional": True}}}
-        for kind, places in held.items()
-        for name, keys in places.items()
+        for kind, paths in held.items()
+        for name, keys in paths.items()
         for key in keys
     ]
     return named(plain) + referred

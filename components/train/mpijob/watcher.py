@@ -147,10 +147,10 @@ class JobWatcher:
         return self._found()
 
     def _found(self) -> Json:
-        found = self._cluster.get(self._name)
-        if found is None:
+        job = self._cluster.get(self._name)
+        if job is None:
             raise Gone
-        return found
+        return job
 
     def _check(self, job: Json) -> None:
         """Updates the clock; raises if the job was deleted or its deadline has passed."""

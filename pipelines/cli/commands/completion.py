@@ -24,10 +24,10 @@ def execute(options: argparse.Namespace) -> int:
     from pipelines.cli import parser
 
     command = parser()
-    places = {"FOLDER": shtab.DIRECTORY, "FILE": shtab.FILE}
+    completions = {"FOLDER": shtab.DIRECTORY, "FILE": shtab.FILE}
     for action in _actions(command):
-        if action.metavar in places:
-            action.complete = places[action.metavar]  # type: ignore[attr-defined, index]
+        if action.metavar in completions:
+            action.complete = completions[action.metavar]  # type: ignore[attr-defined, index]
         for option in action.option_strings:
             if option in _NAMES:
                 action.choices = registry.names(_NAMES[option])
@@ -37,8 +37,8 @@ def execute(options: argparse.Namespace) -> int:
 
 def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """The actions of a parser and of its commands."""
-    found = list(parser._actions)
+    actions = list(parser._actions)
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
-            found += [each for command in action.choices.values() for each in _actions(command)]
-    return found
+            actions += [each for command in action.choices.values() for each in _actions(command)]
+    return actions

@@ -28,12 +28,12 @@ def execute(options: argparse.Namespace) -> int:
     from pipelines.local import arguments_of
 
     pipeline = pipeline_of(options)
-    given = dict(parse_assignment(text) for text in options.set)
+    assignments = dict(parse_assignment(text) for text in options.set)
     values: dict[str, Any] = {}
     whose: dict[str, str] = {}
     for kind in (*PIPELINES, pipeline.kind):
         of_kind = pipeline.of_kind(kind)
-        arguments = arguments_of(of_kind, given if kind == pipeline.kind else {}, Path(WORKDIR))
+        arguments = arguments_of(of_kind, assignments if kind == pipeline.kind else {}, Path(WORKDIR))
         owners = whose_defaults(of_kind)
         values |= arguments
         whose |= {name: owners.get(name, "") for name in arguments}
@@ -45,7 +45,7 @@ def execute(options: argparse.Namespace) -> int:
             name = parameter.pipeline_name
             if name not in seen and name in values:
                 seen.add(name)
-                notes = _notes(parameter, values[name], "" if name in given else whose.get(name, ""))
+                notes = _notes(parameter, values[name], "" if name in assignments else whose.get(name, ""))
                 print(f"  {name:<32} {_shown(values[name]):<24} {parameter.description}{notes}")
         print()
     return 0

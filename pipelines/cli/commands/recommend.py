@@ -63,9 +63,9 @@ def execute(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     if options.top < 1:
         raise KfrecError(f"--top {options.top} is below 1; give the number of items to list")
-    named = [name for name, given in (
+    named = [name for name, value in (
         ("USER", options.user is not None), ("--all", options.all), ("--users", options.users is not None)
-    ) if given]  # fmt: skip
+    ) if value]  # fmt: skip
     if len(named) != 1:
         raise KfrecError(f"give one of USER, --all and --users FILE; given: {', '.join(named) or 'none'}")
     if options.user is not None:
@@ -92,10 +92,10 @@ def _list_one(
     else:
         ((_, (history,)),) = histories_of([options.user], options.data or named.data)
     with progress("scoring candidates", 1, "users") as bar:
-        found = recommend(
+        items = recommend(
             catalogue, [options.user], [history], options.top, keep_seen=options.keep_seen, ranked=bar.advance
         )
-    left = int(found.candidates[0])
+    left = int(items.candidates[0])
     if not left:
         raise KfrecError(
             f"user {options.user}: no candidate is left: all {len(catalogue.names):,} are in the history; "
@@ -106,14 +106,14 @@ def _list_one(
             replacing(target, sources, columns_of(catalogue)) as partial,
             writing(partial, rows_file(target)) as writer,
         ):
-            for batch in found.table.to_batches():
+            for batch in items.table.to_batches():
                 writer.write(batch)
     print(f"{named.description}: {left:,} candidates for {options.user} after {len(history)} items")
-    _say(catalogue, int(found.unknown[0]))
-    names = found.table.column_names[1:]
+    _say(catalogue, int(items.unknown[0]))
+    names = items.table.column_names[1:]
     rows = [
         [f"{cell:.6g}" if isinstance(cell, float) else str(cell) for cell in row.values()]
-        for row in found.table.select(names).to_pylist()
+        for row in items.table.select(names).to_pylist()
     ]
     if not any(row[-1] for row in rows):
         names, rows = names[:-1], [row[:-1] for row in rows]

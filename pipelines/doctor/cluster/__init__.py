@@ -31,12 +31,12 @@ def examine_cluster(settings: ClusterSettings, debug: bool = False, **asked: str
         debug: show the traceback of a failed check.
         asked: see :func:`pipelines.doctor.cluster.place.gather`.
     """
-    place = gather(settings, **asked)
-    checks = (*SERVERS, *OBJECTS) if place.kubernetes else (*SERVERS, Check("others", _others))
-    with environment_of(place):
-        return examine(checks, place, "kfrec submit can work there", debug)
+    examined = gather(settings, **asked)
+    checks = (*SERVERS, *OBJECTS) if examined.kubernetes else (*SERVERS, Check("others", _others))
+    with environment_of(examined):
+        return examine(checks, examined, "kfrec submit can work there", debug)
 
 
-def _others(place: Place) -> list[Finding]:
+def _others(examined: Place) -> list[Finding]:
     unseen = ", ".join(check.subject for check in OBJECTS)
     return [note(f"not checked without the Kubernetes API: {unseen}")]

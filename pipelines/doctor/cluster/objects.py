@@ -39,26 +39,26 @@ _OWN_ROLE = "apply the role of manifests/base/rights.yaml and bind it"
 _ROLE_OF_KFP = "bind KFP's own role: pipeline-runner, or kubeflow-edit in multi-user KFP"
 
 
-def kubernetes(place: Place) -> Iterator[Finding]:
+def kubernetes(examined: Place) -> Iterator[Finding]:
     """The API and the namespace."""
-    if place.kubernetes is None:
-        yield missing(place.unanswered)
+    if examined.kubernetes is None:
+        yield missing(examined.unanswered)
         return
-    namespace = place.kubernetes.namespace
+    namespace = examined.kubernetes.namespace
     try:
-        there = place.kubernetes.get(f"/api/v1/namespaces/{namespace}") is not None
+        there = examined.kubernetes.get(f"/api/v1/namespaces/{namespace}") is not None
     except Refused:
         there = True  # not every account may read it; the following checks look at its content
     if there:
-        yield ok(f"{place.version} at {place.kubernetes.host}, namespace {namespace}")
+        yield ok(f"{examined.version} at {examined.kubernetes.host}, namespace {namespace}")
     else:
-        yield missing(f"no namespace {namespace} at {place.kubernetes.host}", "give --namespace NAME")
+        yield missing(f"no namespace {namespace} at {examined.kubernetes.host}", "give --namespace NAME")
 
 
-def mpijobs(place: Place) -> Iterator[Finding]:
+def mpijobs(examined: Place) -> Iterator[Finding]:
     """mpi-operator's CRD; the Training Operator has one of the same name and another version."""
     crd, install = f"{KIND.plural}.{KIND.group}", "install mpi-operator 0.6 or later"
-    served = place.api.served(KIND.group, KIND.plural)
+    served = examined.api.served(KIND.group, KIND.plural)
     if not served:
         yield missing(f"no {crd}", install)
     elif KIND.version not in served:
@@ -70,40 +70,43 @@ def mpijobs(place: Place) -> Iterator[Finding]:
         yield ok(f"{crd} serves {KIND.version}")
 
 
-def settings(place: Place) -> Iterator[Finding]:
+def settings(examined: Place) -> Iterator[Finding]:
     """Config maps and secrets that the steps mount: they exist and have the required keys."""
-    if place.job_mistake:
-        yield missing(place.job_mistake)
-    for held in place.held:
-        if held.name != LAUNCHER and not (held.name == _OBJECT_STORE and place.scheme not in _KEYED):
-            yield _mounted(held, place, role_may_do=_KEYED.get(place.scheme, False))
+    if examined.job_mistake:
+        yield missing(examined.job_mistake)
+    for held in examined.held:
+        if held.name != LAUNCHER and not (held.name == _OBJECT_STORE and examined.scheme not in _KEYED):
+            yield _mounted(held, examined, role_may_do=_KEYED.get(examined.scheme, False))
 
 
-def _mounted(held: Held, place: Place, role_may_do: bool) -> Finding:
+def _mounted(held: Held, examined: Place, role_may_do: bool) -> Finding:
     subject = f"{held.kind} {held.name}"
-    keys, remedy = _NEEDED.get((held.kind, held.name), ((), f"make it, or take it out of {place.settings.source}"))
-    remedy = remedy.replace("NAMESPACE", place.api.namespace)
+    keys, remedy = _NEEDED.get((held.kind, held.name), ((), f"make it, or take it out of {examined.settings.source}"))
+    remedy = remedy.replace("NAMESPACE", examined.api.namespace)
     if held.refused:
         return note(f"{subject} may not be read ({held.refused})")
     if held.values is None:
-        found = f"{subject} is not in {place.api.namespace}"
+        message = f"{subject} is not in {examined.api.namespace}"
         if not keys:
-            return note(f"{found}; steps start without it", remedy)
+            return note(f"{message}; steps start without it", remedy)
         if held.name == _OBJECT_STORE and role_may_do:
-            return note(f"{found}; right only where the pods have a role in IAM", remedy)
-        return missing(found, remedy)
+            return note(f"{message}; right only where the pods have a role in IAM", remedy)
+        return missing(message, remedy)
     absent = [key for key in keys if not held.values.get(key)]
     if absent and held.name == "kfrec-mlflow" and held.values.get("MLFLOW_TRACKING_TOKEN"):
         absent = []
     return missing(f"{subject} lacks {', '.join(absent)}", remedy) if absent else ok(f"{subject} is there")
 
 
-def accounts(place: Place) -> Iterator[Finding]:
+def accounts(examined: Place) -> Iterator[Finding]:
     """The service accounts of steps and MPIJobs."""
-    named = {(place.api.namespace, place.account or "kfrec-pipeline"), (place.job_namespace, place.job.service_account)}
+    named = {
+        (examined.api.namespace, examined.account or "kfrec-pipeline"),
+        (examined.job_namespace, examined.job.service_account),
+    }
     for namespace, name in sorted(named):
         try:
-            there = place.api.object("serviceaccounts", name, namespace) is not None
+            there = examined.api.object("serviceaccounts", name, namespace) is not None
         except Refused as no:
             yield note(f"service account {name} may not be looked up ({no.status})")
             continue
@@ -113,37 +116,37 @@ def accounts(place: Place) -> Iterator[Finding]:
             yield missing(f"no service account {name} in {namespace}", f"{_APPLY}, or name another one")
 
 
-def rights(place: Place) -> Iterator[Finding]:
+def rights(examined: Place) -> Iterator[Finding]:
     """The rights of the steps' account, as kubectl auth can-i --as asks for them; no action is performed."""
-    who, own = place.account or "this account", place.api.namespace
+    who, own = examined.account or "this account", examined.api.namespace
     try:
         for right in RIGHTS:
-            yield _right(place, right, who, place.job_namespace, _OWN_ROLE)
+            yield _right(examined, right, who, examined.job_namespace, _OWN_ROLE)
         for right in _OF_KFP:
-            yield _right(place, right, who, own, _ROLE_OF_KFP)
+            yield _right(examined, right, who, own, _ROLE_OF_KFP)
     except Refused as no:
         yield note(
             f"the rights of {who} cannot be checked ({no.message})",
-            f"have an administrator run kfrec doctor --cluster --service-account {place.account or 'NAME'}",
+            f"have an administrator run kfrec doctor --cluster --service-account {examined.account or 'NAME'}",
         )
         return
-    if not place.account:
+    if not examined.account:
         yield note(
             "these are the rights of the caller",
             "--service-account kfrec-pipeline checks those of the steps' account",
         )
 
 
-def _right(place: Place, right: Right, who: str, namespace: str, remedy: str) -> Finding:
-    lacking = {verb: why for verb in right.verbs if (why := _refusal(place, right, verb, namespace)) is not None}
+def _right(examined: Place, right: Right, who: str, namespace: str, remedy: str) -> Finding:
+    lacking = {verb: why for verb in right.verbs if (why := _refusal(examined, right, verb, namespace)) is not None}
     if not lacking:
         return ok(f"{right.resource}: {who} may {', '.join(right.verbs)}")
     reason = next(filter(None, lacking.values()), "")
-    found = f"{right.resource}: {who} may not {', '.join(lacking)} in {namespace}{f' ({reason})' if reason else ''}"
-    return note(f"{found}: {right.without}", remedy) if right.without else missing(found, remedy)
+    message = f"{right.resource}: {who} may not {', '.join(lacking)} in {namespace}{f' ({reason})' if reason else ''}"
+    return note(f"{message}: {right.without}", remedy) if right.without else missing(message, remedy)
 
 
-def _refusal(place: Place, right: Right, verb: str, namespace: str) -> str | None:
+def _refusal(examined: Place, right: Right, verb: str, namespace: str) -> str | None:
     """The API server's reason, which may be empty, to refuse a verb; None if it is allowed.
 
     Raises:
@@ -152,29 +155,29 @@ def _refusal(place: Place, right: Right, verb: str, namespace: str) -> str | Non
     resource, _, subresource = right.resource.partition("/")
     attributes = {"namespace": namespace, "verb": verb, "group": right.group, "resource": resource}
     attributes |= {"subresource": subresource} if subresource else {}
-    user = f"system:serviceaccount:{place.api.namespace}:{place.account}"
+    user = f"system:serviceaccount:{examined.api.namespace}:{examined.account}"
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": {"resourceAttributes": attributes},
     }
-    status: dict[str, Any] = place.api.post(
+    status: dict[str, Any] = examined.api.post(
         "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews",
         review,
-        {"Impersonate-User": user} if place.account else {},
+        {"Impersonate-User": user} if examined.account else {},
     ).get("status", {})
     return None if status.get("allowed") else str(status.get("reason") or status.get("evaluationError") or "")
 
 
-def gpus(place: Place) -> Iterator[Finding]:
+def gpus(examined: Place) -> Iterator[Finding]:
     """Allocatable GPUs of the nodes."""
     try:
-        nodes = (place.api.get("/api/v1/nodes", limit="500") or {}).get("items", ())
+        nodes = (examined.api.get("/api/v1/nodes", limit="500") or {}).get("items", ())
     except Refused as no:
         yield note(f"nodes may not be listed ({no.status})", "run kubectl describe nodes with an account that may")
         return
-    steps = {step.gpu_resource for step in place.settings.steps.values() if step.gpus}
-    for name in sorted({place.job.gpu_resource, *steps}):
+    steps = {step.gpu_resource for step in examined.settings.steps.values() if step.gpus}
+    for name in sorted({examined.job.gpu_resource, *steps}):
         counts = [int(node.get("status", {}).get("allocatable", {}).get(name, 0)) for node in nodes]
         if any(counts):
             yield ok(f"{name}: {sum(counts)} on {sum(map(bool, counts))} of {len(nodes)} nodes")

@@ -73,8 +73,8 @@ class Kubernetes:
 
     def served(self, group: str, plural: str) -> list[str]:
         """The served versions of a resource, from API discovery; see :meth:`get`."""
-        found = self.get(f"/apis/{group}") or {}
-        versions = [entry["version"] for entry in found.get("versions", ())]
+        group_list = self.get(f"/apis/{group}") or {}
+        versions = [entry["version"] for entry in group_list.get("versions", ())]
         return [version for version in versions if plural in self._plurals(f"/apis/{group}/{version}")]
 
     def _plurals(self, path: str) -> set[str]:
@@ -205,10 +205,10 @@ def gather(
 
 
 @contextmanager
-def environment_of(place: Place) -> Iterator[None]:
+def environment_of(examined: Place) -> Iterator[None]:
     """Sets the steps' environment variables in this process; variables that are already set win."""
     earlier = dict(os.environ)
-    os.environ.update({**place.environment, **_SHORT})
+    os.environ.update({**examined.environment, **_SHORT})
     try:
         yield
     finally:
@@ -262,6 +262,6 @@ def _job(settings: ClusterSettings, held: tuple[Held, ...]) -> tuple[JobSettings
         for name in with_additions(file, each.values)
     }
     try:
-        return merge({place: parse_yaml(place, text) for place, text in texts.items()}, JobSettings), ""
+        return merge({source: parse_yaml(source, text) for source, text in texts.items()}, JobSettings), ""
     except KfrecError as error:
         return JobSettings(), str(error)

@@ -26,52 +26,52 @@ _STORE_SECONDS = 15.0
 _MLFLOW, _MLFLOW_USER = "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME"
 
 
-def pipelines(place: Place) -> Iterator[Finding]:
+def pipelines(examined: Place) -> Iterator[Finding]:
     """KFP: its version, and this user's access."""
-    if not place.endpoint:
+    if not examined.endpoint:
         yield missing("no address of KFP's API", f"give --endpoint URL or set {ENDPOINT}")
         return
-    if finding := _service_state(place, place.endpoint, "give --endpoint http://localhost:8888"):
+    if finding := _service_state(examined, examined.endpoint, "give --endpoint http://localhost:8888"):
         yield finding
         return
-    health = ask(place.endpoint, timeout=TIMEOUT)
-    shown = f"{health.get('tag_name') or 'no version'} at {place.endpoint}"
+    health = ask(examined.endpoint, timeout=TIMEOUT)
+    shown = f"{health.get('tag_name') or 'no version'} at {examined.endpoint}"
     if (version_in(health) or _OLDEST) < _OLDEST:
         yield missing(f"{shown}: every run has the same literal run id", "upgrade Kubeflow Pipelines to 2.5 or newer")
-    namespace = place.user or (place.kubernetes.namespace if place.kubernetes else "")
+    namespace = examined.user or (examined.kubernetes.namespace if examined.kubernetes else "")
     query = {"page_size": "1", **({"namespace": namespace} if health.get("multi_user") else {})}
-    ask(place.endpoint, f"experiments?{urlencode(query)}", TIMEOUT)
+    ask(examined.endpoint, f"experiments?{urlencode(query)}", TIMEOUT)
     yield ok(f"{shown}: lets this user list experiments")
 
 
-def mlflow(place: Place) -> Iterator[Finding]:
+def mlflow(examined: Place) -> Iterator[Finding]:
     """MLflow: availability and authentication."""
-    uri = place.environment.get(_MLFLOW, "").strip()
+    uri = examined.environment.get(_MLFLOW, "").strip()
     if not uri:
         yield missing(f"{_MLFLOW} is not set", "set it in the config map kfrec-config")
     elif not uri.startswith(("http://", "https://")):
         yield missing(
             f"{_MLFLOW} is {without_password(uri)}", "name an MLflow server: steps of a cluster share no disk"
         )
-    elif finding := _service_state(place, uri, f"set {_MLFLOW} to http://localhost:5000"):
+    elif finding := _service_state(examined, uri, f"set {_MLFLOW} to http://localhost:5000"):
         yield finding
     else:
         prepare()
-        user = place.environment.get(_MLFLOW_USER, "")
+        user = examined.environment.get(_MLFLOW_USER, "")
         yield ok(f"answers at {without_password(uri)}{f', as {user}' if user else ''}")
 
 
-def object_store(place: Place) -> Iterator[Finding]:
+def object_store(examined: Place) -> Iterator[Finding]:
     """The artifact store: can it be listed and written to?"""
-    if not is_uri(place.root):
-        yield missing(f"{place.root} cannot hold artifacts", "give gs://, s3:// or minio:// as the pipeline root")
+    if not is_uri(examined.root):
+        yield missing(f"{examined.root} cannot hold artifacts", "give gs://, s3:// or minio:// as the pipeline root")
         return
-    endpoint = _endpoint(place.scheme)
-    if endpoint and (finding := _service_state(place, endpoint, "set AWS_ENDPOINT_URL to http://localhost:9000")):
+    endpoint = _endpoint(examined.scheme)
+    if endpoint and (finding := _service_state(examined, endpoint, "set AWS_ENDPOINT_URL to http://localhost:9000")):
         yield finding
         return
-    at = f"{place.root}{f' at {endpoint}' if endpoint else ''}"
-    store = open_store(place.root, _STORE_SECONDS)
+    at = f"{examined.root}{f' at {endpoint}' if endpoint else ''}"
+    store = open_store(examined.root, _STORE_SECONDS)
     try:
         store.names()
         _write(store)
@@ -79,8 +79,8 @@ def object_store(place: Place) -> Iterator[Finding]:
         yield missing(f"{at}: {error}", "check that the store is running, and its address")
         return
     yield ok(f"{at}: can be listed and written to")
-    launcher = place.get(CONFIG_MAP, LAUNCHER)
-    if place.scheme == "s3" and launcher and not launcher.refused and "providers" not in (launcher.values or {}):
+    launcher = examined.get(CONFIG_MAP, LAUNCHER)
+    if examined.scheme == "s3" and launcher and not launcher.refused and "providers" not in (launcher.values or {}):
         yield note(
             f"{LAUNCHER} has no providers: KFP's launcher has no key of its own for s3://",
             "add the component launcher-s3, unless the pods have a role in IAM",
@@ -91,8 +91,8 @@ def _endpoint(scheme: str) -> str:
     """The store's custom endpoint; empty for the cloud's own."""
     if scheme not in ("s3", "minio"):
         return ""
-    given = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
-    return given or (KFP_STORE if scheme == "minio" else "")
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+    return endpoint or (KFP_STORE if scheme == "minio" else "")
 
 
 def _write(store: Store) -> None:
@@ -113,11 +113,11 @@ def _write(store: Store) -> None:
         raise KfrecError(f"{error} (kfrec doctor leaves {store.url(name)} behind)") from None
 
 
-def _service_state(place: Place, url: str, forward: str) -> Finding | None:
+def _service_state(examined: Place, url: str, forward: str) -> Finding | None:
     """The state of the Kubernetes service behind an address that only the cluster's DNS resolves.
 
     Args:
-        place: the installation.
+        examined: the installation.
         url: the address.
         forward: how to reach it, after a port-forward.
 
@@ -128,14 +128,14 @@ def _service_state(place: Place, url: str, forward: str) -> Finding | None:
         host = urlsplit(url).hostname or ""
     except ValueError:  # not an address; the request reports it
         return None
-    if place.kubernetes is None or not host or _resolves(host):
+    if examined.kubernetes is None or not host or _resolves(host):
         return None
     name, namespace = [*host.split("."), ""][:2]
-    space = namespace or place.api.namespace
+    space = namespace or examined.api.namespace
     try:
-        if place.api.object("services", name, space) is None:
+        if examined.api.object("services", name, space) is None:
             return missing(f"{url}: there is no service {name} in namespace {space}", "correct the address")
-        slices = place.api.get(
+        slices = examined.api.get(
             f"/apis/discovery.k8s.io/v1/namespaces/{space}/endpointslices",
             labelSelector=f"kubernetes.io/service-name={name}",
         )

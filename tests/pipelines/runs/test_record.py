@@ -46,7 +46,7 @@ def test_an_error_ends_with_the_command_that_goes_on_and_is_kept(record: RunReco
     command = f"kfrec run --resume {record.folder} (--set NAME=VALUE changes a parameter)"
     assert str(caught.value) == f"train: the disk is full; resume with: {command}"
     again = read_record(record.folder)
-    assert (again.state, again.told) == (FAILED, "train: the disk is full")
+    assert (again.state, again.message) == (FAILED, "train: the disk is full")
 
 
 @pytest.mark.parametrize("name", ["last", "20261124-100000-aaaa", "folder"])

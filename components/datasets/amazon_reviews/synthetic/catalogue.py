@@ -82,9 +82,9 @@ class Shelf:
         since = categories * self.span + days + self.lifetime
         low = np.searchsorted(self.key, since - self.lifetime, side="right")
         high = np.searchsorted(self.key, since, side="right")
-        place = low + np.floor(rng.random(len(days)) * (high - low)).astype(np.int64)
-        found = self.by_category[np.minimum(place, len(self.key) - 1)]
-        return np.where(high > low, found, self.any_items(days, rng))
+        position = low + np.floor(rng.random(len(days)) * (high - low)).astype(np.int64)
+        items = self.by_category[np.minimum(position, len(self.key) - 1)]
+        return np.where(high > low, items, self.any_items(days, rng))
 
 
 def make_shelf(category: np.ndarray, days: int, lifetime: int, rng: np.random.Generator) -> Shelf:

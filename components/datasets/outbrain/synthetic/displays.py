@@ -65,16 +65,16 @@ def _draw(
     user = rng.integers(0, users, count)
     page = np.searchsorted(world.page_popularity, rng.random(count), side="right")
     # Place and platform are functions of the user's number, so users need no state.
-    place = np.where(_share_of(user, 1) < _UNKNOWN_PLACE, PLACES, _share_of(user, 2) * PLACES).astype(np.int64)
+    region = np.where(_share_of(user, 1) < _UNKNOWN_PLACE, PLACES, _share_of(user, 2) * PLACES).astype(np.int64)
     platform = 1 + np.searchsorted([0.4, 0.85], _share_of(user, 3), side="right")
     sizes = rng.choice(len(_SIZES), count, p=_SIZES)
     shown = np.arange(MOST_ADS) < sizes[:, None]
     ads = _distinct(world.ad_popularity, count, rng)
-    utility = np.zeros(ads.shape) if shuffled else world.utility(ads, page, place)
+    utility = np.zeros(ads.shape) if shuffled else world.utility(ads, page, region)
     # Gumbel-max trick: samples from the softmax of the utilities.
     clicked = np.where(shown, utility + rng.gumbel(size=ads.shape), -np.inf).argmax(axis=1)
     time = np.floor((first + np.sort(rng.random(count)) * count) / total * DAYS * DAY).astype(np.int64)
-    return Displays(first + 1 + np.arange(count), user, page, time, platform, place, ads, shown, utility, clicked)
+    return Displays(first + 1 + np.arange(count), user, page, time, platform, region, ads, shown, utility, clicked)
 
 
 def _share_of(user: np.ndarray, stream: int) -> np.ndarray:

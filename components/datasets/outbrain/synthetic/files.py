@@ -65,8 +65,8 @@ def _events(displays: Displays, world: World) -> list[Any]:
 
 def _place_names() -> list[str]:
     """Two thirds of the places are in the US, in states of two regions; the others are in countries of their own."""
-    us = [f"US>{chr(65 + place // 2)}{chr(75 + place // 2)}>{500 + place}" for place in range(2 * PLACES // 3)]
-    return us + [f"{chr(66 + place)}{chr(70 + place)}" for place in range(PLACES - len(us))]
+    us = [f"US>{chr(65 + region // 2)}{chr(75 + region // 2)}>{500 + region}" for region in range(2 * PLACES // 3)]
+    return us + [f"{chr(66 + region)}{chr(70 + region)}" for region in range(PLACES - len(us))]
 
 
 def _write_documents(world: World, rng: np.random.Generator, folder: Path) -> None:
@@ -116,7 +116,7 @@ def _or_null(column: Any, unknown: np.ndarray) -> pa.Array:
 def _lines(columns: list[Any]) -> memoryview:
     arrays = [pa.array(column) for column in columns]
     sink = pa.BufferOutputStream()
-    pv.write_csv(pa.table(arrays, names=[str(place) for place in range(len(arrays))]), sink, _OPTIONS)
+    pv.write_csv(pa.table(arrays, names=[str(number) for number in range(len(arrays))]), sink, _OPTIONS)
     return memoryview(sink.getvalue())
 
 

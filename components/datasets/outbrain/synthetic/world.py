@@ -60,11 +60,11 @@ class World:
     def pages(self) -> int:
         return len(self.page_topic)
 
-    def utility(self, ads: np.ndarray, pages: np.ndarray, places: np.ndarray) -> np.ndarray:
+    def utility(self, ads: np.ndarray, pages: np.ndarray, regions: np.ndarray) -> np.ndarray:
         """The utility of ads [n, k] on pages [n] to users in places [n]: float64 [n, k]."""
         topic = self.ad_topic[ads]
         match = topic == self.page_topic[pages][:, None]
-        return self.quality[ads] + MATCH * match + LIKING * self.likes[places[:, None], topic]
+        return self.quality[ads] + MATCH * match + LIKING * self.likes[regions[:, None], topic]
 
 
 def make_world(parameters: Any) -> World:
@@ -77,8 +77,8 @@ def make_world(parameters: Any) -> World:
     # Sources and publishers of pages write about anything; those of ads belong to their advertiser.
     source = np.concatenate([rng.integers(0, pages // _PAGES_OF_SOURCE + 1, pages), pages + advertiser])
     likes = np.zeros((PLACES + 1, TOPICS), bool)
-    for place in range(PLACES):
-        likes[place, (place + np.arange(LIKED) * (TOPICS // LIKED)) % TOPICS] = True
+    for region in range(PLACES):
+        likes[region, (region + np.arange(LIKED) * (TOPICS // LIKED)) % TOPICS] = True
     return World(
         ad_topic=advertiser % TOPICS,
         quality=rng.normal(0, _QUALITY_OF_ADVERTISER, advertisers)[advertiser] + rng.normal(0, _QUALITY_OF_AD, ads),

@@ -32,9 +32,9 @@ def adam_all(updates: Sequence[Update], by: AdamStep) -> None:
     g, w, m, v = (tf.concat([tf.reshape(part, [-1]) for part in parts], 0) for parts in zip(*small, strict=True))
     w, m, v = _moved(g, w, m, v, by)
     sizes = [variable.shape.num_elements() for _, variable, _, _ in small]
-    for joined, place in ((w, 1), (m, 2), (v, 3)):
+    for joined, position in ((w, 1), (m, 2), (v, 3)):
         for update, values in zip(small, tf.split(joined, sizes), strict=True):
-            update[place].assign(tf.reshape(values, update[place].shape))
+            update[position].assign(tf.reshape(values, update[position].shape))
 
 
 @fused

@@ -157,9 +157,9 @@ def _backward(
     # Newest step first.
     inputs_gradients, kernel_gradients, recurrent_gradients, bias_gradients, carry_gradients = [], [], [], [], []
     later: list[tf.Tensor] = []
-    for inputs_now, before, given, own, carried in reversed(steps):
+    for inputs_now, before, activations, own, carried in reversed(steps):
         arriving = [*later, *([] if own is None else [own])]
-        gates, held, of_carry = _gate_gradients(arriving, given, biases, before, carried)
+        gates, held, of_carry = _gate_gradients(arriving, activations, biases, before, carried)
         carry_gradients.append(of_carry)
         # One product for previous state and inputs; readers slice its columns.
         joint = tf.matmul(gates, of_inputs if before is None else of_both, transpose_b=True)

@@ -24,7 +24,7 @@ def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, h
     height, width = table.shape
 
     @tf.custom_gradient
-    def found(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor | tf.IndexedSlices]]:
+    def looked_up(values: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tf.Tensor | tf.IndexedSlices]]:
         def gradient(upstream: tf.Tensor) -> tf.Tensor | tf.IndexedSlices:
             with tf.name_scope("look_up_gradient"):
                 if is_dense:
@@ -34,13 +34,13 @@ def look_up(table: tf.Variable, rows: tf.Tensor, dtype: tf.DType = tf.float32, h
 
         return gathered(values, rows, dtype), gradient
 
-    return found(tf.convert_to_tensor(table))
+    return looked_up(tf.convert_to_tensor(table))
 
 
 def gathered(values: tf.Tensor, rows: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Gathers rows ``[..., F]`` of a table, concatenated to ``[..., F * width]``."""
-    found = tf.gather(tf.cast(values, dtype), rows)
-    return tf.reshape(found, tf.concat([tf.shape(rows)[:-1], [rows.shape[-1] * values.shape[-1]]], 0))
+    rows_read = tf.gather(tf.cast(values, dtype), rows)
+    return tf.reshape(rows_read, tf.concat([tf.shape(rows)[:-1], [rows.shape[-1] * values.shape[-1]]], 0))
 
 
 @fused

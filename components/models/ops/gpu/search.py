@@ -49,5 +49,5 @@ def search(
 
         return result, gradient
 
-    attention, found, mean = tf.unstack(sums(tf.convert_to_tensor(table), target), axis=1)
-    return attention, found, mean
+    attention, best, mean = tf.unstack(sums(tf.convert_to_tensor(table), target), axis=1)
+    return attention, best, mean

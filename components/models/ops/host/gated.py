@@ -29,24 +29,24 @@ def _supports(inputs: tf.Tensor, kernels: tf.Tensor, recurrent: tf.Tensor, biase
 
 
 @tf.custom_gradient
-def _all_states(*given: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    states, saved = _forward(given)
-    return states, lambda upstream: _backward(given, states, saved, upstream)
+def _all_states(*args: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+    states, saved = _forward(args)
+    return states, lambda upstream: _backward(args, states, saved, upstream)
 
 
 @tf.custom_gradient
-def _last_state(*given: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
-    states, saved = _forward(given)
-    return states[-1], lambda upstream: _backward(given, states, saved, upstream)
+def _last_state(*args: tf.Tensor) -> tuple[tf.Tensor, Gradient]:
+    states, saved = _forward(args)
+    return states[-1], lambda upstream: _backward(args, states, saved, upstream)
 
 
-def _forward(given: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-    inputs, _, recurrent, *_ = given
-    return host.call(_run_forward, given, [inputs.shape[:2] + recurrent.shape[2:], tf.TensorShape([None])])
+def _forward(args: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+    inputs, _, recurrent, *_ = args
+    return host.call(_run_forward, args, [inputs.shape[:2] + recurrent.shape[2:], tf.TensorShape([None])])
 
 
-def _backward(given: Sequence[tf.Tensor], states: tf.Tensor, saved: tf.Tensor, upstream: tf.Tensor) -> list[tf.Tensor]:
-    return host.call(_run_backward, [states, saved, upstream, *given], [argument.shape for argument in given])
+def _backward(args: Sequence[tf.Tensor], states: tf.Tensor, saved: tf.Tensor, upstream: tf.Tensor) -> list[tf.Tensor]:
+    return host.call(_run_backward, [states, saved, upstream, *args], [argument.shape for argument in args])
 
 
 def _run_forward(

@@ -102,8 +102,8 @@ def _block(transposed: bool) -> Any:
             rows = [builder.gep(result, [builder.mul(c_row, _INDEX(row))]) for row in range(ROWS)]
 
             def sum_up(vectors: int) -> None:
-                places = [vector(row, number) for row in rows for number in range(vectors)]
-                begin = [builder.select(added, builder.load(place, align=4), zero) for place in places]
+                addresses = [vector(row, number) for row in rows for number in range(vectors)]
+                begin = [builder.select(added, builder.load(slot, align=4), zero) for slot in addresses]
                 # LLVM keeps these in registers.
                 sums = [cgutils.alloca_once_value(builder, value) for value in begin]
                 left = cgutils.alloca_once_value(builder, address(2, a_array, a_first))
@@ -127,8 +127,8 @@ def _block(transposed: bool) -> Any:
                 if unrolled > 1:
                     with cgutils.for_range(builder, builder.srem(count, _INDEX(unrolled))):
                         add_products()
-                for place, total in zip(places, sums, strict=True):
-                    builder.store(builder.load(total), place, align=4)
+                for slot, total in zip(addresses, sums, strict=True):
+                    builder.store(builder.load(total), slot, align=4)
 
             for vectors in (1, 2, 3):
                 with builder.if_then(builder.icmp_signed("==", columns, _INDEX(LANES * vectors))):

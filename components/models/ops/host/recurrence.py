@@ -170,11 +170,11 @@ def backward(  # type: ignore[no-untyped-def]
                 before = (sample - samples) * units
                 of_carried = zero
                 for j in range(0, units, LANES):
-                    whole = load(room, h + j)
+                    unsplit = load(room, h + j)
                     update, fresh = load(saved, u + j), load(saved, u + 3 * units + j)
-                    held = whole * carried * update
-                    candidate = (whole - held) * (one - fresh * fresh)
-                    kept = whole * ((load(states, before + j) if step else zero) - fresh) * update
+                    held = unsplit * carried * update
+                    candidate = (unsplit - held) * (one - fresh * fresh)
+                    kept = unsplit * ((load(states, before + j) if step else zero) - fresh) * update
                     of_carried = of_carried + kept
                     store(room, h + j, held)
                     store(room, g + j, candidate)

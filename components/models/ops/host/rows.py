@@ -34,16 +34,16 @@ def whole(variable: tf.Variable) -> tf.Tensor:
 
 
 @tf.custom_gradient
-def look_up(table: tf.Tensor, found: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple]]:
-    """The rows ``found`` ``[R]`` of a table ``[N, width]``; the gradient is ``tf.IndexedSlices``."""
+def look_up(table: tf.Tensor, rows: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], tuple]]:
+    """The rows ``rows`` ``[R]`` of a table ``[N, width]``; the gradient is ``tf.IndexedSlices``."""
 
     def gradient(upstream: tf.Tensor) -> tuple[tf.IndexedSlices, None]:
-        return tf.IndexedSlices(upstream, found, tf.shape(table, found.dtype)), None
+        return tf.IndexedSlices(upstream, rows, tf.shape(table, rows.dtype)), None
 
-    def run(table: np.ndarray, found: np.ndarray) -> list[np.ndarray]:
-        return [_copies(table, found)]
+    def run(table: np.ndarray, rows: np.ndarray) -> list[np.ndarray]:
+        return [_copies(table, rows)]
 
-    return host.call(run, [table, found], [tf.TensorShape([None, table.shape[1]])])[0], gradient
+    return host.call(run, [table, rows], [tf.TensorShape([None, table.shape[1]])])[0], gradient
 
 
 def sum_by_row(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
@@ -51,23 +51,23 @@ def sum_by_row(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
     values = gradient.values
     if gradient.shape[0] is None or values.shape.rank != 2 or not supports(values.shape[-1], values.dtype):
         return NotImplemented
-    rows, (places,) = unique_rows([gradient.indices], gradient.shape[0])
-    return rows, sums(values, places, tf.size(rows))
+    rows, (positions,) = unique_rows([gradient.indices], gradient.shape[0])
+    return rows, sums(values, positions, tf.size(rows))
 
 
-def sums(values: tf.Tensor, places: tf.Tensor, count: tf.Tensor | int) -> tf.Tensor:
+def sums(values: tf.Tensor, positions: tf.Tensor, count: tf.Tensor | int) -> tf.Tensor:
     """Sums values of equal place (segment sum), ``[count, width]``.
 
     Args:
         values: float32 ``[N, width]``.
-        places: int32 or int64 ``[N]``, in ``[0, count)``.
+        positions: int32 or int64 ``[N]``, in ``[0, count)``.
         count: int32.
     """
 
-    def run(values: np.ndarray, places: np.ndarray, count: np.ndarray) -> list[np.ndarray]:
-        return [summed(values, places, int(count))]
+    def run(values: np.ndarray, positions: np.ndarray, count: np.ndarray) -> list[np.ndarray]:
+        return [summed(values, positions, int(count))]
 
-    return host.call(run, [values, places, count], [tf.TensorShape([None, values.shape[1]])])[0]
+    return host.call(run, [values, positions, count], [tf.TensorShape([None, values.shape[1]])])[0]
 
 
 def zeros(count: int, width: int) -> np.ndarray:
@@ -83,32 +83,32 @@ def shares() -> int:
 
 
 @kernel
-def share_of(place, shares):  # type: ignore[no-untyped-def]
+def share_of(position, shares):  # type: ignore[no-untyped-def]
     """The share of a row. Adjacent rows have the same share, because processors fetch cache lines in pairs."""
-    return place >> 1 & shares - 1
+    return position >> 1 & shares - 1
 
 
-def summed(values: np.ndarray, places: np.ndarray, count: int) -> np.ndarray:
+def summed(values: np.ndarray, positions: np.ndarray, count: int) -> np.ndarray:
     """See :func:`sums`; returns ``values`` if the places are 0, 1, 2, ..."""
-    if len(places) == count and in_order(places):
+    if len(positions) == count and in_order(positions):
         return values
     out = zeros(count, values.shape[1])
-    _add_to(out, [values], [places])
+    _add_to(out, [values], [positions])
     return out
 
 
-def _copies(rows: np.ndarray, places: np.ndarray) -> np.ndarray:
+def _copies(rows: np.ndarray, positions: np.ndarray) -> np.ndarray:
     """Gathers the rows at these places."""
     width = rows.shape[1]
-    out = host.floats(places.size, width)
-    flat = rows.reshape(-1), places.reshape(-1), width, out.reshape(-1)
-    host.in_parts(lambda part, first, last: _copy(*flat, first, last), places.size, least=_ROWS)
+    out = host.floats(positions.size, width)
+    flat = rows.reshape(-1), positions.reshape(-1), width, out.reshape(-1)
+    host.in_parts(lambda part, first, last: _copy(*flat, first, last), positions.size, least=_ROWS)
     return out
 
 
-def _add_to(out: np.ndarray, values: Sequence[np.ndarray], places: Sequence[np.ndarray]) -> None:
+def _add_to(out: np.ndarray, values: Sequence[np.ndarray], positions: Sequence[np.ndarray]) -> None:
     """Scatter-adds rows to ``out``."""
-    pairs = [(rows.reshape(-1), at.reshape(-1)) for rows, at in zip(values, places, strict=True)]
+    pairs = [(rows.reshape(-1), at.reshape(-1)) for rows, at in zip(values, positions, strict=True)]
 
     def add(part: int, first: int, last: int) -> None:
         chosen = np.empty(_AT_ONCE, np.int64)
@@ -120,28 +120,28 @@ def _add_to(out: np.ndarray, values: Sequence[np.ndarray], places: Sequence[np.n
 
 
 @kernel
-def _copy(rows, places, width, out, first, last):  # type: ignore[no-untyped-def]
+def _copy(rows, positions, width, out, first, last):  # type: ignore[no-untyped-def]
     """Gathers the rows at ``places[first:last]``."""
     for i in range(first, last):
         if i + _AHEAD < last:
-            prefetch(rows, np.int64(places[i + _AHEAD]) * width)
+            prefetch(rows, np.int64(positions[i + _AHEAD]) * width)
         for j in range(0, width, LANES):
-            store(out, i * width + j, load(rows, np.int64(places[i]) * width + j))
+            store(out, i * width + j, load(rows, np.int64(positions[i]) * width + j))
 
 
 @kernel
-def _add(values, places, width, share, shares, chosen, out):  # type: ignore[no-untyped-def]
+def _add(values, positions, width, share, shares, chosen, out):  # type: ignore[no-untyped-def]
     """Scatter-adds ``values`` to the rows of ``out`` in a share."""
-    for begin in range(0, len(places), len(chosen)):
+    for begin in range(0, len(positions), len(chosen)):
         count = 0
-        for i in range(begin, min(begin + len(chosen), len(places))):
+        for i in range(begin, min(begin + len(chosen), len(positions))):
             # Branch-free: the share of a place is unpredictable.
             chosen[count] = i
-            count += np.int64(share_of(np.int64(places[i]), shares) == share)
+            count += np.int64(share_of(np.int64(positions[i]), shares) == share)
         for n in range(count):
             if n + _AHEAD < count:
-                prefetch(out, np.int64(places[chosen[n + _AHEAD]]) * width)
+                prefetch(out, np.int64(positions[chosen[n + _AHEAD]]) * width)
             i = chosen[n]
             for j in range(0, width, LANES):
-                at = np.int64(places[i]) * width + j
+                at = np.int64(positions[i]) * width + j
                 store(out, at, load(out, at) + load(values, i * width + j))

@@ -22,11 +22,11 @@ def score_pairs(
 
 
 @tf.custom_gradient
-def _scores(*given: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
-    result, kept = host.call(_run_forward, given, [given[1].shape[:-1], tf.TensorShape([None])])
+def _scores(*args: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
+    result, kept = host.call(_run_forward, args, [args[1].shape[:-1], tf.TensorShape([None])])
 
     def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-        return host.call(_run_backward, [kept, upstream, *given], [argument.shape for argument in given])
+        return host.call(_run_backward, [kept, upstream, *args], [argument.shape for argument in args])
 
     return result, gradient
 

@@ -45,25 +45,25 @@ def search(
     if sharding_of(table) is not None or not kernels.supports(table.shape[-1], target.dtype):
         return NotImplemented
     # Each distinct row is read from the table once, and its gradient is summed once.
-    found, (places,) = unique_rows([rows], table.shape[0])
-    held = kernels.look_up(kernels.whole(table), found)
-    attention, best, mean = tf.unstack(_weighted(held, places, mask, target, k), axis=1)
+    unique, (positions,) = unique_rows([rows], table.shape[0])
+    held = kernels.look_up(kernels.whole(table), unique)
+    attention, best, mean = tf.unstack(_weighted(held, positions, mask, target, k), axis=1)
     return attention, best, mean
 
 
-def _weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int) -> tf.Tensor:
-    """The three weighted sums, float32 ``[B, 3, F * width]``, over rows ``places`` ``[B, L, F]`` of a small table."""
-    length, features = places.shape[1:]
+def _weighted(table: tf.Tensor, positions: tf.Tensor, mask: tf.Tensor, target: tf.Tensor, k: int) -> tf.Tensor:
+    """The three weighted sums, float32 ``[B, 3, F * width]``, over the rows ``positions`` ``[B, L, F]`` of a table."""
+    length, features = positions.shape[1:]
     sums_shape = tf.TensorShape([target.shape[0], WEIGHTINGS, target.shape[1]])
     kept_shape = tf.TensorShape([target.shape[0], WEIGHTINGS, padded(length)])
     sizes = length, features
     furthest = np.float32(FURTHEST)  # an argument: kernels' caches do not track this constant's module
 
-    def forward(table: np.ndarray, places: np.ndarray, mask: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
+    def forward(table: np.ndarray, positions: np.ndarray, mask: np.ndarray, target: np.ndarray) -> list[np.ndarray]:
         samples = len(target)
         sums = host.floats(samples, WEIGHTINGS, target.shape[1])
         weights = host.floats(samples, WEIGHTINGS, padded(length))
-        flat = table.reshape(-1), table.shape[1], places.reshape(-1), mask.reshape(-1), target.reshape(-1), sizes
+        flat = table.reshape(-1), table.shape[1], positions.reshape(-1), mask.reshape(-1), target.reshape(-1), sizes
 
         def work(part: int, first: int, last: int, room: np.ndarray) -> None:
             _forward(*flat, k, furthest, first, last, room, weights.reshape(-1), sums.reshape(-1))
@@ -73,7 +73,7 @@ def _weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.T
 
     def backward(
         table: np.ndarray,
-        places: np.ndarray,
+        positions: np.ndarray,
         mask: np.ndarray,
         target: np.ndarray,
         weights: np.ndarray,
@@ -86,16 +86,16 @@ def _weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.T
 
         def differentiate(part: int, first: int, last: int, room: np.ndarray) -> None:
             _backward(
-                table.reshape(-1), width, places.reshape(-1), *sample, sizes, first, last, room, of_scores.reshape(-1),
-                of_target.reshape(-1),
+                table.reshape(-1), width, positions.reshape(-1), *sample, sizes, first, last, room,
+                of_scores.reshape(-1), of_target.reshape(-1),
             )  # fmt: skip
 
         def add(part: int, first: int, last: int) -> None:
             room = np.empty(2 * features * (length + 1), np.int32)
             for share in range(first, last):
                 _add(
-                    places.reshape(-1), *sample, of_scores.reshape(-1), width, sizes, samples, share, kernels.shares(),
-                    room, of_table.reshape(-1),
+                    positions.reshape(-1), *sample, of_scores.reshape(-1), width, sizes, samples, share,
+                    kernels.shares(), room, of_table.reshape(-1),
                 )  # fmt: skip
 
         host.in_parts(differentiate, samples, 2 * padded(length))
@@ -105,11 +105,11 @@ def _weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.T
 
     @tf.custom_gradient
     def compute(table: tf.Tensor, target: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor]]]:
-        given = [table, places, mask, target]
-        sums, weights = host.call(forward, given, [sums_shape, kept_shape])
+        args = [table, positions, mask, target]
+        sums, weights = host.call(forward, args, [sums_shape, kept_shape])
 
         def gradient(upstream: tf.Tensor) -> list[tf.Tensor]:
-            return host.call(backward, [*given, weights, upstream], [table.shape, target.shape])
+            return host.call(backward, [*args, weights, upstream], [table.shape, target.shape])
 
         return sums, gradient
 
@@ -117,11 +117,11 @@ def _weighted(table: tf.Tensor, places: tf.Tensor, mask: tf.Tensor, target: tf.T
 
 
 @kernel
-def _forward(table, width, places, mask, target, sizes, k, furthest, first, last, scores, weights, sums):  # type: ignore[no-untyped-def]
+def _forward(table, width, positions, mask, target, sizes, k, furthest, first, last, scores, weights, sums):  # type: ignore[no-untyped-def]
     """Searches the histories of samples ``[first, last)``.
 
     Args:
-        table, width, places, mask, target: of :func:`_weighted`, flat.
+        table, width, positions, mask, target: of :func:`_weighted`, flat.
         sizes: L, F.
         k: maximum number of found items.
         furthest: largest distance of a score from the best one.
@@ -137,9 +137,9 @@ def _forward(table, width, places, mask, target, sizes, k, furthest, first, last
         scores[:] = _LOWEST
         oldest = first_item(mask, items, length)
         for t in range(length):
-            ask(table, width, places, mask, items + length + t, features)
+            ask(table, width, positions, mask, items + length + t, features)
             if mask[items + t]:
-                scores[t] = dot(table, width, places, (items + t) * features, features, target, own)
+                scores[t] = dot(table, width, positions, (items + t) * features, features, target, own)
                 best = max(best, scores[t])
         if oldest == length:
             weights[sample * 3 * row : (sample + 1) * 3 * row] = _ZERO
@@ -151,7 +151,7 @@ def _forward(table, width, places, mask, target, sizes, k, furthest, first, last
             for j in range(0, width, LANES):
                 a, b, c = everywhere(_ZERO), everywhere(_ZERO), everywhere(_ZERO)
                 for t in range(oldest, length):  # weights of padding between items are 0
-                    values = load(table, np.int64(places[(items + t) * features + feature]) * width + j)
+                    values = load(table, np.int64(positions[(items + t) * features + feature]) * width + j)
                     a = a + everywhere(weights[attention + t]) * values
                     b = b + everywhere(weights[attention + row + t]) * values
                     c = c + everywhere(weights[attention + 2 * row + t]) * values
@@ -166,33 +166,33 @@ def weigh(scores, best, k, furthest, weights, at):  # type: ignore[no-untyped-de
     """Computes the weightings of one sample from its scores: three rows of ``weights`` from offset ``at``."""
     row = len(scores)
     second, mean = at + row, at + 2 * row
-    whole = everywhere(_ZERO)
+    sums = everywhere(_ZERO)
     for t in range(0, row, LANES):
         score = load(scores, t)
         # Scores too far below the best, such as padding's, get attention 0.
         power = where_at_least(exp(score - everywhere(best)), score, best - furthest)
-        whole = whole + power
+        sums = sums + power
         store(weights, at + t, power)
-    scale = everywhere(_ONE / total(whole))
-    found = 0
+    scale = everywhere(_ONE / total(sums))
+    count = 0
     for t in range(0, row, LANES):
         attention = load(weights, at + t) * scale
-        found += count_at_least(attention, _LEAST)
+        count += count_at_least(attention, _LEAST)
         store(weights, at + t, attention)
     # Positive floats sort like their bit patterns: a binary search over the bits finds the k-th.
     threshold = _LEAST
-    if found > k:
+    if count > k:
         low = np.int32(0)
         for bit in range(29, -1, -1):
             higher = low | np.int32(1 << bit)
-            found = 0
+            count = 0
             for t in range(0, row, LANES):
-                found += count_at_least(load(weights, at + t), float_of(higher))
-            if found >= k:
+                count += count_at_least(load(weights, at + t), float_of(higher))
+            if count >= k:
                 low = higher
-        threshold, found = float_of(low), 0
+        threshold, count = float_of(low), 0
         for t in range(0, row, LANES):
-            found += count_at_least(load(weights, at + t), float_of(low))
+            count += count_at_least(load(weights, at + t), float_of(low))
     part = everywhere(_ZERO)
     for t in range(0, row, LANES):
         attention = load(weights, at + t)
@@ -202,14 +202,14 @@ def weigh(scores, best, k, furthest, weights, at):  # type: ignore[no-untyped-de
     # Ties with the k-th item go to the earlier positions.
     surplus = everywhere(_ZERO)
     t = row
-    while found > k:
+    while count > k:
         t -= 1
         if weights[second + t] == threshold:
             weights[second + t] = _ZERO
             surplus = surplus + everywhere(threshold)
-            found -= 1
+            count -= 1
     scale = everywhere(_ONE / (total(part) - total(surplus) / np.float32(LANES)))
-    share = everywhere(_ONE / np.float32(found + 1))
+    share = everywhere(_ONE / np.float32(count + 1))
     for t in range(0, row, LANES):
         attention = load(weights, second + t)
         store(weights, second + t, attention * scale)
@@ -226,19 +226,19 @@ def first_item(mask, at, length):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def ask(table, width, places, mask, item, features):  # type: ignore[no-untyped-def]
+def ask(table, width, positions, mask, item, features):  # type: ignore[no-untyped-def]
     """Prefetches the rows of an item, which are at random addresses."""
     if item < len(mask) and mask[item]:
         for feature in range(features):
-            prefetch(table, np.int64(places[item * features + feature]) * width)
+            prefetch(table, np.int64(positions[item * features + feature]) * width)
 
 
 @kernel
-def dot(table, width, places, item, features, other, at):  # type: ignore[no-untyped-def]
+def dot(table, width, positions, item, features, other, at):  # type: ignore[no-untyped-def]
     """Dot product of the item with rows ``places[item:item + features]`` and ``other`` from offset ``at``."""
     products = everywhere(_ZERO)
     for feature in range(features):
-        begin = np.int64(places[item + feature]) * width
+        begin = np.int64(positions[item + feature]) * width
         for j in range(0, width, LANES):
             products = products + load(table, begin + j) * load(other, at + feature * width + j)
     return total(products)
@@ -246,12 +246,12 @@ def dot(table, width, places, item, features, other, at):  # type: ignore[no-unt
 
 @kernel
 def _backward(  # type: ignore[no-untyped-def]
-    table, width, places, mask, target, weights, upstream, sizes, first, last, room, of_scores, of_target
+    table, width, positions, mask, target, weights, upstream, sizes, first, last, room, of_scores, of_target
 ):  # fmt: skip
     """The gradients of scores and target.
 
     Args:
-        table, width, places, mask, target, sizes, weights: of :func:`_forward`.
+        table, width, positions, mask, target, sizes, weights: of :func:`_forward`.
         upstream: the gradients of the sums, [B, 3, F * width].
         room: scratch, [2, padded L].
         of_scores: output, [B, padded L].
@@ -265,11 +265,11 @@ def _backward(  # type: ignore[no-untyped-def]
         room[:] = _ZERO
         oldest = first_item(mask, items, length)
         for t in range(length):
-            ask(table, width, places, mask, items + length + t, features)
+            ask(table, width, positions, mask, items + length + t, features)
             if mask[items + t]:
                 at = (items + t) * features
-                room[t] = dot(table, width, places, at, features, upstream, up)
-                room[row + t] = dot(table, width, places, at, features, upstream, up + across)
+                room[t] = dot(table, width, positions, at, features, upstream, up)
+                room[row + t] = dot(table, width, positions, at, features, upstream, up + across)
         first_sum, second_sum = everywhere(_ZERO), everywhere(_ZERO)
         for t in range(0, row, LANES):
             first_sum = first_sum + load(weights, attention + t) * load(room, t)
@@ -281,23 +281,23 @@ def _backward(  # type: ignore[no-untyped-def]
             store(of_scores, scores + t, value)
         for feature in range(features):
             for j in range(0, width, LANES):
-                whole = everywhere(_ZERO)
+                sums = everywhere(_ZERO)
                 for t in range(oldest, length):
-                    at = np.int64(places[(items + t) * features + feature]) * width + j
-                    whole = whole + everywhere(of_scores[scores + t]) * load(table, at)
-                store(of_target, sample * across + feature * width + j, whole)
+                    at = np.int64(positions[(items + t) * features + feature]) * width + j
+                    sums = sums + everywhere(of_scores[scores + t]) * load(table, at)
+                store(of_target, sample * across + feature * width + j, sums)
 
 
 @kernel
 def _add(  # type: ignore[no-untyped-def]
-    places, mask, target, weights, upstream, of_scores, width, sizes, samples, share, shares, room, of_table
+    positions, mask, target, weights, upstream, of_scores, width, sizes, samples, share, shares, room, of_table
 ):  # fmt: skip
     """Scatter-adds the items' gradients to the rows of a share.
 
     An item's gradient is a sum of four vectors, from its three weightings and its score.
 
     Args:
-        places, mask, target, weights, upstream, width, sizes: of :func:`_backward`.
+        positions, mask, target, weights, upstream, width, sizes: of :func:`_backward`.
         of_scores: output of :func:`_backward`.
         samples: B.
         share, shares: index and number of shares, :func:`rows.share_of`.
@@ -307,9 +307,9 @@ def _add(  # type: ignore[no-untyped-def]
     length, features = sizes
     across, row = features * width, len(of_scores) // max(samples, 1)
     now, later = 0, len(room) // 2
-    _list_share(places, mask, 0, samples, width, sizes, share, shares, of_table, room, now)
+    _list_share(positions, mask, 0, samples, width, sizes, share, shares, of_table, room, now)
     for sample in range(samples):
-        _list_share(places, mask, sample + 1, samples, width, sizes, share, shares, of_table, room, later)
+        _list_share(positions, mask, sample + 1, samples, width, sizes, share, shares, of_table, room, later)
         for feature in range(features):
             listed = now + feature * (length + 1)
             for j in range(0, width, LANES):
@@ -320,7 +320,7 @@ def _add(  # type: ignore[no-untyped-def]
                 for i in range(listed + 1, listed + 1 + room[listed]):
                     t = np.int64(room[i])
                     at = sample * 3 * row + t
-                    to = np.int64(places[(sample * length + t) * features + feature]) * width + j
+                    to = np.int64(positions[(sample * length + t) * features + feature]) * width + j
                     value = load(of_table, to) + everywhere(weights[at]) * a
                     value = value + everywhere(weights[at + row]) * b
                     value = value + everywhere(weights[at + 2 * row]) * c
@@ -330,7 +330,7 @@ def _add(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _list_share(places, mask, sample, samples, width, sizes, share, shares, of_table, out, to):  # type: ignore[no-untyped-def]
+def _list_share(positions, mask, sample, samples, width, sizes, share, shares, of_table, out, to):  # type: ignore[no-untyped-def]
     """Lists the positions of a sample's items in a share, and prefetches their rows.
 
     Args:
@@ -348,7 +348,7 @@ def _list_share(places, mask, sample, samples, width, sizes, share, shares, of_t
             item = sample * length + t
             # Branch-free: the share of a row is unpredictable.
             out[listed + 1 + count] = t
-            count += np.int64(mask[item] & (share_of(places[item * features + feature], shares) == share))
+            count += np.int64(mask[item] & (share_of(positions[item * features + feature], shares) == share))
         out[listed] = count
         for i in range(listed + 1, listed + 1 + count):
-            prefetch(of_table, np.int64(places[(sample * length + out[i]) * features + feature]) * width)
+            prefetch(of_table, np.int64(positions[(sample * length + out[i]) * features + feature]) * width)

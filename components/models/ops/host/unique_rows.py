@@ -30,29 +30,29 @@ def unique_rows(groups: Sequence[tf.Tensor], rows: int) -> tuple[tf.Tensor, list
         below = np.empty(len(bits), np.int32)
         for names in named:
             _mark(names.reshape(-1), bits)
-        found = arrays.empty([_count(bits, below)], named[0].dtype.type)
-        _list(bits, found)
-        places = [arrays.empty(names.shape, np.int32) for names in named]
-        for names, numbers in zip(named, places, strict=True):
+        unique = arrays.empty([_count(bits, below)], named[0].dtype.type)
+        _list(bits, unique)
+        positions = [arrays.empty(names.shape, np.int32) for names in named]
+        for names, numbers in zip(named, positions, strict=True):
             flat = names.reshape(-1), bits, below, numbers.reshape(-1)
             host.in_parts(lambda part, first, last, flat=flat: _number(*flat, first, last), names.size, least=_NAMES)
-        return [found, *places]
+        return [unique, *positions]
 
     kinds = [groups[0].dtype, *(tf.int32 for _ in groups)]
-    found, *places = tf.numpy_function(run, list(groups), kinds, stateful=False, name="rows_distinct")
-    found.set_shape([None])
-    for place, group in zip(places, groups, strict=True):
-        place.set_shape(group.shape)
-    return found, places
+    unique, *positions = tf.numpy_function(run, list(groups), kinds, stateful=False, name="rows_distinct")
+    unique.set_shape([None])
+    for position, group in zip(positions, groups, strict=True):
+        position.set_shape(group.shape)
+    return unique, positions
 
 
 @kernel
-def in_order(places):  # type: ignore[no-untyped-def]
+def in_order(positions):  # type: ignore[no-untyped-def]
     """Whether the places are 0, 1, 2, ..."""
     i = 0
-    while i < len(places) and places[i] == i:
+    while i < len(positions) and positions[i] == i:
         i += 1
-    return i == len(places)
+    return i == len(positions)
 
 
 @kernel
@@ -84,21 +84,21 @@ def _count(bits, below):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _number(named, bits, below, places, first, last):  # type: ignore[no-untyped-def]
+def _number(named, bits, below, positions, first, last):  # type: ignore[no-untyped-def]
     """Writes the rank of each row among the set bits, for ``named[first:last]``."""
     for i in range(first, last):
         row = np.uint64(named[i])
         lower = bits[row // _BITS] & ((np.uint64(1) << row % _BITS) - np.uint64(1))
-        places[i] = below[row // _BITS] + np.int32(_ones(lower))
+        positions[i] = below[row // _BITS] + np.int32(_ones(lower))
 
 
 @kernel
-def _list(bits, found):  # type: ignore[no-untyped-def]
+def _list(bits, unique):  # type: ignore[no-untyped-def]
     """Writes the rows with a set bit."""
     at = 0
     for word in range(len(bits)):
         left = bits[word]
         while left:
-            found[at] = word * np.int64(_BITS) + np.int64(_ones(~left & left - np.uint64(1)))
+            unique[at] = word * np.int64(_BITS) + np.int64(_ones(~left & left - np.uint64(1)))
             left &= left - np.uint64(1)
             at += 1

@@ -63,8 +63,8 @@ def store(typing: Any, array: Any, at: Any, values: Any) -> Any:
     """Stores LANES floats to ``array[at]``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        out, place, value = arguments
-        builder.store(value, _address(context, builder, signature.args[0], out, place), align=4)
+        out, pointer, value = arguments
+        builder.store(value, _address(context, builder, signature.args[0], out, pointer), align=4)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, vector), generate
@@ -75,8 +75,8 @@ def stream(typing: Any, array: Any, at: Any, values: Any) -> Any:
     """A non-temporal :func:`store`, for values that are read much later; the address must be aligned to a vector."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        out, place, value = arguments
-        address = _address(context, builder, signature.args[0], out, place)
+        out, pointer, value = arguments
+        address = _address(context, builder, signature.args[0], out, pointer)
         stored = builder.store(value, address, align=4 * LANES)
         stored.set_metadata("nontemporal", builder.module.add_metadata([WORD(1)]))
         return context.get_dummy_value()
