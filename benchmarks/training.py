@@ -13,8 +13,9 @@ from benchmarks.machine import matmul_gflops
 from benchmarks.measuring import Figure, Plan, Report, alternated, seconds
 from components import registry
 from components.feature_spec import FeatureSpec
-from components.models import Model, build_model
+from components.models import Model
 from components.models.optimizers.groups import Optimizers
+from components.registry import build_model
 from components.steps.catalog import worker_parameters
 from components.tasks import kept_features
 from components.train.loop.loss_scale import LossScale

@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from components.parameters import build
 from components.steps.catalog import worker_parameters
-from components.steps.parameter import build
 from components.train.loop.runtime import configure, quiet_tensorflow
 
 

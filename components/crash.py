@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
-from components import registry
+from components.extensions import is_of_extension, is_own
 
 _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>\S+))?')
 _BEGIN = "Traceback (most recent call last):"
@@ -115,8 +115,8 @@ def _frames(lines: Iterable[str]) -> list[Frame]:
 
 def _place(frames: Sequence[Frame]) -> str:
     """The innermost line of kfrec or of an extension, else the innermost one at all."""
-    own = [frame for frame in frames if registry.is_own(frame.file)]
-    theirs = [frame for frame in frames if registry.is_of_extension(frame.file)]
+    own = [frame for frame in frames if is_own(frame.file)]
+    theirs = [frame for frame in frames if is_of_extension(frame.file)]
     inner = next((frame for frame in reversed(frames) if frame in own or frame in theirs), None) or next(
         reversed(frames), None
     )

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, get_type_hints
 
 from components.errors import KfrecError
-from components.steps.parameter import Ints, parameters_of
+from components.parameters import Ints, parameters_of
 
 _EXAMPLE = 'param(8, "Width of an embedding", unit="floats", at_least=1)'
 _OR_NONE = " | None"

@@ -10,23 +10,23 @@ pyproject.toml:
 from __future__ import annotations
 
 import difflib
-import hashlib
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import Distribution, EntryPoint, entry_points
-from importlib.util import find_spec
-from pathlib import Path
+from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
+from components.crash import describe_exception
+from components.definition_checks import require_valid
 from components.errors import KfrecError
+from components.extensions import DATASETS, MODELS, TASKS, every_entry, identity, is_own_entry
 
 if TYPE_CHECKING:
     from components.datasets.definition import DatasetDefinition
+    from components.feature_spec import FeatureSpec
+    from components.models import Model
     from components.models.definition import ModelDefinition
     from components.tasks.definition import TaskDefinition
 
-DATASETS, MODELS, TASKS = "kfrec.datasets", "kfrec.models", "kfrec.tasks"
 _KINDS = {DATASETS: "data set", MODELS: "model", TASKS: "task"}
 _DEFINITIONS = {
     DATASETS: "components.datasets.definition:DatasetDefinition",
@@ -35,8 +35,6 @@ _DEFINITIONS = {
 }
 # The parameters that choose one of each.
 _CHOSEN_BY = {"dataset": DATASETS, "model_type": MODELS, "task": TASKS}
-_OWN_PACKAGES = (__name__.partition(".")[0], "pipelines")
-_SHOWN_DIGITS = 12
 
 
 def model(name: str) -> ModelDefinition:
@@ -46,6 +44,25 @@ def model(name: str) -> ModelDefinition:
         KfrecError: no package or two packages register it, its package cannot be imported, or its definition is wrong.
     """
     return _load(MODELS, name)
+
+
+def build_model(parameters: Any, spec: FeatureSpec, *, seed: int | None = None) -> Model:
+    """Builds ``parameters.model_type`` with fresh weights, which depend on the seed alone.
+
+    Args:
+        parameters: of the loop, and of the model.
+        spec: the features and channels of the records.
+        seed: of the weights; None takes ``parameters.seed``.
+
+    Raises:
+        KfrecError: there is no such model, the channels of ``spec`` do not fit it, or it lacks what a model has.
+    """
+    from components.models.model import require_interface
+
+    definition = model(parameters.model_type)
+    built = definition.build(parameters, spec, parameters.seed if seed is None else seed, parameters.amp)
+    require_interface(f"model {definition.name}", built, spec)
+    return built
 
 
 def dataset(name: str) -> DatasetDefinition:
@@ -73,18 +90,7 @@ def names(group: str) -> list[str]:
 
 @cache
 def _entries(group: str) -> dict[str, EntryPoint]:
-    return {name: entries[0] for name, entries in _every_entry(group).items()}
-
-
-@cache
-def _every_entry(group: str) -> dict[str, list[EntryPoint]]:
-    """The entry points of a group by name, without repeated ones."""
-    entries: dict[str, list[EntryPoint]] = {}
-    for entry in entry_points(group=group):
-        same = entries.setdefault(entry.name, [])
-        if all(other.value != entry.value for other in same):
-            same.append(entry)
-    return entries
+    return {name: entries[0] for name, entries in every_entry(group).items()}
 
 
 @cache
@@ -94,19 +100,15 @@ def _load(group: str, name: str) -> Any:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}? " if near else ""
         raise KfrecError(f"no {_KINDS[group]} {name!r}: {hint}there are {', '.join(sorted(known)) or 'none'}")
-    if len(twice := _every_entry(group).get(name, [])) > 1:
+    if len(twice := every_entry(group).get(name, [])) > 1:
         packages = " and by ".join(map(_described, twice))
         raise KfrecError(f"the {_KINDS[group]} {name} is provided by {packages}; uninstall one of them")
     what = f"the {_KINDS[group]} {name} of {_described(known[name])}"
     try:
         definition = known[name].load()
     except Exception as error:
-        from components.crash import describe_exception
-
         remedy = "install what it needs, or correct it" if isinstance(error, ImportError) else "correct it"
         raise KfrecError(f"{what} cannot be imported: {describe_exception(error)}; {remedy}") from error
-    from components.definition_checks import require_valid
-
     try:
         require_valid(name, definition, _DEFINITIONS[group])
     except KfrecError as error:
@@ -140,77 +142,6 @@ def extensions(choices: Mapping[str, Any]) -> dict[str, str]:
     packages = {}
     for parameter, name in names.items():
         entry = _entries(_CHOSEN_BY[parameter]).get(name)
-        if entry is not None and not _is_own_entry(entry):
-            packages[parameter] = _identity(entry)
+        if entry is not None and not is_own_entry(entry):
+            packages[parameter] = identity(entry)
     return packages
-
-
-def is_own(file: str) -> bool:
-    """Whether a source file belongs to kfrec."""
-    return any(_is_below(file, root) for root in _roots(_OWN_PACKAGES))
-
-
-def is_of_extension(file: str) -> bool:
-    """Whether a source file belongs to a package that provides a data set, model or task to kfrec."""
-    return any(_is_below(file, root) for entry in _of_extensions() for root in _roots(_packages_of(entry)))
-
-
-def _of_extensions() -> Iterator[EntryPoint]:
-    for group in _KINDS:
-        for entry in _entries(group).values():
-            if not _is_own_entry(entry):
-                yield entry
-
-
-def _is_own_entry(entry: EntryPoint) -> bool:
-    return entry.module.partition(".")[0] in _OWN_PACKAGES
-
-
-def _identity(entry: EntryPoint) -> str:
-    """Distribution, version and digest of the files of an extension.
-
-    The version alone does not identify the code: an editable install, or one repeated without a new version, changes.
-    """
-    distribution: Distribution | None = entry.dist
-    known = f"{distribution.name} {distribution.version}" if distribution else entry.module.partition(".")[0]
-    digest = hashlib.sha256()
-    for root in _roots(_packages_of(entry)):
-        for path in _files(root):
-            digest.update(f"{path.relative_to(root.parent).as_posix()}\0{path.stat().st_size}\0".encode())
-            digest.update(path.read_bytes())
-    return f"{known} sha256:{digest.hexdigest()[:_SHOWN_DIGITS]}"
-
-
-def _packages_of(entry: EntryPoint) -> tuple[str, ...]:
-    """The top-level packages of the distribution of an entry point."""
-    named = {entry.module.partition(".")[0]}
-    if entry.dist is not None:
-        listed = (entry.dist.read_text("top_level.txt") or "").split()
-        provided = (each.module.partition(".")[0] for each in entry.dist.entry_points if each.group in _KINDS)
-        named |= {*listed, *provided}
-    return tuple(sorted(named))
-
-
-def _roots(packages: tuple[str, ...]) -> Iterator[Path]:
-    """The folders of packages, and the files of modules."""
-    for name in packages:
-        with suppress(ImportError, ValueError):
-            spec = find_spec(name)
-            if spec is not None and spec.submodule_search_locations is not None:
-                yield from map(Path, spec.submodule_search_locations)
-            elif spec is not None and spec.origin is not None:
-                yield Path(spec.origin)
-
-
-def _files(root: Path) -> Iterator[Path]:
-    """The files of a package, sorted, without caches and hidden ones."""
-    if root.is_file():
-        yield root
-    for path in sorted(root.rglob("*")):
-        parts = path.relative_to(root).parts
-        if path.is_file() and not any(part == "__pycache__" or part.startswith(".") for part in parts):
-            yield path
-
-
-def _is_below(file: str, root: Path) -> bool:
-    return root == Path(file) or root in Path(file).parents

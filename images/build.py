@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from components.steps.images import VERSION
+from components.images import VERSION
 
 ROOT = Path(__file__).parents[1]
 REQUIREMENTS = ROOT / "build" / "images"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from components.errors import KfrecError, explain_os_error
-from components.steps.images import VERSION
+from components.images import VERSION
 from pipelines.defaults import CLUSTER_DEFAULTS, PREDICTION, RETRAINING, TRAINING, Pipeline
 from pipelines.retries import check_retries, lengthen_retries
 from pipelines.task_settings import ClusterSettings

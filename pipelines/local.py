@@ -17,10 +17,10 @@ from components import registry
 from components.crash import describe_status, describe_traceback
 from components.errors import KfrecError
 from components.lifetime import as_parent
+from components.parameters import build
 from components.progress.events import VARIABLE as EVENTS
 from components.secrets import without_passwords
 from components.steps.catalog import MPIJOB, STEPS
-from components.steps.parameter import build
 from components.tracking.run import end_failed
 from pipelines.defaults import PREDICTION, RETRAINING, TRAINING, Pipeline, local_defaults, whose_defaults
 from pipelines.parameters import checked, pipeline_parameters, step_parameters

@@ -8,8 +8,8 @@ from typing import Any
 
 from components import registry
 from components.errors import KfrecError
+from components.parameters import Parameter, build, parameters_of, plain, unknown_parameter
 from components.steps.catalog import STEPS, Step
-from components.steps.parameter import Parameter, build, parameters_of, plain, unknown_parameter
 from pipelines.defaults import FOUND, RETRAINING, Pipeline, pipeline_defaults
 
 # Arguments set by the pipeline itself, or by a step's input artifacts.

@@ -12,7 +12,7 @@ import yaml
 
 from components.cluster.template import container_security, pod_security
 from components.errors import KfrecError
-from components.steps.images import image
+from components.images import image
 
 PORT = 8080
 _LABEL = {"app.kubernetes.io/name": "kfrec", "app.kubernetes.io/part-of": "kfrec"}

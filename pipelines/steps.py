@@ -10,9 +10,9 @@ from kfp import dsl
 from kfp.dsl.base_component import BaseComponent
 
 from components import registry
+from components.images import image
+from components.parameters import parameters_of
 from components.steps.catalog import STEPS, Step
-from components.steps.images import image
-from components.steps.parameter import parameters_of
 from pipelines.defaults import Pipeline
 from pipelines.parameters import BOUND
 

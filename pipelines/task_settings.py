@@ -11,9 +11,9 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from components.errors import KfrecError
+from components.images import image
+from components.settings_file import CLOSED, Quantity, Several, checked, read_yaml, require_mapping
 from components.steps.catalog import STEPS
-from components.steps.images import image
-from components.steps.settings_file import CLOSED, Quantity, Several, checked, read_yaml, require_mapping
 
 if TYPE_CHECKING:
     from kfp.dsl.pipeline_task import PipelineTask

@@ -76,7 +76,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
-    monkeypatch.setattr(registry, "is_of_extension", lambda path: path == str(file))
+    monkeypatch.setattr("components.crash.is_of_extension", lambda path: path == str(file))
     return made
 
 

@@ -10,9 +10,9 @@ from benchmarks.gpu_model.graph import FlatGraph, flatten
 from benchmarks.published import PUBLISHED
 from benchmarks.samples import specification
 from components import registry
-from components.models import build_model
 from components.models.ops.choice import as_with_gpu
 from components.models.optimizers.groups import Optimizers
+from components.registry import build_model
 from components.steps.catalog import worker_parameters
 from components.tasks.binary.streaming import BinaryMetrics
 from components.train.loop.loss_scale import LossScale

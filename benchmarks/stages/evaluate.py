@@ -14,8 +14,8 @@ from benchmarks.samples import write_samples
 from benchmarks.stages.step import our_step, tensors
 from components import registry
 from components.metrics import roc_auc
+from components.parameters import as_plain
 from components.steps.catalog import TfrecordParameters, worker_parameters
-from components.steps.parameter import as_plain
 from components.tfrecord.step import run
 from components.train.export import export
 from components.train.results import SAVED_MODEL

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from components.checks.limits import DUPLICATES, LIMITS, MISSING, NEW, PSI, ROWS, TIME
 from components.checks.profile import PASSED, Finding
-from components.checks.thresholds import DUPLICATES, LIMITS, MISSING, NEW, PSI, ROWS, TIME
 
 _DESCRIPTIONS = {
     ROWS: "{value:.1%} fewer rows than in the reference",

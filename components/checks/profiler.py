@@ -5,18 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from components.checks.findings import brief, describe, exceeded, remedy
+from components.checks.limits import DUPLICATES, MISSING, NEW, PSI, ROWS, TIME, Limits
 from components.checks.profile import FAILED, PASSED, WARNED, Finding, Profile, Table
 from components.checks.stability import stability_index
 from components.checks.tables import Profiled, TableProfiler, new_values
-from components.checks.thresholds import DUPLICATES, LIMITS, MISSING, NEW, PSI, ROWS, TIME, failing
 from components.errors import KfrecError
 from components.progress import warn
-
-if TYPE_CHECKING:
-    from components.steps.catalog import PreprocessParameters
 
 _DAY = 86_400
 
@@ -25,18 +21,20 @@ class Profiler:
     """Profiles the tables of a data set.
 
     Args:
-        parameters: preprocess parameters.
+        dataset: name of the data set.
+        limits: of the checks.
+        seed: of the samples of rows.
         reference: profile to compare with, None compares with nothing.
     """
 
-    def __init__(self, parameters: PreprocessParameters, reference: Profile | None) -> None:
-        self._parameters, self._reference = parameters, reference
+    def __init__(self, dataset: str, limits: Limits, seed: int, reference: Profile | None) -> None:
+        self._dataset, self._limits, self._seed, self._reference = dataset, limits, seed, reference
         self._tables: dict[str, TableProfiler] = {}
         self._profile: Profile | None = None
 
     def table(self, name: str, columns: Sequence[Profiled], key: Sequence[str] = ()) -> TableProfiler:
         """The profiler of rows of one kind; see :class:`TableProfiler`."""
-        return self._tables.setdefault(name, TableProfiler(columns, key, self._parameters.seed))
+        return self._tables.setdefault(name, TableProfiler(columns, key, self._seed))
 
     def judge(self) -> None:
         """Checks the profile, and warns about every check above its limit; call it once all rows were read.
@@ -47,7 +45,7 @@ class Profiler:
         tables = {name: profiler.profile() for name, profiler in self._tables.items()}
         findings = tuple(finding for name in tables for finding in self._findings(name, tables[name]))
         compared = self._reference is not None
-        self._profile = Profile(self._parameters.dataset, tables, findings, compared)
+        self._profile = Profile(self._dataset, tables, findings, compared)
         for finding in exceeded(findings):
             warn("preprocess", brief(finding), f"data check: {describe(finding)}")
         if failed := [finding for finding in findings if finding.verdict == FAILED]:
@@ -86,9 +84,8 @@ class Profiler:
                     yield self._judged(NEW, name, column, share)
 
     def _judged(self, check: str, table: str, column: str, value: float) -> Finding:
-        limit = float(getattr(self._parameters, LIMITS[check]))
-        stops = check in failing(self._parameters.failing_checks)
-        verdict = PASSED if value <= limit else FAILED if stops else WARNED
+        limit = self._limits.of(check)
+        verdict = PASSED if value <= limit else FAILED if check in self._limits.failing else WARNED
         return Finding(check, table, column, value, limit, verdict)
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from components.workflows.random_draws import GAMMA, mixed
+from components.random_draws import GAMMA, mixed
 
 _PENDING = 1 << 16
 _NULL = GAMMA  # hash of a null

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from components.steps.settings_file import Several
+from components.settings_file import Several
 
 _USER = 1000
 NO_MESH = {"sidecar.istio.io/inject": "false"}

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from components.errors import KfrecError
-from components.steps.parameter import parameters_of
 
 if TYPE_CHECKING:
     from components.artifacts import Artifact
@@ -94,6 +93,10 @@ class PreprocessJob:
         scratch: folder for temporary files that workers share.
         scheduler: address of a Dask scheduler, empty for this machine.
         profiler: takes the raw rows table by table; call its ``judge`` once all were read.
+        generation: the download step's parameters if it generated the raw files; None if it fetched them. A generator
+            that knows the truth behind its labels can tell from them the best possible metrics on the test split.
+            Preprocessing records these as ``best`` in the metadata section ``encoding``, such as ``best: {auc: 0.82}``,
+            and the evaluation shows them beside the model's.
     """
 
     parameters: Any
@@ -103,22 +106,7 @@ class PreprocessJob:
     scratch: Path
     scheduler: str
     profiler: Profiler
-
-    @property
-    def generation(self) -> Any | None:
-        """The download step's parameters if it generated the raw files; None if it fetched them, or wrote none.
-
-        A generator that knows the truth behind its labels can tell from them the best possible metrics on the test
-        split. Preprocessing records these as ``best`` in the metadata section ``encoding``, such as
-        ``best: {auc: 0.82}``, and the evaluation shows them beside the model's.
-        """
-        from components.steps.catalog import STEPS, SYNTHETIC
-
-        parameters = self.raw.parameters
-        if self.raw.step != "download" or parameters.get("source") != SYNTHETIC:
-            return None
-        known = {parameter.name for parameter in parameters_of(STEPS["download"].parameters(parameters))}
-        return STEPS["download"].of(**{name: value for name, value in parameters.items() if name in known})
+    generation: Any | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,16 +18,17 @@ from components.errors import KfrecError
 from components.evaluate.ranking import ranking_metrics
 from components.feature_spec import FeatureSpec, load_feature_spec
 from components.metrics import CONFIDENCE
+from components.models.explained import Explained
+from components.report import Section
 from components.report.page import Facts, render
 from components.scoring import (
-    Searched,
+    explained,
     load_model,
     open_test_split,
     open_trained,
     score_controls,
     score_split,
     scoring_translation,
-    search_examples,
 )
 from components.scoring.predictions import write_predictions
 from components.steps.catalog import EvaluateParameters
@@ -90,8 +91,9 @@ def run(parameters: EvaluateParameters, *, tfrecord: Path, model: Path, evaluati
             scores = replace(scores, controlled=controlled)
         measured = _with_best(measured_by(task, scores, parameters), spec, task)
         measured.metrics.update(ranking_metrics(spec, exported, task, parameters, lookups))
-        searched = search_examples(spec, exported, lookups)
-        facts = _facts(spec, exported.parameters, model, inputs, parameters.run_id or tracked.id, profile, searched)
+        trained_with, run_id = exported.parameters, parameters.run_id or tracked.id
+        explanation = _explanation(str(trained_with.get("model_type", "")), explained(spec, exported, lookups))
+        facts = _facts(spec, trained_with, model, inputs, run_id, profile, explanation)
         with publishing(evaluation, step="evaluate", inputs=inputs, parameters=recorded(parameters)) as staging:
             _write_json(staging.path / "metrics.json", measured.metrics)
             for name, curve in measured.curves.items():
@@ -152,7 +154,7 @@ def _facts(
     inputs: Mapping[str, Artifact],
     run_id: str,
     profile: Profile | None,
-    searched: Searched | None,
+    explanation: Sequence[Section],
 ) -> Facts:
     data = {f"{name} ids": f"{feature.cardinality:,}" for name, feature in spec.features.items() if feature.cardinality}
     trained_rows = spec.metadata.get("train", {}).get("rows")
@@ -168,8 +170,15 @@ def _facts(
         data=data,
         origins=origins,
         profile=profile,
-        searched=searched,
+        explanation=explanation,
     )
+
+
+def _explanation(model_type: str, about: Explained | None) -> Sequence[Section]:
+    """The model's own sections; none where its package is not installed here."""
+    if about is None or model_type not in registry.names(registry.MODELS):
+        return ()
+    return registry.model(model_type).explanation(about)
 
 
 def _title_of(model_type: str) -> str:

@@ -11,7 +11,9 @@ from components.feature_spec import FeatureSpec, ListLength
 from components.models.model import Model
 
 if TYPE_CHECKING:
+    from components.models.explained import Explained
     from components.models.optimizers.groups import OptimizerGroup
+    from components.report import Section
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class ModelDefinition:
         name: value of ``model_type`` and ``kfrec run --model``.
         title: display name, such as "DIN".
         summary: one sentence.
-        parameters: frozen dataclass of its own parameters, declared with :func:`components.steps.parameter.param`.
+        parameters: frozen dataclass of its own parameters, declared with :func:`components.parameters.param`.
         build: takes those, the features of the records, the seed of the weights and whether to compute in float16, and
             returns the model with fresh weights. Imports TensorFlow inside.
         optimizers: takes the parameters, the model and the steps per epoch, and returns the optimizer groups, which
@@ -32,6 +34,8 @@ class ModelDefinition:
         check: takes the train step's parameters and the list length of each channel, and raises KfrecError if they are
             incompatible; called before the first step of a run starts.
         serving: returns the context in which the exported signature is traced, such as one that trims histories.
+        explanation: takes what the model explained, and returns sections of the report; for a model that is
+            :class:`components.models.model.Explaining`.
         fresh: prefixes of the names of weights that need no counterpart in a model to start from (``warm_start_path``),
             such as the head of a fine-tuning.
         defaults: defaults of the steps' parameters, by pipeline name, that override those of the data set, the task and
@@ -50,6 +54,7 @@ class ModelDefinition:
     task: str
     check: Callable[[Any, Mapping[str, ListLength]], None] = lambda parameters, lengths: None
     serving: Callable[[], AbstractContextManager[None]] = nullcontext
+    explanation: Callable[[Explained], Sequence[Section]] = lambda explained: ()
     fresh: tuple[str, ...] = ()
     defaults: Mapping[str, Any] = field(default_factory=dict)
     local_defaults: Mapping[str, Any] = field(default_factory=dict)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
-
-from components.contract import LOGIT, only_label
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-    from components.models.model import Model
 
 # Names of a term of the cross-entropy and of the penalty of the embeddings.
 CROSS_ENTROPY, PENALTY = "cross_entropy", "embedding_l2"
@@ -70,18 +66,6 @@ def cross_entropy(labels: tf.Tensor, logits: tf.Tensor, weight: float = 1.0, par
     labels = tf.cast(labels, tf.float32)
     # The count depends only on the labels, so its reduction overlaps the forward pass.
     return LossTerm(log_loss(labels, logits), tf.ones_like(labels), weight, part)
-
-
-def click_loss(
-    model: Model,
-    features: Mapping[str, tf.Tensor],
-    targets: Mapping[str, tf.Tensor],
-    mask: tf.Tensor,
-    training: bool = True,
-) -> tuple[Mapping[str, tf.Tensor], dict[str, LossTerm]]:
-    """:meth:`Model.loss_terms` of a model whose loss is the cross-entropy of its output LOGIT."""
-    outputs = model.outputs(features, training)
-    return outputs, {CROSS_ENTROPY: cross_entropy(only_label(targets), outputs[LOGIT])}
 
 
 def embedding_penalty(embedded: Sequence[tf.Tensor], weight: float) -> dict[str, LossTerm]:

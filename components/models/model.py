@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from components.contract import LOGIT, only_label
 from components.errors import KfrecError
-from components.models.loss import LossTerm
+from components.models.loss import CROSS_ENTROPY, LossTerm, cross_entropy
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -89,21 +90,21 @@ class Model(Protocol):
 
 
 @runtime_checkable
-class Searching(Protocol):
-    """A model that searches a history for items related to the target, and can return them.
+class Explaining(Protocol):
+    """A model that can say what its outputs rest on, such as the items of a history that it looked at.
 
-    The export adds a signature for the search, and the evaluation's report shows examples.
+    The export adds a signature for it, the evaluation calls it for a few samples, and the definition's
+    :attr:`components.models.ModelDefinition.explanation` turns the result into sections of the report.
     """
 
-    def searched(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """The search result for each sample's positive history.
+    def explain(self, features: Mapping[str, tf.Tensor]) -> Mapping[str, tf.Tensor]:
+        """The explanation of each sample.
 
         Args:
             features: as for :meth:`Model.outputs`.
 
         Returns:
-            float32 ``[B, length]``, per position of the positive history: the weight of a found item, above 0; 0 for an
-            item not found; -1 for padding and items outside the searched part.
+            Tensors by name, ``[B, ...]`` each.
         """
 
 
@@ -119,6 +120,18 @@ class SharingUser(Protocol):
     """
 
     target_features: tuple[str, ...]
+
+
+def click_loss(
+    model: Model,
+    features: Mapping[str, tf.Tensor],
+    targets: Mapping[str, tf.Tensor],
+    mask: tf.Tensor,
+    training: bool = True,
+) -> tuple[Mapping[str, tf.Tensor], dict[str, LossTerm]]:
+    """:meth:`Model.loss_terms` of a model whose loss is the cross-entropy of its output LOGIT."""
+    outputs = model.outputs(features, training)
+    return outputs, {CROSS_ENTROPY: cross_entropy(only_label(targets), outputs[LOGIT])}
 
 
 def require_interface(name: str, model: Any, spec: FeatureSpec) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from components.errors import KfrecError
 from components.feature_spec import ListLength
-from components.steps.parameter import Ints, param
+from components.parameters import Ints, param
 
 EMBEDDING_DIM = param(16, "Width of one feature's embedding", unit="floats", at_least=1, at_most=4096)
 MLP_DIMS = param((200, 80), "Hidden layers of the classifier", at_least=1, at_most=65_536, also="stage_two_mlp_dims")

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from components import registry
 from components.artifacts import Artifact, open_input, publishing
@@ -16,7 +17,8 @@ from components.checks.profile import reference_profile
 from components.checks.profiler import Profiler
 from components.datasets import PreprocessJob
 from components.errors import KfrecError
-from components.steps.catalog import PreprocessParameters
+from components.parameters import parameters_of
+from components.steps.catalog import STEPS, SYNTHETIC, PreprocessParameters
 from components.steps.recorded import recorded
 
 _PREFIX = "kfrec-preprocess-"
@@ -44,8 +46,10 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
     ):
         location = parameters.reference_profile
         reference = reference_profile(location, dataset.name, staging.scratch / "reference") if location else None
-        profiler = Profiler(parameters, reference)
-        job = PreprocessJob(parameters, artifact, staging.path, output, scratch, parameters.scheduler, profiler)
+        profiler = Profiler(dataset.name, parameters, parameters.seed, reference)
+        job = PreprocessJob(
+            parameters, artifact, staging.path, output, scratch, parameters.scheduler, profiler, _generation(artifact)
+        )
         counts = dataset.preprocess(job)
         if not isinstance(counts, Mapping) or not {"train", "test"} <= counts.keys():
             raise KfrecError(
@@ -55,6 +59,15 @@ def run(parameters: PreprocessParameters, *, raw: Path, parquet: Path) -> Mappin
         staging.rows.update(counts)
         profiler.write(staging.path)
     return staging.rows
+
+
+def _generation(raw: Artifact) -> Any | None:
+    """The download step's parameters, if it generated the raw files."""
+    written = raw.parameters
+    if raw.step != "download" or written.get("source") != SYNTHETIC:
+        return None
+    known = {parameter.name for parameter in parameters_of(STEPS["download"].parameters(written))}
+    return STEPS["download"].of(**{name: value for name, value in written.items() if name in known})
 
 
 @contextmanager

@@ -12,12 +12,10 @@ from markupsafe import Markup
 
 from components.checks.findings import exceeded
 from components.checks.profile import Profile
+from components.metrics.metric import Metric
 from components.report.charts import Axis, Line, line_chart, spanning
 from components.report.data_checks import data_checks
 from components.report.parts import Card, Figure, Section, Story
-from components.report.searched import searched_section
-from components.scoring.searched import Searched
-from components.tasks.definition import Metric
 
 _HERE = Path(__file__).parent
 
@@ -34,7 +32,7 @@ class Facts:
         data: rows of the table about the data.
         origins: artifact name to digest.
         profile: of the raw data, None if unknown.
-        searched: search results in histories, None if the model does not search.
+        explanation: sections of the model about its outputs.
         about: kind of page, before the title.
         written: the last line; empty is that of an evaluation.
     """
@@ -46,7 +44,7 @@ class Facts:
     data: Mapping[str, Any]
     origins: Mapping[str, str]
     profile: Profile | None = None
-    searched: Searched | None = None
+    explanation: Sequence[Section] = ()
     about: str = "Evaluation of"
     written: str = ""
 
@@ -78,7 +76,7 @@ def render(story: Story, facts: Facts, metrics: Sequence[Metric]) -> str:
             *story.first,
             training,
             *story.sections,
-            *([searched_section(facts.searched)] if facts.searched else []),
+            *facts.explanation,
             *(checks if not first else []),
         ],
         data={**facts.data, **story.data},
@@ -113,7 +111,7 @@ def _training_charts(training: Mapping[str, Any], metrics: Sequence[Metric]) -> 
         (f"{primary.label} by epoch", primary.label, f"{'Higher' if primary.higher_is_better else 'Lower'} is better.",
          [("train", f"train_{primary.name}", "two"), ("validation", f"validation_{primary.name}", "one")]),
         ("Loss by epoch", "loss",
-         "Lower is better. The training loss includes every term that is minimised, such as SIM's auxiliary loss.",
+         "Lower is better. The training loss includes every term that is minimised, such as an auxiliary loss.",
          [("train", "train_loss", "two"), *((f"validation {m.label}", f"validation_{m.name}", "one") for m in losses)]),
     ]  # fmt: skip
     figures = []

@@ -1,6 +1,7 @@
 """Scores samples with an exported model, including one trained on other data."""
 
 from components.scoring.controls import score_controls
+from components.scoring.explanation import explained
 from components.scoring.model import (
     ExportedModel,
     NotFinite,
@@ -10,7 +11,6 @@ from components.scoring.model import (
     open_trained,
 )
 from components.scoring.raw import RawModel, Scored, load_raw_model, raw_model, refusal_of_rows
-from components.scoring.searched import Searched, search_examples
 from components.scoring.split import score_split
 from components.scoring.translation import scoring_translation, translation
 
@@ -19,8 +19,8 @@ __all__ = [
     "NotFinite",
     "RawModel",
     "Scored",
-    "Searched",
     "describe_model",
+    "explained",
     "load_model",
     "load_raw_model",
     "open_test_split",
@@ -30,6 +30,5 @@ __all__ = [
     "score_controls",
     "score_split",
     "scoring_translation",
-    "search_examples",
     "translation",
 ]

@@ -30,8 +30,8 @@ SAVED_MODEL = "saved_model"
 # Written by the train step instead if sharded tables are too large for a SavedModel.
 TABLES = "tables"
 SIGNATURE = "serving_default"
-# Name of the search signature and of its output; only models that search a history have it.
-SEARCH = "search"
+# Name of the signature that explains the outputs; only models that can have it.
+EXPLAIN = "explain"
 # Name of the signature that scores many targets of one user; only models that share a user's computations have it.
 TARGETS = "targets"
 # The files of a model's folder used for scoring and uploaded to the registry; all must be listed in the manifest.
@@ -55,7 +55,7 @@ class ExportedModel:
         inputs: names of the features that it reads.
         outputs: by name.
         signature: its TensorFlow function.
-        search: the function of the signature ``search``; None if there is none, or the model is not loaded.
+        explain: the function of the signature ``explain``; None if there is none, or the model is not loaded.
         targets: the function of the signature ``targets``, likewise.
     """
 
@@ -65,7 +65,7 @@ class ExportedModel:
     inputs: tuple[str, ...]
     outputs: Mapping[str, Output]
     signature: Callable[..., Mapping[str, Any]]
-    search: Callable[..., Mapping[str, Any]] | None = None
+    explain: Callable[..., Mapping[str, Any]] | None = None
     targets: Callable[..., Mapping[str, Any]] | None = None
 
     def begin(self, batch: Mapping[str, np.ndarray]) -> Callable[[], dict[str, np.ndarray]]:
@@ -127,18 +127,14 @@ class ExportedModel:
         """The outputs of no samples."""
         return {name: np.zeros((0, *output.shape), output.dtype) for name, output in self.outputs.items()}
 
-    def searched(self, batch: Mapping[str, np.ndarray]) -> np.ndarray | None:
-        """The search result for the history of each sample; None if the model does not search.
+    def explained(self, batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """What the model says about its outputs, see :class:`components.models.model.Explaining`; it must have it.
 
         Args:
             batch: as for :meth:`begin`, at most a few thousand samples.
-
-        Returns:
-            float32 [n, length], as :class:`components.models.model.Searching` describes it.
         """
-        if self.search is None:
-            return None
-        return np.asarray(self.search(**self._tensors(batch))[SEARCH], np.float32)
+        assert self.explain is not None
+        return {name: np.asarray(values) for name, values in self.explain(**self._tensors(batch)).items()}
 
     def _tensors(self, batch: Mapping[str, np.ndarray]) -> dict[str, Any]:
         import tensorflow as tf
@@ -180,13 +176,10 @@ def load_model(folder: Path | str) -> ExportedModel:
     def call(**features: Any) -> Mapping[str, Any]:
         return loaded.signatures[SIGNATURE](**features)
 
-    search = loaded.signatures.get(SEARCH)
-    if search is not None and SEARCH not in search.structured_outputs:
-        search = None  # another package's signature of the same name
     targets = loaded.signatures.get(TARGETS)
     if targets is not None and not set(described.outputs) <= set(targets.structured_outputs):
         targets = None
-    return replace(described, signature=call, search=search, targets=targets)
+    return replace(described, signature=call, explain=loaded.signatures.get(EXPLAIN), targets=targets)
 
 
 def describe_model(folder: Path | str) -> ExportedModel:

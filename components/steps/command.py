@@ -19,10 +19,10 @@ from components.artifacts.reference import data_uri, publishing_reference
 from components.crash import describe_exception
 from components.errors import KfrecError, WorkerCrashed, explain_os_error
 from components.lifetime import Stopped, end_with_parent, stopping_in_order
+from components.parameters import build, parameters_of
 from components.progress import emit, emitting
 from components.steps.catalog import STEPS, Step
 from components.steps.mounted import use_mounted_environment
-from components.steps.parameter import build, parameters_of
 from components.steps.parser import Parser, add_argument, chosen
 from components.storage import is_uri
 

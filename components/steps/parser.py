@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from components.steps.parameter import Parameter, parameters_of
+from components.parameters import Parameter, parameters_of
 
 if TYPE_CHECKING:
     from components.steps.catalog import Step

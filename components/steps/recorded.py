@@ -12,7 +12,7 @@ from typing import Any
 from components import registry
 from components.artifacts.folder import crc32c_of
 from components.errors import KfrecError
-from components.steps.parameter import as_plain, parameters_of
+from components.parameters import as_plain, parameters_of
 from components.storage import Unavailable, is_uri, open_store
 
 # Prefixes of the keys beside the parameters, whose names have no dots.

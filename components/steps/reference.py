@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from components import registry
+from components.parameters import Parameter, parameters_of, plain
 from components.steps.catalog import LOCAL_DEFAULTS, STEPS, WorkerParameters, brought_defaults
-from components.steps.parameter import Parameter, parameters_of, plain
 
 _HEAD = """# Parameters
 

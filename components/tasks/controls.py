@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from components.tasks.definition import Scores
 
 # Feature name to array, as in components.records: [n], or [n, length] for lists.
 Samples = Mapping[str, np.ndarray]
@@ -65,19 +62,4 @@ class Controls:
     baselines: Baselines | None
     output: str
     samples: int
-    training_samples: int
-
-
-@dataclass(frozen=True)
-class Controlled:
-    """The scores of :class:`Controls`.
-
-    Attributes:
-        model: the model's scores of the same samples, unchanged.
-        others: probe to the output, or baseline to scores, float ``[n]``; None where the model returned none.
-        training_samples: samples that the baselines were fitted on; 0 without baselines.
-    """
-
-    model: Scores
-    others: Mapping[str, np.ndarray | None]
     training_samples: int

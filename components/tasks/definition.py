@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from components.contract import only_label
-from components.steps.parameter import build, parameters_of
+from components.metrics.metric import Metric
+from components.parameters import build, parameters_of
+from components.tasks.controls import Controls
+from components.tasks.scores import Scores
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -19,26 +20,6 @@ if TYPE_CHECKING:
     from components.feature_spec import FeatureSpec
     from components.metrics import Interval
     from components.report import Section, Story
-    from components.tasks.controls import Controlled, Controls
-
-
-@dataclass(frozen=True)
-class Metric:
-    """A metric of a model.
-
-    Attributes:
-        name: in files and in MLflow, after ``train_``, ``validation_`` or ``test_``, such as "auc".
-        label: display name, such as "AUC".
-        higher_is_better: the direction of the metric.
-        is_loss: whether training minimises it; it is then drawn with the training loss.
-        of_groups: whether it needs whole groups of samples, which a rank's share of shuffled samples lacks.
-    """
-
-    name: str
-    label: str
-    higher_is_better: bool = True
-    is_loss: bool = False
-    of_groups: bool = False
 
 
 @dataclass(frozen=True)
@@ -73,41 +54,6 @@ class Kept:
 @dataclass(frozen=True)
 class NoParameters:
     """Parameters of a task without parameters for a step."""
-
-
-@dataclass(frozen=True)
-class Scores:
-    """A model's outputs for a split; the first axis of all arrays is the samples.
-
-    Attributes:
-        targets: features of the channel ``label`` by name, int8 for the dtype bool; empty without labels.
-        outputs: of the model's signature, by name.
-        kept: the task's kept columns present in the data, by name.
-        names: id to value for named columns, without ids outside the vocabulary.
-        controlled: scores of the task's controls; None if it has none for the data.
-        tables: side tables of the data, name to file; see :mod:`components.feature_spec.side_tables`.
-    """
-
-    targets: Mapping[str, np.ndarray]
-    outputs: Mapping[str, np.ndarray]
-    kept: Mapping[str, np.ndarray] = field(default_factory=dict)
-    names: Mapping[str, Mapping[int, str]] = field(default_factory=dict)
-    controlled: Controlled | None = None
-    tables: Mapping[str, Path] = field(default_factory=dict)
-
-    @property
-    def rows(self) -> int:
-        """Number of samples."""
-        return len(next(iter(self.outputs.values())))
-
-    @property
-    def labels(self) -> np.ndarray:
-        """The only target, ``[n]``.
-
-        Raises:
-            KfrecError: there are none or several, or it is a list.
-        """
-        return only_label(self.targets)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,9 @@ from typing import Any
 
 from components.errors import KfrecError
 from components.metrics import CONFIDENCE, Interval
-from components.tasks.definition import Metric, Scores, TaskDefinition
+from components.metrics.metric import Metric
+from components.tasks.definition import TaskDefinition
+from components.tasks.scores import Scores
 
 RESAMPLES = 1000
 # The same draws for every comparison: a pair of models has one interval.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.errors import KfrecError
 from components.lifetime import start_time
-from components.steps.parameter import as_plain
+from components.parameters import as_plain
 from components.tracking.failures import is_of_the_store, unusable
 from components.tracking.store import connect, database_of, experiment_id, missing
 

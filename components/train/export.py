@@ -12,8 +12,8 @@ import tensorflow as tf
 
 from components.errors import KfrecError
 from components.models import Model
-from components.models.model import Searching, SharingUser, outputs_of
-from components.scoring.model import SEARCH, SIGNATURE, TARGETS
+from components.models.model import Explaining, SharingUser, outputs_of
+from components.scoring.model import EXPLAIN, SIGNATURE, TARGETS
 from components.scoring.signature import Output, Signature, write_signature
 from components.tasks import TaskDefinition
 from components.train.checkpoints.disk import disk_errors
@@ -36,11 +36,10 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
         task: defines the served outputs.
         shapes: serving features by name, [None] or [None, length].
         folder: the SavedModel's folder. Its signature ``serving_default`` takes ids as int64 and floats as float32, and
-            returns the outputs of ``task.serve``, [None, ...] each. A model that searches a history has the signature
-            ``search`` too, which returns {"search": [None, length] float32}; see
-            :class:`components.models.model.Searching`. One that scores many targets of one user has the signature
-            ``targets``, which takes [None] of the target's features and [1] or [1, length] of the others; see
-            :class:`components.models.model.SharingUser`.
+            returns the outputs of ``task.serve``, [None, ...] each. A model that explains them has the signature
+            ``explain`` too; see :class:`components.models.model.Explaining`. One that scores many targets of one user
+            has the signature ``targets``, which takes [None] of the target's features and [1] or [1, length] of the
+            others; see :class:`components.models.model.SharingUser`.
     """
 
     def serve(**features: tf.Tensor) -> dict[str, tf.Tensor]:
@@ -54,14 +53,14 @@ def export(model: Model, task: TaskDefinition, shapes: Mapping[str, tf.TensorSpe
         for name, spec in shapes.items()
     }
     signatures = {SIGNATURE: tf.function(serve, autograph=False).get_concrete_function(**signature)}
-    if isinstance(model, Searching):
-        searched = model.searched
+    if isinstance(model, Explaining):
+        own = model.explain
 
         @tf.function(autograph=False)
-        def search(**features: tf.Tensor) -> dict[str, tf.Tensor]:
-            return {SEARCH: searched(features)}
+        def explain(**features: tf.Tensor) -> dict[str, tf.Tensor]:
+            return dict(own(features))
 
-        signatures[SEARCH] = search.get_concrete_function(**signature)
+        signatures[EXPLAIN] = explain.get_concrete_function(**signature)
     if isinstance(model, SharingUser):
         of_one = {
             name: spec if name in model.target_features else tf.TensorSpec([1, *spec.shape[1:]], spec.dtype, name=name)

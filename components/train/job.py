@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from components.models import Model
+from components.parameters import as_plain, bytes_of
 from components.scoring.model import TABLES
 from components.steps.catalog import WorkerParameters
-from components.steps.parameter import as_plain, bytes_of
 from components.train.checkpoints.checkpoint import (
     find_scored,
     read_progress,

@@ -10,8 +10,8 @@ from typing import Any
 from components.artifacts import Artifact
 from components.feature_spec import FeatureSpec
 from components.feature_spec.spec import TRAIN, VALIDATION
+from components.parameters import parameters_of, plain
 from components.steps.catalog import LaunchParameters
-from components.steps.parameter import parameters_of, plain
 from components.steps.recorded import recorded
 from components.tracking import Tracked, log_extensions, log_lineage, log_splits
 from components.train.loop.log import read_log

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from components.crash import describe_exception
 from components.errors import KfrecError, Unreachable, explain_os_error
 from components.lifetime import end_with_parent
+from components.parameters import build, parameters_of
 from components.progress import emit
 from components.steps.catalog import STEPS, WorkerParameters, worker_parameters
-from components.steps.parameter import build, parameters_of
 from components.steps.parser import Parser, add_argument, chosen
 from components.train.checkpoints.kept import require_one_start
 from components.train.loop.runtime import quiet_tensorflow

@@ -17,8 +17,8 @@ import dask
 from dask.delayed import Delayed
 
 from components.errors import KfrecError, WorkerCrashed
+from components.images import VERSION
 from components.lifetime import Stopped
-from components.steps.images import VERSION
 from components.workflows import fork_server
 
 _CONNECT_SECONDS = 10

@@ -52,7 +52,7 @@ for batch in records.batches(4096, seed=1):
 - `from components.feature_spec.spec import FILENAME, TRAIN, TEST, VALIDATION`: the name of the specification's file,
   and the splits.
 - `from components.metrics import CONFIDENCE`: level of the reported intervals.
-- `from components.steps.parameter import Ints`: type of a parameter of several integers, such as sizes of layers.
+- `from components.parameters import Ints`: type of a parameter of several integers, such as sizes of layers.
 """
 
 # Section of the page to its objects.
@@ -82,7 +82,7 @@ _PUBLIC = {
     ),
     "Errors and parameters": (
         "components.errors:KfrecError",
-        "components.steps.parameter:param",
+        "components.parameters:param",
         "components.lazy:Lazy",
         "components.contract:only_label",
     ),
@@ -91,11 +91,12 @@ _PUBLIC = {
         "components.models:Model",
         "components.models:Table",
         "components.models:LossTerm",
-        "components.models.loss:click_loss",
+        "components.models.model:click_loss",
         "components.models.loss:cross_entropy",
         "components.models.loss:embedding_penalty",
         "components.models.loss:next_item_loss",
-        "components.models.model:Searching",
+        "components.models.model:Explaining",
+        "components.models.explained:Explained",
         "components.models.model:SharingUser",
     ),
     "Optimizers": (

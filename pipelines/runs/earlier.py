@@ -11,8 +11,8 @@ from typing import Any
 from components.artifacts import Artifact, open_artifact
 from components.download.changes import changed_files
 from components.errors import KfrecError
+from components.parameters import build, parameters_of
 from components.steps.catalog import STEPS, LaunchParameters, TrainParameters
-from components.steps.parameter import build, parameters_of
 from components.steps.recorded import EXTENSION, FILE, recorded
 from components.train.checkpoints.kept import has_checkpoint, made_with
 from pipelines.defaults import Pipeline

@@ -15,7 +15,7 @@ from typing import Any
 
 from components.errors import KfrecError
 from components.secrets import without_passwords
-from components.steps.settings_file import checked
+from components.settings_file import checked
 from pipelines.defaults import PIPELINES, Pipeline
 
 RECORD, SUMMARY = "run.json", "summary.json"

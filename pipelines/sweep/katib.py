@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from components.errors import KfrecError
+from components.images import WORKER_IMAGE
+from components.parameters import parameters_of
 from components.steps.catalog import STEPS, worker_parameters
-from components.steps.images import WORKER_IMAGE
-from components.steps.parameter import parameters_of
 from components.storage import is_uri
 from pipelines.parameters import checked, step_parameters
 from pipelines.sweep.plan import Dimension, Katib, Plan

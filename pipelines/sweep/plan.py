@@ -12,10 +12,10 @@ from pydantic import Field
 
 from components import registry
 from components.errors import KfrecError
+from components.parameters import LARGEST_SEED, Parameter, plain, unknown_parameter
+from components.settings_file import Several, read_yaml
+from components.settings_file import checked as typed
 from components.steps.catalog import STEPS
-from components.steps.parameter import LARGEST_SEED, Parameter, plain, unknown_parameter
-from components.steps.settings_file import Several, read_yaml
-from components.steps.settings_file import checked as typed
 from components.tasks import Metric
 from pipelines.defaults import MODEL, TRAINING, Pipeline
 from pipelines.parameters import checked, pipeline_parameters, step_parameters

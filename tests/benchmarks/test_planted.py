@@ -9,9 +9,9 @@ import pytest
 from benchmarks import planted, trained
 from benchmarks.planted import AUC, CASES, MAP, Result, measure, table
 from components import registry
+from components.parameters import build
 from components.steps.catalog import STEPS, worker_parameters
 from components.steps.command import command
-from components.steps.parameter import build
 
 
 @pytest.mark.parametrize("model", CASES)

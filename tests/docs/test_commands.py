@@ -11,9 +11,9 @@ import pytest
 
 from components import registry
 from components.errors import KfrecError
+from components.parameters import build
 from components.steps.catalog import STEPS, worker_parameters
 from components.steps.command import argument_parser
-from components.steps.parameter import build
 from components.steps.parser import chosen
 from components.train import worker
 from pipelines.cli import parser

@@ -23,8 +23,8 @@ from components.datasets.amazon_reviews.synthetic.histories import STAY, STRAY
 from components.download.step import run
 from components.errors import KfrecError
 from components.metrics import roc_auc
+from components.parameters import build
 from components.steps.catalog import STEPS
-from components.steps.parameter import build
 
 RECENT = 10
 

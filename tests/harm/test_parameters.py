@@ -13,9 +13,9 @@ import pytest
 from components import registry
 from components.artifacts import adopt
 from components.errors import KfrecError
+from components.parameters import Parameter, build, parameters_of
 from components.steps.catalog import STEPS, worker_parameters
 from components.steps.command import component
-from components.steps.parameter import Parameter, build, parameters_of
 from pipelines.defaults import PIPELINES, Pipeline
 from pipelines.parameters import checked, pipeline_parameters
 from tests.harm.place import Outcome, folders_of, outcome_of, run_here

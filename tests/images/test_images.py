@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from components.images import VERSION, WORKER_IMAGE, image
 from components.steps.catalog import STEPS
-from components.steps.images import VERSION, WORKER_IMAGE, image
 from images.build import Image, load_images
 
 ROOT = Path(__file__).parents[2]

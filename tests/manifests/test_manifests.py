@@ -15,10 +15,10 @@ import pytest
 import yaml
 
 from components.cluster.rights import RIGHTS
+from components.images import VERSION
+from components.settings_file import load_settings_file
 from components.steps.catalog import STEPS, LaunchParameters
 from components.steps.command import argument_parser
-from components.steps.images import VERSION
-from components.steps.settings_file import load_settings_file
 from components.train.mpijob.job import mpijob
 from components.train.mpijob.settings import JobSettings
 from components.train.worker import _parser as worker_parser

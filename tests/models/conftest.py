@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from components.feature_spec import Feature, FeatureSpec
+from components.parameters import parameters_of
 from components.steps.catalog import WorkerParameters, worker_parameters
-from components.steps.parameter import parameters_of
 
 USERS, ITEMS, CATEGORIES = 7, 20, 5
 LENGTH, SHORT = 8, 3

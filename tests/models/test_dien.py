@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models import build_model
 from components.models.dien.model import Dien
 from components.models.loss import sum_of
+from components.registry import build_model
 from tests.models.calling import logits, loss_terms
 
 

@@ -9,12 +9,12 @@ import tensorflow as tf
 from components import registry
 from components.errors import KfrecError
 from components.feature_spec import FeatureSpec
-from components.models import build_model
 from components.models.dlrm import MODEL, learning_rate
 from components.models.draws import draws_at
 from components.models.optimizers.schedules import at
+from components.parameters import build
+from components.registry import build_model
 from components.steps.catalog import worker_parameters
-from components.steps.parameter import build
 from tests.models.calling import logits, loss_terms
 
 

@@ -7,11 +7,12 @@ import pytest
 import tensorflow as tf
 
 from components import registry
-from components.models import LossTerm, build_model, make_optimizer
+from components.models import LossTerm, make_optimizer
 from components.models.loss import loss_of
 from components.models.model import SharingUser
 from components.models.sequences import trimmed_histories
 from components.models.sim import model as sim
+from components.registry import build_model
 from components.tasks.binary.streaming import BinaryMetrics
 from tests.binary import update
 from tests.models.calling import logits, loss_terms

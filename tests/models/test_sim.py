@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from components.models import build_model
 from components.models.layers.classifier import Classifier
 from components.models.loss import sum_of
 from components.models.sequences import trimmed_histories
 from components.models.sim import model as sim
+from components.registry import build_model
 from tests.models.calling import logits, loss_terms
 
 SHORT, FOUND = 3, 2

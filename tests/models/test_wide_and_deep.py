@@ -8,12 +8,12 @@ import tensorflow as tf
 
 from components import registry
 from components.feature_spec import Feature, FeatureSpec
-from components.models import build_model
 from components.models.draws import draws_at
 from components.models.loss import loss_of
 from components.models.optimizers.schedules import at
 from components.models.wide_and_deep import MODEL, deep_schedule
 from components.models.wide_and_deep.widths import PUBLISHED, width_of
+from components.registry import build_model
 from tests.models.calling import logits, loss_terms
 
 

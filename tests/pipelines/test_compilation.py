@@ -14,8 +14,8 @@ from google.protobuf import json_format
 from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConfig
 
 from components.errors import KfrecError
+from components.images import VERSION
 from components.steps.catalog import STEPS
-from components.steps.images import VERSION
 from pipelines.compilation import compiled, kubernetes_manifests, version_name
 from pipelines.defaults import PIPELINES, RETRAINING, TRAINING, Pipeline, every_pipeline
 from pipelines.retries import check_retries

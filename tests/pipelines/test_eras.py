@@ -15,10 +15,10 @@ from components import registry
 from components.download.step import run as download
 from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
+from components.parameters import build
 from components.preprocess.step import run as preprocess
 from components.scoring import load_model, score_split
 from components.steps.catalog import STEPS
-from components.steps.parameter import build
 from components.tfrecord.step import run as tfrecord
 from tests.train.in_process import run_worker
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from components import registry
-from components.steps.parameter import plain
+from components.parameters import plain
 from pipelines.cli import main
 from pipelines.defaults import Pipeline
 from pipelines.parameters import pipeline_parameters

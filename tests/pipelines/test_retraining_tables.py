@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from components.feature_spec import Channel, load_feature_spec
+from components.parameters import parameters_of
 from components.steps.catalog import STEPS
 from components.steps.command import call
-from components.steps.parameter import parameters_of
 from components.train import step as train_step
 from components.train.loop.log import read_log
 from pipelines.defaults import RETRAINING, TRAINING, Pipeline

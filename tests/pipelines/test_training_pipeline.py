@@ -4,8 +4,8 @@ import pytest
 import yaml
 
 from components.errors import KfrecError
+from components.parameters import parameters_of
 from components.steps.catalog import STEPS
-from components.steps.parameter import parameters_of
 from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, TRAINING, Pipeline
 from pipelines.parameters import checked, pipeline_parameters
 

@@ -10,9 +10,9 @@ import pytest
 
 from components.artifacts import adopt
 from components.errors import KfrecError
+from components.parameters import build
 from components.preprocess.step import run
 from components.steps.catalog import STEPS
-from components.steps.parameter import build
 
 
 def preprocess(raw: Path, output: Path, **parameters: Any) -> Mapping[str, int]:

@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from components.parameters import parameters_of
 from components.steps.catalog import STEPS
 from components.steps.command import command
-from components.steps.parameter import parameters_of
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -11,8 +11,8 @@ import pytest
 
 from components import registry
 from components.errors import KfrecError
+from components.parameters import param, parameters_of
 from components.steps.catalog import STEPS, worker_parameters
-from components.steps.parameter import param, parameters_of
 from pipelines.defaults import RETRAINING, TRAINING, Pipeline, local_defaults
 from pipelines.parameters import pipeline_parameters
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from components.errors import KfrecError
-from components.steps.parameter import build, joined, param, parameters_of
+from components.parameters import build, joined, param, parameters_of
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from components.parameters import as_plain
 from components.steps.catalog import STEPS
-from components.steps.parameter import as_plain
 from components.steps.recorded import recorded
 from pipelines.defaults import Pipeline
 from pipelines.steps import component

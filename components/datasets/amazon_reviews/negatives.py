@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from components.datasets.amazon_reviews.popularity import Popularity, pairs_of
 from components.datasets.amazon_reviews.splits import Events
 from components.feature_spec.vocabulary import NVTABULAR_UNKNOWN
-from components.workflows.random_draws import draws
+from components.random_draws import draws
 
 # A window holds at least the reviews nearest in time, where they are sparse.
 _NEAREST = 100

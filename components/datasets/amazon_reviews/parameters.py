@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from components.errors import KfrecError
-from components.steps.parameter import param
+from components.parameters import param
 
 if TYPE_CHECKING:
-    from components.steps.catalog import PreprocessParameters
+    from components.datasets.parameters import PreprocessParameters
 
 
 @dataclass(frozen=True)

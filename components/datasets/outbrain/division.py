@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from components.workflows.random_draws import draws
+from components.random_draws import draws
 
 # Streams of random draws.
 _SPLIT, _FOLD, _PARTITION = 0, 1, 2

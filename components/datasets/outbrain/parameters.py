@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.steps.parameter import param
+from components.parameters import param
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from components.steps.parameter import param
+from components.parameters import param
 
 if TYPE_CHECKING:
-    from components.steps.catalog import PreprocessParameters
+    from components.datasets.parameters import PreprocessParameters
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from components.datasets.tabular.entries import ByFiles
 from components.datasets.tabular.schema import SPLITS, TableSchema, parse_schema
 from components.errors import KfrecError
 from components.feature_spec.spec import TRAIN
-from components.steps.settings_file import parse_yaml
+from components.settings_file import parse_yaml
 from components.storage import Retry, is_uri, open_store
 
 FILENAME = "schema.yaml"

@@ -26,8 +26,8 @@ from components.datasets.tabular.entries import (
 )
 from components.errors import KfrecError
 from components.feature_spec.spec import TEST, TRAIN, VALIDATION
-from components.steps.parameter import unknown_parameter
-from components.steps.settings_file import Several, merge
+from components.parameters import unknown_parameter
+from components.settings_file import Several, merge
 
 # A row's split is stored as its place in this list.
 SPLITS = (TRAIN, TEST, VALIDATION)

@@ -17,7 +17,7 @@ from components.datasets.tabular.schema import SPLITS, TableSchema
 from components.datasets.tabular.values import is_among, texts, times
 from components.errors import KfrecError
 from components.feature_spec.spec import TEST, TRAIN, VALIDATION
-from components.workflows.random_draws import draws
+from components.random_draws import draws
 
 # Columns of a partition beside the features; no feature's name has a dot. A split is its place in SPLITS, int8.
 SPLIT, TIME = ".split", ".time"

@@ -17,7 +17,7 @@ from components.datasets.tabular.rows import GROUP, LABEL
 from components.datasets.tabular.schema import SPLITS, Source
 from components.datasets.tabular.splits import SPLIT, TIME, Cuts
 from components.feature_spec.spec import TRAIN
-from components.workflows.random_draws import draws
+from components.random_draws import draws
 
 # Medians and quantiles are exact up to this many training rows; beyond, a random sample of this size estimates them.
 SAMPLE = 262_144

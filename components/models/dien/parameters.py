@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.models.parameters import MLP_DIMS, EvolutionParameters
-from components.steps.parameter import Ints
+from components.parameters import Ints
 
 
 @dataclass(frozen=True)

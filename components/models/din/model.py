@@ -13,7 +13,7 @@ from components.models.din.parameters import DinParameters
 from components.models.inputs import SequenceInputs
 from components.models.layers.classifier import Classifier
 from components.models.layers.weights import Weights
-from components.models.loss import click_loss
+from components.models.model import click_loss
 from components.models.ops.attention import dot_scores, masked_softmax, pool
 
 

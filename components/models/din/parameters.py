@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.models.parameters import DROPOUT_RATE, EMBEDDING_DIM, MLP_DIMS, REPETITION, USER_DROPOUT, OneOptimizer
-from components.steps.parameter import Ints
+from components.parameters import Ints
 
 
 @dataclass(frozen=True)

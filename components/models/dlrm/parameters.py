@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from components.errors import KfrecError
 from components.models.parameters import BATCH_NORMALIZATION, EMBEDDING_L2
-from components.steps.parameter import Ints, param
+from components.parameters import Ints, param
 
 SGD, ADAM = "sgd", "adam"
 

@@ -12,7 +12,7 @@ import tensorflow as tf
 from components.errors import KfrecError
 from components.models.names import by_name
 from components.models.ops.scaling import UNSCALED, Scaling
-from components.models.optimizers import Optimizer
+from components.models.optimizers.optimizer import Optimizer
 
 
 @dataclass(frozen=True)

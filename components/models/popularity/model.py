@@ -10,7 +10,7 @@ from components.contract import LOGIT
 from components.feature_spec import Feature
 from components.models.layers.linear import Linear
 from components.models.layers.weights import Weights
-from components.models.loss import click_loss
+from components.models.model import click_loss
 
 
 class Popularity(tf.Module):

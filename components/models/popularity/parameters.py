@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.models.parameters import OneOptimizer
-from components.steps.parameter import param
+from components.parameters import param
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ MODEL = ModelDefinition(
     build=Lazy("components.models.sim.model:Sim"),
     optimizers=one_optimizer,
     serving=trimmed_histories,
+    explanation=Lazy("components.models.sim.search:sections"),
     dataset="amazon_reviews",
     task="click",
     check=check_histories,

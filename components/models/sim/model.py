@@ -16,6 +16,7 @@ from components.models.layers.weights import Weights
 from components.models.loss import LossTerm, cross_entropy
 from components.models.ops.search import found_weights, search
 from components.models.sim.parameters import SimParameters
+from components.models.sim.search import WEIGHTS
 
 # Items that the general search unit passes to the exact one.
 FOUND_ITEMS = 50
@@ -65,12 +66,17 @@ class Sim(EvolutionModel):
     def outputs(self, features: Mapping[str, tf.Tensor], training: bool = False) -> dict[str, tf.Tensor]:
         return {LOGIT: self._forward(self.inputs(features, training=training), training).stage_two_logits}
 
-    def searched(self, features: Mapping[str, tf.Tensor]) -> tf.Tensor:
-        """See :class:`components.models.model.Searching`; the weight is the attention of stage one."""
+    def explain(self, features: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+        """What the search found.
+
+        Returns:
+            ``search``: float32 ``[B, length]``, per position of the positive history: the attention by which stage one
+            found the item, above 0; 0 for an item not found; -1 for padding and items outside the searched part.
+        """
         batch = self.inputs(features)
         found = found_weights(self.inputs.embedding.tables, batch.long, batch.long_mask, batch.target, FOUND_ITEMS)
         trimmed = self.channels.length - self.short_length - tf.shape(found)[1]
-        return tf.pad(found, [[0, 0], [trimmed, self.short_length]], constant_values=-1.0)
+        return {WEIGHTS: tf.pad(found, [[0, 0], [trimmed, self.short_length]], constant_values=-1.0)}
 
     def loss_terms(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.models.parameters import EvolutionParameters
-from components.steps.parameter import Ints, param
+from components.parameters import Ints, param
 
 
 @dataclass(frozen=True)

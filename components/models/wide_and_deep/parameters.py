@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from components.models.parameters import BATCH_NORMALIZATION, EMBEDDING_L2
-from components.steps.parameter import Ints, param
+from components.parameters import Ints, param
 
 RMSPROP, ADAM = "rmsprop", "adam"
 

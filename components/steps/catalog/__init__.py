@@ -6,17 +6,17 @@ defaults of the training parameters are those of the public SIM documentation.
 
 from __future__ import annotations
 
+from components.datasets.parameters import PreprocessParameters
+from components.shared_parameters import PREBATCH_SIZES, REGISTERED_MODEL
 from components.steps.catalog.data import (
     SYNTHETIC,
     DownloadParameters,
     FindParameters,
-    PreprocessParameters,
     TfrecordParameters,
 )
 from components.steps.catalog.judging import EvaluateParameters, RegisterParameters
 from components.steps.catalog.local import LOCAL_DEFAULTS
 from components.steps.catalog.predicting import PredictParameters
-from components.steps.catalog.shared import PREBATCH_SIZES, REGISTERED_MODEL
 from components.steps.catalog.steps import (
     STEPS,
     Step,

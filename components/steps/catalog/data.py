@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.checks.thresholds import failing
-from components.steps.catalog.shared import (
+from components.parameters import param
+from components.shared_parameters import (
     DATA_VERSION,
     DATASET,
     MODEL,
@@ -13,12 +13,9 @@ from components.steps.catalog.shared import (
     PREBATCH_TRAIN_SIZE,
     REGISTERED_MODEL,
     SEED,
+    SYNTHETIC,
     TASK,
 )
-from components.steps.parameter import param
-
-# The source that stands for the built-in data set.
-SYNTHETIC = "synthetic"
 
 
 @dataclass(frozen=True)
@@ -64,68 +61,6 @@ class DownloadParameters:
     timeout: float = param(60.0, "Time without data from the server before a try fails", unit="seconds", at_least=1)
     data_version: str = DATA_VERSION
     seed: int = SEED
-
-
-@dataclass(frozen=True)
-class PreprocessParameters:
-    """How and where raw files become training samples."""
-
-    dataset: str = DATASET
-    workers: int = param(
-        0,
-        "Dask workers on this machine; 0 means one per core",
-        unit="processes",
-        at_least=0,
-        pipeline_name="preprocess_workers",
-    )
-    scheduler: str = param("", "Address of a running Dask scheduler to use instead of local workers")
-    shared_folder: str = param(
-        "", "Folder that this step and the workers of scheduler see at the same path; empty is the output's disk"
-    )
-    malformed_limit: float = param(
-        0.01, "Largest accepted share of malformed lines in a raw file", at_least=0, at_most=1
-    )
-    workflow: str = param(
-        "",
-        "Folder or URI of an earlier output, records or a model whose vocabulary to encode with; empty fits a new one",
-    )
-    out_of_vocabulary_limit: float = param(
-        1.0, "Share of unknown values above which a new vocabulary is fitted", at_least=0, at_most=1
-    )
-    reference_profile: str = param(
-        "",
-        "Folder or URI of an earlier output, records or a model whose data the raw data are compared with; empty "
-        "compares with none",
-    )
-    fewer_rows_limit: float = param(
-        0.5, "Data check rows: share of the reference's rows that may be lacking", at_least=0, at_most=1
-    )
-    missing_limit: float = param(
-        0.05, "Data check missing: rise of a column's share of missing values over the reference's", at_least=0,
-        at_most=1,
-    )  # fmt: skip
-    duplicate_limit: float = param(
-        0.1, "Data check duplicates: share of duplicate rows, or its rise over the reference's", at_least=0, at_most=1
-    )
-    new_values_limit: float = param(
-        0.5, "Data check new: share of users, items and the like that the reference lacks", at_least=0, at_most=1
-    )
-    psi_limit: float = param(
-        0.25, "Data check psi: population stability index of a column against the reference", at_least=0, at_most=100
-    )
-    older_limit: float = param(
-        1.0, "Data check time: how much older than the reference's the newest row may be", unit="days", at_least=0
-    )
-    failing_checks: str = param(
-        "",
-        "Data checks that stop the run rather than warn, separated by commas: rows, missing, duplicates, new, psi, "
-        "time; all is every one",
-    )
-    seed: int = SEED
-
-    def check(self) -> None:
-        """Allows known checks only."""
-        failing(self.failing_checks)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.steps.catalog.shared import (
+from components.parameters import param
+from components.shared_parameters import (
     DATA_VERSION,
     EVALUATION_BATCH_SIZE,
     EXPERIMENT,
@@ -13,7 +14,6 @@ from components.steps.catalog.shared import (
     RUN_ID,
     TASK,
 )
-from components.steps.parameter import param
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.steps.catalog.shared import REGISTERED_MODEL
-from components.steps.parameter import param
+from components.parameters import param
+from components.shared_parameters import REGISTERED_MODEL
 
 
 @dataclass(frozen=True)

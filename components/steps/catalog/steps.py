@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from components.datasets.parameters import PreprocessParameters
 from components.errors import KfrecError
+from components.parameters import Parameter, joined, parameters_of, pipeline_name
 from components.registry import dataset, model, task
 from components.steps.catalog.data import (
     DownloadParameters,
     FindParameters,
-    PreprocessParameters,
     TfrecordParameters,
 )
 from components.steps.catalog.judging import EvaluateParameters, RegisterParameters
 from components.steps.catalog.predicting import PredictParameters
 from components.steps.catalog.training import LaunchParameters, WorkerParameters
-from components.steps.parameter import Parameter, joined, parameters_of, pipeline_name
 
 # The parameters that select what brings defaults to every step.
 _MODEL_TYPE, _TASK, _DATASET = "model_type", "task", "dataset"

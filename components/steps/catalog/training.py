@@ -8,9 +8,9 @@ from components.errors import KfrecError
 from components.models.tables.placement import KINDS, REPLICATED
 from components.models.tables.plan import AUTO as AUTOMATIC_TABLES
 from components.models.tables.plan import read_named
+from components.parameters import param
+from components.shared_parameters import EXPERIMENT, MODEL, PREBATCH_TEST_SIZE, PREBATCH_TRAIN_SIZE, RUN_ID
 from components.steps.batch_size import require_divisible
-from components.steps.catalog.shared import EXPERIMENT, MODEL, PREBATCH_TEST_SIZE, PREBATCH_TRAIN_SIZE, RUN_ID
-from components.steps.parameter import param
 
 # The launcher that starts the workers of a training in a cluster.
 LOCAL, MPIJOB = "local", "mpijob"
@@ -196,7 +196,7 @@ class WorkerParameters(TrainParameters):
     benchmark: bool = param(False, "Measure throughput and latency instead of training to the end")
     benchmark_warmup_steps: int = param(20, "Steps before a benchmark starts to measure", unit="steps", at_least=0)
     benchmark_steps: int = param(200, "Steps that a benchmark measures", unit="steps", at_least=1)
-    results_dir: str = param("/tmp/sim", "Folder, or gs://, s3:// or minio:// URI, for the model and the logs")
+    results_dir: str = param("/tmp/kfrec", "Folder, or gs://, s3:// or minio:// URI, for the model and the logs")
     log_filename: str = param("log.json", "Name of the per-step log in results_dir")
     save_checkpoint_path: str = param("", "Folder for checkpoints; empty is the folder checkpoint in results_dir")
     stage_dir: str = param(

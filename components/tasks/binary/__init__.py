@@ -9,8 +9,8 @@ import numpy as np
 
 from components.contract import LOGIT, PROBABILITY
 from components.errors import KfrecError
-from components.steps.parameter import param
-from components.tasks.definition import Scores
+from components.parameters import param
+from components.tasks.scores import Scores
 
 if TYPE_CHECKING:
     import tensorflow as tf

@@ -12,7 +12,8 @@ from components.tasks.binary.measure import RESAMPLES
 from components.tasks.click.baselines import BASELINE, history_baselines
 from components.tasks.click.parameters import ClickDecision, ClickEvaluation
 from components.tasks.click.probes import probes_of
-from components.tasks.controls import Controlled, Controls
+from components.tasks.controls import Controls
+from components.tasks.scores import Controlled
 
 USER = "user"
 

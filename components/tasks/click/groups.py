@@ -9,7 +9,7 @@ import numpy as np
 
 from components.contract import PROBABILITY
 from components.metrics import auc_by_bucket, auc_by_group
-from components.tasks.definition import Scores
+from components.tasks.scores import Scores
 
 HISTORY_BOUNDS = (5, 10, 20, 50, 99)
 POPULARITY_GROUPS = 5

@@ -7,7 +7,8 @@ from components.metrics import grouped_auc
 from components.tasks.binary.measure import finite, measure_binary
 from components.tasks.click.controls import measure_controls
 from components.tasks.click.groups import group_series, measure_groups
-from components.tasks.definition import Measured, Scores
+from components.tasks.definition import Measured
+from components.tasks.scores import Scores
 
 
 def measure(scores: Scores, bins: int) -> Measured:

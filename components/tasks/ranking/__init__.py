@@ -11,10 +11,12 @@ from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.metrics import Interval, RankedGroups, mean_interval
+from components.metrics.metric import Metric
 from components.report import Section
 from components.tasks.binary import probability, require_both_classes
-from components.tasks.definition import Kept, Measured, Metric, Scores, Streaming, TaskDefinition
+from components.tasks.definition import Kept, Measured, Streaming, TaskDefinition
 from components.tasks.ranking.parameters import RankingDecision, RankingEvaluation, RankingTraining
+from components.tasks.scores import Scores
 
 GROUP = "group"
 

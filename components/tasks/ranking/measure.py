@@ -9,7 +9,8 @@ import numpy as np
 from components.contract import PROBABILITY
 from components.metrics import CONFIDENCE, RankedGroups, mean_interval
 from components.tasks.binary.measure import finite, measure_binary
-from components.tasks.definition import Measured, Scores
+from components.tasks.definition import Measured
+from components.tasks.scores import Scores
 
 # Upper ends of the buckets of group sizes; the last is open.
 SIZE_BOUNDS = (2, 3, 4, 6, 8, 12)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from components.steps.parameter import param
+from components.parameters import param
 from components.tasks.binary import CALIBRATION_BINS
 
 MAP_K = param(12, "Positions of a group's ranking that MAP@k counts", unit="positions", at_least=1, at_most=100_000)

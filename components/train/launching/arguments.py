@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from components.parameters import parameters_of, plain
 from components.steps.catalog import LaunchParameters, worker_parameters
-from components.steps.parameter import parameters_of, plain
 
 
 def worker_arguments(parameters: LaunchParameters, data: str, results: str, checkpoints: str) -> list[str]:

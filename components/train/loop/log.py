@@ -9,8 +9,8 @@ epoch, as test_auc, kfrec measures validation samples, as validation_auc. In add
 has those of the public SIM, with its names and units:
 
 - PARAMETER, with several ranks: gradient_exchange, "whole" or "rows" for each table;
-- a step: total_loss, classification_loss and dien_aux_loss (weighted, they sum to the loss), and samples/s, the only
-  entry of a benchmark's step;
+- a step: total_loss and the parts of the loss that the model names (weighted, they sum to the loss), such as
+  classification_loss, and samples/s, the only entry of a benchmark's step;
 - an epoch: throughput in samples/s; time in seconds, excluding validation; latency_mean, latency_p90, latency_p95 and
   latency_p99 in milliseconds, from the end of one step to the end of the next; train_auc, train_loss; and
   kfrec's own sent_bytes, the bytes that a rank sends per step, averaged over the ranks;

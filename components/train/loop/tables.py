@@ -8,12 +8,13 @@ from typing import Any
 import tensorflow as tf
 
 from components.feature_spec import FeatureSpec
-from components.models import Model, ModelDefinition, build_model
+from components.models import Model, ModelDefinition
 from components.models.names import by_name
 from components.models.tables.creation import PlacedTables, Survey, tables_made_by
 from components.models.tables.placement import RANK, REPLICATED, Placement
 from components.models.tables.plan import AUTO, Requirements, plan_tables, read_named
-from components.steps.parameter import bytes_of
+from components.parameters import bytes_of
+from components.registry import build_model
 from components.train.loop.memory import available_bytes, require_memory
 from components.train.loop.ranks import Ranks
 

@@ -21,8 +21,8 @@ from components.cluster.owner import Owner, find_owner, own_pod
 from components.cluster.pods import diagnosed, exit_of
 from components.errors import KfrecError, Unreachable
 from components.lifetime import stopping_in_order
+from components.settings_file import load_settings_file
 from components.steps.catalog import LaunchParameters
-from components.steps.settings_file import load_settings_file
 from components.train.launching.launch import TrainingFailed
 from components.train.launching.relay import Relay
 from components.train.mpijob.attempts import Attempts

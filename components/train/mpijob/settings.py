@@ -11,8 +11,8 @@ from pydantic import Field
 from typing_extensions import NotRequired, TypedDict
 
 from components.cluster.template import PodSettings
-from components.steps.images import WORKER_IMAGE
-from components.steps.settings_file import CLOSED, OPEN, Quantity, Several
+from components.images import WORKER_IMAGE
+from components.settings_file import CLOSED, OPEN, Quantity, Several
 from components.train.launching.launch import STAGE
 
 # Volumes of every worker, and their mount paths.

@@ -6,8 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from components.parameters import Parameter
 from components.steps.catalog import STEPS
-from components.steps.parameter import Parameter
 from pipelines.cli.options import WORKDIR, add_pipeline, add_set, pipeline_of
 from pipelines.defaults import CLUSTER_DEFAULTS, PIPELINES, whose_defaults
 from pipelines.parameters import parse_assignment, step_parameters

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from components.parameters import parameters_of
 from components.steps.catalog import PredictParameters
-from components.steps.parameter import parameters_of
 from pipelines.cli.options import REGISTERED_OR_FOLDER, add_tracked_workdir, input_file, use_store_of
 
 SUMMARY = "score a file of raw rows"

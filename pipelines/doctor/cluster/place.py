@@ -17,8 +17,8 @@ from urllib3.exceptions import HTTPError
 
 from components.cluster.api import Json, NoCluster, Refused, find_cluster, impatient_client, refused
 from components.errors import KfrecError
+from components.settings_file import merge, parse_yaml, with_additions
 from components.steps.catalog import LaunchParameters
-from components.steps.settings_file import merge, parse_yaml, with_additions
 from components.train.mpijob.settings import JobSettings
 from pipelines.task_settings import ClusterSettings
 

@@ -12,7 +12,7 @@ import pytest
 import requests
 import yaml
 
-from components.steps.images import VERSION
+from components.images import VERSION
 from pipelines.cli import main
 from tests.fakes.kfp_api import KfpApi
 from tests.fakes.kubernetes_api import KubernetesApi, write_kubeconfig

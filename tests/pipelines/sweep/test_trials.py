@@ -13,9 +13,9 @@ import pytest
 
 from components.errors import KfrecError
 from components.lifetime import Stopped, start_time
+from components.parameters import build, parameters_of
 from components.steps.catalog import STEPS
 from components.steps.command import argument_parser
-from components.steps.parameter import build, parameters_of
 from components.steps.parser import chosen
 from components.tracking import tracked_run
 from pipelines.defaults import Pipeline

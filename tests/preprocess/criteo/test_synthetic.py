@@ -11,8 +11,8 @@ import pytest
 from components.artifacts import adopt
 from components.datasets.criteo.parameters import Generation
 from components.datasets.criteo.synthetic import best_auc, write_synthetic
+from components.datasets.criteo.synthetic.best import expected_auc
 from components.datasets.criteo.synthetic.impressions import draw, power_law, truth_of, values_of
-from components.datasets.criteo.synthetic.truth import expected_auc
 from components.feature_spec import load_feature_spec
 from components.metrics import roc_auc
 from components.steps.catalog import STEPS

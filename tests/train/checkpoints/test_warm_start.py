@@ -15,10 +15,11 @@ import tensorflow as tf
 from components import registry
 from components.errors import KfrecError
 from components.feature_spec import Channel, Chunk, Feature, FeatureSpec, Vocabulary
-from components.models import Table, build_model
+from components.models import Table
 from components.models.layers.weights import Weights
 from components.models.tables.creation import PlacedTables, Survey, tables_made_by
 from components.models.tables.placement import Placement, sharding_of
+from components.registry import build_model
 from components.steps.catalog import WorkerParameters, worker_parameters
 from components.train.checkpoints.state import named_state_of
 from components.train.checkpoints.warm_start import Taken, warm_start

@@ -13,7 +13,7 @@ from components.models.layers.dense import Dense
 from components.models.layers.embedding import FusedEmbedding
 from components.models.layers.embedding_tables import EmbeddingTables
 from components.models.layers.weights import Weights
-from components.models.loss import click_loss
+from components.models.model import click_loss
 from components.models.optimizers import make_optimizer
 from components.models.optimizers.groups import OptimizerGroup, Optimizers
 from components.models.tables.creation import PlacedTables, tables_made_by

@@ -6,8 +6,8 @@ import pytest
 import tensorflow as tf
 
 from components.errors import KfrecError
+from components.parameters import build
 from components.steps.catalog import worker_parameters
-from components.steps.parameter import build
 from components.train.loop.exchange import is_whole, sent_as_rows, sent_whole, touched_rows
 from components.train.loop.ranks import Alone
 from tests.train.loop import sharded

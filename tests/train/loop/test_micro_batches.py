@@ -13,8 +13,8 @@ from components.errors import KfrecError
 from components.models.layers.batch_normalization import BatchNormalization
 from components.models.layers.global_batch import Batch, gathered_over_ranks, global_batch
 from components.models.layers.weights import Weights
+from components.parameters import build
 from components.steps.catalog import worker_parameters
-from components.steps.parameter import build
 from tests.train.dataset import samples, specification
 from tests.train.loop.building import build_step
 

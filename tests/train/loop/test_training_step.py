@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from components.parameters import build
 from components.steps.catalog import worker_parameters
-from components.steps.parameter import build
 from components.tasks.binary.streaming import BINS
 from components.train.loop.ranks import Alone, Ranks
 from components.train.loop.training_step import TrainingStep

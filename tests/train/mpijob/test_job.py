@@ -8,9 +8,9 @@ import yaml
 
 from components.cluster.owner import Owner
 from components.errors import KfrecError
+from components.images import VERSION
+from components.settings_file import load_settings_file
 from components.steps.catalog import LaunchParameters
-from components.steps.images import VERSION
-from components.steps.settings_file import load_settings_file
 from components.train.mpijob.job import mpijob, training_name
 from components.train.mpijob.settings import JobSettings
 

@@ -14,8 +14,8 @@ import yaml
 from components.artifacts import Artifact, open_artifact
 from components.artifacts.remote import publish_remote
 from components.errors import KfrecError
+from components.parameters import build
 from components.steps.catalog import STEPS
-from components.steps.parameter import build
 from components.train.step import run
 from pipelines.defaults import Pipeline
 from tests.fakes.argo_retries import retried

@@ -1,4 +1,4 @@
-"""The planted causes of a synthetic click, and the best AUC that a model can reach.
+"""The planted causes of a synthetic click.
 
     logit = bias + sum_i w_i z_i + sum_c a_c[id_c] + sum_(c, d) <u_c[id_c], v_d[id_d]>
 
@@ -10,11 +10,8 @@ values, so that some hundred thousand impressions suffice to learn them; the oth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-
-from components.metrics import auc_of_histograms
 
 _NUMERICAL = {0: 0.45, 3: -0.35, 6: 0.3, 10: -0.25}
 _EFFECTS = (8, 15, 24, 25)
@@ -59,31 +56,3 @@ class Truth:
             u, v = np.vstack([left, nothing])[ids[:, one]], np.vstack([right, nothing])[ids[:, other]]
             logits += np.einsum("ij,ij->i", u, v)
         return 1.0 / (1.0 + np.exp(-logits))
-
-
-def best_auc(parameters: Any, impressions: int = 1_000_000) -> float:
-    """The AUC of the true probabilities, which no model surpasses but by chance.
-
-    The probability that a random click outranks a random non-click: an expectation over the labels of generated
-    impressions; 0.5 with shuffled labels.
-
-    Args:
-        parameters: download step parameters.
-        impressions: number to average over.
-    """
-    from components.datasets.criteo.synthetic.impressions import BLOCK, draw, truth_of
-
-    if parameters.synthetic_shuffled_labels:
-        return 0.5
-    truth = truth_of(parameters)
-    # Blocks of a day that does not exist: more impressions of the same distribution.
-    blocks = range(-(-impressions // BLOCK))
-    drawn = [draw(parameters, truth, parameters.synthetic_days, block, BLOCK).probabilities for block in blocks]
-    return expected_auc(np.concatenate(drawn))
-
-
-def expected_auc(probabilities: np.ndarray) -> float:
-    """Expected AUC of scores that are the true probabilities of labels drawn independently; ties count one half."""
-    p = np.sort(probabilities)
-    first = np.flatnonzero(np.r_[True, p[1:] != p[:-1]])
-    return auc_of_histograms(np.add.reduceat(p, first), np.add.reduceat(1.0 - p, first))[0]

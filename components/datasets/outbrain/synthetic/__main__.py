@@ -8,13 +8,12 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
 
 from components.artifacts import open_artifact
 from components.datasets.outbrain.synthetic.best import best_scores
 from components.errors import KfrecError
-from components.steps.catalog import STEPS, SYNTHETIC
-from components.steps.parameter import build
+from components.shared_parameters import SYNTHETIC
 
 
 def main(arguments: list[str]) -> int:
@@ -29,8 +28,7 @@ def main(arguments: list[str]) -> int:
                 f"{arguments[0]}: not made of synthetic displays of outbrain; give an output of the preprocess step or "
                 "of a later one, from source=synthetic"
             )
-        generation: Any = build(STEPS["download"].parameters(made[0]), made[0])
-        sampling: Any = build(STEPS["preprocess"].parameters(made[1]), made[1])
+        generation, sampling = (SimpleNamespace(**step) for step in made)
         print(json.dumps(best_scores(generation, sampling)))
     except KfrecError as error:
         print(f"error: {error}", file=sys.stderr)

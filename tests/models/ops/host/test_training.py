@@ -7,8 +7,8 @@ import pytest
 import tensorflow as tf
 
 from components.feature_spec import FeatureSpec
-from components.models import build_model
 from components.models.ops.choice import host_back_end
+from components.registry import build_model
 from components.steps.catalog import TrainParameters
 from components.train.loop import training_step
 from components.train.loop.training_step import TrainingStep

@@ -13,7 +13,7 @@ from components.datasets import DatasetDefinition, PreprocessJob, RawContract, R
 from components.datasets.raw_rows import TEXTS, VALUE, Encoded, RawColumn, listed
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
-from components.steps.parameter import param
+from components.parameters import param
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from components.feature_spec import FeatureSpec
 from components.models import Model, ModelDefinition
-from components.steps.parameter import param
+from components.parameters import param
 
 if TYPE_CHECKING:
     from components.models.optimizers.groups import OptimizerGroup

@@ -10,8 +10,8 @@ import numpy as np
 
 from components.errors import KfrecError
 from components.metrics import Interval
+from components.parameters import param
 from components.report import Card, Story
-from components.steps.parameter import param
 from components.tasks import Exchange, Measured, Metric, NoParameters, Scores, Streaming, TaskDefinition
 
 if TYPE_CHECKING:

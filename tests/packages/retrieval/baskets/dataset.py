@@ -10,7 +10,7 @@ import numpy as np
 
 from components.datasets import DatasetDefinition, PreprocessJob, RawContract, RawKind
 from components.feature_spec import Feature, FeatureSpec
-from components.steps.parameter import param
+from components.parameters import param
 
 USERS, ITEMS = 30, 50
 SALES = RawKind("sales", r"baskets_.+\.csv", "baskets_*.csv", "sales")

@@ -8,7 +8,7 @@ from components.feature_spec import FeatureSpec
 from components.models import Model, ModelDefinition
 from components.models.optimizers import one_optimizer
 from components.models.parameters import OneOptimizer
-from components.steps.parameter import param
+from components.parameters import param
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from components.metrics import Interval, mean_interval
+from components.parameters import param
 from components.report import Card, Story
-from components.steps.parameter import param
 from components.tasks import Exchange, Kept, Measured, Metric, Scores, Streaming, TaskDefinition
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import numpy as np
 from components.datasets import DatasetDefinition, PreprocessJob, RawContract, RawKind
 from components.datasets.raw_rows import VALUE, Encoded, RawColumn
 from components.feature_spec import Channel, Feature, FeatureSpec
-from components.steps.parameter import param
+from components.parameters import param
 
 if TYPE_CHECKING:
     import pyarrow as pa

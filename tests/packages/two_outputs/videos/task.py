@@ -10,8 +10,8 @@ import numpy as np
 
 from components.contract import LOGIT, PROBABILITY
 from components.metrics import Interval, mean_interval
+from components.parameters import param
 from components.report import Card, Story
-from components.steps.parameter import param
 from components.tasks import Exchange, Measured, Metric, NoParameters, Scores, Streaming, TaskDefinition
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Search results of a model in the histories of a few test samples."""
+"""The report's section about SIM's search: what it finds in the histories of a few test samples."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ import numpy as np
 
 from components.feature_spec import Channel, FeatureSpec
 from components.feature_spec.values import names_of
-from components.scoring.model import ExportedModel
-from components.scoring.newest import choice_label, is_chosen
-from components.scoring.split import translated
+from components.models.explained import Explained
+from components.report.charts import table
+from components.report.parts import Figure, Section
 
-# Searched samples: enough for two digits of the shares, and fewer than an evaluation batch.
-SAMPLES = 1024
+# Name of the weights among the tensors of the explanation.
+WEIGHTS = "search"
 _EXAMPLES, _ITEMS = 3, 8
 
 
@@ -61,7 +61,7 @@ class Searched:
     """Search results.
 
     Attributes:
-        samples: number of clicked samples with a searchable history, among the first SAMPLES of the split.
+        samples: number of clicked samples with a searchable history.
         examples: those with the longest histories, of distinct users.
         alike: share of the searched items in the candidate's category, mean over the samples; None if items have no
             category.
@@ -74,27 +74,20 @@ class Searched:
     alike_weight: float | None = None
 
 
-def search_examples(spec: FeatureSpec, model: ExportedModel, lookups: Mapping[str, np.ndarray]) -> Searched | None:
-    """Searches the first samples of the test split; None if the model does not search, or no history is searchable.
+def sections(explained: Explained) -> list[Section]:
+    """The section of the report about what the search found; none if no history is searchable."""
+    searched = search_examples(explained)
+    return [_section(searched)] if searched else []
 
-    Args:
-        spec: the data.
-        model: the model.
-        lookups: as for :func:`components.scoring.split.score_split`.
-    """
-    from components.records import Records  # with Numba, as in score_split
 
+def search_examples(explained: Explained) -> Searched | None:
+    """Reads the weights of :meth:`components.models.sim.model.Sim.explain`; None if no history is searchable."""
+    spec, batch = explained.spec, explained.samples
     channels = [spec.channels.get(name, ()) for name in (Channel.USER, Channel.TARGET, Channel.POSITIVE)]
-    if model.search is None or not all(channels[1:]):
+    if not all(channels[1:]):
         return None
-    label = choice_label(spec)
-    wanted = dict.fromkeys(
-        (*filter(None, [label]), *model.inputs, *(name for channel in channels for name in channel[:2]))
-    )
-    batch = next(Records(spec, "test", features=list(wanted)).batches(SAMPLES))
-    weights = model.searched(translated({name: batch[name] for name in model.inputs}, lookups))
-    assert weights is not None
-    rows = np.flatnonzero(is_chosen(label, batch, len(weights)) & (weights > 0).any(1))
+    weights = explained.values[WEIGHTS].astype(np.float32)
+    rows = np.flatnonzero(explained.chosen & (weights > 0).any(1))
     if not len(rows):
         return None
     return _Reading(spec, batch, weights, *channels).summary(rows)
@@ -164,3 +157,34 @@ class _Reading:
         searched, weighted = weights >= 0, np.maximum(weights, 0)
         share = (searched & alike).sum(1) / searched.sum(1)
         return float(share.mean()), float(((weighted * alike).sum(1) / weighted.sum(1)).mean())
+
+
+def _section(searched: Searched) -> Section:
+    """Shows ids of the records and of predictions.parquet; the report has no names of users or items."""
+    text = (
+        f"What the search over histories finds, in {searched.samples:,} clicked test samples; those with the longest "
+        "histories are below. The weight is the attention by which an item was found. Users and items are shown by "
+        "their ids in the data."
+    )
+    if searched.alike is not None:
+        text += (
+            f" On average {searched.alike:.0%} of a searched history are of the candidate's category, and "
+            f"{searched.alike_weight:.0%} of the weight falls on them."
+        )
+    return Section("What the search found", text, [_figure(example) for example in searched.examples])
+
+
+def _figure(example: Example) -> Figure:
+    of = f", {example.category}" if example.category else ""
+    who = "" if example.user is None else f"User {example.user}, "
+    header = ("item", "category", "items ago", "weight") if example.category else ("item", "items ago", "weight")
+    rows = [
+        (str(each.item), *([each.category] if example.category else []), str(each.ago), f"{each.weight:.3f}")
+        for each in example.best
+    ]
+    shown = sum(each.weight for each in example.best)
+    note = (
+        f"{example.found} of {example.searched} searched items were found; the attention of these {len(rows)} is "
+        f"{shown:.0%} of that over all searched items."
+    )
+    return Figure(f"{who}candidate {example.item}{of}", table(header, rows), note)

@@ -3,8 +3,8 @@ from typing import Any
 import pytest
 
 from components.errors import KfrecError
+from components.parameters import as_plain, build, parameters_of
 from components.steps.catalog import STEPS, worker_parameters
-from components.steps.parameter import as_plain, build, parameters_of
 from components.steps.parser import chosen
 
 # Names and defaults of the public SIM documentation's parameter table; folders that differ by design are left out.
@@ -32,7 +32,6 @@ PUBLISHED = {
     "long_seq_length": 90,
     "prebatch_train_size": 0,
     "prebatch_test_size": 0,
-    "results_dir": "/tmp/sim",
     "log_filename": "log.json",
     "save_checkpoint_path": "",
     "load_checkpoint_path": "",

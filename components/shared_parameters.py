@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.steps.parameter import LARGEST_SEED, param
+from components.parameters import LARGEST_SEED, param
 
 # Parameters that select a data set, model or task, whose parameters the step has in addition to its own.
 DATASET = param("amazon_reviews", "Data set, which defines the raw files and their preprocessing")
@@ -24,3 +24,5 @@ PREBATCH_TRAIN_SIZE = param(0, f"Samples in one training record; {_PREBATCH}", u
 PREBATCH_TEST_SIZE = param(0, f"Samples in one test or validation record; {_PREBATCH}", unit="samples", at_least=0)
 # Split to the parameter with the samples in one of its records.
 PREBATCH_SIZES = {"train": "prebatch_train_size", "test": "prebatch_test_size", "validation": "prebatch_test_size"}
+# The source that stands for the built-in data set.
+SYNTHETIC = "synthetic"

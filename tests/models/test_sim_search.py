@@ -1,4 +1,4 @@
-"""What a model that searches histories found, from the export to the report."""
+"""What SIM's search found, from the export to the report."""
 
 import dataclasses
 import shutil
@@ -13,10 +13,10 @@ import tensorflow as tf
 from components import registry
 from components.artifacts import adopt
 from components.feature_spec import load_feature_spec
-from components.models import build_model
+from components.models.sim.search import WEIGHTS, Searched, search_examples, sections
 from components.records import Records
-from components.report.searched import searched_section
-from components.scoring import ExportedModel, Searched, load_model, search_examples
+from components.registry import build_model
+from components.scoring import ExportedModel, explained, load_model
 from components.steps.catalog import worker_parameters
 from components.train.export import export
 from tests.train.dataset import CATEGORIES, HISTORY, ITEMS, LONG, specification, write_dataset
@@ -61,9 +61,11 @@ def sim(data: Path, tmp_path_factory: pytest.TempPathFactory) -> ExportedModel:
 
 @pytest.fixture(scope="module")
 def searched(data: Path, sim: ExportedModel) -> Searched:
-    found = search_examples(load_feature_spec(data), sim, {})
-    assert found is not None
-    return found
+    about = explained(load_feature_spec(data), sim, {})
+    assert about is not None
+    searched = search_examples(about)
+    assert searched is not None
+    return searched
 
 
 def test_the_examples_are_clicked_samples_of_different_users_with_what_was_in_their_histories(
@@ -87,8 +89,7 @@ def test_the_examples_are_clicked_samples_of_different_users_with_what_was_in_th
 def test_weights_are_those_of_the_candidate_s_own_search(data: Path, sim: ExportedModel, searched: Searched) -> None:
     batch = next(Records(load_feature_spec(data), "test").batches(301))
     clicked = np.flatnonzero((batch["label"] > 0) & (batch["item_pos"][:, :LONG] > 0).any(1))
-    weights = sim.searched(batch)
-    assert weights is not None
+    weights = sim.explained(batch)[WEIGHTS]
     alike, own = batch["cat_pos"][clicked] == batch["cat_trgt"][clicked, None], weights[clicked]
     reached = own >= 0
     assert searched.samples == len(clicked)
@@ -99,18 +100,22 @@ def test_weights_are_those_of_the_candidate_s_own_search(data: Path, sim: Export
 def test_ids_are_those_of_the_data_whatever_the_model_calls_them(data: Path, sim: ExportedModel) -> None:
     spec = load_feature_spec(data)
     as_unknown = {name: np.zeros(ITEMS + 1, np.int32) for name in ("item_trgt", "cat_trgt")}
-    found = search_examples(spec, sim, as_unknown)
-    assert found is not None and all(example.item > 0 for example in found.examples)
+    about = explained(spec, sim, as_unknown)
+    assert about is not None
+    searched = search_examples(about)
+    assert searched is not None and all(example.item > 0 for example in searched.examples)
 
 
-def test_the_section_names_categories_and_no_user_or_item(searched: Searched) -> None:
-    section = searched_section(searched)
+def test_the_section_names_categories_and_no_user_or_item(data: Path, sim: ExportedModel, searched: Searched) -> None:
+    about = explained(load_feature_spec(data), sim, {})
+    assert about is not None
+    (section,) = sections(about)
     assert len(section.figures) == 3
     first, example = section.figures[0], searched.examples[0]
     assert first.title == f"User {example.user}, candidate {example.item}, {example.category}"
     assert f"<td>{example.best[0].item}</td>" in first.chart and "<kind" not in first.chart
 
 
-def test_a_model_that_does_not_search_has_no_section(data: Path, tmp_path: Path) -> None:
+def test_a_model_that_explains_nothing_has_no_section(data: Path, tmp_path: Path) -> None:
     model = exported("din", data, tmp_path / "model")
-    assert model.search is None and search_examples(load_feature_spec(data), model, {}) is None
+    assert model.explain is None and explained(load_feature_spec(data), model, {}) is None

@@ -11,7 +11,7 @@ import yaml
 from pydantic import BeforeValidator, ConfigDict, Strict, StringConstraints, ValidationError, create_model
 
 from components.errors import KfrecError
-from components.steps.parameter import QUANTITY, unknown_parameter
+from components.parameters import QUANTITY, unknown_parameter
 
 S = TypeVar("S")
 # Types of settings beside Python's own: a Kubernetes quantity, text or a whole number; and a list, kept as a tuple.
