@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from components.artifacts import adopt
-from components.datasets.amazon_reviews.layout import SAMPLE, sample_writer
+from components.datasets.amazon_reviews.sample_files import SAMPLE, sample_writer
 from components.feature_spec import Channel, Feature, FeatureSpec
 
 USERS, ITEMS, CATEGORIES = 105_925, 1_209_081, 2_330

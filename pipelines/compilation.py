@@ -5,20 +5,20 @@ from __future__ import annotations
 import hashlib
 import itertools
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from components.errors import KfrecError, explain_os_error
 from components.images import VERSION
 from pipelines.defaults import CLUSTER_DEFAULTS, PREDICTION, RETRAINING, TRAINING, Pipeline
-from pipelines.retries import check_retries, lengthen_retries
 from pipelines.task_settings import ClusterSettings
 
 if TYPE_CHECKING:
     from kfp.dsl.base_component import BaseComponent
+
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 API_VERSION = "pipelines.kubeflow.org/v2beta1"
@@ -125,3 +125,54 @@ def write_compiled(folder: Path, settings: ClusterSettings, pipelines: Iterable[
         explained: KfrecError | None = explain_os_error(error, folder)
         raise explained or error from error
     return list(texts)
+
+
+# Wait of each attempt for a node and its image, in seconds.
+WAITING = 86_400
+# Maximum of a protobuf duration, as which KFP parses it.
+LONGEST = 315_576_000_000
+
+Json = dict[str, Any]
+
+
+def lengthen_retries(spec: Json, platform: Json) -> None:
+    """Extends the retry budget of every task to all of its attempts, in place.
+
+    Args:
+        spec: the pipeline's specification, as the SDK compiled it.
+        platform: its platform specification, with the timeouts.
+    """
+    for _, policy, timeout in _retried(spec, platform):
+        retries = int(policy["maxRetryCount"])
+        wait, factor = float(policy["backoffDuration"].removesuffix("s")), float(policy["backoffFactor"])
+        waits = sum(wait * factor**retry for retry in range(min(retries, 64)))  # more exceed LONGEST anyway
+        policy["backoffMaxDuration"] = f"{(retries + 1) * (timeout + WAITING) + int(waits)}s"
+
+
+def check_retries(spec: Json, platform: Json) -> None:
+    """Checks that every task's retry budget covers all of its attempts, within KFP's longest duration.
+
+    Raises:
+        KfrecError: names a task that fails the check.
+    """
+    for step, policy, timeout in _retried(spec, platform):
+        attempts, longest = int(policy["maxRetryCount"]) + 1, policy["backoffMaxDuration"]
+        if int(longest.removesuffix("s")) > LONGEST:
+            raise KfrecError(
+                f"{step}: retries={attempts - 1}, with exponential backoff, take longer than KFP's longest duration; "
+                "lower retries or retry_wait in the settings"
+            )
+        if int(longest.removesuffix("s")) <= attempts * timeout:
+            raise KfrecError(
+                f"{step}: {attempts} attempts of {timeout} s do not fit into backoffMaxDuration={longest}; "
+                "Argo would not retry it, compile it again"
+            )
+
+
+def _retried(spec: Json, platform: Json) -> Iterator[tuple[str, Json, int]]:
+    """Name, retry policy and timeout (seconds) of each task that runs a container."""
+    executors = platform["platforms"]["kubernetes"]["deploymentSpec"]["executors"]
+    for part in (spec["root"], *spec["components"].values()):
+        for name, task in part.get("dag", {}).get("tasks", {}).items():
+            if executor := spec["components"][task["componentRef"]["name"]].get("executorLabel"):
+                yield name, task["retryPolicy"], int(executors[executor]["activeDeadlineSeconds"])

@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timezone
 from pathlib import Path
 
+import numpy as np
+
 from components.checks.findings import brief, describe, exceeded, remedy
 from components.checks.limits import DUPLICATES, MISSING, NEW, PSI, ROWS, TIME, Limits
 from components.checks.profile import FAILED, PASSED, WARNED, Finding, Profile, Table
-from components.checks.stability import stability_index
 from components.checks.tables import Profiled, TableProfiler, new_values
 from components.errors import KfrecError
 from components.progress import warn
@@ -94,3 +95,21 @@ def format_time(seconds: float | None) -> str:
     if seconds is None:
         return "–"
     return f"{datetime.fromtimestamp(seconds, timezone.utc):%Y-%m-%d %H:%M}"
+
+
+# Shares below this one count as it: an empty bin would make the index infinite.
+LEAST_SHARE = 1e-4
+
+
+def stability_index(shares: Sequence[float] | np.ndarray, reference: Sequence[float] | np.ndarray) -> float:
+    """How far a distribution has moved from another one: the population stability index (PSI).
+
+    PSI = sum over bins of (p - q) ln(p / q), with p and q the shares of a bin; it is symmetric, and 0 for equal shares.
+    Below 0.1 is usually read as stable, above 0.25 as a shift that calls for retraining.
+
+    Args:
+        shares: shares of the bins, which sum to 1.
+        reference: likewise, of the same bins.
+    """
+    p, q = (np.maximum(np.asarray(each, np.float64), LEAST_SHARE) for each in (shares, reference))
+    return float(((p - q) * np.log(p / q)).sum())

@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from components.errors import KfrecError, explain_os_error
-from components.storage.reach import require_no_file_uri
+from components.storage.blocked import require_no_file_uri
 from components.storage.store import BLOCK, Changed, ObjectInfo, Store
 
 

@@ -14,8 +14,8 @@ import urllib3
 
 from components.errors import KfrecError
 from components.secrets import HIDDEN, without_password
+from components.storage.blocked import session
 from components.storage.checksum import Checksum
-from components.storage.reach import session
 from components.storage.store import BLOCK, Changed, ObjectInfo, Store, Unavailable
 
 _RETRIED = {408, 425, 429, 500, 502, 503, 504}

@@ -17,9 +17,9 @@ from botocore import exceptions as boto
 from botocore.config import Config
 
 from components.errors import KfrecError
+from components.storage.blocked import require_no_metadata
 from components.storage.checksum import Checksum, md5_from_hex
 from components.storage.opening import bucket_and_prefix
-from components.storage.reach import require_no_metadata
 from components.storage.store import BLOCK, Changed, ObjectInfo, Store, Unavailable
 
 _MISSING = {"404", "NoSuchKey", "NoSuchBucket", "NotFound"}

@@ -50,11 +50,10 @@ def add_endpoint(parser: argparse.ArgumentParser) -> None:
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
-    """--settings and --registry of a cluster."""
+    """--settings of a cluster."""
     parser.add_argument(
         "--settings", metavar="FILE", help="resources, tolerations, secrets and more by step; see task_settings.yaml"
     )
-    add_registry(parser)
 
 
 def add_registry(parser: argparse.ArgumentParser) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from components.artifacts.copying import copy_file
+from components.download.fetch import copy_file
 
 
 def test_a_copy_has_the_bytes_and_its_own_inode(tmp_path: Path) -> None:

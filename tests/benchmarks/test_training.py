@@ -12,7 +12,7 @@ from benchmarks.measuring import Plan, Report
 from benchmarks.stages import dlrm, wide_and_deep
 from benchmarks.training import flops, measure_step, worker_step
 from components.datasets.criteo.columns import CATEGORICAL
-from components.datasets.criteo.specification import specification as criteo
+from components.datasets.criteo.preprocess import specification as criteo
 from components.datasets.outbrain.features import specification as outbrain
 
 DLRM: dict[str, Any] = dict(embedding_dim=4, bottom_mlp_dims=(8, 4), top_mlp_dims=(8, 1))

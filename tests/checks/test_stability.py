@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from components.checks.stability import stability_index
+from components.checks.profiler import stability_index
 
 
 def test_equal_shares_have_none() -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from components.checks.profile import CATEGORY, NUMBER, TIME, Table
-from components.checks.stability import stability_index
+from components.checks.profiler import stability_index
 from components.checks.tables import Profiled, TableProfiler, new_values
 
 COLUMNS = (

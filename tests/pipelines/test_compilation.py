@@ -16,9 +16,8 @@ from kfp.kubernetes.kubernetes_executor_config_pb2 import KubernetesExecutorConf
 from components.errors import KfrecError
 from components.images import VERSION
 from components.steps.catalog import STEPS
-from pipelines.compilation import compiled, kubernetes_manifests, version_name
+from pipelines.compilation import check_retries, compiled, kubernetes_manifests, version_name
 from pipelines.defaults import PIPELINES, RETRAINING, TRAINING, Pipeline, every_pipeline
-from pipelines.retries import check_retries
 from pipelines.task_settings import load_settings
 from tests.fakes.argo_retries import attempts
 

@@ -12,12 +12,12 @@ from components.datasets.criteo.columns import CATEGORICAL, LABEL, LINE, NUMERIC
 from components.datasets.criteo.lines import parse_lines
 from components.datasets.criteo.partitions import Partition, Span, write_partitions
 from components.datasets.criteo.raw_files import find_days
-from components.datasets.criteo.specification import specification
 from components.datasets.definition import PreprocessJob
 from components.errors import KfrecError
+from components.feature_spec import Channel, Feature, FeatureSpec, Vocabulary
 from components.feature_spec.spec import FILENAME
 from components.feature_spec.values import earlier_vocabulary
-from components.feature_spec.vocabulary import VOCABULARY
+from components.feature_spec.vocabulary import VOCABULARY, vocabulary_file
 from components.workflows import fork_server
 from components.workflows.reading import RawReader
 
@@ -105,3 +105,25 @@ def _splits(files: Sequence[Path], days: Sequence[Sequence[Partition]], paramete
         "train": [Span(partition, 0, rows - tested) for partition in days[0]],
         "test": [Span(partition, rows - tested, rows) for partition in days[0]],
     }
+
+
+MISSING_OR_RARE = 0
+
+
+def specification(sizes: Mapping[str, int], encoding: Mapping[str, Any]) -> FeatureSpec:
+    """Builds the specification.
+
+    Args:
+        sizes: vocabulary size by column.
+        encoding: metadata section ``encoding``.
+    """
+    features = [
+        Feature(LABEL, "bool"),
+        *(Feature(name, "float32") for name in NUMERICAL),
+        # A column without frequent values still has a table: for 0 and an unused id.
+        *(Feature(name, "int64", max(sizes[name], 1)) for name in CATEGORICAL),
+    ]
+    channels = {Channel.LABEL: (LABEL,), Channel.NUMERICAL: NUMERICAL, Channel.CATEGORICAL: CATEGORICAL}
+    vocabularies = [Vocabulary(name, vocabulary_file(name), MISSING_OR_RARE, (name,)) for name in CATEGORICAL]
+    noted = {"vocabulary": {each.name: each.to_dict() for each in vocabularies}, "encoding": dict(encoding)}
+    return FeatureSpec({feature.name: feature for feature in features}, {}, channels, noted)

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from components.feature_spec import FeatureSpec
 from components.models.definition import ModelDefinition
-from components.models.logistic_regression.parameters import LogisticRegressionParameters
 from components.models.model import Model
 from components.models.optimizers import one_optimizer
+from components.models.parameters import OneOptimizer
+
+
+@dataclass(frozen=True)
+class LogisticRegressionParameters(OneOptimizer):
+    """Its optimizer; the features decide its size."""
 
 
 def _build(parameters: LogisticRegressionParameters, spec: FeatureSpec, seed: int, amp: bool) -> Model:

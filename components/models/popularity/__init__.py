@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from components.errors import KfrecError
 from components.feature_spec import Channel, Feature, FeatureSpec
 from components.feature_spec.spec import FILENAME
 from components.models.definition import ModelDefinition
 from components.models.model import Model
 from components.models.optimizers import one_optimizer
-from components.models.popularity.parameters import PopularityParameters
+from components.models.parameters import OneOptimizer
+from components.parameters import param
 
 # Channels with countable ids; the default is the first feature of the first non-empty channel.
 _CHANNELS = (Channel.TARGET, Channel.CATEGORICAL, Channel.MULTIHOT, Channel.USER)
+
+
+@dataclass(frozen=True)
+class PopularityParameters(OneOptimizer):
+    """The feature whose values are counted, and the optimizer that does it."""
+
+    feature: str = param(
+        "", "Feature whose values determine the score; empty is the first one of the target item, or of the table"
+    )
+    lr: float = param(0.05, "Learning rate", at_least=0)
 
 
 def counted_feature(spec: FeatureSpec, name: str) -> Feature:

@@ -15,9 +15,9 @@ from components.steps.catalog.data import (
     TfrecordParameters,
 )
 from components.steps.catalog.judging import EvaluateParameters, RegisterParameters
-from components.steps.catalog.local import LOCAL_DEFAULTS
 from components.steps.catalog.predicting import PredictParameters
 from components.steps.catalog.steps import (
+    LOCAL_DEFAULTS,
     STEPS,
     Step,
     brought_defaults,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from components import registry
 from components.errors import KfrecError
-from pipelines.cli.options import add_choices, add_settings
+from pipelines.cli.options import add_choices, add_registry, add_settings
 from pipelines.defaults import every_pipeline
 
 SUMMARY = "write the pipelines as KFP's IR YAML and as Kubernetes manifests"
@@ -20,6 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_choices(parser)
     parser.add_argument("--output", default="build", metavar="FOLDER", help="default %(default)s")
     add_settings(parser)
+    add_registry(parser)
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -40,7 +40,7 @@ def execute(options: argparse.Namespace) -> int:
         ) from None
     from pipelines.task_settings import load_settings
 
-    settings = load_settings(Path(options.settings) if options.settings else None, options.registry)
+    settings = load_settings(Path(options.settings) if options.settings else None)
     return examine_cluster(
         settings,
         options.debug,

@@ -9,6 +9,7 @@ from pipelines.cli.options import (
     PARAMETERS_LISTED,
     add_endpoint,
     add_pipeline,
+    add_registry,
     add_set,
     add_settings,
     pipeline_of,
@@ -43,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pause", type=float, default=5, metavar="S", help="between two polls (default %(default)s s)")
     add_endpoint(parser)
     add_settings(parser)
+    add_registry(parser)
 
 
 def execute(options: argparse.Namespace) -> int:

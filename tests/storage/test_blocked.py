@@ -43,7 +43,7 @@ def test_a_redirect_to_one_is_not_followed(server: FileServer) -> None:
 
 def test_a_name_that_stands_for_one_is_not_asked(server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name resolves to this machine, whose peer address the check takes for a metadata service."""
-    monkeypatch.setattr("components.storage.reach._METADATA_ADDRESSES", {"127.0.0.1"})
+    monkeypatch.setattr("components.storage.blocked._METADATA_ADDRESSES", {"127.0.0.1"})
     resolve = socket.getaddrinfo
     monkeypatch.setattr(socket, "getaddrinfo", lambda host, *rest, **more: resolve("127.0.0.1", *rest, **more))
     port = server.url.rpartition(":")[2]

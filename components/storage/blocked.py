@@ -5,10 +5,11 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+from contextlib import suppress
 from typing import Any
+from urllib.parse import urlsplit
 
 import requests
-import urllib3
 from requests.adapters import HTTPAdapter
 
 from components.errors import KfrecError
@@ -19,11 +20,11 @@ _METADATA_ADDRESSES = {"fd00:ec2::254", "100.100.100.200", "168.63.129.16"}
 _IN_CLUSTER = "KUBERNETES_SERVICE_HOST"
 
 
-def require_no_metadata(place: str, host: str) -> None:
+def require_no_metadata(source: str, host: str) -> None:
     """Refuses link-local addresses (169.254.0.0/16, fe80::/10) and the metadata services of clouds.
 
     Args:
-        place: the user's input, for the message.
+        source: the user's input, for the message.
         host: name or address to connect to.
 
     Raises:
@@ -38,7 +39,8 @@ def require_no_metadata(place: str, host: str) -> None:
         forbidden = named in _METADATA_NAMES
     if forbidden:
         raise KfrecError(
-            f"{place}: {host} is a link-local or metadata address, which is never a source of data; name another source"
+            f"{source}: {host} is a link-local or metadata address, which is never a source of data; name another "
+            "source"
         )
 
 
@@ -56,43 +58,20 @@ def require_no_file_uri(uri: str) -> None:
 
 
 def session() -> requests.Session:
-    """A session that connects to no metadata service, not even by a redirect or a host name."""
+    """A session that asks no metadata service, not even by a redirect or a host name."""
     made = requests.Session()
     made.mount("http://", _Adapter())
     made.mount("https://", _Adapter())
     return made
 
 
-class _Http(urllib3.connection.HTTPConnection):
-    def _new_conn(self) -> socket.socket:
-        return _checked(super()._new_conn, self.host)
-
-
-class _Https(urllib3.connection.HTTPSConnection):
-    def _new_conn(self) -> socket.socket:
-        return _checked(super()._new_conn, self.host)
-
-
-def _checked(connect: Any, host: str) -> socket.socket:
-    require_no_metadata(host, host)
-    made: socket.socket = connect()
-    try:
-        require_no_metadata(host, str(made.getpeername()[0]))  # the address that the name resolved to
-    except KfrecError:
-        made.close()
-        raise
-    return made
-
-
-class _HttpPool(urllib3.HTTPConnectionPool):
-    ConnectionCls = _Http
-
-
-class _HttpsPool(urllib3.HTTPSConnectionPool):
-    ConnectionCls = _Https
-
-
 class _Adapter(HTTPAdapter):
-    def init_poolmanager(self, *given: Any, **options: Any) -> None:
-        super().init_poolmanager(*given, **options)
-        self.poolmanager.pool_classes_by_scheme = {"http": _HttpPool, "https": _HttpsPool}
+    """Checks every request; redirects are requests, too."""
+
+    def send(self, request: requests.PreparedRequest, *args: Any, **options: Any) -> requests.Response:
+        host = urlsplit(str(request.url)).hostname or ""
+        require_no_metadata(host, host)
+        with suppress(OSError):  # a name that only the proxy knows
+            for *_, address in socket.getaddrinfo(host, None):
+                require_no_metadata(host, str(address[0]))
+        return super().send(request, *args, **options)
