@@ -172,8 +172,13 @@ def test_a_package_that_fails_to_import_is_one_line_with_its_place(
     (tmp_path / "broken_shop.py").write_text("\nMODEL = undefined\n")
     monkeypatch.syspath_prepend(tmp_path)
     entry = EntryPoint("shop", "broken_shop:MODEL", registry.MODELS)
-    monkeypatch.setattr(registry, "_entries", lambda group: {"shop": entry} if group == registry.MODELS else {})
+    for module in ("components.registry", "components.extensions"):
+        monkeypatch.setattr(
+            f"{module}.every_entry", lambda group: {"shop": [entry]} if group == registry.MODELS else {}
+        )
+    registry._entries.cache_clear()
     registry._load.cache_clear()
     with pytest.raises(KfrecError, match=r"NameError: name 'undefined' is not defined, at .*broken_shop\.py:2"):
         registry.model("shop")
+    registry._entries.cache_clear()
     registry._load.cache_clear()
