@@ -1,8 +1,7 @@
 """Times SIM's training step on the GPU at hand: ``python -m benchmarks.gpu_model.measure``.
 
-Every variant runs on the same batch in one process: the definitions alone, all GPU back ends, and all but one. A step
-is timed over several in a row, since the host launches ahead of the GPU. A profile of a few steps counts kernels and
-sums their time by part.
+Each precision runs on the same batch in one process. A step is timed over several in a row, since the host launches
+ahead of the GPU. A profile of a few steps counts kernels and sums their time by part.
 """
 
 from __future__ import annotations
@@ -13,13 +12,9 @@ import statistics
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import tensorflow as tf
@@ -29,26 +24,15 @@ from benchmarks.gpu_model.trace import PRECISIONS, SAMPLES, Precision, step_of
 from benchmarks.samples import sample_columns, specification
 from components.train.loop.transfer import Batch
 
-BACK_ENDS = {
-    "gru": ["recurrence.gru"],
-    "augru": ["recurrence.augru"],
-    "look_up": ["rows.look_up"],
-    "search": ["search.search"],
-    "score_pairs": ["pairs.score_pairs", "pairs.scaled"],
-    "rectified": ["rectified.rectified_layers"],
-    "attention": ["attention.dot_scores", "attention.weighted_sum", "attention.top_k_mask"],
-    "adam": ["adam.adam_all"],
-}
-"""GPU back ends by name: ``module.function`` of :mod:`components.models.ops.gpu`."""
-DEFINITIONS, ALL = "definitions", "all"
+_MEASURED = (*PRECISIONS, Precision("float32, XLA", amp=False, xla=True, published=0))
 
 
 @dataclass
 class Measured:
-    """A variant's step.
+    """A precision's step.
 
     Attributes:
-        variant, precision: what ran.
+        precision: its name.
         ms: milliseconds of a step, the median of ``runs``.
         runs: milliseconds of a step, of each run of steps in a row.
         losses: of the first and the fourth step.
@@ -57,7 +41,6 @@ class Measured:
         kernels, busy_ms: of a step by part; copies are "copies".
     """
 
-    variant: str
     precision: str
     ms: float
     runs: list[float]
@@ -73,10 +56,10 @@ class Measured:
         spread = f"{min(self.runs):.2f} to {max(self.runs):.2f}"
         kernels = f"{sum(self.kernels.values()):,.0f}" if self.kernels else ""
         busy = f"{sum(self.busy_ms.values()):.1f}" if self.kernels else ""
-        cells = [self.precision, self.variant, f"{self.ms:.2f}", spread, speed, f"{self.gigabytes:.1f}", kernels, busy]
-        return (
-            "| " + " | ".join([*cells, " ".join(f"{loss:.5f}" for loss in self.losses), f"{self.first_s:.0f}"]) + " |"
-        )
+        losses = " ".join(f"{loss:.5f}" for loss in self.losses)
+        memory, first = f"{self.gigabytes:.1f}", f"{self.first_s:.0f}"
+        cells = [self.precision, f"{self.ms:.2f}", spread, speed, memory, kernels, busy, losses, first]
+        return f"| {' | '.join(cells)} |"
 
 
 def main() -> int:
@@ -84,55 +67,35 @@ def main() -> int:
     parser.add_argument("--output", default="build/gpu_measured.json", metavar="FILE", help="default %(default)s")
     parser.add_argument("--samples", type=int, default=SAMPLES, metavar="N", help="of a batch; default %(default)s")
     parser.add_argument("--steps", type=int, default=20, metavar="N", help="in a row; default %(default)s")
-    parser.add_argument("--seconds", type=float, default=3600, help="start no variant after; default %(default)s")
     parser.add_argument("--device", default="GPU", help=argparse.SUPPRESS)  # CPU tries the program
     options = parser.parse_args()
     if not tf.config.list_physical_devices(options.device):
         parser.error("TensorFlow sees no GPU; run this where it does, such as in the train image")
     columns = sample_columns(options.samples, seed=1).values()
     batch = {name: values.astype(np.int32) for name, values in zip(specification().features, columns, strict=True)}
-    results, began = [], time.monotonic()
+    results = []
     for gpu in tf.config.list_physical_devices("GPU"):
         print(tf.config.experimental.get_device_details(gpu), flush=True)
-    print(
-        "| precision | variant | ms a step | runs | samples/s | peak GB | kernels | busy ms | losses | first step s |"
-    )
-    print("|---|---|---:|---|---:|---:|---:|---:|---:|---:|", flush=True)
-    for precision, variant in _variants():
-        if time.monotonic() - began > options.seconds:
-            print(f"stopped before {precision.name}, {variant}: {options.seconds:.0f} s are over")
-            break
-        try:
-            measured = measure(precision, variant, batch, options.samples, options.steps, options.device)
-        except tf.errors.OpError as error:
-            print(f"| {precision.name} | {variant} | failed: {str(error).splitlines()[0]} |", flush=True)
-            continue
-        results.append(measured)
-        print(measured.row(options.samples), flush=True)
-        Path(options.output).parent.mkdir(parents=True, exist_ok=True)
-        Path(options.output).write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
+    print("| precision | ms a step | runs | samples/s | peak GB | kernels | busy ms | losses | first step s |")
+    print("|---|---:|---|---:|---:|---:|---:|---:|---:|", flush=True)
+    output = Path(options.output)
+    output.parent.mkdir(parents=True, exist_ok=True)
+    for precision in _MEASURED:
+        results.append(measure(precision, batch, options.samples, options.steps, options.device))
+        print(results[-1].row(options.samples), flush=True)
+        output.write_text(json.dumps([asdict(result) for result in results], indent=1) + "\n")
     return 0
 
 
-def _variants() -> Iterator[tuple[Precision, str]]:
-    for variant in (ALL, DEFINITIONS):
-        for precision in PRECISIONS[::-1]:
-            yield precision, variant
-    for precision in PRECISIONS[1:]:
-        for name in BACK_ENDS:
-            yield precision, name
-
-
-def measure(precision: Precision, variant: str, columns: Batch, samples: int, steps: int, device: str) -> Measured:
-    """Times a variant; ``variant`` is the back end to leave out, or DEFINITIONS or ALL."""
+def measure(precision: Precision, columns: Batch, samples: int, steps: int, device: str) -> Measured:
+    """Times a step of ``samples`` samples, over five runs of ``steps`` steps in a row, and profiles three steps."""
     tf.keras.backend.clear_session()
     if device == "GPU":
         tf.config.experimental.reset_memory_stats("GPU:0")
     began = time.monotonic()
-    with _without(variant):
-        step, handed = step_of(precision, samples)
-        batch = handed.sent(columns)
-        loss = float(step.run(batch))
+    step, handed = step_of(precision, samples)
+    batch = handed.sent(columns)
+    loss = float(step.run(batch))
     first = time.monotonic() - began
     for _ in range(3):
         last = step.run(batch)
@@ -145,7 +108,7 @@ def measure(precision: Precision, variant: str, columns: Batch, samples: int, st
         float(last)
         runs.append((time.monotonic() - began) / steps * 1e3)
     memory = tf.config.experimental.get_memory_info("GPU:0")["peak"] / 1e9 if device == "GPU" else 0.0
-    result = Measured(variant, precision.name, statistics.median(runs), runs, losses, memory, first)
+    result = Measured(precision.name, statistics.median(runs), runs, losses, memory, first)
     with tempfile.TemporaryDirectory() as folder:
         tf.profiler.experimental.start(folder)
         for _ in range(3):
@@ -154,23 +117,6 @@ def measure(precision: Precision, variant: str, columns: Batch, samples: int, st
         tf.profiler.experimental.stop()
         _profiled(Path(folder), 3, result)
     return result
-
-
-@contextmanager
-def _without(variant: str) -> Iterator[None]:
-    """Steps traced within do without a back end."""
-    with ExitStack() as stack:
-        if variant == DEFINITIONS:
-            stack.enter_context(patch("components.train.loop.training_step.training_back_end", nullcontext_of))
-        for path in BACK_ENDS.get(variant, ()):
-            module, _, name = path.rpartition(".")
-            target = import_module(f"components.models.ops.gpu.{module}")
-            stack.enter_context(patch.object(target, name, lambda *_, **__: NotImplemented))
-        yield
-
-
-def nullcontext_of(*_: Any) -> Any:
-    return nullcontext()
 
 
 def _profiled(folder: Path, steps: int, result: Measured) -> None:

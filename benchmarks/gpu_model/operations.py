@@ -19,9 +19,6 @@ _PASSES_ON = {"Identity", "IdentityN", "Reshape", "ExpandDims", "Squeeze", "Stop
 # Operations that read only the part of their input that they return.
 _COPIES = {"StridedSlice", "Slice", "GatherV2", "Split", "SplitV", "Unpack"}
 _PRODUCTS = {"MatMul": "transpose_a", "BatchMatMulV2": "adj_x", "BatchMatMulV3": "adj_x"}
-# Reserve space of cuDNN's GRU per step and sample, in states (an assumption): three gates, the candidate's recurrent
-# term, and the state.
-_RESERVE, _RESERVED = 3, 5
 _CALLS = {"PartitionedCall", "StatefulPartitionedCall", "If", "StatelessIf", "While", "StatelessWhile"}
 _SMALL = 64  # integer tensors up to this size describe shapes, on the host
 
@@ -71,9 +68,6 @@ def size(tensor: tf.Tensor) -> int:
         ValueError: its shape is not static.
     """
     elements = tensor.shape.num_elements()
-    if tensor.op.type == "CudnnRNN" and tensor.value_index == _RESERVE:
-        steps, samples, _ = tensor.op.inputs[0].shape
-        elements = _RESERVED * steps * samples * tensor.op.inputs[1].shape[-1]
     if elements is None:
         raise ValueError(f"{tensor.name} of {tensor.op.type} has the shape {tensor.shape}, which is not static")
     return elements * tensor.dtype.size
@@ -111,7 +105,7 @@ def cost(operation: tf.Operation) -> Cost:
     products = _product_flops(operation)
     flops = products or float(sum(_elements(tensor) for tensor in operation.outputs if not is_on_host(tensor)))
     half = any(tensor.dtype == tf.float16 for tensor in operation.outputs)
-    return Cost(_launches(operation), sum(read), sum(written), flops, products, half)
+    return Cost(1, sum(read), sum(written), flops, products, half)
 
 
 def variable_of(handle: tf.Tensor) -> int:
@@ -139,8 +133,6 @@ def _read(operation: tf.Operation) -> Iterator[int]:
         yield size(operation.inputs[1]) + 2 * size(operation.inputs[2])
     elif kind.startswith("Assign"):  # AssignAdd, AssignSub
         yield 2 * size(operation.inputs[1])
-    elif kind.startswith("CudnnRNN"):
-        yield sum(size(tensor) for tensor in inputs if not is_on_host(tensor)) + _recurrence_traffic(operation)
     elif kind == "StridedSliceGrad":
         yield size(operation.inputs[4])
     else:
@@ -157,21 +149,6 @@ def _written(operation: tf.Operation) -> Iterator[int]:
         yield size(operation.inputs[1])
     else:
         yield sum(size(tensor) for tensor in operation.outputs if not is_on_host(tensor))
-    if kind.startswith("CudnnRNN"):
-        yield _recurrence_traffic(operation)
-
-
-def _launches(operation: tf.Operation) -> int:
-    if operation.type.startswith("CudnnRNN"):  # one product for all steps, then a product and a kernel per step
-        return 2 * int(operation.inputs[0].shape[0]) + 1
-    return 1
-
-
-def _recurrence_traffic(operation: tf.Operation) -> int:
-    """Bytes of intermediates that cuDNN's recurrence writes and reads: the gates' products with inputs and states."""
-    steps, samples, _ = operation.inputs[0].shape
-    units = operation.inputs[1].shape[-1]
-    return 2 * steps * samples * 3 * units * operation.inputs[0].dtype.size
 
 
 def _product_flops(operation: tf.Operation) -> float:
@@ -180,11 +157,6 @@ def _product_flops(operation: tf.Operation) -> float:
         left = operation.inputs[0].shape
         inner = left[-2] if operation.get_attr(_PRODUCTS[kind]) else left[-1]
         return 2.0 * int(inner) * _elements(operation.outputs[0])
-    if kind.startswith("CudnnRNN"):
-        steps, samples, width = operation.inputs[0].shape
-        units = operation.inputs[1].shape[-1]
-        forward = 2.0 * steps * samples * 3 * units * (width + units)
-        return forward * (2 if "Backprop" in kind else 1)
     return 0.0
 
 

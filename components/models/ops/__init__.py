@@ -1,5 +1,6 @@
 """The hot operations of models and optimizers.
 
-Each has one TensorFlow definition, used by exported models, and back ends of the same signature: ``host/`` for float32
-training on a CPU, and ``gpu/`` for training on a GPU. :mod:`components.models.ops.choice` selects one.
+Each has one TensorFlow definition, used by exported models and on a GPU, where XLA compiles it. ``host/`` has back ends
+of the same signature for float32 training on a CPU; ``gpu/`` has that of the look-up, whose gradient XLA cannot mend.
+:mod:`components.models.ops.choice` selects one.
 """

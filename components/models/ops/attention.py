@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from components.models.ops.choice import fused_with_gradient, operation
+from components.models.ops.choice import operation
 
 FURTHEST = 70.0
 """Largest distance of a score from its sample's maximum at which attention is not 0.
@@ -19,7 +19,7 @@ float, or on flushing denormals to 0.
 _NEVER = -1e9
 
 
-@operation(gpu="attention.dot_scores")
+@operation()
 def dot_scores(items: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     """``items · target`` at every position.
 
@@ -37,7 +37,6 @@ def dot_scores(items: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     return tf.cast(tf.squeeze(scores, 1), tf.float32)
 
 
-@fused_with_gradient
 def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """Softmax over the valid positions: in the mask, and at most FURTHEST below the highest score in the mask.
 
@@ -56,7 +55,7 @@ def masked_softmax(scores: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     return tf.nn.softmax(scores + (1.0 - ones) * _NEVER) * ones
 
 
-@operation(gpu="attention.top_k_mask")
+@operation()
 def top_k_mask(scores: tf.Tensor, k: int) -> tf.Tensor:
     """Marks the k highest scores above 0; ties go to the earlier position.
 
@@ -168,7 +167,7 @@ def pool(weights: tf.Tensor, items: tf.Tensor) -> tf.Tensor:
     return tf.matmul(tf.cast(weights, items.dtype), items)
 
 
-@operation(gpu="attention.weighted_sum")
+@operation()
 def weighted_sum(weights: tf.Tensor, items: tf.Tensor) -> tf.Tensor:
     """One weighted sum over a history.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
@@ -70,11 +70,10 @@ def is_compiled() -> bool:
 
 
 def fused(function: Callable[P, T]) -> Callable[P, T]:
-    """Declares a memory-bound computation, such as an element-wise one, which XLA fuses into few kernels on a GPU.
+    """Declares a memory-bound part of the update, which XLA fuses into few kernels on a GPU.
 
     Unfused, each operation launches a kernel that reads its operands and writes its result. A function within an
-    XLA-compiled one is not compiled separately. Its gradient must be explicit: automatic differentiation of a compiled
-    function would keep every intermediate result.
+    XLA-compiled one is not compiled separately.
 
     Args:
         function: takes tensors, lists of tensors, and None.
@@ -91,39 +90,6 @@ def fused(function: Callable[P, T]) -> Callable[P, T]:
         of_a_gpu = _on_gpu.get() and not _compiled.get()
         result: T = as_one(*args, **kwargs) if of_a_gpu else function(*args, **kwargs)
         return result
-
-    return chosen
-
-
-def fused_with_gradient(function: Callable[..., tf.Tensor]) -> Callable[..., tf.Tensor]:
-    """:func:`fused` with a fused gradient, which recomputes intermediate results instead of reading them.
-
-    Args:
-        function: takes only tensors and returns one tensor.
-    """
-    forward = fused(function)
-
-    @fused
-    def backward(args: Sequence[tf.Tensor], upstream: tf.Tensor) -> list[tf.Tensor | None]:
-        floats = [tensor for tensor in args if tensor.dtype.is_floating]
-        with tf.GradientTape() as tape:
-            tape.watch(floats)
-            result = function(*args)
-        gradients = iter(tape.gradient(result, floats, upstream))
-        return [next(gradients) if tensor.dtype.is_floating else None for tensor in args]
-
-    @tf.custom_gradient
-    def differentiable(*args: tf.Tensor) -> tuple[tf.Tensor, Callable[[tf.Tensor], list[tf.Tensor | None]]]:
-        def gradient(upstream: tf.Tensor) -> list[tf.Tensor | None]:
-            with tf.name_scope(f"{function.__name__}_gradient"):
-                return backward(args, upstream)
-
-        return forward(*args), gradient
-
-    @wraps(function)
-    def chosen(*args: tf.Tensor) -> tf.Tensor:
-        with tf.name_scope(function.__name__):
-            return differentiable(*args) if _on_gpu.get() and not _compiled.get() else function(*args)
 
     return chosen
 

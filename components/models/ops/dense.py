@@ -29,7 +29,7 @@ def project(inputs: tf.Tensor, kernel: tf.Tensor, bias: tf.Tensor | None = None)
     return tf.reshape(rows, tf.concat([tf.shape(inputs)[:-1], [kernel.shape[1]]], 0))
 
 
-@operation(gpu="rectified.rectified_layers")
+@operation()
 def rectified_layers(x: tf.Tensor, *weights: tf.Tensor) -> tf.Tensor:
     """Layers ``z = x W + b``, ``x = max(z, 0) + alpha * min(z, 0)``; optionally followed by a linear float32 output.
 

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import tensorflow as tf
 
-from components.models.ops.choice import fused_with_gradient
 
-
-@fused_with_gradient
 def log_loss(labels: tf.Tensor, logits: tf.Tensor) -> tf.Tensor:
     """``-y log(sigmoid(x)) - (1 - y) log(1 - sigmoid(x))``, float32 ``[B]``."""
     return tf.nn.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits)
 
 
-@fused_with_gradient
 def next_item_losses(clicked: tf.Tensor, unclicked: tf.Tensor, mask: tf.Tensor) -> tf.Tensor:
     """``(-log(sigmoid(clicked)) - log(1 - sigmoid(unclicked))) / 2``, summed over each sample's masked positions.
 

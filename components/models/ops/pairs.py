@@ -8,13 +8,13 @@ from components.models.ops.choice import operation
 from components.models.ops.dense import project
 
 
-@operation(gpu="pairs.scaled")
+@operation()
 def scaled(items: tf.Tensor, target: tf.Tensor) -> tf.Tensor:
     """Items ``[T, B, D]`` times the target ``[B, D]``."""
     return items * target
 
 
-@operation("scored.score_pairs", gpu="pairs.score_pairs")
+@operation("scored.score_pairs")
 def score_pairs(
     x: tf.Tensor,
     y: tf.Tensor,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from components.models.ops.choice import fused, operation
+from components.models.ops.choice import operation
 from components.models.ops.scaling import UNSCALED, Scaling
 from components.models.tables.exchange import gather
 from components.models.tables.placement import whole_shape
@@ -65,7 +65,6 @@ def sum_by_row(gradient: tf.IndexedSlices) -> tuple[tf.Tensor, tf.Tensor]:
     return rows, tf.math.unsorted_segment_sum(gradient.values, positions, tf.size(rows))
 
 
-@fused
 def rows_of(
     ids: Sequence[tf.Tensor],
     cardinalities: Sequence[int],
@@ -136,7 +135,7 @@ Update = tuple[Any, tf.Variable, tf.Variable, tf.Variable]
 """A gradient, its variable and the two moments."""
 
 
-@operation(gpu="adam.adam_all")
+@operation()
 def adam_all(updates: Sequence[Update], by: AdamStep) -> None:
     """Updates variables and their moments by :func:`adam`."""
     for gradient, variable, first, second in updates:

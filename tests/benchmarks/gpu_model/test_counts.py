@@ -7,9 +7,9 @@ from benchmarks.gpu_model.trace import PRECISIONS, Precision, traced
 
 # The second copy is the position of the batch, 8 bytes.
 LIMITS = {  # launches, GB moved, GB at the peak, predicates that go to the host, copies from it and their MB
-    "float32": (389, 108.2, 13.9, 0, 2, 117.5),
-    "AMP": (465, 59.5, 7.3, 0, 2, 117.5),
-    "AMP, XLA": (462, 63.0, 8.2, 0, 2, 117.5),
+    "float32": (1132, 190.0, 14.2, 0, 2, 117.5),
+    "AMP": (1334, 107.5, 7.6, 0, 2, 117.5),
+    "AMP, XLA": (586, 63.1, 8.0, 0, 2, 117.5),
 }
 
 

@@ -8,7 +8,6 @@ from benchmarks.published import PUBLISHED
 from components.models.ops.choice import as_with_gpu
 from components.steps.catalog import worker_parameters
 from components.train.loop import training_step
-from tests.models.ops.gpu.test_recurrence import emulated
 from tests.train.dataset import LONG, samples, specification
 from tests.train.loop.building import build_step
 
@@ -22,7 +21,6 @@ def losses_of(folder, on_gpu: bool, monkeypatch, **given) -> list[float]:
     batches = [{n: tf.constant(v, tf.int64) for n, v in samples(50, seed=seed).items()} for seed in range(3)]
     with monkeypatch.context() as patched:
         if on_gpu:
-            patched.setattr(tf.raw_ops, "CudnnRNN", emulated)
             with as_with_gpu():
                 return [float(step.run(batch)) for batch in batches]
         patched.setattr(training_step, "training_back_end", lambda compiled=False: monkeypatch.context())

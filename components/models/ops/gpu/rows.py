@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import tensorflow as tf
 
-from components.models.ops.choice import fused
 from components.models.ops.rows import may_be_dense
 from components.models.tables.placement import sharding_of
 
@@ -43,7 +42,6 @@ def gathered(values: tf.Tensor, rows: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     return tf.reshape(rows_read, tf.concat([tf.shape(rows)[:-1], [rows.shape[-1] * values.shape[-1]]], 0))
 
 
-@fused
 def summed(gradients: tf.Tensor, rows: tf.Tensor, height: int, has_padding: bool) -> tf.Tensor:
     """Scatter-adds gradients ``[..., F * width]`` by rows ``[..., F]``; float32 ``[height, width]``."""
     by_row = tf.cast(tf.reshape(gradients, [-1, gradients.shape[-1] // rows.shape[-1]]), tf.float32)
