@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,8 @@ import pyarrow as pa
 from components.artifacts import adopt
 from components.datasets.amazon_reviews.sample_files import SAMPLE, sample_writer
 from components.feature_spec import Channel, Feature, FeatureSpec
+from components.feature_spec.positional import positional_spec
+from components.feature_spec.spec import FILENAME
 
 USERS, ITEMS, CATEGORIES = 105_925, 1_209_081, 2_330
 LENGTH, NEGATIVES = 100, 10
@@ -59,8 +60,7 @@ def write_samples(folder: Path, train: int, test: int, seed: int = 1) -> Path:
             with sample_writer(folder / split / f"part.{part}.parquet") as writer:
                 writer.write_table(pa.table(arrays, schema=SAMPLE))
     cardinalities = {"uid": USERS, "item": ITEMS, "cat": CATEGORIES}
-    body = {"cardinalities": [{"name": name, "value": value} for name, value in cardinalities.items()]}
-    (folder / "metadata.json").write_text(json.dumps(body))
+    (folder / FILENAME).write_text(positional_spec(cardinalities, 1, SAMPLE.names, folder, {}).to_yaml())
     adopt(folder)
     return folder
 

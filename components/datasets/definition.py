@@ -120,7 +120,7 @@ class DatasetDefinition:
         generation: frozen dataclass of the synthetic generator's parameters, part of the download step's.
         generate: writes synthetic raw files; takes the download step's parameters and a folder.
         sampling: frozen dataclass of the data set's preprocess parameters.
-        preprocess: writes samples in parquet, ``metadata.json`` and related files, and returns counts by name,
+        preprocess: writes samples in parquet, ``feature_spec.yaml`` and related files, and returns counts by name,
             including ``train`` and ``test``.
         lengths: takes the preprocess parameters and returns each channel's list length; a model can reject it before
             the first step starts.

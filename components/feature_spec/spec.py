@@ -25,6 +25,8 @@ from components.errors import KfrecError
 from components.feature_spec.vocabulary import Vocabulary, read_vocabularies
 
 FILENAME = "feature_spec.yaml"
+# Section of the metadata of samples in parquet: feature to column, if these differ.
+COLUMNS = "columns"
 FLOAT, BOOL = "float32", "bool"
 # The splits. Data need no validation split: training then holds out a part of its samples.
 TRAIN, TEST, VALIDATION = "train", "test", "validation"
@@ -71,7 +73,8 @@ class Feature:
         name: key in the records.
         dtype: one of DTYPES.
         cardinality: largest id (0 is padding), None where the feature is not categorical.
-        length: values per sample, None for a single value; shorter lists are left-padded with 0.
+        length: values per sample, None for a single value; shorter lists are left-padded with 0. Samples in parquet may
+            leave it to the tfrecord step, which measures the longest list: it is then 0, and ``[null]`` in the file.
     """
 
     name: str
@@ -94,7 +97,7 @@ class Feature:
         if self.cardinality is not None:
             body["cardinality"] = self.cardinality
         if self.length is not None:
-            body["dimensions"] = [self.length]
+            body["dimensions"] = [self.length or None]
         return body
 
 
@@ -192,6 +195,10 @@ class FeatureSpec:
         values = best.items() if isinstance(best, dict) else ()
         return {str(name): float(value) for name, value in values if isinstance(value, (int, float))}
 
+    def column(self, feature: str) -> str:
+        """The name of a feature's column in parquet: its own, unless the metadata section ``columns`` names another."""
+        return str(self.metadata.get(COLUMNS, {}).get(feature, feature))
+
     def to_yaml(self) -> str:
         body = {
             "feature_spec": {name: feature.to_dict() for name, feature in self.features.items()},
@@ -241,7 +248,13 @@ def load_feature_spec(folder: Path | str, filename: str = FILENAME) -> FeatureSp
                 f"{path}: {name} is in the channel {Channel.LABEL} and in {channel}, so that a model would read what "
                 "it learns to predict; take it out of one of them"
             )
+    for feature in features.values():
+        if sources and feature.length == 0:
+            raise KfrecError(f"{path}: feature {feature.name} has dimensions [null]; give one length, such as [100]")
     metadata = body.get("metadata") or {}
+    columns = metadata.get(COLUMNS, {})
+    if not isinstance(columns, dict) or not all(isinstance(name, str) for name in columns.values()):
+        raise KfrecError(f"{path}: metadata has {COLUMNS} {columns!r}; make it a mapping of features to columns")
     for split in sources:
         _check_notes(path, split, metadata.get(split) or {})
     read_vocabularies(path, metadata.get("vocabulary"), features)
@@ -273,7 +286,8 @@ def _feature(path: Path, name: str, entry: Any) -> Feature:
         )
     entry = entry or {}
     dimensions = entry.get("dimensions")
-    if dimensions is not None and not (isinstance(dimensions, list) and len(dimensions) == 1 and is_id(dimensions[0])):
+    is_length = isinstance(dimensions, list) and len(dimensions) == 1 and (dimensions == [None] or is_id(dimensions[0]))
+    if dimensions is not None and not is_length:
         raise KfrecError(f"{path}: feature {name} has dimensions {dimensions!r}; give one length, such as [100]")
     cardinality = entry.get("cardinality")
     if cardinality is not None and not is_id(cardinality):
@@ -288,7 +302,7 @@ def _feature(path: Path, name: str, entry: Any) -> Feature:
         raise KfrecError(
             f"{path}: feature {name} is {FLOAT} and has a cardinality; remove one of them, only ids have a cardinality"
         )
-    return Feature(name, dtype, cardinality, dimensions[0] if dimensions else None)
+    return Feature(name, dtype, cardinality, (dimensions[0] or 0) if dimensions else None)
 
 
 def is_count(value: Any) -> bool:

@@ -56,7 +56,7 @@ def convert_split(
         workers: number of threads.
 
     Raises:
-        KfrecError: samples that break metadata.json.
+        KfrecError: samples that break feature_spec.yaml.
         LongerList: a list is longer than ``lengths`` says.
     """
     with Spill(files[0].parent) as spill:

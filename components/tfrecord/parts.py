@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from components.artifacts import Artifact
 from components.errors import KfrecError
-from components.feature_spec import Channel
-from components.tfrecord.schema import METADATA, Column
+from components.feature_spec.spec import FILENAME
+from components.tfrecord.schema import Column
 
 _BATCH_ROWS = 8192
 _READ_BUFFER = 1 << 20
@@ -82,7 +82,7 @@ def row_groups(parquet: Artifact, split: str, columns: Sequence[Column], may_be_
                 metadata, schema = file.metadata, file.schema_arrow
         except (pa.ArrowException, OSError) as error:
             raise _corrupt(path, error) from None
-        names = _check(path, schema, columns, groups[0].names if groups else None)
+        names = _check(path, schema, columns)
         positions = {name: number for number, name in enumerate(schema.names)}
         for index in range(metadata.num_row_groups):
             group = metadata.row_group(index)
@@ -99,26 +99,17 @@ def _numeric(path: Path) -> list[tuple[int, str]]:
     return [(int(piece), "") if piece.isdigit() else (0, piece) for piece in re.split(r"(\d+)", path.name)]
 
 
-def _check(path: Path, schema: pa.Schema, columns: Sequence[Column], earlier: Sequence[str] | None) -> tuple[str, ...]:
+def _check(path: Path, schema: pa.Schema, columns: Sequence[Column]) -> tuple[str, ...]:
     """Checks a file's columns; returns their names in the order of ``columns``."""
-    by_name = columns[0].described_in != METADATA
-    if by_name:
-        names = tuple(column.feature for column in columns)
-        if absent := [name for name in names if name not in schema.names]:
-            raise KfrecError(f"{path}: has no column {absent[0]}, which {columns[0].described_in} describes; add it")
-    else:
-        names = _by_position(path, schema, columns, earlier)
+    names = tuple(column.name for column in columns)
+    if absent := [name for name in names if name not in schema.names]:
+        raise KfrecError(f"{path}: has no column {absent[0]}, which {FILENAME} describes; add it")
     for column, name in zip(columns, names, strict=True):
         kind = schema.field(name).type
         value = kind.value_type if _is_list(kind) else kind
-        fits = _is_list(kind) == column.is_list and _holds(value, column)
-        if not fits:
+        if _is_list(kind) != column.is_list or not _holds(value, column):
             wanted = ("lists of " if column.is_list else "") + ("numbers" if column.is_float else "integers")
-            what = "" if by_name else f", but column {column.index + 1} is {column.channel} and"
-            raise KfrecError(
-                f"{path}: column {name} is of type {kind}{what or ', but it'} must hold {wanted}; check "
-                + (columns[0].described_in if by_name else "the order of the columns")
-            )
+            raise KfrecError(f"{path}: column {name} is of type {kind}, but it must hold {wanted}; check {FILENAME}")
     return names
 
 
@@ -126,27 +117,6 @@ def _holds(value: pa.DataType, column: Column) -> bool:
     if column.is_float:
         return pa.types.is_floating(value) or pa.types.is_integer(value)
     return pa.types.is_integer(value) or (column.is_bool and pa.types.is_boolean(value))
-
-
-def _by_position(
-    path: Path, schema: pa.Schema, columns: Sequence[Column], earlier: Sequence[str] | None
-) -> tuple[str, ...]:
-    if len(schema) != len(columns):
-        counts = [sum(column.channel == channel for column in columns) for channel in _CHANNELS]
-        raise KfrecError(
-            f"{path}: has {len(schema)} columns, but {METADATA} and number_of_user_features={counts[1]} make "
-            f"{len(columns)} (label, {counts[1]} user, {counts[2]} target item, {counts[3]} positive history, "
-            f"{counts[4]} negative history); correct one of them"
-        )
-    if earlier is not None and list(schema.names) != list(earlier):
-        raise KfrecError(
-            f"{path}: its columns are {', '.join(schema.names)}, those of the first part {', '.join(earlier)}; "
-            f"write all parts with the same columns in the same order"
-        )
-    return tuple(schema.names)
-
-
-_CHANNELS = (Channel.LABEL, Channel.USER, Channel.TARGET, Channel.POSITIVE, Channel.NEGATIVE)
 
 
 def _is_list(kind: pa.DataType) -> bool:

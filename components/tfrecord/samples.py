@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from components.errors import KfrecError
-from components.feature_spec.spec import LARGEST_ID
+from components.feature_spec.spec import FILENAME, LARGEST_ID
 from components.records.packing import write_floats, write_lists
 from components.tfrecord.parts import RowGroup
 from components.tfrecord.schema import Column
@@ -157,6 +157,6 @@ def _outside(group: RowGroup, column: Column, name: str) -> KfrecError:
             "ids start at 1, and 0 is padding: encode it again"
         )
     return KfrecError(
-        f"{group.path}: column {name} has {above} ids above the cardinality {limit} in {column.described_in}; "
+        f"{group.path}: column {name} has {above} ids above the cardinality {limit} in {FILENAME}; "
         f"correct the cardinality, or encode the data again"
     )

@@ -24,7 +24,6 @@ from components.tfrecord.parts import RowGroup, row_groups
 from components.tfrecord.permutation import Permutation
 from components.tfrecord.samples import LongerList
 from components.tfrecord.schema import (
-    METADATA,
     Column,
     declared_lengths,
     read_columns,
@@ -44,14 +43,12 @@ def run(parameters: TfrecordParameters, *, parquet: Path, tfrecord: Path) -> Map
         Samples of each split.
 
     Raises:
-        KfrecError: the parquet folder is unfinished, or its samples break metadata.json.
+        KfrecError: the parquet folder is unfinished, or its samples break feature_spec.yaml.
     """
-    source = open_input(
-        parquet, steps=("preprocess",), reads=(METADATA, FILENAME, PROFILE, VOCABULARY, SIDE_TABLES, *SPLITS)
-    )
-    for name in (METADATA, FILENAME, PROFILE):
+    source = open_input(parquet, steps=("preprocess",), reads=(FILENAME, PROFILE, VOCABULARY, SIDE_TABLES, *SPLITS))
+    for name in (FILENAME, PROFILE):
         source.file(name)
-    columns = read_columns(source.path, parameters.number_of_user_features)
+    columns = read_columns(source.path)
     groups = _row_groups(source, columns)
     workers = parameters.workers or len(os.sched_getaffinity(0))
     every_group = [group for split in groups for group in groups[split]]
@@ -115,7 +112,7 @@ def _write(
         )
         for split in groups
     }
-    vocabularies = _copy_vocabularies(parquet, [column.feature for column in columns], folder)
+    vocabularies = _copy_vocabularies(parquet, folder)
     kept = read_metadata(parquet.path)
     spec = _specification(columns, lengths, plans, prebatch, vocabularies, kept, folder)
     layout = layout_of(spec, [column.feature for column in columns])
@@ -156,13 +153,13 @@ def _specification(
     return FeatureSpec(features, sources, channels, metadata, folder)
 
 
-def _copy_vocabularies(parquet: Artifact, features: Sequence[str], folder: Path) -> tuple[Vocabulary, ...]:
+def _copy_vocabularies(parquet: Artifact, folder: Path) -> tuple[Vocabulary, ...]:
     """Copies the vocabularies, so that a model can be served without the parquet data.
 
     Other files beside them, such as statistics of numbers, are copied, too.
     """
     files = [f"{VOCABULARY}/{path.name}" for path in parquet.paths(f"{VOCABULARY}/*")]
-    vocabularies = read_vocabularies(parquet.path, files, features)
+    vocabularies = read_vocabularies(parquet.path, files)
     for file in files:
         (folder / VOCABULARY).mkdir(exist_ok=True)
         shutil.copyfile(parquet.path / file, folder / file)

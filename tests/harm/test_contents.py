@@ -107,22 +107,6 @@ def test_raw_files(wrong: str, here: Path, capfd: pytest.CaptureFixture[str]) ->
     assert not outcome.surprise("preprocess", named)
 
 
-def _metadata_json(change: Callable[[Any], Any]) -> Damage:
-    def damage(folder: Path) -> None:
-        path = folder / "metadata.json"
-        path.write_text(json.dumps(change(json.loads(path.read_text()))))
-
-    return damage
-
-
-def _cardinality(value: Any) -> Damage:
-    def change(body: Any) -> Any:
-        body["cardinalities"][1]["value"] = value
-        return body
-
-    return _metadata_json(change)
-
-
 def _column(name: str, change: Callable[[pa.Array], pa.Array]) -> Damage:
     """Changes a column of the training samples."""
 
@@ -165,27 +149,36 @@ def _without_schema(content: bytes) -> bytes:
     return content[:begin] + bytes(32) + content[begin + 32 :]
 
 
+def _spec(change: Callable[[Any], Any]) -> Damage:
+    def damage(folder: Path) -> None:
+        path = folder / "feature_spec.yaml"
+        body = yaml.safe_load(path.read_text())
+        path.write_text(yaml.safe_dump(change(body) or body))
+
+    return damage
+
+
+def _feature(name: str, **entries: object) -> Damage:
+    return _spec(lambda body: body["feature_spec"][name].update(entries))
+
+
+def _channel(name: str, *features: str) -> Damage:
+    return _spec(lambda body: body["channel_spec"].update({name: list(features)}))
+
+
+def _source(**entries: object) -> Damage:
+    return _spec(lambda body: body["source_spec"]["train"][0].update(entries))
+
+
+def _note(split: str, **entries: object) -> Damage:
+    return _spec(lambda body: body["metadata"].setdefault(split, {}).update(entries))
+
+
 _PART = "train/part.0.parquet"
 PARQUET_DAMAGES: dict[str, tuple[Damage, str]] = {
-    "no metadata": (lambda folder: (folder / "metadata.json").unlink(), "metadata.json"),
-    "metadata not json": (_bytes("metadata.json", lambda content: b"{"), "metadata.json"),
-    "metadata not text": (_bytes("metadata.json", lambda content: b"\xff\xfe\x00"), "metadata.json"),
-    "metadata a list": (_metadata_json(lambda body: []), "metadata.json"),
-    "metadata empty": (_metadata_json(lambda body: {}), "metadata.json"),
-    "no cardinalities": (_metadata_json(lambda body: {"cardinalities": []}), "metadata.json"),
-    "cardinalities of text": (_metadata_json(lambda body: {"cardinalities": "many"}), "metadata.json"),
-    "cardinalities without names": (_metadata_json(lambda body: {"cardinalities": [{"value": 3}]}), "metadata.json"),
-    "cardinality missing": (_metadata_json(lambda body: {"cardinalities": body["cardinalities"][:2]}), "metadata.json"),
-    "names there twice": (
-        _metadata_json(lambda body: {"cardinalities": body["cardinalities"][:1] * 3}),
-        "metadata.json",
-    ),
-    "cardinality 0": (_cardinality(0), "metadata.json"),
-    "cardinality a fraction": (_cardinality(7.5), "metadata.json"),
-    "cardinality text": (_cardinality("60"), "metadata.json"),
-    "cardinality true": (_cardinality(True), "metadata.json"),
-    "cardinality 1e12": (_cardinality(10**12), "metadata.json"),
-    "cardinality too small": (_cardinality(4), "above the cardinality 4"),
+    "no specification": (lambda folder: (folder / "feature_spec.yaml").unlink(), "feature_spec.yaml"),
+    "columns a list": (_spec(lambda body: body["metadata"].update(columns=["label"])), "feature_spec.yaml"),
+    "cardinality too small": (_feature("item_trgt", cardinality=4), "above the cardinality 4"),
     "no training samples": (lambda folder: shutil.rmtree(folder / "train"), "train"),
     "no test samples": (_part_without_rows, "test"),
     "a column less": (_without_column, _PART),
@@ -225,31 +218,6 @@ def test_samples_in_parquet(wrong: str, here: Path, capfd: pytest.CaptureFixture
     adopt(here / PARQUET)
     outcome = run_here(["tfrecord", *folders_of("tfrecord"), "--workers=1"], capfd)
     assert not outcome.surprise("tfrecord", named)
-
-
-def _spec(change: Callable[[Any], Any]) -> Damage:
-    def damage(folder: Path) -> None:
-        path = folder / "feature_spec.yaml"
-        body = yaml.safe_load(path.read_text())
-        path.write_text(yaml.safe_dump(change(body) or body))
-
-    return damage
-
-
-def _feature(name: str, **entries: object) -> Damage:
-    return _spec(lambda body: body["feature_spec"][name].update(entries))
-
-
-def _channel(name: str, *features: str) -> Damage:
-    return _spec(lambda body: body["channel_spec"].update({name: list(features)}))
-
-
-def _source(**entries: object) -> Damage:
-    return _spec(lambda body: body["source_spec"]["train"][0].update(entries))
-
-
-def _note(split: str, **entries: object) -> Damage:
-    return _spec(lambda body: body["metadata"].setdefault(split, {}).update(entries))
 
 
 _SPEC, _RECORDS = "feature_spec.yaml", "train/part_0.tfrecord"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pickle
 import shutil
@@ -14,6 +13,7 @@ import pytest
 
 from components.artifacts import adopt
 from components.errors import KfrecError
+from components.feature_spec import load_feature_spec
 from tests.preprocess.raw import named, preprocess, raw_folder, samples, vocabulary
 
 OLD = [("ann", "i1", 1), ("ann", "i2", 2), ("ann", "i3", 3)]
@@ -54,8 +54,8 @@ def test_an_unseen_category_is_out_of_vocabulary(folder: Path) -> None:
 
 
 def test_cardinalities_stay_those_of_the_old_vocabulary(folder: Path) -> None:
-    old, new = (json.loads((folder / name / "metadata.json").read_text()) for name in ("old", "new"))
-    assert old["cardinalities"] == new["cardinalities"]
+    old, new = (load_feature_spec(folder / name) for name in ("old", "new"))
+    assert old.features == new.features
 
 
 def test_the_output_carries_the_workflow_on(folder: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_vocabulary_that_knows_too_little_is_fitted_anew(
 ) -> None:
     # Two of ten reviews are of items that the old data did not have.
     preprocess(folder / "new-raw", tmp_path / "parquet", workflow=str(folder / "moved"), out_of_vocabulary_limit=limit)
-    noted = json.loads((tmp_path / "parquet" / "metadata.json").read_text())["encoding"]
+    noted = load_feature_spec(tmp_path / "parquet").metadata["encoding"]
     del noted["sampling"]
     assert noted == {"dataset": "amazon_reviews", "vocabulary": expected, "out_of_vocabulary_rate": 0.2, "raw_rows": 10}
     assert (

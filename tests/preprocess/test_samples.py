@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from components.feature_spec import load_feature_spec
 from tests.preprocess.raw import named, preprocess, random_reviews, raw_folder, samples, vocabulary
 
 REVIEWS = [
@@ -91,11 +91,8 @@ def test_ids_are_by_frequency_then_by_name_from_3(output: Path) -> None:
 
 
 def test_cardinalities_are_the_largest_ids_in_order(output: Path) -> None:
-    assert json.loads((output / "metadata.json").read_text())["cardinalities"] == [
-        {"name": "uid", "value": 4},
-        {"name": "item", "value": 7},
-        {"name": "cat", "value": 5},
-    ]
+    features = load_feature_spec(output).features
+    assert [features[name].cardinality for name in ("uid", "item_trgt", "cat_trgt")] == [4, 7, 5]
 
 
 def test_columns_have_the_published_order_and_types(output: Path) -> None:

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from components.artifacts import adopt
+from components.feature_spec.positional import read_positional
+from components.feature_spec.spec import FILENAME
 
 CARDINALITIES = {"uid": 500, "item": 1_000_000, "cat": 90}
 
@@ -68,5 +70,11 @@ def artifact(
     if validation is not None:
         write_parts(folder / "validation", validation)
     write_metadata(folder, CARDINALITIES)
+    return described(folder)
+
+
+def described(folder: Path, number_of_user_features: int = 1) -> Path:
+    """Accepts a folder in the positional layout."""
+    (folder / FILENAME).write_text(read_positional(folder, number_of_user_features).to_yaml())
     adopt(folder)
     return folder

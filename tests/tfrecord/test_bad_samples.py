@@ -13,7 +13,7 @@ from components.artifacts import adopt
 from components.errors import KfrecError
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
-from tests.tfrecord.parquet_data import CARDINALITIES, artifact, samples, table, write_metadata
+from tests.tfrecord.parquet_data import artifact, samples, table, write_parts
 
 
 def convert(folder: Path, train: pa.Table, **parameters: int) -> None:
@@ -36,7 +36,7 @@ def refused(folder: Path, train: pa.Table, message: str, **parameters: int) -> N
             [1_000_001] * 12,
             "part.1.parquet: column item_sequence has 12 ids above the cardinality",
         ),
-        ("uid", 3, 2**33, "part.0.parquet: column uid has 1 ids above the cardinality 500 in metadata.json"),
+        ("uid", 3, 2**33, "part.0.parquet: column uid has 1 ids above the cardinality 500 in feature_spec.yaml"),
         ("cat", 3, -4, "part.0.parquet: column cat has 1 negative ids"),
         ("label", 39, 2, "part.1.parquet: column label has 1 values that are not 0 or 1"),
         ("item", 5, None, "part.0.parquet: column item has 1 nulls"),
@@ -78,23 +78,27 @@ def test_padding_in_a_history_is_no_id(tmp_path: Path) -> None:
     convert(tmp_path, table(columns))
 
 
-def test_a_missing_column_is_explained_with_the_layout(tmp_path: Path) -> None:
-    columns = samples(40)
-    del columns["neg_cat_sequence"]
-    refused(tmp_path, table(columns), "has 7 columns, but metadata.json and number_of_user_features=1 make 8")
+def test_a_missing_column_is_named(tmp_path: Path) -> None:
+    folder = artifact(tmp_path / "in", table(samples(40)), table(samples(20)))
+    write_parts(folder / "train", table(samples(40)).drop_columns(["neg_cat_sequence"]))
+    adopt(folder)
+    with pytest.raises(KfrecError, match=r"no column neg_cat_sequence, which feature_spec\.yaml describes; add it"):
+        run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out")
 
 
 def test_columns_in_the_wrong_order_are_told_by_their_type(tmp_path: Path) -> None:
     columns = samples(40)
     swapped = {name: columns[name] for name in ("label", "item_sequence", "item", "cat", "uid", "cat_sequence")}
     swapped |= {name: columns[name] for name in columns if name not in swapped}
-    refused(
-        tmp_path, table(swapped), "column item_sequence is of type list<element: int64>, but column 2 is user_features"
-    )
+    refused(tmp_path, table(swapped), "column item_sequence is of type list<element: int64>, but it must hold integers")
 
 
-def test_too_many_user_features_leave_no_items(tmp_path: Path) -> None:
-    refused(tmp_path, table(samples(40)), "leave no item features", number_of_user_features=3)
+def test_a_folder_that_only_metadata_describes_names_the_command_that_converts_it(tmp_path: Path) -> None:
+    folder = artifact(tmp_path / "in", table(samples(40)), table(samples(20)))
+    (folder / "feature_spec.yaml").unlink()
+    adopt(folder)
+    with pytest.raises(KfrecError, match=r"missing; .*python -m components\.feature_spec .* writes it"):
+        run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out")
 
 
 def test_floats_are_refused(tmp_path: Path) -> None:
@@ -105,18 +109,6 @@ def test_floats_are_refused(tmp_path: Path) -> None:
 
 def test_a_prebatch_that_cannot_fit_in_memory_is_refused(tmp_path: Path) -> None:
     refused(tmp_path, table(samples(40)), "prebatch_train_size=10000000", prebatch_train_size=10_000_000)
-
-
-def break_metadata(folder: Path) -> None:
-    (folder / "metadata.json").write_text('{"cardinalities": {"uid": 3}}')
-
-
-def break_cardinality(folder: Path) -> None:
-    write_metadata(folder, {**CARDINALITIES, "cat": 0})
-
-
-def repeat_name(folder: Path) -> None:
-    write_metadata(folder, {**CARDINALITIES, "label": 5}, ["label", "item", "cat"])
 
 
 def empty_split(folder: Path) -> None:
@@ -131,9 +123,6 @@ def truncate(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (break_metadata, 'metadata.json: expected {"cardinalities": [{"name"'),
-        (break_cardinality, "metadata.json: feature cat has cardinality 0"),
-        (repeat_name, "two features would be called label"),
         (empty_split, "test: no *.parquet files"),
         (truncate, "train/part.1.parquet: cannot be read as parquet"),
     ],
@@ -157,12 +146,12 @@ def test_a_failure_leaves_the_earlier_output_and_nothing_else(tmp_path: Path) ->
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out"]
 
 
-def test_metadata_that_the_manifest_does_not_list_is_refused(tmp_path: Path) -> None:
+def test_a_specification_that_the_manifest_does_not_list_is_refused(tmp_path: Path) -> None:
     folder = artifact(tmp_path / "in", table(samples(40)), table(samples(20)))
-    (folder / "metadata.json").rename(tmp_path / "metadata.json")
+    (folder / "feature_spec.yaml").rename(tmp_path / "feature_spec.yaml")
     adopt(folder)
-    (tmp_path / "metadata.json").rename(folder / "metadata.json")
-    with pytest.raises(KfrecError, match=r"metadata\.json: not listed in _manifest\.json; remove it, or accept it"):
+    (tmp_path / "feature_spec.yaml").rename(folder / "feature_spec.yaml")
+    with pytest.raises(KfrecError, match=r"feature_spec\.yaml: not listed in _manifest\.json; remove it, or accept it"):
         run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out")
 
 

@@ -18,7 +18,7 @@ from components.feature_spec.side_tables import SIDE_TABLES, read_side_table, si
 from components.records import Records
 from components.steps.catalog import TfrecordParameters
 from components.tfrecord.step import run
-from tests.tfrecord.parquet_data import artifact, samples, table, write_metadata, write_parts
+from tests.tfrecord.parquet_data import artifact, described, samples, table, write_metadata, write_parts
 
 RECORD_NAMES = ("label", "uid", "item_trgt", "cat_trgt", "item_pos", "cat_pos", "item_neg", "cat_neg")
 ROWS = 700
@@ -206,8 +206,8 @@ def test_any_number_of_features_is_told_by_position(tmp_path: Path) -> None:
     for split in ("train", "test"):
         write_parts(tmp_path / "in" / split, data)
     write_metadata(tmp_path / "in", {"age": 99, "city": 99, "movie": 99})
-    adopt(tmp_path / "in")
-    run(TfrecordParameters(number_of_user_features=2), parquet=tmp_path / "in", tfrecord=tmp_path / "out")
+    described(tmp_path / "in", number_of_user_features=2)
+    run(TfrecordParameters(), parquet=tmp_path / "in", tfrecord=tmp_path / "out")
     spec = load_feature_spec(tmp_path / "out")
     assert spec.channels == {
         "label": ("label",),
@@ -231,7 +231,7 @@ def test_the_vocabulary_is_handed_on(tmp_path: Path) -> None:
     folder = artifact(tmp_path / "in", table(samples(9)), table(samples(9)))
     (folder / "vocabulary").mkdir()
     (folder / "vocabulary" / "uid.parquet").write_bytes(b"ids and values")
-    adopt(folder)
+    described(folder)
     (folder / "vocabulary" / "other.parquet").write_bytes(b"of nothing that the manifest lists")
     run(TfrecordParameters(), parquet=folder, tfrecord=tmp_path / "out")
     assert load_feature_spec(tmp_path / "out").vocabularies == (

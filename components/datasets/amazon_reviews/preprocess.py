@@ -9,7 +9,6 @@ NVTabular takes two seconds to import, so modules that need it are imported in f
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,8 @@ from components.datasets.amazon_reviews.reviews import parse_reviews
 from components.datasets.amazon_reviews.user_runs import user_runs
 from components.datasets.definition import PreprocessJob
 from components.errors import KfrecError
+from components.feature_spec.positional import positional_spec
+from components.feature_spec.spec import FILENAME
 from components.workflows import fork_server
 from components.workflows.import_ahead import import_ahead
 from components.workflows.reading import RawReader
@@ -66,6 +67,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         job.profiler.judge()
 
         from components.datasets.amazon_reviews.pipeline import encode_histories, select_histories, write_splits
+        from components.datasets.amazon_reviews.sample_files import SAMPLE
         from components.datasets.amazon_reviews.synthetic.best import best_auc
         from components.workflows.workers import dask_workers
 
@@ -74,7 +76,6 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
             encoded = encode_histories(workers, histories, earlier, parameters, job.folder, scratch, reviews_files[0])
             samples = write_splits(workers, encoded, parameters, job.output, reviews_files[0])
 
-        cardinalities = [{"name": name, "value": value} for name, value in encoded.cardinalities.items()]
         noted: dict[str, Any] = {
             "dataset": "amazon_reviews",
             "vocabulary": encoded.vocabulary,
@@ -85,8 +86,8 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         best = None if job.generation is None else best_auc(job.generation, parameters)
         if best is not None:
             noted["best"] = {"auc": best}
-        metadata = {"cardinalities": cardinalities, "encoding": noted}
-        (job.folder / "metadata.json").write_text(json.dumps(metadata, indent=2) + "\n")
+        spec = positional_spec(encoded.cardinalities, 1, SAMPLE.names, job.folder, {"encoding": noted})
+        (job.folder / FILENAME).write_text(spec.to_yaml())
         return {
             **samples,
             "users": sum(part.users for part in histories),

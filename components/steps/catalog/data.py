@@ -67,9 +67,6 @@ class DownloadParameters:
 class TfrecordParameters:
     """How samples become record files."""
 
-    number_of_user_features: int = param(
-        1, "Columns after the label that describe the user", unit="columns", at_least=0
-    )
     prebatch_train_size: int = PREBATCH_TRAIN_SIZE
     prebatch_test_size: int = PREBATCH_TEST_SIZE
     samples_per_shard: int = param(262_144, "Largest number of samples in one file", unit="samples", at_least=1)

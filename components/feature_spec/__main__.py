@@ -1,0 +1,39 @@
+"""Accepts samples in the positional layout as an artifact; writes feature_spec.yaml from metadata.json."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from components.artifacts import adopt
+from components.errors import KfrecError
+from components.feature_spec.positional import read_positional
+from components.feature_spec.spec import FILENAME
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m components.feature_spec", description=__doc__)
+    parser.add_argument("folder", help="folder with metadata.json, train/*.parquet and test/*.parquet")
+    parser.add_argument(
+        "--number_of_user_features",
+        type=int,
+        default=1,
+        metavar="N",
+        help="columns after the label that describe the user (default 1)",
+    )
+    options = parser.parse_args()
+    try:
+        folder = Path(options.folder)
+        spec = read_positional(folder, options.number_of_user_features)
+        (folder / FILENAME).write_text(spec.to_yaml())
+        artifact = adopt(folder)
+    except KfrecError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    print(f"{artifact.path}: {len(spec.features)} features described, {len(artifact.files)} files accepted")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
