@@ -44,7 +44,7 @@ def describe_exception(error: BaseException) -> str:
     if isinstance(error, SyntaxError) and error.filename:
         frames.append(Frame(error.filename, error.lineno or 0, ""))
     text = _text_of(error)
-    line = _headline(type(error).__name__, text) + _place([*frames, *_frames(text.splitlines())])
+    line = _headline(type(error).__name__, text) + _location([*frames, *_frames(text.splitlines())])
     if error.__cause__ is not None:
         cause = error.__cause__
         line += f"; raised from {_headline(type(cause).__name__, _text_of(cause))}"
@@ -62,7 +62,7 @@ def describe_traceback(lines: Sequence[str]) -> str:
         for number, line in enumerate(block):
             if line and not line[0].isspace():
                 kind, _, text = line.partition(": ")
-                return _headline(kind.rpartition(".")[2], text) + _place(_frames(block[:number]))
+                return _headline(kind.rpartition(".")[2], text) + _location(_frames(block[:number]))
     return ""
 
 
@@ -113,7 +113,7 @@ def _frames(lines: Iterable[str]) -> list[Frame]:
     return [Frame(match["file"], int(match["line"]), match["function"] or "") for match in matches if match]
 
 
-def _place(frames: Sequence[Frame]) -> str:
+def _location(frames: Sequence[Frame]) -> str:
     """The innermost line of kfrec or of an extension, else the innermost one at all."""
     own = [frame for frame in frames if is_own(frame.file)]
     theirs = [frame for frame in frames if is_of_extension(frame.file)]

@@ -41,9 +41,9 @@ def require_valid(name: str, value: Any, definition: str) -> None:
     if value.name != name:
         raise KfrecError(f"{kind}.name is {value.name!r}, and its entry point {name!r}; give both the same name")
     for column in getattr(value, "kept", ()):
-        if column.place < 0:
+        if column.index < 0:
             raise KfrecError(
-                f"{kind}.kept: column {column.name} has place={column.place}; count the features of the channel "
+                f"{kind}.kept: column {column.name} has index={column.index}; count the features of the channel "
                 f"{column.channel} from 0"
             )
 

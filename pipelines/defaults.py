@@ -73,7 +73,7 @@ def every_pipeline() -> list[Pipeline]:
 
 
 # Parameters that the find step sets, not the user.
-FOUND = tuple(name for name in STEPS["find"].results if name != "proceed")
+DECIDED = tuple(name for name in STEPS["find"].results if name != "proceed")
 
 
 def dataset_defaults(pipeline: Pipeline) -> Mapping[str, Any]:

@@ -109,7 +109,7 @@ def _finish(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path | N
     if record.pipeline.kind == PREDICTION:
         return _predicted(record, earlier, output)
     if record.pipeline.kind == RETRAINING:
-        arguments = _found(record, earlier, output)
+        arguments = _decision(record, earlier, output)
     if arguments is None:
         return None
     train(record.pipeline.of_kind(TRAINING), arguments, record, earlier, output)
@@ -126,7 +126,7 @@ def _predicted(record: RunRecord, earlier: Earlier, output: StepOutput) -> Path:
     return Path(output.finished["predict"]["outputs"]["predictions"])
 
 
-def _found(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mapping[str, Any] | None:
+def _decision(record: RunRecord, earlier: Earlier, output: StepOutput) -> Mapping[str, Any] | None:
     """The training parameters of a retraining; None if there is nothing new."""
     from pipelines.retraining import training_arguments
     from pipelines.training import task_of

@@ -10,7 +10,7 @@ from components import registry
 from components.errors import KfrecError
 from components.parameters import Parameter, build, parameters_of, plain, unknown_parameter
 from components.steps.catalog import STEPS, Step
-from pipelines.defaults import FOUND, RETRAINING, Pipeline, pipeline_defaults
+from pipelines.defaults import DECIDED, RETRAINING, Pipeline, pipeline_defaults
 
 # Arguments set by the pipeline itself, or by a step's input artifacts.
 BOUND = ("run_id", "tfrecord_uri", "model_uri", "champion_uri", "model_type", "task", "dataset")
@@ -32,7 +32,7 @@ def pipeline_parameters(pipeline: Pipeline, defaults: Mapping[str, Any] | None =
         KfrecError: there is no such model, data set or task, or the names of its parameters or its defaults are wrong.
     """
     other = {**pipeline_defaults(pipeline), **(defaults or {})}
-    decided = FOUND if pipeline.kind == RETRAINING else ()
+    decided = DECIDED if pipeline.kind == RETRAINING else ()
     every = (parameter for name in pipeline.steps for parameter in step_parameters(STEPS[name], pipeline))
     return {
         parameter.pipeline_name: dataclasses.replace(

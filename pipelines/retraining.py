@@ -11,15 +11,15 @@ from typing import Any
 from kfp import dsl
 from kfp.dsl.graph_component import GraphComponent
 
-from pipelines.defaults import FOUND, TRAINING, Pipeline
+from pipelines.defaults import DECIDED, TRAINING, Pipeline
 from pipelines.parameters import pipeline_parameters
 from pipelines.training import Configure, kfp_pipeline, task_of, training_pipeline
 
 
 def training_arguments(pipeline: Pipeline, values: Mapping[str, Any], decision: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of the training pipeline: the retraining's own and the find step's results."""
-    own = {name: values[name] for name in pipeline_parameters(pipeline.of_kind(TRAINING)) if name not in FOUND}
-    return own | {name: decision[name] for name in FOUND}
+    own = {name: values[name] for name in pipeline_parameters(pipeline.of_kind(TRAINING)) if name not in DECIDED}
+    return own | {name: decision[name] for name in DECIDED}
 
 
 def retraining_pipeline(

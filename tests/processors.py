@@ -123,7 +123,7 @@ def main(words: Sequence[str] | None = None) -> int:
     given = parser.parse_args(words)
     if unknown := set(given.only) - set(names):
         parser.error(f"no configuration is called {', '.join(sorted(unknown))}; choose from {', '.join(names)}")
-    features, passed = processor.found(), []
+    features, passed = processor.features(), []
     for configuration in CONFIGURATIONS:
         if given.only and configuration.name not in given.only:
             continue

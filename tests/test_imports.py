@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-STEPS = {path.parent.name for path in ROOT.glob("components/*/__main__.py")} - {"artifacts"}
+STEPS = {path.parent.name for path in ROOT.glob("components/*/step.py")}
 # Groups of packages that provide a data set, a model or a task each.
 PROVIDED = ("datasets", "models", "tasks")
 # Of components/models: shared by the models.

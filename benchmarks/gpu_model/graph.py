@@ -65,7 +65,7 @@ def flatten(function: Any) -> FlatGraph:
     graph = tf.Graph()
     with graph.as_default():
         tf.graph_util.import_graph_def(optimized, name="")
-    positions, compiled = _places(definition, compiled_functions)
+    positions, compiled = _positions(definition, compiled_functions)
     return FlatGraph(tuple(_ordered(graph.get_operations(), positions)), compiled, conditions)
 
 
@@ -125,7 +125,7 @@ def _optimized(definition: Any, fetched: Iterable[str]) -> Any:
     return tf_optimizer.OptimizeGraph(settings, graph)
 
 
-def _places(definition: Any, compiled: set[str]) -> tuple[dict[str, tuple[int, ...]], frozenset[str]]:
+def _positions(definition: Any, compiled: set[str]) -> tuple[dict[str, tuple[int, ...]], frozenset[str]]:
     """Inlined node name to its position in the order of the code.
 
     Args:

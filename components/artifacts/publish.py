@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from components.artifacts.folder import MANIFEST, Artifact, FileEntry, crc32c_of, files_below
-from components.artifacts.place import output_folder
+from components.artifacts.output import output_folder
 from components.errors import KfrecError, explain_os_error
 
 _WRITER, _STAGED, _SCRATCH, _REPLACED = "writer", "artifact", "scratch", "replaced"

@@ -112,21 +112,21 @@ class Cluster:
         Raises:
             Refused: 409 already exists, 403 over quota or forbidden, 422 invalid.
         """
-        return self._asked(self._objects.create_namespaced_custom_object, *self._place, body)
+        return self._asked(self._objects.create_namespaced_custom_object, *self._resource, body)
 
     def get(self, name: str) -> Json | None:
         """The object, or None if there is none."""
-        return self._found(self._objects.get_namespaced_custom_object, *self._place, name)
+        return self._if_there(self._objects.get_namespaced_custom_object, *self._resource, name)
 
     def objects(self, selector: str) -> list[Json]:
         """The objects with these labels."""
-        listed = self._asked(self._objects.list_namespaced_custom_object, *self._place, label_selector=selector)
+        listed = self._asked(self._objects.list_namespaced_custom_object, *self._resource, label_selector=selector)
         return listed["items"]
 
     def own(self, name: str, references: list[Json]) -> None:
         """Replaces the owners of an object."""
         body = {"metadata": {"ownerReferences": references}}
-        self._asked(self._objects.patch_namespaced_custom_object, *self._place, name, body)
+        self._asked(self._objects.patch_namespaced_custom_object, *self._resource, name, body)
 
     def delete(self, name: str, longest: float | None = None) -> None:
         """Deletes an object after its pods (foreground); does nothing if it is gone already.
@@ -137,7 +137,7 @@ class Cluster:
         """
         options = client.V1DeleteOptions(propagation_policy="Foreground")
         delete = self._objects.delete_namespaced_custom_object
-        self._found(delete, *self._place, name, body=options, longest=longest)
+        self._if_there(delete, *self._resource, name, body=options, longest=longest)
 
     def delete_at_the_end(self, name: str, longest: float) -> None:
         """Deletes the object of an ending step; reports errors without masking the step's own.
@@ -167,7 +167,7 @@ class Cluster:
         """
         stream = watch.Watch().stream(
             self._objects.list_namespaced_custom_object,
-            *self._place,
+            *self._resource,
             field_selector=f"metadata.name={name}",
             resource_version=version,
             timeout_seconds=seconds,
@@ -185,12 +185,12 @@ class Cluster:
 
     def pod(self, name: str) -> Json | None:
         """Any pod, or None if there is none."""
-        return self._plain(self._found(self._core.read_namespaced_pod, name, self.namespace))
+        return self._plain(self._if_there(self._core.read_namespaced_pod, name, self.namespace))
 
     def workflow(self, name: str) -> Json | None:
         """An Argo Workflow, or None if there is none."""
         resource = "argoproj.io", "v1alpha1", self.namespace, "workflows"
-        return self._found(self._objects.get_namespaced_custom_object, *resource, name)
+        return self._if_there(self._objects.get_namespaced_custom_object, *resource, name)
 
     def pods(self, name: str) -> list[Json]:
         """The pods of an object, oldest first."""
@@ -246,10 +246,10 @@ class Cluster:
             raise Expired from error
 
     @property
-    def _place(self) -> tuple[str, str, str, str]:
+    def _resource(self) -> tuple[str, str, str, str]:
         return self.kind.group, self.kind.version, self.namespace, self.kind.plural
 
-    def _found(self, request: Callable[..., T], *args: Any, **options: Any) -> T | None:
+    def _if_there(self, request: Callable[..., T], *args: Any, **options: Any) -> T | None:
         """The response to a request for one object, or None on 404."""
         try:
             return self._asked(request, *args, **options)

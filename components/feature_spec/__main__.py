@@ -12,19 +12,19 @@ from components.feature_spec.positional import read_positional
 from components.feature_spec.spec import FILENAME
 
 
-def main() -> int:
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(prog="python -m components.feature_spec", description=__doc__)
     parser.add_argument("folder", help="folder with metadata.json, train/*.parquet and test/*.parquet")
-    parser.add_argument(
-        "--number_of_user_features",
-        type=int,
-        default=1,
-        metavar="N",
-        help="columns after the label that describe the user (default 1)",
-    )
-    options = parser.parse_args()
+    what = "columns after the label that describe the user (default 1)"
+    parser.add_argument("--number_of_user_features", type=int, default=1, metavar="N", help=what)
+    return parser
+
+
+def main() -> int:
+    options = parser().parse_args()
+    folder = Path(options.folder)
     try:
-        folder = Path(options.folder)
         spec = read_positional(folder, options.number_of_user_features)
         (folder / FILENAME).write_text(spec.to_yaml())
         artifact = adopt(folder)

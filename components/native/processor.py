@@ -6,13 +6,13 @@ from numba import config
 from numba.core.codegen import get_host_cpu_features
 
 
-def found() -> frozenset[str]:
+def features() -> frozenset[str]:
     """The CPU's features, by their LLVM names."""
     listed = get_host_cpu_features() if config.CPU_FEATURES is None else config.CPU_FEATURES
     return frozenset(word[1:] for word in listed.split(",") if word.startswith("+"))
 
 
-_HERE = found()
+_HERE = features()
 
 
 def has(*features: str) -> bool:

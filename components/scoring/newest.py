@@ -18,12 +18,12 @@ class NewestSamples:
     """
 
     def __init__(self) -> None:
-        self._places: dict[int, int] = {}
+        self._positions: dict[int, int] = {}
         self._events = np.zeros((0, 0), np.int32)
         self._columns: dict[str, np.ndarray] = {}
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._positions)
 
     def add(self, users: np.ndarray, events: np.ndarray, columns: Mapping[str, np.ndarray] | None = None) -> None:
         """Adds samples.
@@ -43,11 +43,11 @@ class NewestSamples:
     def _update(
         self, users: list[int], rows: np.ndarray, events: np.ndarray, columns: Mapping[str, np.ndarray]
     ) -> None:
-        is_new = np.array([user not in self._places for user in users], bool)
+        is_new = np.array([user not in self._positions for user in users], bool)
         for user, new in zip(users, is_new.tolist(), strict=True):
             if new:
-                self._places[user] = len(self._places)
-        positions = np.array([self._places[user] for user in users], np.int64)
+                self._positions[user] = len(self._positions)
+        positions = np.array([self._positions[user] for user in users], np.int64)
         self._events = _grown(self._events, len(self), events)
         for name, values in columns.items():
             self._columns[name] = _grown(self._columns.get(name, values[:0]), len(self), values)
@@ -60,16 +60,16 @@ class NewestSamples:
 
     def keep(self, users: np.ndarray) -> None:
         """Drops all other users."""
-        kept = [user for user in users.tolist() if user in self._places]
-        positions = np.array([self._places[user] for user in kept], np.int64)
+        kept = [user for user in users.tolist() if user in self._positions]
+        positions = np.array([self._positions[user] for user in kept], np.int64)
         self._events = self._events[positions]
         self._columns = {name: values[positions] for name, values in self._columns.items()}
-        self._places = {user: position for position, user in enumerate(kept)}
+        self._positions = {user: position for position, user in enumerate(kept)}
 
     @property
     def users(self) -> np.ndarray:
         """The users, int64 ``[users]``, in the order of their first sample."""
-        return np.fromiter(self._places, np.int64, len(self))
+        return np.fromiter(self._positions, np.int64, len(self))
 
     @property
     def events(self) -> np.ndarray:

@@ -37,7 +37,7 @@ class HttpStore(Store):
         # Messages and manifests get the URL without the account.
         url = parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
         super().__init__(without_password(url))
-        self._place = url
+        self._url = url
         self.timeout = timeout
         self.session = session()
         # Run records redact the password: then ~/.netrc supplies it.
@@ -80,7 +80,7 @@ class HttpStore(Store):
         try:
             response = self.session.request(
                 method,
-                _below(self._place, name),
+                _below(self._url, name),
                 headers=_AS_STORED | headers,
                 timeout=self.timeout,
                 stream=True,

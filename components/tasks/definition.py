@@ -29,7 +29,7 @@ class Kept:
     Attributes:
         name: of the column.
         channel: of the feature specification with the column's feature; data without the channel lack the column.
-        place: index of the feature in the channel.
+        index: of the feature in the channel.
         counted: store a history's length without padding instead of a value.
         occurring_in: channel of lists; store the id's frequency in the split's lists of the feature with the same
             index, instead of the id. Empty stores the id.
@@ -42,7 +42,7 @@ class Kept:
 
     name: str
     channel: str
-    place: int = 0
+    index: int = 0
     counted: bool = False
     occurring_in: str = ""
     told_apart_by: str = ""

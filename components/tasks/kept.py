@@ -11,19 +11,19 @@ from components.tasks.definition import Kept
 
 def kept_features(spec: FeatureSpec, kept: Sequence[Kept]) -> dict[Kept, str]:
     """The features of the columns present in the data."""
-    features = {column: _feature(spec, column.channel, column.place) for column in kept}
+    features = {column: _feature(spec, column.channel, column.index) for column in kept}
     return {column: feature for column, feature in features.items() if feature and _serves(spec, column, feature)}
 
 
 def lists_of(spec: FeatureSpec, column: Kept) -> str:
     """The list feature that counts a column's ids; empty if there is none."""
-    lists = _feature(spec, column.occurring_in, column.place)
+    lists = _feature(spec, column.occurring_in, column.index)
     return lists if lists and spec.features[lists].length else ""
 
 
 def histories_of(spec: FeatureSpec, column: Kept) -> str:
     """The list feature that tells the samples of a column's unknown id apart; empty if there is none, or no such id."""
-    lists, feature = _feature(spec, column.told_apart_by, 0), _feature(spec, column.channel, column.place)
+    lists, feature = _feature(spec, column.told_apart_by, 0), _feature(spec, column.channel, column.index)
     known = lists and spec.features[lists].length and spec.vocabulary_of(feature) is not None
     return lists if known else ""
 
@@ -55,12 +55,12 @@ def _why_missing(spec: FeatureSpec, column: Kept) -> str:
             f"channel_spec has no {column.channel}, which {column.needed_for} needs; name the feature, or evaluate "
             f"with a task that needs no {column.channel}"
         )
-    if column.place >= len(features):
+    if column.index >= len(features):
         return (
             f"the channel {column.channel} has {len(features)} features, and the column {column.name} of the task is "
-            f"its feature {column.place} counted from 0, which {column.needed_for} needs; correct the place of the Kept"
+            f"its feature {column.index} counted from 0, which {column.needed_for} needs; correct the place of the Kept"
         )
     return (
-        f"the feature {features[column.place]} is not a single id, as the column {column.name} needs to be for "
+        f"the feature {features[column.index]} is not a single id, as the column {column.name} needs to be for "
         f"{column.needed_for}; correct the channel {column.channel}"
     )

@@ -23,7 +23,7 @@ _COMPANIONS = ("-journal", "-wal", "-shm")
 _BUSY_SECONDS = 20
 # mlflow also logs the traceback of every database error that it raises.
 _CHATTY = {"mlflow": logging.ERROR, "alembic": logging.ERROR, "mlflow.store.db.utils": logging.CRITICAL}
-_ELSEWHERE = "set MLFLOW_TRACKING_URI to another file, or choose another workdir"
+_REMEDY = "set MLFLOW_TRACKING_URI to another file, or choose another workdir"
 
 
 def prepare_database(database: Path) -> None:
@@ -47,13 +47,13 @@ def prepare_database(database: Path) -> None:
                 _migrate(database)
     except OSError as error:
         unusable = KfrecError(
-            f"{error.filename or database}: MLflow's database cannot be kept here ({error.strerror}); {_ELSEWHERE}"
+            f"{error.filename or database}: MLflow's database cannot be kept here ({error.strerror}); {_REMEDY}"
         )
         raise explain_os_error(error, database) or unusable from error
     except sqlite3.OperationalError as error:  # locked or unreadable: its content is unknown
-        raise KfrecError(f"{database}: cannot be opened ({error}); {_ELSEWHERE}") from error
+        raise KfrecError(f"{database}: cannot be opened ({error}); {_REMEDY}") from error
     except sqlite3.DatabaseError as error:
-        raise KfrecError(f"{database}: is not an SQLite database, or damaged ({error}); {_ELSEWHERE}") from error
+        raise KfrecError(f"{database}: is not an SQLite database, or damaged ({error}); {_REMEDY}") from error
 
 
 def quieten() -> None:
@@ -76,11 +76,11 @@ def _is_ready(database: Path) -> bool:
         revisions = {row[0] for row in connection.execute(query)} if "alembic_version" in tables else set()
     known, newest = _schema_revisions()
     if not revisions or "experiments" not in tables:
-        raise KfrecError(f"{database}: is not a complete database of MLflow; {_ELSEWHERE}")
+        raise KfrecError(f"{database}: is not a complete database of MLflow; {_REMEDY}")
     if not revisions <= known:
         raise KfrecError(
             f"{database}: written by a newer MLflow than {version('mlflow')} (schema {', '.join(sorted(revisions))}); "
-            f"install that one, or {_ELSEWHERE}"
+            f"install that one, or {_REMEDY}"
         )
     return revisions == newest
 
@@ -153,7 +153,7 @@ def _migrate(database: Path) -> None:
     except (SQLAlchemyError, CommandError) as error:
         reason = " ".join(str(error).partition("[SQL:")[0].split())
         raise KfrecError(
-            f"{database}: MLflow cannot {'upgrade' if earlier else 'create'} it ({reason}); {_ELSEWHERE}"
+            f"{database}: MLflow cannot {'upgrade' if earlier else 'create'} it ({reason}); {_REMEDY}"
         ) from error
     finally:
         engine.dispose()

@@ -10,7 +10,7 @@ from components.errors import KfrecError, Unreachable
 from components.secrets import without_password
 
 _WORDS = 200
-_ELSEWHERE = "set MLFLOW_TRACKING_URI to sqlite:///FILE or to a server's http:// address"
+_REMEDY = "set MLFLOW_TRACKING_URI to sqlite:///FILE or to a server's http:// address"
 # Module to package of database drivers with differing names.
 _PACKAGES = {"psycopg": "psycopg[binary]", "psycopg2": "psycopg2-binary", "MySQLdb": "mysqlclient"}
 # Statuses that depend on the server or the account, not on the request.
@@ -35,15 +35,15 @@ def unusable(uri: str, error: Any) -> KfrecError:
     server, reason = f"MLflow at {without_password(uri)}", _one_line(error)
     if isinstance(error, ModuleNotFoundError):
         package = _PACKAGES.get(error.name or "", error.name)
-        return KfrecError(f"{server} needs the package {package}, which is not installed; install it, or {_ELSEWHERE}")
+        return KfrecError(f"{server} needs the package {package}, which is not installed; install it, or {_REMEDY}")
     if answered := status_of(error):
         return _answered(server, answered, error)
     if is_unreachable(error):
-        return Unreachable(f"{server} cannot be used (no answer after several tries); start it, or {_ELSEWHERE}")
+        return Unreachable(f"{server} cannot be used (no answer after several tries); start it, or {_REMEDY}")
     for fault, remedy in _DATABASE_REMEDIES.items():
         if fault in reason:
-            return KfrecError(f"{server} cannot be used ({fault}); {remedy}, or {_ELSEWHERE}")
-    return KfrecError(f"{server} cannot be used ({reason[:_WORDS]}); {_ELSEWHERE}")
+            return KfrecError(f"{server} cannot be used ({fault}); {remedy}, or {_REMEDY}")
+    return KfrecError(f"{server} cannot be used ({reason[:_WORDS]}); {_REMEDY}")
 
 
 def is_unreachable(error: Exception) -> bool:

@@ -42,11 +42,11 @@ from components.train.results import CHECKPOINT, TRAINING, trained_rows
 
 STEP = "train"
 # Input and output locations do not affect a run's result.
-_PLACES = ("results_dir", "stage_dir", "save_checkpoint_path", "load_checkpoint_path")
+_LOCATIONS = ("results_dir", "stage_dir", "save_checkpoint_path", "load_checkpoint_path")
 
 
 @dataclass(frozen=True)
-class Place:
+class Stage:
     """The local folders of a worker.
 
     Attributes:
@@ -63,7 +63,7 @@ class Place:
 
 
 @contextmanager
-def staged(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> Iterator[Place]:
+def staged(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> Iterator[Stage]:
     """Yields local folders for a run; if the block succeeds, uploads the results to results_dir.
 
     Args:
@@ -82,24 +82,24 @@ def staged(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> Iterator
         together(ranks, lambda: fetch_checkpoint(load, local) if ranks.rank == node[0] else None)
         parameters = dataclasses.replace(parameters, load_checkpoint_path=str(local))
     if not is_uri(parameters.results_dir):
-        yield Place(data, parameters)
+        yield Stage(data, parameters)
     elif parameters.mode != "train" or parameters.benchmark:
         # Benchmarks and inference only print and log; they produce no model.
-        yield Place(data, dataclasses.replace(parameters, results_dir=str(stage / "results")))
+        yield Stage(data, dataclasses.replace(parameters, results_dir=str(stage / "results")))
     else:
         with _remote_results(dataset, data, parameters, ranks) as results:
             yield results
 
 
 @contextmanager
-def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, ranks: Ranks) -> Iterator[Place]:
+def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, ranks: Ranks) -> Iterator[Stage]:
     uri = parameters.results_dir.rstrip("/")
     source = together(ranks, lambda: open_remote(dataset))
-    comparable = {name: value for name, value in recorded(parameters).items() if name not in _PLACES}
+    comparable = {name: value for name, value in recorded(parameters).items() if name not in _LOCATIONS}
     if _first(ranks, lambda: _is_there(uri, source, comparable)):
         if ranks.rank == 0:
             print(f"{uri} holds the results of this run already", flush=True)
-        yield Place(data, parameters, is_finished=True)
+        yield Stage(data, parameters, is_finished=True)
         return
     _first(ranks, lambda: _claim(uri, dataset))
     folder = Path(parameters.stage_dir) / f"results-{_digest(uri)}"
@@ -116,10 +116,10 @@ def _remote_results(dataset: str, data: Path, parameters: WorkerParameters, rank
         load_checkpoint_path=str(checkpoints) if resumed else parameters.load_checkpoint_path,
     )
     if ranks.rank:
-        yield Place(data, local, lambda prefix, best: send_parts(stored, prefix, ranks.rank))
+        yield Stage(data, local, lambda prefix, best: send_parts(stored, prefix, ranks.rank))
         return
     with CheckpointUploader(stored, log) as uploader:
-        yield Place(data, local, uploader.send)
+        yield Stage(data, local, uploader.send)
     with publishing(folder / "model", step=STEP, inputs={"tfrecord": source}, parameters=comparable) as staging:
         shutil.copytree(work, staging.path, dirs_exist_ok=True)
         _copy_checkpoints(stored, checkpoints, staging.path / CHECKPOINT)

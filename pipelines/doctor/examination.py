@@ -24,12 +24,12 @@ class Finding:
 
     Attributes:
         state: OK; MISSING if kfrec cannot work; NOTE if it can, with a remark.
-        found: description.
+        message: description.
         remedy: may be empty.
     """
 
     state: str
-    found: str
+    message: str
     remedy: str = ""
 
 
@@ -85,7 +85,7 @@ def examine(checks: Sequence[Check[P]], subject: P, fine: str, debug: bool = Fal
         if running.thread.is_alive():
             findings.append(missing(f"no answer within {longest:.0f} s", "check that its server is running"))
         for finding in findings:
-            text = f"{finding.found}; {finding.remedy}" if finding.remedy else finding.found
+            text = f"{finding.message}; {finding.remedy}" if finding.remedy else finding.message
             print(f"{finding.state:<7}  {check.subject:<{_SUBJECT_WIDTH}}  {' '.join(text.split())}", flush=True)
             lacking += finding.state == MISSING
     for defect in (defect for running in started for defect in running.defects if debug):

@@ -165,6 +165,8 @@ def check_step(command: Shown) -> None:
         values = {key: value for key, value in options.items() if value is not None}
         known = {each for each in values if each not in {*step.inputs, *step.outputs, "debug"}}
         build(step.parameters(choice), {key: values[key] for key in known})
+    elif name == "feature_spec":
+        importlib.import_module(f"{module}.__main__").parser().parse_args(arguments)
     else:  # takes folders alone
         importlib.import_module(f"{module}.__main__")
         assert not [word for word in arguments if word.startswith("-")]

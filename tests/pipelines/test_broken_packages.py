@@ -74,7 +74,7 @@ def test_a_broken_model(file: str, text: str, other: str, told: str, package: Pa
         ('metrics=(Metric("rmse", "RMSE", higher_is_better=False),)', "metrics=()", "metrics is empty; name"),
         ('metrics=(Metric("rmse", "RMSE", higher_is_better=False),)', 'metrics=("rmse",)',
          "metrics is a tuple; make it a tuple of Metric"),
-        ("kept=()", 'kept=(Kept("zone", "zone", place=-1),)', "kept: column zone has place=-1; count the features"),
+        ("kept=()", 'kept=(Kept("zone", "zone", index=-1),)', "kept: column zone has index=-1; count the features"),
         ("kept=()", "kept=[]", "kept is a list; make it a tuple of Kept"),
         ("parameters: NoParameters, samples: int,", "samples: int,",
          "difference is called with 6 arguments .*, which _difference does not take"),
@@ -207,7 +207,7 @@ def test_a_metric_that_is_no_number(measured: Any, told: str) -> None:
 
 
 def test_a_place_beyond_a_channel() -> None:
-    column = Kept("zone", "zone", place=1, needed_for="the error by zone")
+    column = Kept("zone", "zone", index=1, needed_for="the error by zone")
     line = missing_column(SPEC, [column])
     assert "the channel zone has 1 features, and the column zone of the task is its feature 1 counted from 0" in line
 

@@ -117,7 +117,7 @@ def test_another_workflow_than_this_one_is_named(folder: Path, tmp_path: Path, t
 
 def test_the_output_holds_no_pickle(folder: Path) -> None:
     files = [path.relative_to(folder / "old") for path in (folder / "old").rglob("*") if path.is_file()]
-    assert {path.suffix for path in files} == {".json", ".parquet"}
+    assert {path.suffix for path in files} == {".json", ".parquet", ".yaml"}
 
 
 def test_an_unlisted_vocabulary_is_refused(folder: Path, tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from components.tasks import Controlled
 from components.tasks.click import TASK
 from components.tasks.click.baselines import HistoryBaselines, history_baselines
 from components.tasks.click.controls import controls
-from components.tasks.click.history import places_of
+from components.tasks.click.history import history_pairs
 from components.tasks.click.parameters import ClickEvaluation
 from tests.binary import probabilities_of
 from tests.fakes.object_stores import BUCKET
@@ -185,7 +185,7 @@ def test_popularity_is_counted_in_samples_that_are_not_fitted() -> None:
     from tests.fakes.small_histories import specification
 
     spec = replace(specification(), metadata={})
-    baselines = HistoryBaselines(spec, places_of(spec))
+    baselines = HistoryBaselines(spec, history_pairs(spec))
     first, second = draw(500, 1), draw(500, 2)
     baselines.fit(iter([first]), iter([second]))
     counts = np.bincount(first["item_trgt"][first["label"] > 0], minlength=ITEMS + FIRST_ID)

@@ -15,7 +15,7 @@ from components.tasks import Controlled
 from components.tasks.binary.logistic import fit_logistic
 from components.tasks.click import TASK
 from components.tasks.click.controls import controls, measure_controls
-from components.tasks.click.history import SPANS, places_of, recency_counts
+from components.tasks.click.history import SPANS, history_pairs, recency_counts
 from components.tasks.click.measure import measure
 from components.tasks.click.parameters import ClickDecision, ClickEvaluation
 from components.tasks.click.probes import other_history
@@ -25,7 +25,7 @@ from tests.fakes.small_histories import UNKNOWN, specification
 
 
 def test_the_counts_of_three_samples_are_those_by_hand() -> None:
-    item, category = places_of(specification())
+    item, category = history_pairs(specification())
     samples = {
         "cat_trgt": np.array([5, 6, UNKNOWN]),
         "cat_pos": np.array([[0, 5, 6, 5], [5, 5, 6, 5], [0, 0, UNKNOWN, UNKNOWN]]),

@@ -139,14 +139,14 @@ class Drawn:
         cat: int32 [n].
         items: int32 [n, 2, length], the negative histories of a target's two samples.
         cats: int32 [n, 2, length].
-        found: bool [n], False where the user has seen all items there are.
+        exists: bool [n], False where the user has seen all items there are.
     """
 
     item: Any
     cat: Any
     items: Any
     cats: Any
-    found: Any
+    exists: Any
 
 
 class _Draw:

@@ -51,7 +51,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     reviews_files, metadata_files = REVIEWS.files(job.raw), META.files(job.raw)
     import_ahead("components.datasets.amazon_reviews.pipeline")
     with user_runs(scratch) as runs:
-        earlier = _given(parameters, scratch / "given")
+        earlier = _earlier(parameters, scratch / "given")
         reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
         profiler = job.profiler.table("reviews", _REVIEWS, [column.name for column in _REVIEWS])
         for reviews in reader.tables(reviews_files, parse_reviews, "reviews", "reading reviews", profiler):
@@ -96,7 +96,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
         }
 
 
-def _given(parameters: Any, scratch: Path) -> Encoder | None:
+def _earlier(parameters: Any, scratch: Path) -> Encoder | None:
     """The workflow to reuse, if any; opened before the long work, so that errors show early."""
     if not parameters.workflow:
         return None

@@ -75,11 +75,11 @@ class CutSamples(ops.Operator):
         events = Events(offsets, owner, xp.arange(len(items)) - offsets[owner], times, is_new > 0)
         chosen = xp.flatnonzero(self.targets.of(events))
         drawn = self.negatives.draw(xp, events, items, df["user_key"].values, chosen)
-        if not drawn.found.all():
-            chosen = chosen[drawn.found]
+        if not drawn.exists.all():
+            chosen = chosen[drawn.exists]
 
         def both(positive: Any, negative: Any) -> Any:
-            return xp.stack([positive, negative[drawn.found]], axis=1).ravel()
+            return xp.stack([positive, negative[drawn.exists]], axis=1).ravel()
 
         rows = xp.repeat(chosen, 2)
         out = type(df)()
@@ -93,7 +93,7 @@ class CutSamples(ops.Operator):
             padded[spread] = values
             out[name] = list_column(_windows(xp, padded, self.length)[rows + self.length * owner[rows]])
         for name, histories in (("neg_item_sequence", drawn.items), ("neg_cat_sequence", drawn.cats)):
-            out[name] = list_column(histories[drawn.found].reshape(-1, self.negatives.length))
+            out[name] = list_column(histories[drawn.exists].reshape(-1, self.negatives.length))
         return out
 
     def compute_output_schema(self, input_schema: Any, col_selector: Any, prev_output_schema: Any = None) -> Schema:

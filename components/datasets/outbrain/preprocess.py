@@ -70,7 +70,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     parameters, scratch = job.parameters, job.scratch
     division = Division(parameters.seed, parameters.last_training_day, parameters.test_share, parameters.rate_folds)
     files = find_raw_files(job.raw)
-    earlier = _given(parameters.workflow, division, scratch / "given")
+    earlier = _earlier(parameters.workflow, division, scratch / "given")
     reader = RawReader(job.folder / "quarantine", parameters.malformed_limit)
     import_ahead("components.datasets.outbrain.passes")
     with (
@@ -114,7 +114,7 @@ def preprocess(job: PreprocessJob) -> Mapping[str, int]:
     }
 
 
-def _given(location: str, division: Division, scratch: Path) -> Fitted | None:
+def _earlier(location: str, division: Division, scratch: Path) -> Fitted | None:
     """The statistics to reuse, if any; opened before the long work, so that errors show early.
 
     Raises:

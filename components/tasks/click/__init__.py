@@ -67,7 +67,7 @@ TASK = TaskDefinition(
         Kept(HISTORY, Channel.POSITIVE, counted=True),
         Kept(POPULARITY, Channel.TARGET, occurring_in=Channel.POSITIVE, exact_only=True),
         # An item's first feature is its id, the second its category.
-        Kept(CATEGORY, Channel.TARGET, place=1, named=True, exact_only=True),
+        Kept(CATEGORY, Channel.TARGET, index=1, named=True, exact_only=True),
     ),
     serve=probability,
     streaming=_streaming,

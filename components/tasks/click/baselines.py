@@ -11,7 +11,7 @@ from components.feature_spec import FeatureSpec
 from components.feature_spec.values import read_counts, read_values
 from components.metrics import roc_auc
 from components.tasks.binary.logistic import LogisticRegression, fit_logistic
-from components.tasks.click.history import SPANS, Place, lengths, places_of, recency_counts
+from components.tasks.click.history import SPANS, HistoryPair, history_pairs, lengths, recency_counts
 from components.tasks.controls import Samples
 
 POPULARITY, RECENCY, BASELINE = "popularity", "recency", "baseline"
@@ -29,11 +29,11 @@ class HistoryBaselines:
 
     Args:
         spec: the data.
-        places: of :func:`places_of`, at least one.
+        places: of :func:`history_pairs`, at least one.
     """
 
-    def __init__(self, spec: FeatureSpec, pairs: Sequence[Place]) -> None:
-        self._spec, self._places = spec, tuple(pairs)
+    def __init__(self, spec: FeatureSpec, pairs: Sequence[HistoryPair]) -> None:
+        self._spec, self._pairs = spec, tuple(pairs)
         self._label = spec.targets[0].name
         self._popularity = np.zeros(0)
         self._regression: LogisticRegression | None = None
@@ -41,11 +41,11 @@ class HistoryBaselines:
 
     @property
     def features(self) -> tuple[str, ...]:
-        names = (name for pair in self._places for name in (pair.target, pair.history))
+        names = (name for pair in self._pairs for name in (pair.target, pair.history))
         return tuple(dict.fromkeys((self._label, *names)))
 
     def fit(self, first: Iterable[Samples], second: Iterable[Samples]) -> None:
-        known = _known_counts(self._spec, self._places[0])
+        known = _known_counts(self._spec, self._pairs[0])
         if known is None:
             self._popularity = self._counted(first)
         else:
@@ -62,19 +62,19 @@ class HistoryBaselines:
             return {}
         columns = self._columns(samples)
         return {
-            POPULARITY: self._popularity[samples[self._places[0].target]],
+            POPULARITY: self._popularity[samples[self._pairs[0].target]],
             RECENCY: columns[:, self._span],
             BASELINE: self._regression.logits(columns),
         }
 
     @property
     def _width(self) -> int:
-        return len(self._places) * len(SPANS) + 3
+        return len(self._pairs) * len(SPANS) + 3
 
     def _columns(self, samples: Samples) -> np.ndarray:
         """float64 ``[n, width]``: the counts of the category first, see RECENCY."""
-        item = self._places[0]
-        ordered = sorted(self._places, key=lambda pair: pair is item)
+        item = self._pairs[0]
+        ordered = sorted(self._pairs, key=lambda pair: pair is item)
         counts = [recency_counts(samples, pair) for pair in ordered]
         own = counts[-1]
         rest = [
@@ -85,7 +85,7 @@ class HistoryBaselines:
         return np.column_stack([*(np.log1p(each) for each in counts), *rest]).astype(np.float64)
 
     def _counted(self, batches: Iterable[Samples]) -> np.ndarray:
-        item = self._places[0].target
+        item = self._pairs[0].target
         counts = np.zeros((self._spec.features[item].cardinality or 0) + 1)
         for samples in batches:
             counts += np.bincount(samples[item][samples[self._label] > 0], minlength=len(counts))
@@ -94,7 +94,7 @@ class HistoryBaselines:
 
 def history_baselines(spec: FeatureSpec) -> HistoryBaselines | None:
     """The baselines; None for data without a history, a label, or one of the splits."""
-    pairs = places_of(spec)
+    pairs = history_pairs(spec)
     if not pairs or not {"train", "test"} <= set(spec.sources) or not spec.targets:
         return None
     baselines = HistoryBaselines(spec, pairs)
@@ -102,7 +102,7 @@ def history_baselines(spec: FeatureSpec) -> HistoryBaselines | None:
     return baselines if held else None
 
 
-def _known_counts(spec: FeatureSpec, item: Place) -> np.ndarray | None:
+def _known_counts(spec: FeatureSpec, item: HistoryPair) -> np.ndarray | None:
     """The count of each id by the item's vocabulary, float64 ``[cardinality + 1]``; None if it has no counts."""
     vocabulary = spec.vocabulary_of(item.target)
     counts = read_counts(spec, vocabulary) if vocabulary else None

@@ -11,13 +11,13 @@ from components.feature_spec import Channel, FeatureSpec
 
 # Mean number of items that a count looks back on; infinity weighs all alike.
 SPANS = (1.0, 3.0, 10.0, 30.0, float("inf"))
-_MOST_PLACES = 3
+_MOST_PAIRS = 3
 # Samples whose histories are compared at a time, so that temporary arrays stay small.
 _ROWS = 8192
 
 
 @dataclass(frozen=True)
-class Place:
+class HistoryPair:
     """One property of an item: in the candidate, and in the history.
 
     Attributes:
@@ -31,7 +31,7 @@ class Place:
     unknown: int
 
 
-def places_of(spec: FeatureSpec) -> tuple[Place, ...]:
+def history_pairs(spec: FeatureSpec) -> tuple[HistoryPair, ...]:
     """The first properties that candidate and history share, the item's id first; empty without a history."""
     pairs = []
     for target, history in zip(spec.channels.get(Channel.TARGET, ()), spec.channels.get(Channel.POSITIVE, ()),
@@ -40,11 +40,11 @@ def places_of(spec: FeatureSpec) -> tuple[Place, ...]:
         if one.cardinality is None or many.cardinality != one.cardinality or one.length or not many.length:
             return ()
         vocabulary = spec.vocabulary_of(target)
-        pairs.append(Place(target, history, vocabulary.unknown if vocabulary else 0))
-    return tuple(pairs[:_MOST_PLACES])
+        pairs.append(HistoryPair(target, history, vocabulary.unknown if vocabulary else 0))
+    return tuple(pairs[:_MOST_PAIRS])
 
 
-def recency_counts(samples: Mapping[str, np.ndarray], pair: Place) -> np.ndarray:
+def recency_counts(samples: Mapping[str, np.ndarray], pair: HistoryPair) -> np.ndarray:
     """How often the history has the candidate's value, recent items counting more.
 
     With ``a`` items after it, an item of the history counts ``(1 - 1/s)^a``, for each span ``s``: the sum of these
@@ -65,6 +65,6 @@ def recency_counts(samples: Mapping[str, np.ndarray], pair: Place) -> np.ndarray
     return counts
 
 
-def lengths(samples: Mapping[str, np.ndarray], pair: Place) -> np.ndarray:
+def lengths(samples: Mapping[str, np.ndarray], pair: HistoryPair) -> np.ndarray:
     """The number of items in each history, ``[n]``."""
     return np.count_nonzero(samples[pair.history], axis=1)

@@ -130,10 +130,10 @@ class TrainingData:
 
     def rows_of(self, epoch: int, step: int) -> int:
         """Samples of a step over all ranks."""
-        size, number = self.parameters.global_batch_size, self._place(epoch, step)[1]
+        size, number = self.parameters.global_batch_size, self._position(epoch, step)[1]
         return min(size, self.train.rows - number * size)
 
-    def _place(self, epoch: int, step: int) -> tuple[int, int]:
+    def _position(self, epoch: int, step: int) -> tuple[int, int]:
         """The pass of a step, from the first epoch on, and the step's number in it."""
         return divmod(epoch * self.steps_per_epoch + step, self.steps_per_pass)
 
@@ -152,7 +152,7 @@ class TrainingData:
         for step in range(first_step, self.steps_of(epoch)):
             first = size * rank // ranks
             if self.rows_of(epoch, step) < size:
-                number = self._place(epoch, step)[1]
+                number = self._position(epoch, step)[1]
                 first = rows_before(self.train.rows, size, rank, ranks, lanes_of(size), number)
             yield np.array([finished_steps + step, first], np.int32)
 
@@ -190,7 +190,7 @@ class TrainingData:
         """This rank's share of each global batch of an epoch, from ``first_step`` on, shuffled by the seed."""
         left = self.steps_of(epoch) - first_step
         while left > 0:
-            number, batch = self._place(epoch, self.steps_of(epoch) - left)
+            number, batch = self._position(epoch, self.steps_of(epoch) - left)
             batches = self.train.batches(
                 self.parameters.global_batch_size,
                 rank=self.ranks.rank,

@@ -20,7 +20,7 @@ from components.errors import KfrecError
 from components.progress.events import VARIABLE as EVENTS
 from components.steps.catalog import LaunchParameters
 from components.train.launching.launch import MODULE
-from components.train.mpijob.settings import PLACES, SHARED_MEMORY, STAGING, TEMPORARY, JobSettings
+from components.train.mpijob.settings import MOUNT_PATHS, SHARED_MEMORY, STAGING, TEMPORARY, JobSettings
 
 DIGEST = "kfrec.io/spec-digest"
 TRAINING_LABEL, ATTEMPT_LABEL = "kfrec.io/training", "kfrec.io/attempt"
@@ -139,7 +139,7 @@ def _launcher(parameters: LaunchParameters, settings: JobSettings, arguments: Se
         environment,
         settings.launcher_cpu,
         {"memory": settings.launcher_memory},
-        [{"name": TEMPORARY, "mountPath": PLACES[TEMPORARY]}],
+        [{"name": TEMPORARY, "mountPath": MOUNT_PATHS[TEMPORARY]}],
     )
     placed = {
         "nodeSelector": dict(settings.launcher_node_selector),
@@ -152,7 +152,7 @@ def _worker(parameters: LaunchParameters, settings: JobSettings) -> dict[str, An
     limits = {"memory": parameters.pod_memory, **{name: str(amount) for name, amount in settings.resources.items()}}
     if gpus := parameters.gpus_per_worker * parameters.workers_per_pod:
         limits[settings.gpu_resource] = str(gpus)
-    mounts = [*({"name": name, "mountPath": path} for name, path in PLACES.items()), *settings.volume_mounts]
+    mounts = [*({"name": name, "mountPath": path} for name, path in MOUNT_PATHS.items()), *settings.volume_mounts]
     command = ["/usr/sbin/sshd", "-De", "-f", SSHD_CONFIG]
     worker = container(WORKER, command, settings, _environment(settings), parameters.pod_cpu, limits, mounts)
     worker["readinessProbe"] = {"tcpSocket": {"port": SSH_PORT}, "periodSeconds": 2, "timeoutSeconds": 2}

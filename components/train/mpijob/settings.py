@@ -17,7 +17,7 @@ from components.train.launching.launch import STAGE
 
 # Volumes of every worker, and their mount paths.
 SHARED_MEMORY, STAGING, TEMPORARY = "shared-memory", "stage", "tmp"
-PLACES = {SHARED_MEMORY: "/dev/shm", STAGING: STAGE, TEMPORARY: "/tmp"}
+MOUNT_PATHS = {SHARED_MEMORY: "/dev/shm", STAGING: STAGE, TEMPORARY: "/tmp"}
 
 
 class Volume(TypedDict):
@@ -91,11 +91,11 @@ class JobSettings(PodSettings):
         for name in ("cpu", "memory", self.gpu_resource):
             if name in self.resources:
                 raise ValueError(f"resources: {name} is a parameter of the train step; take it out here")
-        names = {volume["name"] for volume in self.volumes} | set(PLACES)
+        names = {volume["name"] for volume in self.volumes} | set(MOUNT_PATHS)
         for mount in self.volume_mounts:
             if mount["name"] not in names:
                 raise ValueError(f"volume_mounts: {mount['name']} is none of the volumes {', '.join(sorted(names))}")
-        paths = Counter([*PLACES.values(), *(str(mount["mountPath"]).rstrip("/") for mount in self.volume_mounts)])
+        paths = Counter([*MOUNT_PATHS.values(), *(str(mount["mountPath"]).rstrip("/") for mount in self.volume_mounts)])
         for path in (path for path, often in paths.items() if often > 1):
             raise ValueError(
                 f"volume_mounts: {path} is mounted twice; name the volume of that place in volumes instead"

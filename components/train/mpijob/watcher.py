@@ -124,7 +124,7 @@ class JobWatcher:
                 self._check(job)
                 job = self._next(job)
                 if outcome(job) is None and (reason := self._look(job)):
-                    job = self._found()  # a finished job loses its workers too
+                    job = self._job()  # a finished job loses its workers too
                     self._check(job)
                     if outcome(job) is None and not _suspended(job):
                         raise Lost(reason)
@@ -144,9 +144,9 @@ class JobWatcher:
                     return changed
         except Expired:
             time.sleep(min(1.0, self._pace.look))
-        return self._found()
+        return self._job()
 
-    def _found(self) -> Json:
+    def _job(self) -> Json:
         job = self._cluster.get(self._name)
         if job is None:
             raise Gone

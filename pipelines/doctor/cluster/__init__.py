@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from pipelines.doctor.cluster import objects, servers
-from pipelines.doctor.cluster.place import Place, environment_of, gather
+from pipelines.doctor.cluster.examined import Examined, environment_of, gather
 from pipelines.doctor.examination import Check, Finding, examine, note
 from pipelines.task_settings import ClusterSettings
 
-SERVERS: tuple[Check[Place], ...] = (
+SERVERS: tuple[Check[Examined], ...] = (
     Check("kubernetes", objects.kubernetes),
     Check("pipelines", servers.pipelines),
     Check("mlflow", servers.mlflow),
     Check("object store", servers.object_store),
 )
 # Checks that query the Kubernetes API.
-OBJECTS: tuple[Check[Place], ...] = (
+OBJECTS: tuple[Check[Examined], ...] = (
     Check("mpijobs", objects.mpijobs),
     Check("settings", objects.settings),
     Check("accounts", objects.accounts),
@@ -29,7 +29,7 @@ def examine_cluster(settings: ClusterSettings, debug: bool = False, **asked: str
     Args:
         settings: of the steps.
         debug: show the traceback of a failed check.
-        asked: see :func:`pipelines.doctor.cluster.place.gather`.
+        asked: see :func:`pipelines.doctor.cluster.examined.gather`.
     """
     examined = gather(settings, **asked)
     checks = (*SERVERS, *OBJECTS) if examined.kubernetes else (*SERVERS, Check("others", _others))
@@ -37,6 +37,6 @@ def examine_cluster(settings: ClusterSettings, debug: bool = False, **asked: str
         return examine(checks, examined, "kfrec submit can work there", debug)
 
 
-def _others(examined: Place) -> list[Finding]:
+def _others(examined: Examined) -> list[Finding]:
     unseen = ", ".join(check.subject for check in OBJECTS)
     return [note(f"not checked without the Kubernetes API: {unseen}")]

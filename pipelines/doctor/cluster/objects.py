@@ -8,7 +8,7 @@ from typing import Any
 from components.cluster.api import Refused
 from components.cluster.rights import RIGHTS, Right
 from components.train.mpijob.job import KIND
-from pipelines.doctor.cluster.place import CONFIG_MAP, LAUNCHER, SECRET, Held, Place
+from pipelines.doctor.cluster.examined import CONFIG_MAP, LAUNCHER, SECRET, Examined, Held
 from pipelines.doctor.examination import Finding, missing, note, ok
 
 _APPLY = "kubectl apply -k the overlay"
@@ -39,7 +39,7 @@ _OWN_ROLE = "apply the role of manifests/base/rights.yaml and bind it"
 _ROLE_OF_KFP = "bind KFP's own role: pipeline-runner, or kubeflow-edit in multi-user KFP"
 
 
-def kubernetes(examined: Place) -> Iterator[Finding]:
+def kubernetes(examined: Examined) -> Iterator[Finding]:
     """The API and the namespace."""
     if examined.kubernetes is None:
         yield missing(examined.unanswered)
@@ -55,7 +55,7 @@ def kubernetes(examined: Place) -> Iterator[Finding]:
         yield missing(f"no namespace {namespace} at {examined.kubernetes.host}", "give --namespace NAME")
 
 
-def mpijobs(examined: Place) -> Iterator[Finding]:
+def mpijobs(examined: Examined) -> Iterator[Finding]:
     """mpi-operator's CRD; the Training Operator has one of the same name and another version."""
     crd, install = f"{KIND.plural}.{KIND.group}", "install mpi-operator 0.6 or later"
     served = examined.api.served(KIND.group, KIND.plural)
@@ -70,7 +70,7 @@ def mpijobs(examined: Place) -> Iterator[Finding]:
         yield ok(f"{crd} serves {KIND.version}")
 
 
-def settings(examined: Place) -> Iterator[Finding]:
+def settings(examined: Examined) -> Iterator[Finding]:
     """Config maps and secrets that the steps mount: they exist and have the required keys."""
     if examined.job_mistake:
         yield missing(examined.job_mistake)
@@ -79,7 +79,7 @@ def settings(examined: Place) -> Iterator[Finding]:
             yield _mounted(held, examined, role_may_do=_KEYED.get(examined.scheme, False))
 
 
-def _mounted(held: Held, examined: Place, role_may_do: bool) -> Finding:
+def _mounted(held: Held, examined: Examined, role_may_do: bool) -> Finding:
     subject = f"{held.kind} {held.name}"
     keys, remedy = _NEEDED.get((held.kind, held.name), ((), f"make it, or take it out of {examined.settings.source}"))
     remedy = remedy.replace("NAMESPACE", examined.api.namespace)
@@ -98,7 +98,7 @@ def _mounted(held: Held, examined: Place, role_may_do: bool) -> Finding:
     return missing(f"{subject} lacks {', '.join(absent)}", remedy) if absent else ok(f"{subject} is there")
 
 
-def accounts(examined: Place) -> Iterator[Finding]:
+def accounts(examined: Examined) -> Iterator[Finding]:
     """The service accounts of steps and MPIJobs."""
     named = {
         (examined.api.namespace, examined.account or "kfrec-pipeline"),
@@ -116,7 +116,7 @@ def accounts(examined: Place) -> Iterator[Finding]:
             yield missing(f"no service account {name} in {namespace}", f"{_APPLY}, or name another one")
 
 
-def rights(examined: Place) -> Iterator[Finding]:
+def rights(examined: Examined) -> Iterator[Finding]:
     """The rights of the steps' account, as kubectl auth can-i --as asks for them; no action is performed."""
     who, own = examined.account or "this account", examined.api.namespace
     try:
@@ -137,7 +137,7 @@ def rights(examined: Place) -> Iterator[Finding]:
         )
 
 
-def _right(examined: Place, right: Right, who: str, namespace: str, remedy: str) -> Finding:
+def _right(examined: Examined, right: Right, who: str, namespace: str, remedy: str) -> Finding:
     lacking = {verb: why for verb in right.verbs if (why := _refusal(examined, right, verb, namespace)) is not None}
     if not lacking:
         return ok(f"{right.resource}: {who} may {', '.join(right.verbs)}")
@@ -146,7 +146,7 @@ def _right(examined: Place, right: Right, who: str, namespace: str, remedy: str)
     return note(f"{message}: {right.without}", remedy) if right.without else missing(message, remedy)
 
 
-def _refusal(examined: Place, right: Right, verb: str, namespace: str) -> str | None:
+def _refusal(examined: Examined, right: Right, verb: str, namespace: str) -> str | None:
     """The API server's reason, which may be empty, to refuse a verb; None if it is allowed.
 
     Raises:
@@ -169,7 +169,7 @@ def _refusal(examined: Place, right: Right, verb: str, namespace: str) -> str | 
     return None if status.get("allowed") else str(status.get("reason") or status.get("evaluationError") or "")
 
 
-def gpus(examined: Place) -> Iterator[Finding]:
+def gpus(examined: Examined) -> Iterator[Finding]:
     """Allocatable GPUs of the nodes."""
     try:
         nodes = (examined.api.get("/api/v1/nodes", limit="500") or {}).get("items", ())

@@ -17,7 +17,7 @@ from components.storage import Store, Unavailable, is_uri, open_store
 from components.storage.s3 import KFP_STORE
 from components.tracking.store import prepare
 from pipelines.cluster.connection import ENDPOINT, ask, version_in
-from pipelines.doctor.cluster.place import CONFIG_MAP, LAUNCHER, TIMEOUT, Place
+from pipelines.doctor.cluster.examined import CONFIG_MAP, LAUNCHER, TIMEOUT, Examined
 from pipelines.doctor.examination import Finding, missing, note, ok
 
 # Older servers do not replace the placeholder of the run id: all runs share one literal text.
@@ -26,7 +26,7 @@ _STORE_SECONDS = 15.0
 _MLFLOW, _MLFLOW_USER = "MLFLOW_TRACKING_URI", "MLFLOW_TRACKING_USERNAME"
 
 
-def pipelines(examined: Place) -> Iterator[Finding]:
+def pipelines(examined: Examined) -> Iterator[Finding]:
     """KFP: its version, and this user's access."""
     if not examined.endpoint:
         yield missing("no address of KFP's API", f"give --endpoint URL or set {ENDPOINT}")
@@ -44,7 +44,7 @@ def pipelines(examined: Place) -> Iterator[Finding]:
     yield ok(f"{shown}: lets this user list experiments")
 
 
-def mlflow(examined: Place) -> Iterator[Finding]:
+def mlflow(examined: Examined) -> Iterator[Finding]:
     """MLflow: availability and authentication."""
     uri = examined.environment.get(_MLFLOW, "").strip()
     if not uri:
@@ -61,7 +61,7 @@ def mlflow(examined: Place) -> Iterator[Finding]:
         yield ok(f"answers at {without_password(uri)}{f', as {user}' if user else ''}")
 
 
-def object_store(examined: Place) -> Iterator[Finding]:
+def object_store(examined: Examined) -> Iterator[Finding]:
     """The artifact store: can it be listed and written to?"""
     if not is_uri(examined.root):
         yield missing(f"{examined.root} cannot hold artifacts", "give gs://, s3:// or minio:// as the pipeline root")
@@ -113,7 +113,7 @@ def _write(store: Store) -> None:
         raise KfrecError(f"{error} (kfrec doctor leaves {store.url(name)} behind)") from None
 
 
-def _service_state(examined: Place, url: str, forward: str) -> Finding | None:
+def _service_state(examined: Examined, url: str, forward: str) -> Finding | None:
     """The state of the Kubernetes service behind an address that only the cluster's DNS resolves.
 
     Args:

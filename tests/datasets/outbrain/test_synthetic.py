@@ -17,7 +17,7 @@ from components.datasets.outbrain.raw_files import FIELDS
 from components.datasets.outbrain.synthetic.__main__ import main
 from components.datasets.outbrain.synthetic.best import best_scores
 from components.datasets.outbrain.synthetic.displays import draw_displays
-from components.datasets.outbrain.synthetic.world import PLACES, make_world
+from components.datasets.outbrain.synthetic.world import REGIONS, make_world
 from components.download.step import run
 from components.steps.catalog import STEPS
 from tests.datasets.outbrain.raw import preprocess, samples
@@ -103,17 +103,17 @@ def test_labels_follow_the_softmax_of_the_utilities() -> None:
 def test_the_utility_is_quality_topic_and_place() -> None:
     world = make_world(parameters())
     page, ad = 0, int(np.flatnonzero(world.ad_topic == world.page_topic[0])[0])
-    liking = int(np.flatnonzero(world.likes[:PLACES, world.ad_topic[ad]])[0])
-    indifferent = int(np.flatnonzero(~world.likes[:PLACES, world.ad_topic[ad]])[0])
+    liking = int(np.flatnonzero(world.likes[:REGIONS, world.ad_topic[ad]])[0])
+    indifferent = int(np.flatnonzero(~world.likes[:REGIONS, world.ad_topic[ad]])[0])
     found = world.utility(np.array([[ad], [ad]]), np.array([page, page]), np.array([liking, indifferent]))
     assert found.ravel() == pytest.approx([world.quality[ad] + 2.6, world.quality[ad] + 1.6])
 
 
 def test_every_place_likes_as_many_topics_and_every_topic_is_liked_as_often() -> None:
     likes = make_world(parameters()).likes
-    assert set(likes[:PLACES].sum(axis=1)) == {3}
-    assert len(set(likes[:PLACES].sum(axis=0))) == 1
-    assert not likes[PLACES].any()
+    assert set(likes[:REGIONS].sum(axis=1)) == {3}
+    assert len(set(likes[:REGIONS].sum(axis=0))) == 1
+    assert not likes[REGIONS].any()
 
 
 @pytest.fixture(scope="module")

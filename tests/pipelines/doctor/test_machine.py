@@ -40,7 +40,7 @@ def found(check: Examine, machine: Machine) -> list[Finding]:
 def only(check: Examine, machine: Machine) -> tuple[str, str]:
     """State and text of the only line."""
     (finding,) = found(check, machine)
-    return finding.state, f"{finding.found}; {finding.remedy}"
+    return finding.state, f"{finding.message}; {finding.remedy}"
 
 
 def test_this_machine_can_run_kfrec(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from components.datasets.outbrain.raw_files import DAY
-from components.datasets.outbrain.synthetic.world import PLACES, World
+from components.datasets.outbrain.synthetic.world import REGIONS, World
 
 DAYS = 13
 AT_A_TIME = 16_384
 MOST_ADS = 12
 _SIZES = np.array([0, 0, 6, 14, 22, 16, 16, 6, 7, 4, 4, 2, 3]) / 100  # share by number of ads; mean 5.2
 _DISPLAYS_OF_USER = 3
-_UNKNOWN_PLACE = 0.02
+_UNKNOWN_REGION = 0.02
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Displays:
         page: int64 [n], document that the user reads.
         time: int64 [n], milliseconds since the first day began.
         platform: int64 [n], 1 to 3.
-        place: int64 [n], the user's place; PLACES where unknown.
+        region: int64 [n], the user's; REGIONS where unknown.
         ads: int64 [n, MOST_ADS], unique within a display.
         shown: bool [n, MOST_ADS], mask of the ads; the rest of a row is padding.
         utility: float64 [n, MOST_ADS], 0 where labels are shuffled.
@@ -41,7 +41,7 @@ class Displays:
     page: np.ndarray
     time: np.ndarray
     platform: np.ndarray
-    place: np.ndarray
+    region: np.ndarray
     ads: np.ndarray
     shown: np.ndarray
     utility: np.ndarray
@@ -64,8 +64,8 @@ def _draw(
 ) -> Displays:
     user = rng.integers(0, users, count)
     page = np.searchsorted(world.page_popularity, rng.random(count), side="right")
-    # Place and platform are functions of the user's number, so users need no state.
-    region = np.where(_share_of(user, 1) < _UNKNOWN_PLACE, PLACES, _share_of(user, 2) * PLACES).astype(np.int64)
+    # Region and platform are functions of the user's number, so users need no state.
+    region = np.where(_share_of(user, 1) < _UNKNOWN_REGION, REGIONS, _share_of(user, 2) * REGIONS).astype(np.int64)
     platform = 1 + np.searchsorted([0.4, 0.85], _share_of(user, 3), side="right")
     sizes = rng.choice(len(_SIZES), count, p=_SIZES)
     shown = np.arange(MOST_ADS) < sizes[:, None]

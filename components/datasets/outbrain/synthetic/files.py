@@ -15,7 +15,7 @@ import pyarrow.csv as pv
 
 from components.datasets.outbrain.raw_files import ADS, CLICKS, DAY, EPOCH, EVENTS, META, TERMS
 from components.datasets.outbrain.synthetic.displays import Displays, draw_displays
-from components.datasets.outbrain.synthetic.world import PLACES, TOPICS, World, make_world
+from components.datasets.outbrain.synthetic.world import REGIONS, TOPICS, World, make_world
 from components.progress import progress
 
 _LEVEL = 1
@@ -59,14 +59,14 @@ def _events(displays: Displays, world: World) -> list[Any]:
     users = pa.array(displays.user).cast(pa.string())
     uuids = pc.binary_join_element_wise("user", users, "")
     documents = world.document_number[displays.page]
-    names = pa.array([*_place_names(), _NOT_KNOWN])
-    return [displays.number, uuids, documents, displays.time, displays.platform, names.take(pa.array(displays.place))]
+    names = pa.array([*_region_names(), _NOT_KNOWN])
+    return [displays.number, uuids, documents, displays.time, displays.platform, names.take(pa.array(displays.region))]
 
 
-def _place_names() -> list[str]:
+def _region_names() -> list[str]:
     """Two thirds of the places are in the US, in states of two regions; the others are in countries of their own."""
-    us = [f"US>{chr(65 + region // 2)}{chr(75 + region // 2)}>{500 + region}" for region in range(2 * PLACES // 3)]
-    return us + [f"{chr(66 + region)}{chr(70 + region)}" for region in range(PLACES - len(us))]
+    us = [f"US>{chr(65 + region // 2)}{chr(75 + region // 2)}>{500 + region}" for region in range(2 * REGIONS // 3)]
+    return us + [f"{chr(66 + region)}{chr(70 + region)}" for region in range(REGIONS - len(us))]
 
 
 def _write_documents(world: World, rng: np.random.Generator, folder: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-TOPICS, PLACES, LIKED = 12, 24, 3
+TOPICS, REGIONS, LIKED = 12, 24, 3
 MATCH, LIKING = 1.6, 1.0
 """What the page's and the place's topics add to an ad's utility."""
 _QUALITY_OF_ADVERTISER, _QUALITY_OF_AD = 0.4, 0.6
@@ -40,7 +40,7 @@ class World:
         source: int64 [documents].
         publisher: int64 [documents].
         document_number: int64 [documents], the public id.
-        likes: bool [PLACES + 1, TOPICS]; people in the last place, which is not known, like nothing in particular.
+        likes: bool [REGIONS + 1, TOPICS]; people in the last region, which is not known, like nothing in particular.
     """
 
     ad_topic: np.ndarray
@@ -76,8 +76,8 @@ def make_world(parameters: Any) -> World:
     page_topic = rng.permutation(pages) % TOPICS
     # Sources and publishers of pages write about anything; those of ads belong to their advertiser.
     source = np.concatenate([rng.integers(0, pages // _PAGES_OF_SOURCE + 1, pages), pages + advertiser])
-    likes = np.zeros((PLACES + 1, TOPICS), bool)
-    for region in range(PLACES):
+    likes = np.zeros((REGIONS + 1, TOPICS), bool)
+    for region in range(REGIONS):
         likes[region, (region + np.arange(LIKED) * (TOPICS // LIKED)) % TOPICS] = True
     return World(
         ad_topic=advertiser % TOPICS,

@@ -111,7 +111,7 @@ class Held:
 
 
 @dataclass(frozen=True)
-class Place:
+class Examined:
     """An installation.
 
     Attributes:
@@ -169,7 +169,7 @@ def gather(
     namespace: str = "",
     root: str = "",
     account: str = "",
-) -> Place:
+) -> Examined:
     """Reads the inputs of all checks; the checks report what cannot be read.
 
     Args:
@@ -188,7 +188,7 @@ def gather(
     environment |= os.environ
     launcher = next((each.values or {} for each in held if each.name == LAUNCHER), {})
     job, mistake = _job(settings, held)
-    return Place(
+    return Examined(
         kubernetes=kubernetes,
         unanswered=unanswered,
         version=version,
@@ -205,7 +205,7 @@ def gather(
 
 
 @contextmanager
-def environment_of(examined: Place) -> Iterator[None]:
+def environment_of(examined: Examined) -> Iterator[None]:
     """Sets the steps' environment variables in this process; variables that are already set win."""
     earlier = dict(os.environ)
     os.environ.update({**examined.environment, **_SHORT})

@@ -11,7 +11,7 @@ import pytest
 
 from components.artifacts import open_artifact, publishing
 from components.artifacts.folder import MANIFEST
-from components.artifacts.place import output_folder
+from components.artifacts.output import output_folder
 from components.artifacts.publish import remove_abandoned
 from components.errors import KfrecError
 
