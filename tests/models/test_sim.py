@@ -76,7 +76,7 @@ def test_the_logits_are_those_of_the_description(model, make_batch):
 def test_what_the_search_found_has_its_attention_at_its_place_in_the_history(model, make_batch, trimmed):
     features, _ = make_batch(18, history=[i % 7 for i in range(18)])
     with trimmed_histories() if trimmed else nullcontext():
-        weights = model.searched({name: tf.constant(ids) for name, ids in features.items()}).numpy()
+        weights = model.explain({name: tf.constant(ids) for name, ids in features.items()})["search"].numpy()
     assert weights.shape == features["item_pos"].shape
     for row, found in enumerate(weights):
         ids = {name: values[row] for name, values in features.items()}
