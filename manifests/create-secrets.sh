@@ -6,6 +6,15 @@
 set -euo pipefail
 namespace=${1:?the namespace is missing: manifests/create-secrets.sh NAMESPACE}
 random() { head -c 24 /dev/urandom | base64 | tr -d '/+=\n'; }
+# create NAME KEY=VALUE ...: by stdin, since every user of the machine sees the arguments of a program.
+create() {
+  local name=$1 pair
+  shift
+  {
+    printf 'apiVersion: v1\nkind: Secret\nmetadata: {name: %s}\ndata:\n' "$name"
+    for pair; do printf '  %s: %s\n' "${pair%%=*}" "$(printf %s "${pair#*=}" | base64 | tr -d '\n')"; done
+  } | kubectl -n "$namespace" create -f -
+}
 exists() { kubectl -n "$namespace" get secret "$1" >/dev/null 2>&1; }
 if exists kfrec-mlflow; then
   # New passwords would not match: the database and the server keep those of their first start.
@@ -21,12 +30,12 @@ else
   # The default driver of an address depends on SQLAlchemy's version; the image has psycopg.
   case $uri in postgres://* | postgresql://*) uri=postgresql+psycopg://${uri#*://} ;; esac
   escaped=${uri//%/%%} # in an ini file, % starts a reference
-  kubectl -n "$namespace" create secret generic kfrec-mlflow-server \
-    --from-literal=POSTGRES_PASSWORD="$database" \
-    --from-literal=MLFLOW_BACKEND_STORE_URI="$uri" \
-    --from-literal=MLFLOW_FLASK_SERVER_SECRET_KEY="$(random)" \
-    --from-literal=MLFLOW_AUTH_ADMIN_PASSWORD="$(random)" \
-    --from-literal=basic_auth.ini="[mlflow]
+  create kfrec-mlflow-server \
+    POSTGRES_PASSWORD="$database" \
+    MLFLOW_BACKEND_STORE_URI="$uri" \
+    MLFLOW_FLASK_SERVER_SECRET_KEY="$(random)" \
+    MLFLOW_AUTH_ADMIN_PASSWORD="$(random)" \
+    basic_auth.ini="[mlflow]
 default_permission = READ
 database_uri = $escaped
 admin_username = admin
@@ -35,5 +44,4 @@ auth_cache_ttl_seconds = 60
 "
 fi
 # Steps mount this secret, so it holds only what they need.
-kubectl -n "$namespace" create secret generic kfrec-mlflow \
-  --from-literal=MLFLOW_TRACKING_USERNAME=kfrec --from-literal=MLFLOW_TRACKING_PASSWORD="$(random)"
+create kfrec-mlflow MLFLOW_TRACKING_USERNAME=kfrec MLFLOW_TRACKING_PASSWORD="$(random)"

@@ -5,15 +5,23 @@ from __future__ import annotations
 import configparser
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-# `get secret NAME` finds what the folder has; `create` keeps each literal in a file of its own.
-KUBECTL = """#!/usr/bin/env bash
-shift 2
-if [ "$1" = get ]; then exec test -d "$SECRETS/$3"; fi
-mkdir "$SECRETS/$4"
-for word in "${@:5}"; do pair=${word#--from-literal=}; printf %s "${pair#*=}" > "$SECRETS/$4/${pair%%=*}"; done
+# `get secret NAME` finds what the folder has; `create -f -` keeps each value in a file of its own.
+KUBECTL = f"""#!{sys.executable}
+import base64, os, sys, yaml
+from pathlib import Path
+folder, words = Path(os.environ["SECRETS"]), sys.argv[3:]
+with (folder.parent / "arguments").open("a") as file: print(*sys.argv, file=file)
+if words[0] == "get": sys.exit(not (folder / words[2]).is_dir())
+assert words == ["create", "-f", "-"], words
+secret = yaml.safe_load(sys.stdin)
+assert (secret["apiVersion"], secret["kind"]) == ("v1", "Secret")
+(folder / secret["metadata"]["name"]).mkdir()
+for key, value in secret["data"].items():
+    (folder / secret["metadata"]["name"] / key).write_bytes(base64.b64decode(value, validate=True))
 """
 
 
@@ -49,6 +57,14 @@ def test_steps_do_not_get_the_password_of_the_admin_and_nobody_chose_one(secrets
     config.read(secrets / "kfrec-mlflow-server" / "basic_auth.ini")
     assert value(secrets, "kfrec-mlflow", "MLFLOW_TRACKING_USERNAME") != config["mlflow"]["admin_username"]
     assert config["mlflow"]["default_permission"] == "READ"
+
+
+def test_no_password_is_among_the_arguments_of_a_program(secrets: Path) -> None:
+    assert create(secrets, DATABASE_URI="postgresql://mlflow:topsecret@db/mlflow").returncode == 0
+    arguments = (secrets.parent / "arguments").read_text()
+    values = {file.read_text() for file in secrets.glob("*/*")} - {"kfrec"}
+    assert len(values) == 6 and "topsecret" not in arguments
+    assert not [text for text in values if text in arguments]
 
 
 def test_the_server_finds_its_accounts_in_the_database(secrets: Path) -> None:
