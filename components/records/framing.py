@@ -55,7 +55,8 @@ def _walk(data, size, offsets):  # type: ignore[no-untyped-def]
     count = 0
     while size - at >= HEADER and count < len(offsets):
         inside = frame_size(data, at)
-        if inside < 0 or inside + HEADER + FOOTER > size - at:
+        # A length near 2**63 would overflow in a sum.
+        if inside < 0 or inside > size - at - HEADER - FOOTER:
             return count, at, inside
         offsets[count] = at
         count += 1
@@ -81,9 +82,12 @@ def load_index(records: Path) -> np.ndarray:
     try:
         offsets = np.load(index, mmap_mode="r")
     except (ValueError, EOFError):
-        raise KfrecError(f"{index}: not an index; delete it, or run the tfrecord step again") from None
+        offsets = None
+    if not isinstance(offsets, np.ndarray):  # an archive of arrays is not one
+        raise KfrecError(f"{index}: not an index; delete it, or run the tfrecord step again")
     fits = offsets.ndim == 1 and offsets.dtype == np.int64 and len(offsets) and offsets[0] == 0 and offsets[-1] == size
-    if not fits or (np.diff(offsets) < HEADER + FOOTER).any():
+    # Differences of offsets outside of the file may overflow.
+    if not fits or offsets.min() < 0 or offsets.max() > size or (np.diff(offsets) < HEADER + FOOTER).any():
         raise KfrecError(f"{records}: {size} bytes do not match {index.name}; {_REMEDY}")
     return offsets
 
@@ -104,7 +108,7 @@ def scan_frames(records: Path) -> np.ndarray:
                 chunks.append(ends + done)
                 done += int(_)
                 continue
-            record = sum(map(len, chunks)) - 1
+            record, inside = sum(map(len, chunks)) - 1, int(inside)
             if inside < 0:
                 raise KfrecError(f"{records}: record {record}: no TFRecord frame at byte {done}; {_REMEDY}")
             if size - done < inside + HEADER + FOOTER or size - done < HEADER:
@@ -112,7 +116,7 @@ def scan_frames(records: Path) -> np.ndarray:
                     f"{records}: truncated: record {record} begins at byte {done} and the file ends at byte {size}, "
                     f"within it; {_REMEDY}"
                 )
-            window = int(inside) + HEADER + FOOTER  # one record larger than the window
+            window = inside + HEADER + FOOTER  # one record larger than the window
     return np.concatenate(chunks)
 
 

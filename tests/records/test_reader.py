@@ -13,6 +13,7 @@ from components.artifacts import adopt
 from components.errors import KfrecError
 from components.feature_spec import Chunk, Feature, FeatureSpec
 from components.records import Records
+from components.records.crc32c import masked_crc32c
 from components.records.framing import index_path, scan_frames
 from components.records.lanes import lanes_of, needed_files, shares
 
@@ -280,6 +281,38 @@ def test_an_index_that_the_manifest_does_not_list_is_refused(tmp_path: Path) -> 
     with index_path(tmp_path / "a.tfrecord").open("wb") as file:
         np.save(file, scan_frames(tmp_path / "a.tfrecord"))
     with pytest.raises(KfrecError, match=r"not listed in _manifest\.json"):
+        Records(spec_of(tmp_path, "a.tfrecord"), "train")
+
+
+@pytest.mark.parametrize("length", [2**63 - 1, 2**63 - 16, 2**62, 2**64 - 1], ids=hex)
+def test_a_frame_whose_length_overflows_is_damage(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "a.tfrecord"
+    write(path, rows_of(random_samples(2)))
+    header = np.zeros(12 + 64, np.uint8)
+    header[:8] = np.frombuffer(np.uint64(length).tobytes(), np.uint8)
+    header[8:12] = np.frombuffer(np.uint32(masked_crc32c(header, 0, 8) & 0xFFFFFFFF).tobytes(), np.uint8)
+    path.write_bytes(path.read_bytes() + header[:12].tobytes() + bytes(100))
+    with pytest.raises(KfrecError, match=r"a\.tfrecord: (truncated: )?record 2"):
+        scan_frames(path)
+
+
+@pytest.mark.parametrize(
+    "middle", [(2**63 - 10, -(2**62)), (-16,), (2**62,), (-(2**63),)], ids=lambda middle: " ".join(map(hex, middle))
+)
+def test_an_index_that_leaves_the_file_is_refused(tmp_path: Path, middle: tuple[int, ...]) -> None:
+    path = tmp_path / "a.tfrecord"
+    write(path, rows_of(random_samples(len(middle) + 1)))
+    with index_path(path).open("wb") as file:
+        np.save(file, np.array([0, *middle, path.stat().st_size], np.int64))
+    with pytest.raises(KfrecError, match=r"bytes do not match a\.tfrecord\.index"):
+        Records(spec_of(tmp_path, "a.tfrecord"), "train")
+
+
+def test_an_archive_of_arrays_is_no_index(tmp_path: Path) -> None:
+    write(tmp_path / "a.tfrecord", rows_of(random_samples(5)))
+    with index_path(tmp_path / "a.tfrecord").open("wb") as file:
+        np.savez(file, offsets=scan_frames(tmp_path / "a.tfrecord"))
+    with pytest.raises(KfrecError, match="not an index; delete it"):
         Records(spec_of(tmp_path, "a.tfrecord"), "train")
 
 
