@@ -23,8 +23,17 @@ _OS_REMEDIES = {
 }
 
 
+# Characters of a message: a value of the input may have millions.
+_LONGEST = 2000
+
+
 class KfrecError(Exception):
     """Invalid input, in one line that names the file or parameter, the value and the remedy."""
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        half = _LONGEST // 2
+        return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
 
 
 class Unreachable(KfrecError):

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeVar, get_type_hints
 import yaml
 from pydantic import BeforeValidator, ConfigDict, Strict, StringConstraints, ValidationError, create_model
 
+from components import plain_yaml
 from components.errors import KfrecError
 from components.parameters import QUANTITY, unknown_parameter
 
@@ -52,7 +53,7 @@ def parse_yaml(source: str, text: str) -> dict[str, Any]:
         KfrecError: the text is not YAML or holds something else; the message begins with ``source`` (the file).
     """
     try:
-        body = yaml.safe_load(text)
+        body = plain_yaml.load(text)
     except yaml.YAMLError as error:
         raise KfrecError(f"{source}: not YAML ({' '.join(str(error).split())}); correct it") from None
     return require_mapping(source, {} if body is None else body)

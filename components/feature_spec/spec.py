@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import yaml
 
+from components import plain_yaml
 from components.artifacts.folder import require_listed
 from components.errors import KfrecError
 from components.feature_spec.vocabulary import Vocabulary, read_vocabularies
@@ -221,7 +222,7 @@ def load_feature_spec(folder: Path | str, filename: str = FILENAME) -> FeatureSp
     path = Path(folder) / filename
     require_listed(Path(folder), [filename])
     try:
-        body = yaml.safe_load(path.read_text())
+        body = plain_yaml.load(path.read_text())
     except FileNotFoundError:
         raise KfrecError(f"{path}: missing; give a folder that the tfrecord step wrote, or add the file") from None
     except UnicodeDecodeError:

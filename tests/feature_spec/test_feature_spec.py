@@ -108,3 +108,25 @@ def test_a_missing_channel_says_which_there_are(tmp_path: Path) -> None:
     spec = load_feature_spec(write(tmp_path, EXAMPLE))
     with pytest.raises(KfrecError, match="channel_spec has no context; it has label, negative_history"):
         spec.channel("context")
+
+
+def _laughs(levels: int) -> str:
+    rows = [f"  l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 10)}]" for n in range(1, levels)]
+    return "\n".join(["metadata:", "  l0: &l0 [ha, ha]", *rows])
+
+
+@pytest.mark.parametrize(
+    "metadata", [_laughs(9), "metadata: {a: &a [*a]}", "metadata: " + "[" * 5000], ids=["laughs", "a loop", "deep"]
+)
+def test_a_small_file_that_describes_gigabytes_is_refused_in_one_line(tmp_path: Path, metadata: str) -> None:
+    write(tmp_path, EXAMPLE.replace("metadata: {}", metadata))
+    with pytest.raises(KfrecError, match=r"feature_spec\.yaml: not YAML") as refused:
+        load_feature_spec(tmp_path)
+    assert len(str(refused.value)) < 500 and "\n" not in str(refused.value)
+
+
+def test_a_message_shows_the_ends_of_a_large_value(tmp_path: Path) -> None:
+    write(tmp_path, EXAMPLE.replace("metadata: {}", f"metadata: {'x' * 1_000_000}"))
+    with pytest.raises(KfrecError, match=r"section metadata is 'xx.* \.\.\. .*; make it a mapping") as refused:
+        load_feature_spec(tmp_path)
+    assert len(str(refused.value)) < 2500
