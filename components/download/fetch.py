@@ -26,12 +26,14 @@ class Fetcher:
         retry: retry policy.
         shelf: where files are received; may hold complete or partial files of earlier runs.
         earlier: the output of an earlier run.
+        limit: largest total size of the files to fetch, in bytes.
     """
 
     store: Store
     retry: Retry
     shelf: CacheShelf
     earlier: EarlierOutput
+    limit: int
 
     def fetch_all(self, names: Sequence[str], target: Path) -> dict[str, dict[str, Any]]:
         """Puts every file into the folder ``target`` and returns the origin of each by its name there.
@@ -45,8 +47,15 @@ class Fetcher:
         if missing:
             sizes = [info.size for info in missing]
             total = None if None in sizes else sum(size or 0 for size in sizes)
+            received = _Bounded(self.store.uri, self.limit)
+            received.require(total or 0)
             with progress(f"downloading {len(missing)} files", total, "bytes") as bar:
-                fetched = {info.name: self._fetch(info, bar.advance) for info in missing}
+
+                def advance(count: int) -> None:
+                    received.advance(count)
+                    bar.advance(count)
+
+                fetched = {info.name: self._fetch(info, advance) for info in missing}
         origins = {}
         for info, path in zip(infos, existing, strict=True):
             info, path = (info, path) if path is not None else fetched[info.name]
@@ -85,6 +94,25 @@ class Fetcher:
             begin=lambda info: self.shelf.begin(partial, origin_of(url, info)),
         )
         return info, self.shelf.finish(local)
+
+
+class _Bounded:
+    """Counts received bytes up to a limit."""
+
+    def __init__(self, uri: str, limit: int) -> None:
+        self._uri, self._limit, self._count = uri, limit, 0
+
+    def advance(self, count: int) -> None:
+        self._count += count
+        self.require(self._count)
+
+    def require(self, size: int) -> None:
+        """Raises KfrecError if the size exceeds the limit."""
+        if size > self._limit:
+            raise KfrecError(
+                f"{self._uri}: the files have more than {self._limit / 1e9:g} GB; choose fewer with files, or raise "
+                "largest_download"
+            )
 
 
 def _check(partial: Path, info: ObjectInfo, url: str) -> None:

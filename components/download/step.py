@@ -35,10 +35,11 @@ def run(parameters: DownloadParameters, *, raw: Path) -> Mapping[str, int]:
             dataset.generate(parameters, staging.path)
         else:
             store = open_store(parameters.source, parameters.timeout)
-            retry = Retry(parameters.attempts, remedy=_REMEDY)
+            retry = Retry(parameters.attempts, longest_wait=parameters.longest_wait, remedy=_REMEDY)
             names = wanted_files(store, dataset.raw, parameters.files, retry)
             with CacheShelf.opened(parameters.cache_dir, store.uri, staging.path) as shelf:
-                fetcher = Fetcher(store, retry, shelf, EarlierOutput.at(raw))
+                limit = round(parameters.largest_download * 1e9)
+                fetcher = Fetcher(store, retry, shelf, EarlierOutput.at(raw), limit)
                 staging.origins.update(fetcher.fetch_all(names, staging.path))
         staging.rows.update({kind.rows: 0 for kind in dataset.raw.kinds})
         for path in sorted(staging.path.iterdir()):

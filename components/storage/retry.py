@@ -19,20 +19,20 @@ T = TypeVar("T")
 class Retry:
     """Exponential backoff with jitter.
 
-    The wait after the n-th failure in a row is drawn from the upper half of ``first_wait * 2**(n-1)`` seconds, so that
-    the clients of a recovering server do not all retry at once.
+    The wait after the n-th failure in a row is drawn from the upper half of ``first_wait * 2**(n-1)`` seconds, at most
+    a minute, so that the clients of a recovering server do not all retry at once.
 
     Attributes:
         attempts: tries in a row before giving up.
         first_wait: longest wait after the first failure, in seconds.
-        longest_wait: no wait is longer, unless the server asks for it; in seconds.
+        longest_wait: no wait is longer, even if the server asks for it; in seconds.
         remedy: advice for the user after the last failed try.
         sleep: the sleep function.
     """
 
     attempts: int
     first_wait: float = 0.5
-    longest_wait: float = 60.0
+    longest_wait: float = 600.0
     remedy: str = "check that the service answers and run again"
     sleep: Callable[[float], None] = field(default=time.sleep, repr=False)
 
@@ -44,8 +44,8 @@ class Retry:
         """
         if failures >= self.attempts:
             raise Unreachable(f"{url}: gave up after {failures} tries ({reason}); {self.remedy}") from reason
-        wait = min(self.longest_wait, self.first_wait * 2 ** (failures - 1)) * random.uniform(0.5, 1.0)
-        self.sleep(max(wait, getattr(reason, "wait", 0.0)))
+        wait = min(60.0, self.first_wait * 2 ** (failures - 1)) * random.uniform(0.5, 1.0)
+        self.sleep(min(self.longest_wait, max(wait, getattr(reason, "wait", 0.0))))
 
     def call(self, url: str, question: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Calls ``question`` with the arguments given until one try succeeds.

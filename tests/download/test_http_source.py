@@ -95,6 +95,22 @@ def test_a_server_that_asks_to_wait_is_obeyed(books: FileServer, tmp_path: Path,
     assert waits == [9.0]
 
 
+def test_a_server_that_asks_to_wait_for_a_day_is_not(books: FileServer, tmp_path: Path, waits: list[float]) -> None:
+    books.faults[PATH] = [Fault(status=503, headers={"Retry-After": "86400"}), Fault(status=429)]
+    download(books, tmp_path / "raw", longest_wait=0.125)
+    assert waits == [0.125, 0.125]
+
+
+@pytest.mark.parametrize("lengths", [True, False], ids=["the source says the size", "the source does not say it"])
+def test_a_source_larger_than_allowed_is_refused(books: FileServer, tmp_path: Path, lengths: bool) -> None:
+    books.lengths = lengths
+    size = len(reviews()) + len(meta())
+    with pytest.raises(KfrecError, match=r"have more than .* GB; choose fewer with files, or raise largest_download"):
+        download(books, tmp_path / "raw", largest_download=(size - 1) / 1e9)
+    assert not (tmp_path / "raw").exists()
+    download(books, tmp_path / "raw", largest_download=size / 1e9)
+
+
 def test_a_server_that_stays_down_is_one_clear_line(books: FileServer, tmp_path: Path) -> None:
     books.faults[PATH] = [Fault(status=500) for _ in range(3)]
     with pytest.raises(

@@ -59,6 +59,12 @@ class DownloadParameters:
         5, "Consecutive tries without progress before the download of a file fails", unit="tries", at_least=1
     )
     timeout: float = param(60.0, "Time without data from the server before a try fails", unit="seconds", at_least=1)
+    longest_wait: float = param(
+        600.0, "Longest wait between two tries, even if the server asks for a longer one", unit="seconds", at_least=0
+    )
+    largest_download: float = param(
+        1000.0, "Largest total size of the fetched files; a larger source is refused", unit="GB", at_least=0
+    )
     data_version: str = DATA_VERSION
     seed: int = SEED
 
