@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from typing import Any
 from components.artifacts import open_artifact
 from components.artifacts.folder import crc32c_of
 from components.errors import KfrecError, explain_os_error
+from components.private import open_own
 from components.storage import ObjectInfo
 
 
@@ -66,7 +68,7 @@ class CacheShelf:
         folder = Path(cache_dir).expanduser() / f"{readable}-{hashlib.sha256(uri.encode()).hexdigest()[:8]}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            with (folder / ".lock").open("w") as lock:
+            with os.fdopen(open_own(folder / ".lock"), "w") as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 yield cls(folder)
         except OSError as error:

@@ -13,6 +13,9 @@ from typing import Any
 from numba import njit, types
 from numba.core.caching import IndexDataCacheFile
 
+from components.errors import KfrecError
+from components.private import is_private, open_own
+
 # Seconds.
 _LONGEST_COMPILATION = 60
 
@@ -36,7 +39,7 @@ class _MachineCode(IndexDataCacheFile):
     Numba numbers the files of a function's signatures and adds a file to its index before it writes the file. So two
     ranks that compile different signatures at once mix them up, and a rank that starts after an upgrade may read the
     old version's machine code. Here a file is named by its content and written before the index; at worst a process
-    compiles again.
+    compiles again. A folder that others may write to is not read.
 
     Ranks that start together would all compile the same kernels. One of them compiles; the others wait for its file,
     for at most the time that compiling may take.
@@ -45,6 +48,9 @@ class _MachineCode(IndexDataCacheFile):
     _lock: int | None = None
 
     def load(self, key: Any) -> Any:
+        # Numba unpickles what it finds, and so runs it.
+        if not is_private(Path(self._index_path).parent):
+            return None
         code = super().load(key)
         if code is None and self._locked():
             code = super().load(key)
@@ -72,8 +78,8 @@ class _MachineCode(IndexDataCacheFile):
         if self._lock is not None:
             return True
         try:
-            lock = os.open(f"{self._index_path}.lock", os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError:
+            lock = open_own(f"{self._index_path}.lock", 0o644)
+        except (OSError, KfrecError):
             return False
         until = time.monotonic() + _LONGEST_COMPILATION
         while time.monotonic() < until:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from components.errors import KfrecError, explain_os_error
 from components.predict.formats import RowsFile, rows_file, writing
+from components.private import open_own
 from components.progress import progress
 from components.records import prefetched
 from components.scoring import RawModel, Scored
@@ -139,7 +140,7 @@ def replacing(output: Path, inputs: list[Path], outputs: tuple[str, ...]) -> Ite
     real = output.resolve()
     hidden = real.with_name(f".{real.name}.kfrec.partial")
     try:
-        with hidden.open("ab") as lock:
+        with os.fdopen(open_own(hidden, 0o666), "ab") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

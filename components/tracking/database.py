@@ -18,6 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from components.errors import KfrecError, explain_os_error
+from components.private import open_own
 
 _COMPANIONS = ("-journal", "-wal", "-shm")
 _BUSY_SECONDS = 20
@@ -119,7 +120,7 @@ def _opened_by(database: Path) -> int | None:
 @contextmanager
 def _locked(database: Path) -> Iterator[None]:
     """One process at a time; the kernel releases the lock of a killed process."""
-    with database.with_name(f".{database.name}.lock").open("a") as file:
+    with os.fdopen(open_own(database.with_name(f".{database.name}.lock")), "a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

@@ -29,6 +29,7 @@ from components.artifacts.remote import (
 )
 from components.errors import KfrecError
 from components.feature_spec import load_feature_spec
+from components.private import private_folder
 from components.records.framing import index_path
 from components.steps.catalog import WorkerParameters
 from components.steps.recorded import recorded
@@ -74,6 +75,8 @@ def staged(dataset: str, parameters: WorkerParameters, ranks: Ranks) -> Iterator
     Raises:
         KfrecError: the data cannot be fetched, the results cannot be written, or the disk is too small.
     """
+    if not parameters.stage_dir:
+        parameters = dataclasses.replace(parameters, stage_dir=str(private_folder("stage")))
     stage = Path(parameters.stage_dir)
     data = _stage_data(dataset, stage, parameters, ranks) if is_uri(dataset) else Path(dataset)
     if is_uri(load := parameters.load_checkpoint_path):

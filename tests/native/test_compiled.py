@@ -64,6 +64,15 @@ def test_what_one_process_saves_another_loads(tmp_path: Path):
     assert _files(tmp_path, 1).load("integers") is None
 
 
+def test_a_folder_that_others_may_write_to_is_not_read(tmp_path: Path):
+    """Numba unpickles what it finds there."""
+    _files(tmp_path, 1).save("a key", b"the code")
+    tmp_path.chmod(0o777)
+    assert _files(tmp_path, 1).load("a key") is None
+    tmp_path.chmod(0o755)
+    assert _files(tmp_path, 1).load("a key") == b"the code"
+
+
 def test_a_process_waits_for_one_that_compiles_the_same(tmp_path: Path):
     first, second = _files(tmp_path, 1), _files(tmp_path, 1)
     assert first.load("floats") is None  # and is now the one to compile

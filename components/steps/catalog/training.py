@@ -200,7 +200,9 @@ class WorkerParameters(TrainParameters):
     log_filename: str = param("log.json", "Name of the per-step log in results_dir")
     save_checkpoint_path: str = param("", "Folder for checkpoints; empty is the folder checkpoint in results_dir")
     stage_dir: str = param(
-        "/tmp/kfrec-stage", "Folder for records and results while --dataset_dir and results_dir are in object storage"
+        "",
+        "Folder for records and results while --dataset_dir and results_dir are in object storage; empty is one of the "
+        "user's own in the folder for temporary files",
     )
     train_dataset_size: int = param(
         11_796_480,
