@@ -1,4 +1,4 @@
-"""What models, tasks and scoring agree on: names of outputs, and the label of a sample.
+"""What models, tasks and scoring agree on: names of outputs, the label of a sample, and metrics by name.
 
 Any other output is between a model and its task.
 """
@@ -6,6 +6,7 @@ Any other output is between a model and its task.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from components.errors import KfrecError
@@ -35,3 +36,22 @@ def only_label(targets: Mapping[str, T]) -> T:
             "learned and judged; name one such feature, or choose another model and task"
         )
     return labels[0]
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric of a model.
+
+    Attributes:
+        name: in files and in MLflow, after ``train_``, ``validation_`` or ``test_``, such as "auc".
+        label: display name, such as "AUC".
+        higher_is_better: the direction of the metric.
+        is_loss: whether training minimises it; it is then drawn with the training loss.
+        of_groups: whether it needs whole groups of samples, which a rank's share of shuffled samples lacks.
+    """
+
+    name: str
+    label: str
+    higher_is_better: bool = True
+    is_loss: bool = False
+    of_groups: bool = False

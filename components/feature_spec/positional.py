@@ -82,7 +82,8 @@ def positional_spec(
     }
     files = sorted(f"{VOCABULARY}/{path.name}" for path in (folder / VOCABULARY).glob("*.parquet"))
     vocabularies = [positional_vocabulary(Path(file).stem, file, names) for file in files]
-    noted: dict[str, Any] = {COLUMNS: dict(zip(names, columns, strict=True))}
+    differing = {name: column for name, column in zip(names, columns, strict=True) if name != column}
+    noted: dict[str, Any] = {COLUMNS: differing} if differing else {}
     if described := {each.name: each.to_dict() for each in vocabularies if each.features}:
         noted[VOCABULARY] = described
     kept = {channel: tuple(listed) for channel, listed in channels.items() if listed}

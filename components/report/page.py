@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from components.checks.findings import exceeded
 from components.checks.profile import Profile
-from components.metrics.metric import Metric
+from components.contract import Metric
 from components.report.charts import Axis, Line, line_chart, spanning
 from components.report.data_checks import data_checks
 from components.report.parts import Card, Figure, Section, Story

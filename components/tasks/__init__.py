@@ -1,6 +1,6 @@
 """Tasks, which evaluate models: a package each, registered under the entry points ``kfrec.tasks``."""
 
-from components.metrics.metric import Metric
+from components.contract import Metric
 from components.tasks.controls import Baselines, Controls, Probe, Samples
 from components.tasks.definition import (
     CatalogueMeasure,

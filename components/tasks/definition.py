@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from components.metrics.metric import Metric
+from components.contract import Metric
 from components.parameters import build, parameters_of
 from components.tasks.controls import Controls
 from components.tasks.scores import Scores

@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+from components.contract import Metric
 from components.errors import KfrecError
 from components.metrics import CONFIDENCE, Interval
-from components.metrics.metric import Metric
 from components.tasks.definition import TaskDefinition
 from components.tasks.scores import Scores
 

@@ -26,8 +26,7 @@ from components.tracking import Tracked, data_name, kept_run
 from components.tracking.champion import require_task_early
 from components.train.checkpoints.kept import kept_on_failure, require_one_start
 from components.train.failure import failing_once
-from components.train.launching.arguments import worker_arguments
-from components.train.launching.launch import STAGE, Launcher, LocalLauncher
+from components.train.launching.launch import STAGE, Launcher, LocalLauncher, worker_arguments
 from components.train.results import CHECKPOINT, MEASURED, TRAINING, trained_rows
 from components.train.tracked import LOGGED, final_metrics, track, track_start
 

@@ -7,15 +7,15 @@ defaults of the training parameters are those of the public SIM documentation.
 from __future__ import annotations
 
 from components.datasets.parameters import PreprocessParameters
-from components.shared_parameters import PREBATCH_SIZES, REGISTERED_MODEL
+from components.shared_parameters import PREBATCH_SIZES, REGISTERED_MODEL, SYNTHETIC
 from components.steps.catalog.data import (
-    SYNTHETIC,
     DownloadParameters,
+    EvaluateParameters,
     FindParameters,
+    PredictParameters,
+    RegisterParameters,
     TfrecordParameters,
 )
-from components.steps.catalog.judging import EvaluateParameters, RegisterParameters
-from components.steps.catalog.predicting import PredictParameters
 from components.steps.catalog.steps import (
     LOCAL_DEFAULTS,
     STEPS,

@@ -1,4 +1,4 @@
-"""Parameters of the steps from raw files to records."""
+"""Parameters of the steps but training: from raw files to records, and of those that judge and use a model."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from components.parameters import param
 from components.shared_parameters import (
     DATA_VERSION,
     DATASET,
+    EVALUATION_BATCH_SIZE,
+    EXPERIMENT,
     MODEL,
     PREBATCH_TEST_SIZE,
     PREBATCH_TRAIN_SIZE,
     REGISTERED_MODEL,
+    RUN_ID,
     SEED,
     SYNTHETIC,
     TASK,
@@ -84,3 +87,48 @@ class TfrecordParameters:
         pipeline_name="tfrecord_workers",
     )
     seed: int = SEED
+
+
+@dataclass(frozen=True)
+class EvaluateParameters:
+    """How the model is evaluated on the test split."""
+
+    task: str = TASK
+    evaluation_batch_size: int = EVALUATION_BATCH_SIZE
+    experiment: str = EXPERIMENT
+    run_id: str = RUN_ID
+
+
+@dataclass(frozen=True)
+class RegisterParameters:
+    """When a model becomes the champion."""
+
+    registered_model: str = REGISTERED_MODEL
+    task: str = TASK
+    model_type: str = MODEL
+    promotion_margin: float = param(
+        0.001, "A challenger must beat the champion's primary metric by this much, in its unit", at_least=0
+    )
+    bootstrap_samples: int = param(1000, "Resamples of the confidence interval", unit="resamples", at_least=100)
+    confidence: float = param(0.95, "Level of the confidence interval", at_least=0.5, at_most=0.9999)
+    evaluation_batch_size: int = EVALUATION_BATCH_SIZE
+    data_version: str = DATA_VERSION
+    occasion: str = param("", "Reason for the training, recorded with the model")
+    experiment: str = EXPERIMENT
+    run_id: str = RUN_ID
+
+
+@dataclass(frozen=True)
+class PredictParameters:
+    """Which rows are scored, and with which model."""
+
+    model_version: str = param(
+        f"{REGISTERED_MODEL.default}@champion",
+        "Model: name@alias or name/version of a registered one, or the folder or URI of an output of the train step",
+    )
+    rows: str = param(
+        "",
+        "Folder, gs://, s3:// or minio:// prefix whose *.parquet, *.csv and *.jsonl files are scored, or one such file",
+    )
+    beside: bool = param(True, "Also write the scores beside the rows, such as day.scores.csv beside day.csv")
+    prediction_batch_size: int = param(4096, "Rows scored at a time", unit="rows", at_least=1)

@@ -13,11 +13,12 @@ from components.parameters import Parameter, joined, parameters_of, pipeline_nam
 from components.registry import dataset, model, task
 from components.steps.catalog.data import (
     DownloadParameters,
+    EvaluateParameters,
     FindParameters,
+    PredictParameters,
+    RegisterParameters,
     TfrecordParameters,
 )
-from components.steps.catalog.judging import EvaluateParameters, RegisterParameters
-from components.steps.catalog.predicting import PredictParameters
 from components.steps.catalog.training import LaunchParameters, WorkerParameters
 
 # Of kfrec run, for every model; a model and a data set have more in their local_defaults.

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from components.contract import PROBABILITY
+from components.contract import PROBABILITY, Metric
 from components.errors import KfrecError
 from components.feature_spec import Channel
 from components.lazy import Lazy
 from components.metrics import Interval, RankedGroups, mean_interval
-from components.metrics.metric import Metric
 from components.report import Section
 from components.tasks.binary import probability, require_both_classes
 from components.tasks.definition import Kept, Measured, Streaming, TaskDefinition

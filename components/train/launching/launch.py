@@ -10,13 +10,14 @@ import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import components
 from components.errors import KfrecError, WorkerCrashed
 from components.lifetime import as_parent
+from components.parameters import parameters_of, plain
 from components.progress.events import VARIABLE as EVENTS
-from components.steps.catalog import MPI
+from components.steps.catalog import MPI, LaunchParameters, worker_parameters
 from components.train.launching.mpi import mpi_environment
 from components.train.launching.process import run_process
 from components.train.launching.relay import Relay
@@ -107,3 +108,19 @@ class LocalLauncher:
             last = f", after the line {relay.last_line()!r}" if relay.last_line() else ""
             message = relay.last_exception() or f"the workers {how}{last}"
             raise WorkerCrashed(f"{message}; the output of the workers is in {log}")
+
+
+def worker_arguments(parameters: LaunchParameters, data: str, results: str, checkpoints: str) -> list[str]:
+    """Folders or URIs, and every training parameter that differs from its default; empty ``checkpoints`` is omitted."""
+    folders = [f"--dataset_dir={data}", f"--results_dir={results}"]
+    folders += [f"--save_checkpoint_path={checkpoints}"] if checkpoints else []
+    values = {
+        parameter.name: getattr(parameters, parameter.name)
+        for parameter in parameters_of(worker_parameters(parameters.model_type, parameters.task))
+        if getattr(parameters, parameter.name, parameter.default) != parameter.default
+    }
+    return folders + [f"--{name}={_text(value)}" for name, value in values.items()]
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(plain(value))

@@ -10,8 +10,7 @@ import pytest
 from components.errors import KfrecError, WorkerCrashed
 from components.steps.batch_size import require_divisible
 from components.steps.catalog import STEPS
-from components.train.launching.arguments import worker_arguments
-from components.train.launching.launch import LocalLauncher
+from components.train.launching.launch import LocalLauncher, worker_arguments
 from components.train.launching.mpi import mpi_environment
 from components.train.launching.process import run_process
 from tests.train.dataset import write_dataset
