@@ -6,10 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from components import registry
+from components.shared_parameters import MODEL as _MODEL
 from components.steps.catalog import LOCAL_DEFAULTS, STEPS, brought_layers, defaults_by
 
 TRAINING, RETRAINING, PREDICTION = "training", "retraining", "prediction"
-MODEL = "sim"
+MODEL: str = _MODEL.default
 # The steps of each kind of pipeline, in order.
 PIPELINES: Mapping[str, tuple[str, ...]] = {
     TRAINING: tuple(name for name in STEPS if name not in ("find", "predict")),

@@ -1,7 +1,7 @@
 """Warms up the cache of compiled CPU kernels, at the end of ``make setup``.
 
 Kernels are compiled at their first call, for the host's processor, and cached on disk. A tiny training of each model
-with kernels calls all of them, so that the first real run does not wait for the compiler.
+of the default data set calls all of them, so that the first real run does not wait for the compiler.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import sys
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
+from components import registry
+from components.shared_parameters import DATASET
 from components.steps.command import command
 from pipelines.temporary import temporary_folder
 
 _RAW = ("--synthetic_users=50", "--synthetic_items=80")
-# SIM searches histories of another length; DIEN has no search, DIN no recurrence.
-_MODELS = {"sim": ("--long_seq_length=90",), "dien": (), "din": ()}
 
 
 def compile_kernels(folder: Path) -> None:
@@ -30,9 +30,10 @@ def compile_kernels(folder: Path) -> None:
     _require(command("tfrecord", [f"--parquet={parquet}", f"--tfrecord={tfrecord}"]))
     from components.train.worker import main as worker
 
-    for model, options in _MODELS.items():
-        folders = (f"--dataset_dir={tfrecord}", f"--results_dir={folder / model}", f"--model_type={model}")
-        _require(worker([*folders, "--global_batch_size=256", "--epochs=1", *options]))
+    for model in registry.names(registry.MODELS):
+        if registry.model(model).dataset == DATASET.default:
+            folders = (f"--dataset_dir={tfrecord}", f"--results_dir={folder / model}", f"--model_type={model}")
+            _require(worker([*folders, "--global_batch_size=256", "--epochs=1"]))
 
 
 def _require(status: int) -> None:
