@@ -214,6 +214,7 @@ def _has_gpu() -> bool:
 def _local_client(workers: int) -> Iterator[Any]:
     """The client of a cluster of processes on this machine."""
     from distributed import Client, LocalCluster
+    from distributed.security import Security
 
     fork_server.start()
     with dask.config.set(_FORK_FROM_SERVER):
@@ -223,8 +224,11 @@ def _local_client(workers: int) -> Iterator[Any]:
             threads_per_worker=1,
             memory_limit=None,
             dashboard_address=None,
-            # Even without a dashboard Dask opens a port, by default 8787, with a warning if it is taken.
+            # Even without a dashboard Dask's processes open ports, by default on every address.
             scheduler_kwargs={"dashboard_address": "localhost:0"},
+            worker_dashboard_address="localhost:0",
+            # A client may run any code, so it must have the key of this cluster, which only its processes know.
+            security=Security.temporary(),
             silence_logs=logging.CRITICAL,
             preload=["components.workflows.nvtabular_quiet"],
         )

@@ -1,9 +1,11 @@
 from multiprocessing import forkserver
 
+import psutil
 import pytest
 
 from components.errors import WorkerCrashed
 from components.workflows import workers as dask
+from tests.listening import listening_addresses
 
 
 def test_workers_that_cannot_be_forked_are_an_error_in_time(monkeypatch):
@@ -19,3 +21,17 @@ def test_workers_that_cannot_be_forked_are_an_error_in_time(monkeypatch):
         dask.dask_workers(2, "", 4),
     ):
         pass
+
+
+def test_nobody_else_runs_code_in_the_workers_of_this_machine():
+    from distributed import Client
+
+    with dask._local_client(2) as client:
+        assert client.submit(sum, [1, 2]).result() == 3
+        assert listening_addresses(psutil.Process()) <= {"127.0.0.1", "::1"}
+        address = client.scheduler.address
+        assert address.startswith("tls://")
+        with pytest.raises((OSError, TypeError)):
+            Client(address, timeout="2s", set_as_default=False)
+        with pytest.raises(OSError):
+            Client(address.replace("tls://", "tcp://"), timeout="2s", set_as_default=False)

@@ -1,0 +1,16 @@
+"""The addresses on which processes accept connections."""
+
+from __future__ import annotations
+
+import psutil
+
+
+def listening_addresses(process: psutil.Process) -> set[str]:
+    """The addresses of the listening TCP sockets of a process and of all below it."""
+    found = set()
+    for each in [process, *process.children(recursive=True)]:
+        try:
+            found |= {socket.laddr.ip for socket in each.net_connections("tcp") if socket.status == psutil.CONN_LISTEN}
+        except psutil.NoSuchProcess:
+            continue
+    return found
