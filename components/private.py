@@ -12,6 +12,9 @@ from pathlib import Path
 
 from components.errors import KfrecError
 
+SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""Environment of child processes: from Python 3.11 on, they import nothing that lies in the working directory."""
+
 
 def open_own(path: Path | str, mode: int = 0o600) -> int:
     """A descriptor of a lock or working file, created if it is missing; a planted link is not followed.

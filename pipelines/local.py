@@ -18,6 +18,7 @@ from components.crash import describe_status, describe_traceback
 from components.errors import KfrecError
 from components.lifetime import as_parent
 from components.parameters import build
+from components.private import SAFE_PATH
 from components.progress.events import VARIABLE as EVENTS
 from components.secrets import without_passwords
 from components.steps.catalog import MPIJOB, STEPS
@@ -303,7 +304,7 @@ def _kfp_local(folder: Path, output: StepOutput) -> Iterator[None]:
     local.init(runner=local.SubprocessRunner(use_venv=False), pipeline_root=str(folder))
     with (
         temporary_folder() as temporary,
-        _environment(TMPDIR=str(temporary), **{EVENTS: "1"}, **as_parent()),
+        _environment(TMPDIR=str(temporary), **{EVENTS: "1"}, **as_parent(), **SAFE_PATH),
         _exit_statuses() as statuses,
     ):
         try:

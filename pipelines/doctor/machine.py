@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
 from components.errors import KfrecError
+from components.private import SAFE_PATH
 from components.train.launching.mpi import LIBRARY, mpi_environment
 from pipelines.doctor.examination import Check, Finding, examine, missing, note, ok
 from pipelines.ports import UI_PORT, free_port, require_free
@@ -259,7 +260,7 @@ def _can_listen(name: str) -> bool:
 
 def _seen() -> int:
     """The number of GPUs that TensorFlow lists; 0 on failure or timeout."""
-    quiet = os.environ | {"TF_CPP_MIN_LOG_LEVEL": "3"}
+    quiet = os.environ | SAFE_PATH | {"TF_CPP_MIN_LOG_LEVEL": "3"}
     try:
         done = subprocess.run(
             [sys.executable, "-c", _GPUS], env=quiet, capture_output=True, text=True, timeout=_SECONDS, check=True

@@ -14,6 +14,7 @@ from typing import Any
 from components.crash import describe_status, describe_traceback
 from components.errors import KfrecError
 from components.lifetime import as_parent
+from components.private import SAFE_PATH
 from components.progress.events import VARIABLE as EVENTS
 from components.progress.events import parse
 from components.steps.catalog import STEPS
@@ -87,7 +88,7 @@ def _run(
         Pruned: the step was hopeless.
         KfrecError: the step failed.
     """
-    environment = os.environ | as_parent() | {EVENTS: "1", "MLFLOW_RUN_ID": run_id}
+    environment = os.environ | as_parent() | SAFE_PATH | {EVENTS: "1", "MLFLOW_RUN_ID": run_id}
     error, results = "", None
     with (
         path.open("w") as log,

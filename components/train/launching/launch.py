@@ -16,6 +16,7 @@ import components
 from components.errors import KfrecError, WorkerCrashed
 from components.lifetime import as_parent
 from components.parameters import parameters_of, plain
+from components.private import SAFE_PATH
 from components.progress.events import VARIABLE as EVENTS
 from components.steps.catalog import MPI, LaunchParameters, worker_parameters
 from components.train.launching.mpi import mpi_environment
@@ -88,6 +89,7 @@ class LocalLauncher:
             "TF_CPP_MIN_LOG_LEVEL": os.environ.get("TF_CPP_MIN_LOG_LEVEL", "2"),
             **mpi_environment(self._prefix),
             **as_parent(),
+            **SAFE_PATH,
         }
 
     def run(self, workers: int, arguments: Sequence[str], log: Path) -> None:

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from components.errors import KfrecError
+from components.private import SAFE_PATH
 from pipelines.cli.options import WORKDIR, add_tracked_workdir, use_store_of
 from pipelines.ports import UI_PORT, require_free
 
@@ -41,7 +42,7 @@ def execute(options: argparse.Namespace) -> int:
     command = ["mlflow", "ui", "--backend-store-uri", uri, "--port", str(options.port), "--workers", "1"]
     print(f"http://localhost:{options.port}   (stop with Ctrl-C)\n{' '.join(command)}", flush=True)
     if not options.print_only:
-        os.environ["MLFLOW_TRACKING_URI"] = uri
+        os.environ |= SAFE_PATH | {"MLFLOW_TRACKING_URI": uri}
         # Job execution serves the evaluation of language models: eight idle processes.
         os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
         prepare()

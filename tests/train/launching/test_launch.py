@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from components.errors import KfrecError, WorkerCrashed
@@ -13,6 +14,7 @@ from components.steps.catalog import STEPS
 from components.train.launching.launch import LocalLauncher, worker_arguments
 from components.train.launching.mpi import mpi_environment
 from components.train.launching.process import run_process
+from tests.listening import listening_addresses
 from tests.train.dataset import write_dataset
 from tests.waiting import LONGEST, wait_for
 
@@ -32,6 +34,35 @@ def test_one_worker_needs_no_launcher(kind: str) -> None:
 def test_several_workers_run_under_horovodrun_over_gloo(transport: str) -> None:
     start = ["/env/bin/python", "-m", "components.train.launching.gloo", "--gloo", "-np", "3", "-H", "localhost:3"]
     assert launcher(transport).command(3, ["--lr=0.5"]) == start + WORKER
+
+
+@pytest.mark.slow
+def test_workers_over_gloo_listen_on_this_machine_alone(tmp_path: Path) -> None:
+    ready, go = tmp_path / "ready", tmp_path / "go"
+    code = (
+        "import horovod.tensorflow as hvd, time; from pathlib import Path; hvd.init();"
+        f"Path({str(ready)!r} + str(hvd.rank())).touch()\n"
+        f"while not Path({str(go)!r}).exists(): time.sleep(0.1)"
+    )
+    own = LocalLauncher("gloo")
+    start = own.command(2, [])[: -len(own.command(1, []))]
+    environment = os.environ | own.environment()
+    with subprocess.Popen([*start, sys.executable, "-c", code], env=environment) as run:
+        wait_for(lambda: all(Path(f"{ready}{rank}").exists() for rank in range(2)))
+        found = listening_addresses(psutil.Process(run.pid))
+        go.touch()
+        assert run.wait(LONGEST) == 0
+    assert found == {"127.0.0.1"}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python has a safe path from 3.11 on")
+def test_a_worker_imports_nothing_from_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("yaml", "numpy", "tqdm", "components"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    own = LocalLauncher("gloo", module="components.errors")
+    assert run_process(own.command(1, []), os.environ | own.environment(), lambda stream, text: None) == 0
+    assert not (tmp_path / "ran").exists()
 
 
 def test_several_workers_run_under_mpirun_with_their_environment(monkeypatch: pytest.MonkeyPatch) -> None:
