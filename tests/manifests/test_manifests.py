@@ -315,3 +315,15 @@ def test_pods_ask_for_room_on_the_disk_where_nothing_else_says_so(beside: Callab
 
 def test_no_secret_is_in_the_manifests() -> None:
     assert all(body["kind"] != "Secret" for name in BUILDS for body in build(MANIFESTS / name))
+
+
+def test_mlflow_answers_to_full_names_only(objects: list[Json]) -> None:
+    """A pattern such as ``kfrec-mlflow.*`` matches hosts that somebody else may register."""
+    for body in objects:
+        for container in (each for template in pod_templates(body) for each in containers(template["spec"])):
+            for word in container.get("args", []):
+                if word.startswith("--allowed-hosts="):
+                    hosts = word.removeprefix("--allowed-hosts=").split(",")
+                    assert [host for host in hosts if "*" in host] == ["localhost:*"]
+                    assert "kfrec-mlflow:5000" in hosts and "kfrec-mlflow.$(NAMESPACE).svc:5000" in hosts
+                    assert "NAMESPACE" in {variable["name"] for variable in container["env"]}
