@@ -27,8 +27,7 @@ class Right:
 
 RIGHTS = (
     Right("kubeflow.org", "mpijobs", ("get", "list", "watch", "create", "patch", "delete")),
-    Right("kubeflow.org", "mpijobs/status", ("get",), "kfrec itself reads the status with the job"),
-    Right("", "pods", ("get", "list", "watch"), "a lost worker may be noticed late"),
+    Right("", "pods", ("get", "list"), "a lost worker may be noticed late"),
     Right("", "pods/log", ("get",), "the workers' progress is not shown"),
     Right("", "events", ("list",), "reasons why pods do not start are not shown"),
     Right("argoproj.io", "workflows", ("get",), "an MPIJob belongs to the step's pod and goes with its node"),
