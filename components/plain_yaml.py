@@ -9,7 +9,7 @@ import yaml
 _LARGEST = 1_000_000
 
 
-def load(text: str) -> Any:
+def parse(text: str) -> Any:
     """The value of a YAML document.
 
     Raises:

@@ -53,7 +53,7 @@ def parse_yaml(source: str, text: str) -> dict[str, Any]:
         KfrecError: the text is not YAML or holds something else; the message begins with ``source`` (the file).
     """
     try:
-        body = plain_yaml.load(text)
+        body = plain_yaml.parse(text)
     except yaml.YAMLError as error:
         raise KfrecError(f"{source}: not YAML ({' '.join(str(error).split())}); correct it") from None
     return require_mapping(source, {} if body is None else body)

@@ -51,6 +51,12 @@ def holds_canary(folder: Path) -> list[str]:
         ("https://host/a?X-Amz-Signature=abc&part=2", "https://host/a?X-Amz-Signature=***&part=2"),
         ("https://host/a?sp=r&sig=ab%2Fc", "https://host/a?sp=r&sig=***"),
         ("s3://bucket/a?region=eu&endpoint=host:9000", "s3://bucket/a?region=eu&endpoint=host:9000"),
+        ("https://me:wJalr/XUtn/FEMI@host/data", "https://me:***@host/data"),
+        ("s3://AKIA:se/cret@bucket/a?region=eu", "s3://AKIA:***@bucket/a?region=eu"),
+        ("https://ghp_abc@host/data", "https://***@host/data"),
+        ("https://host/a?key=abc&n=2&pass=d&auth=e", "https://host/a?key=***&n=2&pass=***&auth=***"),
+        ("https://host:80/a@b and https://host/c@d", "https://host:80/a@b and https://host/c@d"),
+        ("'https://me:secret@host/a': x@y", "'https://me:***@host/a': x@y"),
         ("a: b@c", "a: b@c"),
     ],
 )

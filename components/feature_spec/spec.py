@@ -222,7 +222,7 @@ def load_feature_spec(folder: Path | str, filename: str = FILENAME) -> FeatureSp
     path = Path(folder) / filename
     require_listed(Path(folder), [filename])
     try:
-        body = plain_yaml.load(path.read_text())
+        body = plain_yaml.parse(path.read_text())
     except FileNotFoundError:
         raise KfrecError(f"{path}: missing; give a folder that the tfrecord step wrote, or add the file") from None
     except UnicodeDecodeError:

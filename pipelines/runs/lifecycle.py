@@ -125,7 +125,7 @@ def database_uri(workdir: Path) -> str:
 def _run_folder(workdir: Path) -> Path:
     folder = workdir / f"{time.strftime('%Y%m%d-%H%M%S')}-{uuid.uuid4().hex[:4]}"
     try:
-        folder.mkdir(parents=True)
+        folder.mkdir(mode=0o700, parents=True)
     except OSError as error:
         explained = KfrecError(f"{folder}: cannot be created ({error.strerror}); choose another workdir")
         raise explain_os_error(error, folder) or explained from error

@@ -114,7 +114,7 @@ def test_ui_says_how_to_look(
     (tmp_path / "mlflow.db").touch()
     assert main(["ui", "--print-only", "--workdir", str(tmp_path)]) == 0
     shown = capsys.readouterr().out
-    assert f"mlflow ui --backend-store-uri sqlite:///{tmp_path}/mlflow.db" in shown
+    assert f"MLFLOW_BACKEND_STORE_URI=sqlite:///{tmp_path}/mlflow.db mlflow ui --port" in shown
     assert shown.endswith("--workers 1\n"), "mlflow's default is four"
 
 

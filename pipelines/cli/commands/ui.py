@@ -9,6 +9,7 @@ from pathlib import Path
 
 from components.errors import KfrecError
 from components.private import SAFE_PATH
+from components.secrets import without_password
 from pipelines.cli.options import WORKDIR, add_tracked_workdir, use_store_of
 from pipelines.ports import UI_PORT, require_free
 
@@ -39,10 +40,12 @@ def execute(options: argparse.Namespace) -> int:
     if not options.print_only:
         require_free(options.port)
     # One worker serves one viewer; mlflow's default is four.
-    command = ["mlflow", "ui", "--backend-store-uri", uri, "--port", str(options.port), "--workers", "1"]
-    print(f"http://localhost:{options.port}   (stop with Ctrl-C)\n{' '.join(command)}", flush=True)
+    command = ["mlflow", "ui", "--port", str(options.port), "--workers", "1"]
+    store = {"MLFLOW_BACKEND_STORE_URI": uri}  # may have a password, and anybody sees the arguments of a program
+    shown = f"MLFLOW_BACKEND_STORE_URI={without_password(uri)} {' '.join(command)}"
+    print(f"http://localhost:{options.port}   (stop with Ctrl-C)\n{shown}", flush=True)
     if not options.print_only:
-        os.environ |= SAFE_PATH | {"MLFLOW_TRACKING_URI": uri}
+        os.environ |= SAFE_PATH | store | {"MLFLOW_TRACKING_URI": uri}
         # Job execution serves the evaluation of language models: eight idle processes.
         os.environ.setdefault("MLFLOW_SERVER_ENABLE_JOB_EXECUTION", "false")
         prepare()
