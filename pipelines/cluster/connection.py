@@ -6,10 +6,12 @@ import json
 import os
 import re
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import requests
 
@@ -66,8 +68,27 @@ def ask(endpoint: str = "", path: str = "healthz", timeout: tuple[float, float] 
     Raises:
         KfrecError: no endpoint, or it does not answer, refuses, or is not KFP's API.
     """
-    host = host_of(endpoint)
-    return _probe(host, os.environ.get(TOKEN, "") or _read_token(os.environ.get(TOKEN_FILE, "")), path, timeout)
+    return _probe(host_of(endpoint), _token(), path, timeout)
+
+
+def log_of(host: str, run_id: str, pod: str, lines: int) -> list[str]:
+    """The last lines of a step's log; empty if KFP cannot read it, or the caller may not.
+
+    Args:
+        host: the API server's URL.
+        run_id: KFP's identifier of the run.
+        pod: of the step.
+        lines: longest list.
+    """
+    url = f"{host}/apis/v1alpha1/runs/{quote(run_id, safe='')}/nodes/{quote(pod, safe='')}/log"
+    try:
+        with requests.get(url, headers=_headers(_token()), timeout=_TIMEOUT, stream=True) as answer:
+            if not answer.ok or "json" in answer.headers.get("Content-Type", ""):
+                return []
+            last = deque(answer.iter_lines(), maxlen=lines)
+    except requests.RequestException:
+        return []
+    return [line.decode(errors="replace").rstrip() for line in last]
 
 
 def version_in(health: Mapping[str, Any]) -> tuple[int, int] | None:
@@ -108,13 +129,14 @@ def pages(listing: Callable[..., Any], **query: Any) -> Iterator[Any]:
 
 
 def _probe(host: str, token: str, path: str, timeout: tuple[float, float]) -> dict[str, Any]:
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
     try:
-        answer = requests.get(f"{host}/apis/v2beta1/{path}", headers=headers, timeout=timeout, allow_redirects=False)
+        answer = requests.get(
+            f"{host}/apis/v2beta1/{path}", headers=_headers(token), timeout=timeout, allow_redirects=False
+        )
     except requests.RequestException as error:
         raise KfrecError(f"{host}: does not answer ({type(error).__name__}); check the endpoint") from None
     if answer.status_code in (401, 403):
-        raise _not_allowed(host, answer.status_code)
+        raise _not_allowed(host, answer.status_code, _message_in(answer.text))
     if answer.is_redirect:
         raise KfrecError(
             f"{host}: redirects to {answer.headers['Location'].partition('?')[0]}, probably to log in; set {TOKEN}, or "
@@ -140,8 +162,9 @@ def _json_object(text: str) -> dict[str, Any] | None:
     return said if isinstance(said, dict) else None
 
 
-def _not_allowed(host: str, status: int) -> KfrecError:
-    return KfrecError(f"{host}: refused ({status}); set {TOKEN}, and in a multi-user KFP give --namespace")
+def _not_allowed(host: str, status: int, message: str) -> KfrecError:
+    reason = f": {message}" if message else ""
+    return KfrecError(f"{host}: refused ({status}); set {TOKEN}, and in a multi-user KFP give --namespace{reason}")
 
 
 def _time_out(api_client: Any) -> None:
@@ -156,6 +179,15 @@ def _time_out(api_client: Any) -> None:
 
     limited.times_out = True  # type: ignore[attr-defined]
     api_client.rest_client.request = limited
+
+
+def _headers(token: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+def _token() -> str:
+    """The token of :func:`connect`, read now."""
+    return os.environ.get(TOKEN, "") or _read_token(os.environ.get(TOKEN_FILE, ""))
 
 
 def _read_token(path: str) -> str:
@@ -175,8 +207,8 @@ def explained(host: str) -> Iterator[None]:
         yield
     except ApiException as error:
         if error.status in (401, 403):
-            raise _not_allowed(host, error.status) from None
-        raise KfrecError(f"{host}: answered {error.status}: {_message(error)}") from None
+            raise _not_allowed(host, error.status, _message_in(error.body)) from None
+        raise KfrecError(f"{host}: answered {error.status}: {_message_in(error.body) or error.reason}") from None
     except (HTTPError, TimeoutError) as error:
         raise KfrecError(f"{host}: does not answer ({type(error).__name__}); check the endpoint") from None
 
@@ -193,9 +225,7 @@ def status_of(error: Exception) -> int | None:
     return getattr(error, "status", None)
 
 
-def _message(error: Any) -> str:
-    try:
-        body = json.loads(error.body or "{}")
-    except ValueError:
-        body = {}
-    return " ".join(str(body.get("message") or body.get("error") or error.reason).split())[:300]
+def _message_in(body: str | None) -> str:
+    """The server's message in the body of an error, on one line; empty if there is none."""
+    said = _json_object(body or "") or {}
+    return " ".join(str(said.get("message") or said.get("error") or "").split())[:300]

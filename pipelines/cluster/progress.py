@@ -10,13 +10,22 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from components.errors import KfrecError
-from pipelines.cluster.connection import explained, may_pass
+from pipelines.cluster.connection import explained, log_of, may_pass
+from pipelines.screen import duration
 
 if TYPE_CHECKING:
     from kfp import Client
 
 ENDED = {"SUCCEEDED": 0, "SKIPPED": 0, "FAILED": 1, "CANCELED": 1}
+# Lines of a failed step's log, and of a running one's, that are read.
+LAST_LINES, READ_LINES = 20, 2000
+# The step whose log reports the state of an MPIJob, the lines that do, and seconds between two looks at them.
+_WITH_A_JOB, _BETWEEN_LOOKS = "train", 15.0
+_OF_A_JOB = re.compile(r"\bMPIJobs? |-(worker|launcher)\S* (has no node|cannot get its image)|^pods cannot be created"
+                       r"|over its quota")  # fmt: skip
 _ATTEMPT = re.compile(r"\(\d+\)$")
+# Argo names the pod of a node by its template, which depends on KFP's version; older versions by the node alone.
+_TEMPLATES = ("", "system-container-impl-", "retry-system-container-impl-")
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -42,9 +51,12 @@ def follow(
 ) -> int:
     """Reports the state changes of a run and its steps until it ends; returns 0 if it succeeded, else 1.
 
+    A step that has ended is reported with its duration, a failed one with its messages and the end of its log, and the
+    train step with what its log says of the MPIJob.
+
     Args:
         client: of KFP.
-        host: its address, for messages.
+        host: its address.
         run_id: KFP's identifier.
         steps: names of the pipeline's steps; see :func:`steps_of`.
         timeout: seconds to wait for the end.
@@ -61,6 +73,7 @@ def follow(
     until = time.monotonic() + timeout
     answered = time.monotonic()
     seen: dict[str, str] = {}
+    job = _JobLines(host, run_id, echo)
     while True:
         with explained(host):
             try:
@@ -74,15 +87,18 @@ def follow(
         # KFP's answers leave out fields without a value; the client shows them as None.
         nodes = (run.run_details.task_details if run.run_details else None) or []
         tasks = _by_step(nodes, steps)
+        job.look(tasks.get(_WITH_A_JOB), nodes)
         for name, task in tasks.items():
             state = task.state or "PENDING"
             if seen.get(name) != state:
                 seen[name] = state
-                echo(f"{name}: {state.lower()}")
+                echo(f"{name}: {state.lower()}{_took(task) if state in ENDED else ''}")
         if run.state in ENDED:
             failed = {name: task for name, task in tasks.items() if task.state == "FAILED"}
             for name, task in failed.items():
                 echo(f"{name} failed{_colon(_messages(task, nodes))}")
+                for line in _log(host, run_id, task, nodes)[-LAST_LINES:]:
+                    echo(f"  {line}")
             where = f" in {', '.join(failed)}" if failed else ""
             echo(f"run {run.state.lower()}{where}{_colon(_own_messages(run))}")
             return ENDED[run.state]
@@ -91,6 +107,34 @@ def follow(
                 f"run {run_id} has not ended after {timeout:g} s; it continues at {host}/#/runs/details/{run_id}"
             )
         time.sleep(pause)
+
+
+class _JobLines:
+    """Repeats each line of the train step's log about its MPIJob once."""
+
+    def __init__(self, host: str, run_id: str, echo: Callable[[str], None]) -> None:
+        self._host, self._run_id, self._echo = host, run_id, echo
+        self._repeated: set[str] = set()
+        self._next, self._ended = 0.0, False
+
+    def look(self, task: Any, nodes: list[Any]) -> None:
+        """Reads the log from time to time while the step runs, and when it has succeeded."""
+        state = task.state if task is not None else None
+        ended = state == "SUCCEEDED" and not self._ended
+        if ended or (state == "RUNNING" and time.monotonic() >= self._next):
+            self._next, self._ended = time.monotonic() + _BETWEEN_LOOKS, ended
+            for line in _log(self._host, self._run_id, task, nodes):
+                if _OF_A_JOB.search(line) and line not in self._repeated:
+                    self._repeated.add(line)
+                    self._echo(f"{_WITH_A_JOB}: {line}")
+
+
+def _took(task: Any) -> str:
+    """How long a step ran; KFP shows 1970 for a time that it does not know."""
+    if task.start_time is None or task.end_time is None or task.start_time.year <= 1970:
+        return ""
+    seconds = (task.end_time - task.start_time).total_seconds()
+    return f" in {duration(seconds)}" if seconds >= 0 else ""
 
 
 def _by_step(nodes: list[Any], steps: Collection[str]) -> dict[str, Any]:
@@ -109,17 +153,32 @@ def _by_step(nodes: list[Any], steps: Collection[str]) -> dict[str, Any]:
     return by_step
 
 
-def _messages(node: Any, nodes: list[Any]) -> list[str]:
-    """The messages of a node and of the nodes below it, since the pod's node has the error of its container.
-
-    If KFP shows none there, perhaps because it does not link the nodes, the messages of all failed nodes.
-    """
+def _below(node: Any, nodes: list[Any]) -> list[Any]:
+    """A node and those below it, each level after the one above."""
     by_pod = {other.pod_name: other for other in nodes if other.pod_name}
     below = [node]
     for below_node in below:
         children = [by_pod[child.pod_name] for child in below_node.child_tasks or () if child.pod_name in by_pod]
         below += [child for child in children if child not in below]
-    messages = [message for below_node in below for message in _own_messages(below_node)]
+    return below
+
+
+def _log(host: str, run_id: str, task: Any, nodes: list[Any]) -> list[str]:
+    """The end of the log of a step's newest pod; empty if it cannot be read."""
+    for node in reversed(_below(task, nodes)):
+        for template in _TEMPLATES if node.pod_name else ():
+            before, dash, number = node.pod_name.rpartition("-")
+            if lines := log_of(host, run_id, f"{before}{dash}{template}{number}", READ_LINES):
+                return lines
+    return []
+
+
+def _messages(node: Any, nodes: list[Any]) -> list[str]:
+    """The messages of a node and of the nodes below it, since the pod's node has the error of its container.
+
+    If KFP shows none there, perhaps because it does not link the nodes, the messages of all failed nodes.
+    """
+    messages = [message for below_node in _below(node, nodes) for message in _own_messages(below_node)]
     return messages or [message for other in nodes if other.state == "FAILED" for message in _own_messages(other)]
 
 

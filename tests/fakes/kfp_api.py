@@ -19,6 +19,20 @@ from tests.fakes.kfp_http import Handler, Json, Refusal
 __all__ = ["Json", "KfpApi", "Refusal"]
 
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_WORKFLOW = "kfrec-sim-training-x7k2p"
+# Resource and verb of a SubjectAccessReview before each request, in the group pipelines.kubeflow.org.
+_RIGHTS = {
+    "list_pipelines": ("pipelines", "list"),
+    "create_pipeline": ("pipelines", "create"),
+    "list_versions": ("pipelines", "list"),
+    "upload_version": ("pipelines", "create"),
+    "list_experiments": ("experiments", "list"),
+    "create_experiment": ("experiments", "create"),
+    "list_runs": ("runs", "list"),
+    "create_run": ("runs", "create"),
+    "get_run": ("runs", "get"),
+    "read_log": ("runs", "readLog"),
+}
 
 
 class KfpApi:
@@ -33,11 +47,13 @@ class KfpApi:
         multi_user: whether every experiment and run must belong to a user.
         answers: statuses to answer the next requests with, before anything happens.
         lose_answer_of: (method, part of a path); the next such request is carried out and its connection cut.
-        slow: (method, part of a path, seconds); such requests are carried out and answered that much later.
         token: that a client must send; empty admits every client.
         states: of a run, one per poll.
         failed_step: the step that fails if the last state is FAILED.
         task_message: of the failed step's pod; empty shows none.
+        log: of the failed step's pod.
+        rights: (resource, verb) that the caller has; None is every right. Only a KFP of several users asks for them.
+        allowed_accounts: service accounts that runs may have; None is any, as before KFP 2.18.
         before_call: called with method and path of each request before it is carried out.
         page_limit: largest page the server gives.
     """
@@ -54,11 +70,12 @@ class KfpApi:
         self.multi_user = False
         self.answers: list[int] = []
         self.lose_answer_of: tuple[str, str] | None = None
-        self.slow: tuple[str, str, float] | None = None
         self.token = ""
         self.states = ["PENDING", "RUNNING", "SUCCEEDED"]
         self.failed_step = "train"
-        self.task_message = ""
+        self.task_message = self.log = ""
+        self.rights: set[tuple[str, str]] | None = None
+        self.allowed_accounts: set[str] | None = None
         self.before_call: Callable[[str, str], None] = lambda method, path: None
         self.page_limit = 100
         self._lock = threading.RLock()
@@ -72,6 +89,7 @@ class KfpApi:
     def carry_out(self, action: str, *identifiers: str, query: Json, body: Any) -> Json:
         """Carries out one request, alone; its answer is a copy."""
         with self._lock:
+            self._require_right(*_RIGHTS.get(action, ("", "")))
             result = getattr(self, action)(*identifiers, query=query, body=body)
             return json.loads(json.dumps(result))
 
@@ -144,6 +162,7 @@ class KfpApi:
 
     def create_run(self, query: Json, body: Any) -> Json:
         self._require_version(body)
+        self._require_account(body.get("service_account"))
         body["experiment_id"] = self._get(self.experiments, body["experiment_id"])["experiment_id"]
         return self._add(self.runs, "run_id", {**body, "state": self.states[0]})
 
@@ -157,9 +176,16 @@ class KfpApi:
         error = {"error": {"code": 2, "message": "a step failed"}} if state == "FAILED" else {}
         run.update({"state": state, **error})
         tasks = [_node("root", state, "")]
-        for step, of_step in zip(["download", self.failed_step], states, strict=True):
-            tasks += _nodes_of(step, of_step, self.task_message)
+        for at, (step, of_step) in enumerate(zip(["download", self.failed_step], states, strict=True)):
+            tasks += _nodes_of(step, of_step, self.task_message, 10 * at)
         return {**run, "run_details": {"task_details": tasks}}
+
+    def read_log(self, run: str, pod: str, query: Json, body: Any) -> str:
+        """Argo names a pod by its node and its template."""
+        self._get(self.runs, run)
+        if pod != f"{_WORKFLOW}-retry-system-container-impl-15" or not self.log:
+            raise Refusal(500, f'pods "{pod}" not found')
+        return self.log
 
     def _namespace(self, body: Json) -> str:
         space = body.get("namespace") or ""
@@ -168,6 +194,16 @@ class KfpApi:
         if space and not self.multi_user:
             raise Refusal(400, "Invalid input error: in single-user mode a request cannot have a namespace")
         return str(space)
+
+    def _require_right(self, resource: str, verb: str) -> None:
+        if self.multi_user and resource and self.rights is not None and (resource, verb) not in self.rights:
+            raise Refusal(403, f"PermissionDenied: User 'ann' is not authorized (Verb:{verb} Resource:{resource})")
+
+    def _require_account(self, account: str | None) -> None:
+        if account and self.allowed_accounts is not None and account not in self.allowed_accounts:
+            raise Refusal(403, f"PermissionDenied: service account {account} is not in the allowed list")
+        if account and self.multi_user:
+            self._require_right(f"serviceaccounts/{account}", "use")
 
     def _require_version(self, body: Json) -> None:
         reference = body.get("pipeline_version_reference") or {}
@@ -219,22 +255,26 @@ class KfpApi:
         return {name: [item for _, item in rest[:size]], "total_size": len(rows), **more}
 
 
-def _nodes_of(step: str, state: str, message: str) -> list[Json]:
+def _nodes_of(step: str, state: str, message: str, number: int) -> list[Json]:
     """What KFP 2.17 lists of a step: each node of the workflow, some without name and state."""
     failed = {"error": {"code": 2, "message": message}} if message and state == "FAILED" else {}
+    pods = [f"{_WORKFLOW}-{number + each}" for each in range(6)]
     return [
-        _node(f"{step}-driver", "SUCCEEDED", f"{step}-1"),
-        _node(step, state, f"{step}-2", f"{step}-1", f"{step}-3"),
+        _node(f"{step}-driver", "SUCCEEDED", pods[1]),
+        _node(step, state, pods[2], pods[1], pods[3]),
         # The first attempt ends before the step does, which is retried.
-        _node(f"{step}(0)", "FAILED" if state != "PENDING" else state, f"{step}-3", f"{step}-4", f"{step}-5"),
-        {"task_id": str(uuid.uuid4()), "pod_name": f"{step}-4"},
-        {**_node("executor(0)", state, f"{step}-5"), **failed},
+        _node(f"{step}(0)", "FAILED" if state != "PENDING" else state, pods[3], pods[4], pods[5]),
+        {"task_id": str(uuid.uuid4()), "pod_name": pods[4]},
+        {**_node("executor(0)", state, pods[5]), **failed},
     ]
 
 
 def _node(name: str, state: str, pod: str, *children: str) -> Json:
     below = {"child_tasks": [{"pod_name": child} for child in children]} if children else {}
-    return {"task_id": str(uuid.uuid4()), "display_name": name, "state": state, "pod_name": pod, **below}
+    # An end that is not known is 1970.
+    end = "2026-11-24T02:01:15Z" if state in ("SUCCEEDED", "FAILED") else "1970-01-01T00:00:00Z"
+    times = {"start_time": "2026-11-24T02:00:00Z", "end_time": end}
+    return {"task_id": str(uuid.uuid4()), "display_name": name, "state": state, "pod_name": pod, **times, **below}
 
 
 def _shown_time(moment: datetime) -> str:

@@ -90,6 +90,36 @@ def test_what_the_pod_does_starts_a_run_and_no_second_one(
     assert not (tmp_path / "none").exists()
 
 
+_KFP = "pipelines.kubeflow.org"
+
+
+def test_the_rights_of_a_schedule_are_those_that_kfp_asks_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    objects = build(MANIFESTS / "overlays/kubeflow")
+    words = words_of(schedules(objects)["kfrec-nightly"], objects)
+    (rules,) = [b["rules"] for b in objects if (b["kind"], b["metadata"]["name"]) == ("Role", "kfrec-schedule")]
+    kinds = {_KFP: "{}", "": "{}/kfrec-pipeline"}
+    api = KfpApi()
+    api.multi_user, api.allowed_accounts = True, {"kfrec-pipeline"}
+    granted = api.rights = {
+        (kinds[group].format(resource), verb)
+        for rule in rules
+        for group in rule["apiGroups"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with api.served() as url:
+        monkeypatch.setenv("KFP_ENDPOINT", url)
+        assert [main(words), main(words)] == [0, 0] and len(api.runs) == 1
+        for needed in ("runs", "list"), ("runs", "create"), ("serviceaccounts/kfrec-pipeline", "use"):
+            api.runs.clear()
+            api.rights = granted - {needed}
+            assert main(words) == 2 and not api.runs
+            assert f"Verb:{needed[1]} Resource:{needed[0]}" in capsys.readouterr().err
+
+
 def test_a_schedule_of_ones_own_is_short_and_gets_what_all_share(beside: Callable[..., list[Json]]) -> None:
     own = {**OWN, "metadata": {**OWN["metadata"], "name": "kfrec-monthly"}}
     found = schedules(beside("schedules", own=own))

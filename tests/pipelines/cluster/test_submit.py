@@ -11,8 +11,9 @@ from kfp import Client
 
 from components.errors import KfrecError
 from pipelines.cli import main
+from pipelines.cluster import progress
 from pipelines.cluster.connection import connect, version_in
-from pipelines.cluster.progress import follow, steps_of
+from pipelines.cluster.progress import LAST_LINES, follow, steps_of
 from pipelines.cluster.submit import Submission, submit
 from pipelines.cluster.versions import ensure_version, find_version
 from pipelines.compilation import kubernetes_manifests, version_name
@@ -87,8 +88,8 @@ def test_a_run_is_followed_to_its_end_by_the_steps_of_its_pipeline(
     """KFP lists drivers, attempts and executors too, and nodes without a name."""
     told: list[str] = []
     assert follow(client, url, run_id, STEPS, timeout=LONGEST, pause=0.01, echo=told.append) == 0
-    assert told == ["download: pending", "train: pending", "download: succeeded", "train: running", "train: succeeded",
-                    "run succeeded"]  # fmt: skip
+    assert told == ["download: pending", "train: pending", "download: succeeded in 1 min 15 s", "train: running",
+                    "train: succeeded in 1 min 15 s", "run succeeded"]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -101,7 +102,30 @@ def test_a_run_that_fails_names_the_step_and_what_its_pod_said(
     api.states, api.task_message = ["RUNNING", "FAILED"], message
     told: list[str] = []
     assert follow(client, url, run_id, STEPS, timeout=LONGEST, pause=0.01, echo=told.append) == 1
-    assert told[-2:] == [line, "run failed in train: a step failed"]
+    assert told[-3:] == ["train: failed in 1 min 15 s", line, "run failed in train: a step failed"]
+
+
+def test_the_end_of_a_failed_steps_log_is_shown(api: KfpApi, url: str, client: Client, run_id: str) -> None:
+    api.states, api.log = ["FAILED"], "".join(f"line {n}\n" for n in range(3000)) + "error: no data\n"
+    told: list[str] = []
+    assert follow(client, url, run_id, STEPS, timeout=LONGEST, pause=0.01, echo=told.append) == 1
+    at = told.index("train failed")
+    assert told[at + 1 : -1] == [f"  line {n}" for n in range(3001 - LAST_LINES, 3000)] + ["  error: no data"]
+
+
+def test_the_state_of_the_mpijob_is_shown_once(
+    api: KfpApi, url: str, client: Client, run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "_BETWEEN_LOOKS", 0.0)
+    api.states = ["RUNNING", "RUNNING", "SUCCEEDED"]
+    first = "created MPIJob kfrec-train-1 in namespace kubeflow\nkfrec-train-1-worker-0 has no node: 0/3 nodes"
+    api.log = f"{first}\nepoch 1: loss 0.6\n"
+    told: list[str] = []
+    assert follow(client, url, run_id, STEPS, timeout=LONGEST, pause=0.01, echo=told.append) == 0
+    assert [line for line in told if "MPIJob" in line or "worker" in line] == [
+        f"train: {line}" for line in first.splitlines()
+    ]
+    assert not any("epoch 1" in line for line in told)
 
 
 @pytest.mark.parametrize("kind", PIPELINES)
@@ -171,6 +195,14 @@ def test_who_may_not_enter_is_told_what_to_set(
     assert f"refused ({status}); set KFP_TOKEN, and in a multi-user KFP give --namespace" in capsys.readouterr().err
 
 
+def test_an_account_that_kfp_does_not_allow_is_named(api: KfpApi, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """KFP 2.18 refuses every other account than its default one that is not in its list."""
+    api.allowed_accounts = {"kfrec-pipeline"}
+    assert main(["submit", "--endpoint", url, "--service-account", "ann"]) == 2
+    assert "refused (403)" in (said := capsys.readouterr().err) and "service account ann is not in the" in said
+    assert main(["submit", "--endpoint", url, "--service-account", "kfrec-pipeline"]) == 0
+
+
 def test_a_token_that_was_renewed_is_read_again(
     api: KfpApi, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -218,11 +250,6 @@ def test_a_run_whose_start_was_not_confirmed_is_not_started_again_unseen(api: Kf
     with pytest.raises(KfrecError, match="no answer; the run may have started"):
         submit(connect(url), url, Submission(ir, Pipeline(), {}), lambda line: None)
     assert len(api.runs) == 1
-
-
-def test_a_slow_server_is_waited_for(api: KfpApi, url: str, ir: str) -> None:
-    api.slow = ("POST", "/runs", 0.3)
-    assert submit(connect(url), url, Submission(ir, Pipeline(), {}), lambda line: None) in api.runs
 
 
 def test_in_a_kfp_of_several_users_the_pipeline_is_the_users_own(api: KfpApi, url: str, ir: str) -> None:
